@@ -1,6 +1,6 @@
-"""Quality: Great Expectations on the rows that landed since the last proof, and the branch readers may trust.
+"""Data quality: runs Great Expectations on rows that landed since the last proof, and moves the branch `verified`.
 
-`check` is the door for Airflow and the command line; it never imports Great Expectations into the caller.
+`check` is the entry point for Airflow and the command line. It never imports Great Expectations into the caller.
 """
 
 from lakeward.quality.runs.ask import check

@@ -1,7 +1,7 @@
-"""The checking process: `python -m lakeward.quality`, requests on stdin, events and answers on stdout, as JSON lines.
+"""The checking process: `python -m lakeward.quality`. Requests on stdin, events and answers on stdout, as JSON lines.
 
-Great Expectations and the session stay warm between requests. The process ends with its asker: when stdin closes while
-it works, nobody waits for the answer, and it interrupts its statements on the connect server.
+Great Expectations and the Spark session stay warm between requests. The process ends with its caller: when stdin closes
+during a run, it interrupts its statements on the connect server and exits.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ log = structlog.get_logger(__name__)
 
 
 class Worker:
-    """Answers requests one after the other until stdin closes."""
+    """Answers requests in order until stdin closes."""
 
     def __init__(self, held: ExitStack) -> None:
         self._held = held
@@ -45,7 +45,7 @@ class Worker:
         self._engines: dict[tuple[str, str], Engines] = {}
 
     def serve(self, answers: TextIO) -> None:
-        """Answer until there is nobody to answer."""
+        """Answer requests until stdin closes."""
         threading.Thread(target=self._listen, daemon=True).start()
         while (line := self._requests.get()) is not None:
             answer = json.dumps(self._answer(line))
@@ -89,35 +89,35 @@ class Worker:
         if not self._working.is_set():
             self._requests.put(None)
             return
-        for each in self._sessions:
+        for open_session in self._sessions:
             try:
-                each.interruptAll()
-                each.stop()
+                open_session.interruptAll()
+                open_session.stop()
             except Exception:  # noqa: BLE001, S110 - ending: the server drops the session by its own timeout
                 pass
         os._exit(75)
 
 
 def _warm(engines: Engines) -> None:
-    """Import what runs need, and have a session; without a server the next run says what is wrong."""
+    """Import what runs need and open a session. Without a server the next run reports the error."""
     importlib.import_module("great_expectations")
     with suppress(DependencyDown):
         engines.warm()
 
 
 def _end(request: Request) -> None:
-    """End what an earlier claim left on the connect server: from then on it cannot move a branch, either."""
+    """Interrupt what an earlier claim left running on the connect server, so that it cannot move a branch either."""
     if request.left is None:
         return
     try:
         stopped = interrupt(request.runtime, request.left)
-    except DependencyDown:  # no statement is under way, either
+    except DependencyDown:  # no server, so no statement is running
         return
-    log.info(f"Ended what an earlier process of this run left behind: {len(stopped)} statements", left=request.left)
+    log.info("Interrupted statements of an earlier claim", statements=len(stopped), session_id=request.left)
 
 
 def main() -> int:
-    """Entry point. Returns 0; what the checks said stands in the answers."""
+    """Entry point. Returns 0; the results of the checks are in the answers."""
     answers = _private_stdout()
     _log_to(answers)
     with ExitStack() as held:
@@ -126,7 +126,7 @@ def main() -> int:
 
 
 def _private_stdout() -> TextIO:
-    """Keep stdout for our lines: whatever a library prints goes to stderr."""
+    """Reserve stdout for JSON lines: output of libraries goes to stderr."""
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
     return answers

@@ -1,4 +1,4 @@
-"""Maintenance of the lake's tables: observe facts, plan (pure), guard, act, verify what really happened.
+"""Table maintenance: observe facts, plan (pure), guard, act, and verify the result from metadata.
 
-`run` is the door: `observe`, `plan` and `maintain` return the command line's JSON for Dags and commands alike.
+`run` is the entry point: `observe`, `plan` and `maintain` return the command line's JSON for Dags and commands.
 """

@@ -1,4 +1,4 @@
-"""Where maintenance works: the deployment's addresses, the project's policies, the registry, the catalog."""
+"""The context of maintenance: addresses of the deployment, policies of the project, registry, catalog."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ CHANGES_ROWS = ("upsert", "complete")  # sink modes that delete or overwrite by 
 
 @dataclass(frozen=True)
 class MaintenanceContext:
-    """Everything maintenance needs to reach. `project` may hold nothing: then the defaults hold."""
+    """Access to everything maintenance needs. If `project` has no policies, the defaults apply."""
 
     runtime: Runtime
     project: Project
@@ -41,20 +41,20 @@ class MaintenanceContext:
 
     @classmethod
     def of(cls, runtime: Runtime, project: Project) -> MaintenanceContext:
-        """The site of a deployment and a project.
+        """The context of a deployment and a project.
 
         Raises:
-            SpecError: `conf/tables.yaml` is wrong: without its policies nothing is maintained.
+            SpecError: `conf/tables.yaml` is invalid: without its policies nothing is maintained.
         """
         if absent(project.tables_file):
             return cls(runtime, project)
         return cls(runtime, project, _loaded(project, project.tables_file).tables)
 
     def settings(self) -> Settings:
-        """What `conf/lakeward.yaml` says.
+        """The settings in `conf/lakeward.yaml`.
 
         Raises:
-            SpecError: it is wrong.
+            SpecError: the file is invalid.
         """
         file = self.project.settings_file
         return Settings() if absent(file) else _loaded(self.project, file).settings
@@ -75,7 +75,7 @@ class MaintenanceContext:
         """The Iceberg catalog, without a JVM."""
         from pyiceberg.catalog import load_catalog
 
-        # Said, because PyIceberg otherwise guesses at every table and logs that it did.
+        # Set explicitly: PyIceberg otherwise infers it for every table and logs that.
         files = {"py-io-impl": "pyiceberg.io.pyarrow.PyArrowFileIO"}
         return load_catalog(CATALOG, **files | pyiceberg_properties(self.runtime.lake, self.runtime.pgpass))
 
@@ -91,7 +91,7 @@ class MaintenanceContext:
         return sorted(found | set(location.known(self.runtime.lake)))
 
     def delta(self, table: str) -> Path | None:
-        """The folder of a Delta table; None where there is none of that name, or an Iceberg table that has it too."""
+        """The folder of a Delta table; None if there is none of that name, or an Iceberg table has the name."""
         if location.warehouse(self.runtime.lake) is None or not location.exists(
             location.folder_of(self.runtime.lake, table)
         ):
@@ -103,7 +103,7 @@ class MaintenanceContext:
         """An Iceberg table, freshly loaded.
 
         Raises:
-            SpecError: there is no such table; names the known ones.
+            SpecError: the table does not exist; lists the known ones.
             DependencyDown: the catalog does not answer.
         """
         from pyiceberg.exceptions import NoSuchTableError
@@ -114,8 +114,8 @@ class MaintenanceContext:
         except NoSuchTableError:
             known = ", ".join(self.names()) or "none yet"
             raise SpecError(
-                f"There is no table {table!r} in the lake",
-                why=f"known tables: {known}",
+                f"Table {table} does not exist",
+                why=f"Tables of the lake: {known}.",
                 next="lakeward tables health",
                 code="LW-4002",
             ) from None
@@ -130,7 +130,7 @@ class MaintenanceContext:
             lake = self.runtime.lake
             reason = str(error.orig).strip().splitlines()[0] if error.orig else "no answer"
             raise DependencyDown(
-                "The catalog cannot be reached",
+                "The catalog does not answer",
                 why=f"PostgreSQL at {lake.host}:{lake.port}/{lake.database}: {reason}",
                 next="lakeward stack status",
                 code="LW-4003",
@@ -151,11 +151,11 @@ class MaintenanceContext:
 
 def _loaded(project: Project, file: Path) -> Loaded:
     loaded = load_project(project)
-    wrong = [each for each in loaded.problems if each.severity == "error" and each.file.endswith(file.name)]
+    wrong = [problem for problem in loaded.problems if problem.severity == "error" and problem.file.endswith(file.name)]
     if wrong:
         raise SpecError(
             f"conf/{file.name} has {len(wrong)} problem{'s' if len(wrong) > 1 else ''}",
-            why="; ".join(f"{each.file}:{each.line}:{each.column} {each.message}" for each in wrong),
+            why="; ".join(f"{problem.file}:{problem.line}:{problem.column} {problem.message}" for problem in wrong),
             next="lakeward config validate",
             code="LW-4001",
         )
@@ -163,7 +163,7 @@ def _loaded(project: Project, file: Path) -> Loaded:
 
 
 def thresholds(policy: Policy, table_bytes: int, properties: Mapping[str, str]) -> Thresholds:
-    """What a table's files are judged by."""
+    """The size thresholds for a table's files."""
     own = next((properties[name] for name in TARGET_PROPERTIES if name in properties), "")
     target = policy.compact.target_for(table_bytes, int(own) if own.isdigit() else None)
     return Thresholds(
@@ -175,7 +175,7 @@ def thresholds(policy: Policy, table_bytes: int, properties: Mapping[str, str]) 
 
 
 def class_of(table: str, writers: Mapping[str, str], streams: tuple[str, ...], *, delta: bool = False) -> TableClass:
-    """What a table's writers make it.
+    """The class of a table, by its writers.
 
     Args:
         table: its name.

@@ -1,7 +1,7 @@
-"""What is known of a table from its metadata alone: no data file is opened, no JVM runs.
+"""Facts about a table from its metadata: no data file is opened, no JVM runs.
 
-`TableFacts` is what one `load_table` tells; its `Profile` (files per partition) costs reading manifests and is kept in
-the registry, so that a table nobody wrote to is judged without reading them again.
+`TableFacts` comes from one `load_table`. Its `Profile` (files per partition) needs the manifests and is stored in the
+registry, so that an unchanged table is judged without reading them again.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ WAP_ID = "wap.id"
 
 @dataclass(frozen=True)
 class Thresholds:
-    """Sizes in bytes files are judged by.
+    """Size thresholds for files, in bytes.
 
     Attributes:
-        target: what a rewritten file should have.
+        target: the size of a rewritten file.
         small: a file below this is small.
-        fragment: a file below this is a fragment: hot partitions get only their fragments rewritten.
-        output: an output of an earlier rewrite is small only below this: it reached its target when it was written.
-        deleted: a file of whose rows this share is deleted is rewritten without them.
+        fragment: a file below this is a fragment; in hot partitions only fragments are rewritten.
+        output: an output of an earlier rewrite is small only below this, because it reached its target then.
+        deleted: a file with this share of deleted rows is rewritten without them.
     """
 
     target: int
@@ -53,7 +53,7 @@ class File:
 
 @dataclass(frozen=True)
 class DeleteFiles:
-    """The delete files of one partition, deletion vectors among them.
+    """The delete files of one partition, including deletion vectors.
 
     Attributes:
         excess: position deletes beyond one for each data file they name, and one for all that name several.
@@ -69,13 +69,13 @@ class PartitionFacts:
 
     Attributes:
         key: readable name, `origin=EWR/time_hour_month=2013-01`; empty for an unpartitioned table.
-        where: SQL condition that selects the partition; empty for an unpartitioned table, None where no condition
-            can say it (then only the whole table can be rewritten).
+        where: SQL condition that selects the partition; empty for an unpartitioned table, None if no condition can
+            (then only the whole table can be rewritten).
         last_written: newest commit that added raw files; None: before the retained history.
-        last_rewritten: newest compaction whose output is still there.
+        last_rewritten: newest compaction whose output still exists.
         oldest_fragment: commit of the oldest fragment; None: before the retained history, or no fragment.
-        excess_deletes: delete files that a merge would do away with.
-        deleted, deleted_bytes: data files of whose rows so many are deleted that they should be rewritten.
+        excess_deletes: delete files that a merge would remove.
+        deleted, deleted_bytes: data files with so many deleted rows that they should be rewritten.
     """
 
     key: str
@@ -101,7 +101,7 @@ class Profile:
     """The live files of one snapshot, judged by `thresholds`.
 
     Attributes:
-        outputs: paths of small files that a rewrite made, where the format forgets it (Delta).
+        outputs: paths of small files written by a rewrite, if the format does not record that (Delta).
     """
 
     snapshot_id: int | None
@@ -138,7 +138,7 @@ class Snapshot:
     summary: Mapping[str, str] = field(default_factory=dict)
 
     def count(self, key: str) -> int:
-        """A number of the summary; 0 where it is not there."""
+        """A number of the summary; 0 if missing."""
         return int(self.summary.get(key) or 0)
 
 
@@ -148,8 +148,8 @@ class Ref:
 
     Attributes:
         kind: `branch` or `tag`.
-        min_snapshots, max_age_ms: of a branch: how many of its snapshots, and how old ones, every expiry keeps.
-        gone_after_ms: age of its snapshot from which on an expiry takes the ref itself; None: never.
+        min_snapshots, max_age_ms: for a branch: the number and the age of snapshots that expiry keeps.
+        gone_after_ms: age of its snapshot after which expiry drops the ref; None: never.
     """
 
     kind: str
@@ -161,15 +161,15 @@ class Ref:
 
 @dataclass(frozen=True)
 class TableFacts:
-    """A table now.
+    """The current state of a table.
 
     Attributes:
         table: `namespace.table`.
         metadata_location: changes with every commit.
         snapshot_id, sequence: main's head; None and 0 without any.
         streams: streams that have a position in the table.
-        tombstones: of a Delta table: file -> when it was taken out; in the folder until a VACUUM.
-        columns: names of its columns, nested ones with dots.
+        tombstones: for a Delta table: file -> when it was removed; it stays in the folder until a VACUUM.
+        columns: column names, nested ones with dots.
     """
 
     table: str
@@ -194,7 +194,7 @@ class TableFacts:
         return {snapshot.id: snapshot for snapshot in self.snapshots}
 
     def main(self) -> list[Snapshot]:
-        """Main's retained snapshots, head first, down to where the chain begins or was cut."""
+        """Main's retained snapshots, head first, to the first one or to where history is expired."""
         return self.ancestors(self.snapshot_id)
 
     def ancestors(self, snapshot_id: int | None) -> list[Snapshot]:
@@ -208,7 +208,7 @@ class TableFacts:
         return chain
 
     def continues(self, before: TableFacts) -> bool:
-        """Whether main still stands on what its head was then: met on the way down, or expired under it."""
+        """Whether main still contains the earlier head: as an ancestor, or expired below the oldest one."""
         known = self.by_id()
 
         def look_up(snapshot_id: int) -> Link | None:
@@ -218,7 +218,8 @@ class TableFacts:
         return walk(self.snapshot_id, look_up, before.snapshot_id, before.sequence).right
 
     def outlived(self, now: datetime) -> set[str]:
-        """The refs whose age is over at `now`: the next expiry takes them, and what they alone keep."""
+        """The refs whose maximum age has passed at `now`: the next expiry drops them, with the snapshots only they
+        keep."""
         known = self.by_id()
         return {
             name
@@ -238,7 +239,7 @@ class TableFacts:
         return max((snapshot.at for snapshot in self.snapshots), default=None)
 
     def document(self, now: datetime) -> dict[str, Any]:
-        """What is kept in the registry: the figures people read, and the profile."""
+        """The record in the registry: the figures of `tables health`, and the profile."""
         recent = [s for s in self.snapshots if (now - s.at).total_seconds() <= 3600]
         return {
             "format": self.format,

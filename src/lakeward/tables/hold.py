@@ -1,4 +1,4 @@
-"""A person holds a table's maintenance until a time, or lifts what holds it: her own hold, or a failed verification."""
+"""Holds maintenance of a table until a time, and lifts a hold: a person's, or one after a failed verification."""
 
 from __future__ import annotations
 
@@ -15,16 +15,21 @@ from lakeward.spec.model.types import Duration
 
 
 def hold(connection: Connection, table: str, until: datetime | Duration, *, author: str, comment: str) -> str:
-    """No maintenance of a table before a time; says until when.
+    """Hold maintenance of a table until a time; returns a sentence.
 
     Raises:
-        SpecError: there is no such table, or the time is over.
+        SpecError: the table does not exist, or the time is in the past.
     """
     row = registered(connection, table)
     now = connection.execute(select(func.now())).scalar_one()
     end = until if isinstance(until, datetime) else now + until.timedelta
     if end <= now:
-        raise SpecError(f"{minute(end)} is over", why=f"the registry's time is {minute(now)}", code="LW-4009")
+        raise SpecError(
+            f"Cannot hold {table} until {minute(end)}",
+            why=f"The time is in the past: the registry's time is {minute(now)}.",
+            next=f"lakeward tables hold {table} --for 2h",
+            code="LW-4009",
+        )
     maintenance.hold(connection, table, end)
     text = f"no maintenance until {minute(end)}"
     _tell(connection, row, "hold", text, author, comment)
@@ -32,11 +37,11 @@ def hold(connection: Connection, table: str, until: datetime | Duration, *, auth
 
 
 def lift(connection: Connection, table: str, *, author: str, comment: str) -> str:
-    """Lift whatever holds a table; says what that was.
+    """Lift the holds of a table; returns which they were.
 
     Raises:
-        SpecError: there is no such table, or expiry is held and nobody says why it may go on.
-        Refused: nothing holds it.
+        SpecError: the table does not exist, or expiry is held and the comment is missing.
+        Refused: the table has no hold.
     """
     row = registered(connection, table)
     held = []
@@ -45,12 +50,14 @@ def lift(connection: Connection, table: str, *, author: str, comment: str) -> st
     if row.expiry_hold:
         held.append(f"the hold of expiry ({row.expiry_hold})")
     if not held:
-        raise Refused(f"Nothing holds table {table}", next=f"lakeward tables hold {table} --for 2h", code="LW-4010")
+        raise Refused(
+            f"Table {table} has no hold to lift", next=f"lakeward tables hold {table} --for 2h", code="LW-4010"
+        )
     if row.expiry_hold and not comment.strip():
         raise SpecError(
-            f"Expiry of {table} is held because a verification failed",
-            why=row.expiry_hold,
-            next=f'lakeward tables unhold {table} --comment "what was found"   once the snapshots are not needed',
+            f"Cannot lift the hold of {table} without a comment",
+            why=f"Expiry is held after a failed verification: {row.expiry_hold}",
+            next=f'lakeward tables unhold {table} --comment "the finding"   when the snapshots are no longer needed',
             code="LW-4011",
         )
     maintenance.hold(connection, table, None)
@@ -64,15 +71,15 @@ def registered(connection: Connection, table: str) -> Table:
     """The registry's row of a table.
 
     Raises:
-        SpecError: there is no such table; names the nearest, or all.
+        SpecError: the table does not exist; names the nearest, or lists all.
     """
     known = maintenance.all_tables(connection)
     if table in known:
         return known[table]
     near = get_close_matches(table, known, n=1)
     raise SpecError(
-        f"There is no table {table!r}",
-        why=f"did you mean {near[0]}?" if near else f"known tables: {', '.join(known) or 'none yet'}",
+        f"Table {table} does not exist",
+        why=f"Did you mean {near[0]}?" if near else f"Known tables: {', '.join(known) or 'none yet'}.",
         next="lakeward tables health",
         code="LW-4008",
     )

@@ -1,4 +1,4 @@
-"""The maintenance ledger as people and scripts read it: what was done to a table, and what that saved."""
+"""The maintenance ledger: the actions on a table, and what they saved."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from lakeward.platform.text import count, minute, size, span
 from lakeward.registry import maintenance
 from lakeward.tables.hold import registered
 
-ROWS: Final = 1000  # of the ledger that savings are counted over
+ROWS: Final = 1000  # newest rows of the ledger that savings are computed from
 MILLION_REQUESTS: Final = 0.40  # US dollars for a million reads of an object: the list price of the large stores
 FORMULA: Final = (
     "files_removed = sum over good compactions of files_taken - files_given; "
@@ -25,24 +25,24 @@ def history(connection: Connection, table: str, limit: int = 50) -> dict[str, An
     """`tables history -o json`: the newest actions of a table, newest first.
 
     Raises:
-        SpecError: there is no such table.
+        SpecError: the table does not exist.
     """
     registered(connection, table)
     return {"table": table, "actions": [entry(row) for row in maintenance.newest_actions(connection, table, limit)]}
 
 
 def savings(connection: Connection, table: str, price: float = MILLION_REQUESTS) -> dict[str, Any]:
-    """`tables savings -o json`: what the actions still in the ledger saved and cost, with the formula.
+    """`tables savings -o json`: savings and cost of the actions in the ledger, with the formula.
 
     Raises:
-        SpecError: there is no such table.
+        SpecError: the table does not exist.
     """
     registered(connection, table)
     return saved(table, maintenance.newest_actions(connection, table, ROWS), price)
 
 
 def entry(row: Mapping[str, Any]) -> dict[str, Any]:
-    """One row of the ledger. `change` says before → after in words; `result` is null while the action runs."""
+    """One row of the ledger. `change` is the change in words; `result` is null while the action runs."""
     return {
         **{key: row[key] for key in ("action", "result", "verified", "started_at", "finished_at")},
         **{key: row[key] for key in ("duration_s", "cpu_s", "why")},
@@ -53,7 +53,7 @@ def entry(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def saved(table: str, rows: Sequence[Mapping[str, Any]], price: float) -> dict[str, Any]:
-    """Savings over rows of one table; `price` in US dollars for a million requests."""
+    """Savings over the rows of one table; `price` in US dollars for a million requests."""
     good = [row for row in rows if row["result"] == "done"]
     compactions = [(row["before"] or {}, row["after"] or {}) for row in good if row["action"] == "compact"]
     removed = sum(int(a.get("files_taken") or 0) - int(a.get("files_given") or 0) for _, a in compactions)
@@ -90,7 +90,7 @@ def sentences(data: Mapping[str, Any]) -> list[str]:
 
 
 def change(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
-    """What an action changed, in words: `40 → 3 files, 9 → 4 snapshots`."""
+    """The change by an action, in words: `40 → 3 files, 9 → 4 snapshots`."""
     words = []
     for key in ("files", "manifests", "snapshots"):
         was, became = before.get(key), after.get(key)

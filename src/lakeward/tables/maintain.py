@@ -1,4 +1,4 @@
-"""Maintaining one table: hold its lease, stop what a dead predecessor left, then do what is due."""
+"""Maintains one table: takes its lease, stops statements of a dead predecessor, then runs the due actions."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from lakeward.tables.work import Engine, Work
 log = structlog.get_logger(__name__)
 
 Tell = Callable[[dict[str, Any]], None]
-"""Takes what `look.shown` makes of a table."""
+"""Receives the document of `observation.shown`."""
 
 
 def maintain_table(
@@ -40,26 +40,26 @@ def maintain_table(
     engine: Engine = Statements,
     tell: Tell = lambda _: None,
 ) -> dict[str, Any]:
-    """Do what is due for one table; the JSON of `run.maintain`.
+    """Run the due actions of one table; returns the JSON of `run.maintain`.
 
     Args:
-        site: where.
+        site: the maintenance context.
         table: `namespace.table`.
-        wanted: actions, in the order they are done.
-        holder: who acts.
+        wanted: actions, in the order they run.
+        holder: the name of the lease's holder.
         only: partitions whose files are compacted; all that are due by default.
-        ttl: how long the lease lasts without a sign of life.
-        on: the warm server, or a Spark application of its own; what the table's policy says by default.
+        ttl: how long the lease lasts without a heartbeat.
+        on: the warm server, or a Spark application of its own; by default as in the table's policy.
         engine: runs statements on a session.
-        tell: hears the table and what was decided, before anything is done.
+        tell: receives the table and the plan, before anything is done.
 
     Raises:
-        Refused: somebody else maintains the table, or it must not be maintained at all.
-        SpecError: there is no such partition.
+        Refused: another run maintains the table, or it must not be maintained.
+        SpecError: the partition does not exist.
     """
     if site.delta(table) is None:
-        site.load(table)  # a wrong name is told before anything is taken
-    with actor(site.registry, table, holder, ttl) as mine:
+        site.load(table)  # a wrong name is reported before the lease is taken
+    with actor(site.registry, table, holder, ttl) as lease:
         take_over(site.registry, site.runtime, table)
         plan_id = uuid4().hex
         with site.registry() as connection:
@@ -70,34 +70,34 @@ def maintain_table(
             first = look(connection, site, seen, around, wanted, only=only)
             if first.needs.forbidden:
                 raise Refused(
-                    f"{table} must not be maintained",
+                    f"Cannot maintain {table}",
                     why=first.needs.forbidden,
                     next="lakeward tables plan",
                     code="LW-4012",
                 )
             if first.plan.actions:
                 maintenance.record_plan(connection, plan_id, table, first.plan.stored())
-        told = shown(first)
-        tell(told)
+        document = shown(first)
+        tell(document)
         where = on_spark(site, table, on or seen.policy.engine)
-        work = Work(site, table, around, plan_id, mine, engine, where, only)
-        done = work.all([each.action for each in first.plan.actions], wanted, first)
-        return told | {"actions": done}
+        work = Work(site, table, around, plan_id, lease, engine, where, only)
+        done = work.all([action.action for action in first.plan.actions], wanted, first)
+        return document | {"actions": done}
 
 
 def take_over(transaction: Transaction, runtime: Runtime, table: str) -> list[int]:
-    """End what a dead predecessor left under way: interrupt its session, close its actions. The ids of those.
+    """Interrupt the session and close the actions of a dead predecessor; returns the ids of the actions.
 
-    Only the holder of the table's lease may call it. A statement outlives a killed client by minutes, and two rewrites
-    of one table fight.
+    Only the holder of the table's lease may call it. A statement outlives a killed client by minutes, and two
+    concurrent rewrites of one table conflict.
     """
     with transaction() as connection:
-        left = maintenance.unfinished_actions(connection, table)
-    for row in left:
+        unfinished = maintenance.unfinished_actions(connection, table)
+    for row in unfinished:
         stopped = interrupt(runtime, row["session_id"]) if row["session_id"] else []
-        why = f"its maker died; {len(stopped)} running statements were stopped by whoever took over"
-        log.warning("Took over an unfinished action", table=table, action=row["action"], stopped=len(stopped))
+        why = f"its process died; the next run interrupted {len(stopped)} running statements"
+        log.warning("Unfinished action taken over", table=table, action=row["action"], stopped=len(stopped))
         with transaction() as connection:
             maintenance.finish_action(connection, row["id"], result="failed", verified=False, why=why)
             events.record(connection, "table", table, "taken-over", f"{row['action']}: {why}", action=row["id"])
-    return [row["id"] for row in left]
+    return [row["id"] for row in unfinished]

@@ -1,4 +1,4 @@
-"""What the registry knows that a plan must respect: needs of others, and what was done before."""
+"""What a plan must respect, from the registry: snapshot pins, refusals, holds, and the history of maintenance."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from lakeward.tables.plan.advice import Feed
 from lakeward.tables.plan.cost import PRIORS, learn
 from lakeward.tables.plan.model import History, Needs, SnapshotPin
 
-LEDGER = 300  # actions of a table looked back at
-_LOST = (  # what Iceberg says when somebody else committed first, and what a partly failed rewrite ends with
+LEDGER = 300  # newest actions of a table that are read
+_LOST = (  # texts of Iceberg's errors after a concurrent commit, and of a partly failed rewrite
     "validationexception",
     "commitfailedexception",
     "found new",
@@ -32,20 +32,20 @@ _LOST = (  # what Iceberg says when somebody else committed first, and what a pa
     "could not be rewritten",
     "delta_concurrent",
 )
-BATCHES = 200  # of a stream, for its longest batch
+BATCHES = 200  # newest batches of a stream that are read for its longest batch
 
 
 @dataclass(frozen=True)
 class Surroundings:
-    """What the registry says once for all tables of a run.
+    """The state of the registry that all tables of a run share.
 
     Attributes:
         tables: table -> its registry row.
-        running: streams wanted running and not blocked.
+        running: streams with desired state running that are not blocked.
         writers: table -> sink mode of the streams that write it; a mode that changes rows wins.
         checkpoints: folders of every known checkpoint.
-        readers: table -> the streams that read it as it grows.
-        feeds: table -> the running streams that land in it by an interval.
+        readers: table -> the streams that read it incrementally.
+        feeds: table -> the running streams that land in it at an interval.
     """
 
     tables: Mapping[str, maintenance.Table]
@@ -57,9 +57,11 @@ class Surroundings:
 
 
 def surroundings(connection: Connection) -> Surroundings:
-    """Read them."""
+    """Read them from the registry."""
     latest = generations.latest(connection)
-    wanted = [each for each in streams.all_streams(connection) if each.desired == "running" and not each.blocked]
+    wanted = [
+        stream for stream in streams.all_streams(connection) if stream.desired == "running" and not stream.blocked
+    ]
     running = frozenset(each.id for each in wanted)
     writers: dict[str, str] = {}
     feeds: dict[str, tuple[Feed, ...]] = {}
@@ -95,17 +97,17 @@ def needs_of(
     mine: Iterable[int] = (),
     least_kept: timedelta = timedelta(),
 ) -> tuple[Needs, list[OffMain]]:
-    """The needs of one table, and the positions its expiry must not run over.
+    """The needs of one table, and the positions that block its expiry.
 
     Args:
         connection: a transaction on the registry.
         facts: the table now.
-        around: what holds for all tables.
+        around: the state that all tables share.
         now: the moment ages are measured from.
         has_suite: whether the project has expectations for it.
-        roots: further folders that hold checkpoints.
-        mine: ids of actions the caller itself has under way.
-        least_kept: floor under what a VACUUM deletes.
+        roots: further folders of checkpoints.
+        mine: ids of unfinished actions of the caller.
+        least_kept: minimum age of files that a VACUUM deletes.
     """
     known = around.tables.get(facts.table)
     begun = [row for row in maintenance.unfinished_actions(connection, facts.table) if row["id"] not in set(mine)]
@@ -122,13 +124,13 @@ def needs_of(
     problems = off_main(facts, checked_positions(connection, facts.table))
     refusals = [problem.sentence for problem in problems]
     if facts.properties.get("gc.enabled", "true").lower() == "false":
-        refusals.append("gc.enabled is false: its files may belong to somebody else")
+        refusals.append("gc.enabled is false: its files may belong to another table")
     if known is not None and known.expiry_hold:
         refusals.append(f"expiry is held: {known.expiry_hold} (lakeward tables unhold {facts.table} --comment ..)")
     others = {name: row.location for name, row in around.tables.items()}
     intruder = locations.intruder(facts.table, facts.location, others, [*around.checkpoints, *roots])
     of = facts.properties.get(POINTER_OF)
-    shown = f"it shows what is proven of {of}, and its files are that table's" if of else ""
+    shown = f"it is the pointer table of {of}, and its files belong to that table" if of else ""
     needs = Needs(
         clamps=tuple(held),
         refusals=tuple(refusals),
@@ -140,7 +142,7 @@ def needs_of(
 
 
 def _unverified(connection: Connection, facts: TableFacts, now: datetime, *, has_suite: bool) -> SnapshotPin | None:
-    """What no check has seen, and what readers of the proven rows open."""
+    """The pin of snapshots that no check has read, or that readers of verified rows open."""
     seen = has_suite or bool(verifications.newest(connection, facts.table, limit=1))
     if facts.format == "delta":
         return pins.unproven(facts, _proven(connection, facts), now) if seen else None
@@ -149,7 +151,7 @@ def _unverified(connection: Connection, facts: TableFacts, now: datetime, *, has
 
 
 def _proven(connection: Connection, facts: TableFacts) -> int | None:
-    """The newest proven version of this very Delta table that a RESTORE has not left behind; None if there is none."""
+    """The newest proven version of this very Delta table that is still on its line; None if there is none."""
     of = f"{facts.uuid}/"
     proofs = [row for row in verifications.proofs(connection, facts.table) if (row["to_commit"] or "").startswith(of)]
     for version in sorted((int(row["to_snapshot"]) for row in proofs), reverse=True):
@@ -159,7 +161,7 @@ def _proven(connection: Connection, facts: TableFacts) -> int | None:
 
 
 def longest_batch(connection: Connection, facts: TableFacts) -> float:
-    """Seconds of the longest of the newest batches that streams landed in the table; 0 without any."""
+    """Seconds of the longest recent batch that streams landed in the table; 0 without any."""
     lengths = [
         float(row["duration_s"] or 0) for stream in facts.streams for row in batches.newest(connection, stream, BATCHES)
     ]
@@ -167,7 +169,7 @@ def longest_batch(connection: Connection, facts: TableFacts) -> float:
 
 
 def checked_positions(connection: Connection, table: str) -> dict[str, int]:
-    """Stream -> the snapshot of its position that our newest expiry found on main."""
+    """Stream -> the snapshot of its position that the newest expiry found on main."""
     for row in maintenance.newest_actions(connection, table, LEDGER):
         seen = (row["after"] or {}).get("positions")
         if row["action"] == "expire" and seen is not None:
@@ -176,12 +178,12 @@ def checked_positions(connection: Connection, table: str) -> dict[str, int]:
 
 
 def history_of(connection: Connection, table: str) -> History:
-    """What was done to a table before, from the ledger."""
+    """The history of maintenance of a table, from the ledger."""
     return history_from(maintenance.newest_actions(connection, table, LEDGER))
 
 
 def history_from(rows: Sequence[Mapping[str, Any]]) -> History:
-    """What the ledger's rows of one table say, newest first."""
+    """The history from the ledger's rows of one table, newest first."""
     done: dict[str, datetime] = {}
     failures: dict[str, tuple[int, datetime]] = {}
     finished: dict[str, datetime] = {}
@@ -192,7 +194,7 @@ def history_from(rows: Sequence[Mapping[str, Any]]) -> History:
     landed: set[str] = set()
     for row in rows:
         action, at = str(row["action"]), row["finished_at"] or row["started_at"]
-        # The partitions that are written rest, see `contested`; that says nothing against the others of the table.
+        # A lost race pauses only the contested partitions (see `contested`), not the others of the table.
         rests = _outrun(row) and not _final(row)
         if row["result"] == "done":
             done.setdefault(action, at)
@@ -213,12 +215,12 @@ def history_from(rows: Sequence[Mapping[str, Any]]) -> History:
         if action == "compact":
             _race(row, at, contested, landed)
     paces = {action: learn(action, _amounts(action, rows)) for action in PRIORS}
-    learned = {name: each for name, each in paces.items() if each.runs}
+    learned = {name: pace for name, pace in paces.items() if pace.runs}
     return History(done, failures, finished, idle, contested, tried, learned)
 
 
 def _race(row: Mapping[str, Any], at: datetime, contested: dict[str, tuple[int, datetime]], landed: set[str]) -> None:
-    """Count a compaction for or against its partitions. A full disk or a dead maker is no race against a writer."""
+    """Count a compaction for or against its partitions. A full disk or a dead process is not a lost race."""
     lost = _outrun(row)
     for partition in (row["before"] or {}).get("partitions") or [""]:
         if row["result"] == "done":
@@ -229,8 +231,8 @@ def _race(row: Mapping[str, Any], at: datetime, contested: dict[str, tuple[int, 
 
 
 def _outrun(row: Mapping[str, Any]) -> bool:
-    """Whether it is a compaction that its table's writers were faster than."""
-    found = any(each in str(row["why"]).lower() for each in _LOST)
+    """Whether it is a compaction that failed because of concurrent commits."""
+    found = any(text in str(row["why"]).lower() for text in _LOST)
     return row["action"] == "compact" and row["result"] == "failed" and found
 
 
@@ -239,7 +241,7 @@ def _changed_nothing(row: Mapping[str, Any]) -> bool:
     if after is None:
         return False
     if row["action"] in ("tags", "metadata"):
-        return False  # what they set stays set
+        return False  # their effect remains
     if row["action"] == "manifests":
         return bool(after.get("manifests", 0) >= before.get("manifests", 1))
     taken = {"compact": "files_taken", "deletes": "delete_files_taken"}.get(row["action"], "snapshots_expired")
@@ -247,7 +249,7 @@ def _changed_nothing(row: Mapping[str, Any]) -> bool:
 
 
 def _amounts(action: str, rows: Sequence[Mapping[str, Any]]) -> Iterator[tuple[float, float]]:
-    """Amount and seconds of every good run, newest first."""
+    """Amount and seconds of every successful run, newest first."""
     promised = "promised_bytes" if action == "compact" else "promised_files"
     for row in rows:
         if row["action"] == action and row["result"] == "done":

@@ -1,4 +1,4 @@
-"""One look at one table: facts, policy, needs, history, and the plan they make."""
+"""One observation of one table: facts, policy, needs, history, and the resulting plan."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ObservedTable:
-    """A table as it was loaded, by PyIceberg or as the state of a Delta log, and its facts."""
+    """A loaded table (PyIceberg's, or the state of a Delta log) and its facts."""
 
     loaded: Table | State
     facts: TableFacts
@@ -43,7 +43,7 @@ class ObservedTable:
 
 @dataclass(frozen=True)
 class TableObservation:
-    """Everything a decision about one table stands on, and the decision."""
+    """The inputs of a decision about one table, and the plan."""
 
     seen: ObservedTable
     needs: Needs
@@ -60,7 +60,7 @@ class TableObservation:
 
 
 def see(site: MaintenanceContext, table: str, around: Surroundings, known: Profile | None = None) -> ObservedTable:
-    """Load a table and read its facts; `known` spares the manifests when nothing changed."""
+    """Load a table and read its facts; `known` avoids reading manifests when nothing changed."""
     folder = site.delta(table)
     if folder is not None:
         return _see_delta(site, table, folder, around, known)
@@ -76,8 +76,8 @@ def _see_delta(
     read = state.read(folder, known.snapshot_id if known is not None and known.snapshot_id is not None else -1)
     if read is None:
         raise SpecError(
-            f"There is no table {table!r} any more",
-            why=f"{folder} holds none",
+            f"Table {table} no longer exists",
+            why=f"The folder {folder} has no Delta table.",
             next="lakeward tables health",
             code="LW-4013",
         )
@@ -95,17 +95,17 @@ def look(
     mine: Collection[int] = (),
     only: Collection[str] = (),
 ) -> TableObservation:
-    """Decide what is due for a table that was just seen; `only`: the partitions a person named.
+    """Decide what is due for an observed table; `only`: the partitions a person named.
 
     Raises:
-        SpecError: there is no such partition.
+        SpecError: the partition does not exist.
     """
     partitions = [part.key for part in seen.facts.profile.partitions]
     for name in only:
         if name not in partitions:
             raise SpecError(
                 f"{seen.facts.table} has no partition {name!r}",
-                why=f"partitions: {', '.join(partitions[:20]) or 'none'}{', ...' if len(partitions) > 20 else ''}",
+                why=f"Its partitions: {', '.join(partitions[:20]) or 'none'}{', ...' if len(partitions) > 20 else ''}.",
                 next=f"lakeward tables plan {seen.facts.table}",
                 code="LW-4014",
             )
@@ -128,7 +128,7 @@ def look(
 
 
 def register(connection: Connection, around: Surroundings, facts: TableFacts) -> None:
-    """Make the table known, or refresh what is known of it."""
+    """Register the table, or update its row."""
     row = around.tables.get(facts.table)
     class_ = class_of(facts.table, around.writers, facts.streams, delta=facts.format == "delta")
     if row is None or row.location != facts.location or row.table_class != class_:
@@ -136,23 +136,23 @@ def register(connection: Connection, around: Surroundings, facts: TableFacts) ->
 
 
 def known_profiles(connection: Connection) -> dict[str, Profile]:
-    """Table -> the profile of its newest recorded facts, unless a version before this one recorded them."""
+    """Table -> the profile of its newest recorded facts, unless an older version of Lakeward recorded them."""
     found: dict[str, Profile] = {}
     for table, facts in maintenance.newest_facts(connection).items():
         profile: Mapping[str, Any] | None = facts.get("profile")
-        if profile is not None and all("excess_deletes" in each for each in profile["partitions"]):
+        if profile is not None and all("excess_deletes" in part for part in profile["partitions"]):
             found[table] = profile_of(profile)
     return found
 
 
 def shown(there: TableObservation) -> dict[str, Any]:
-    """What a maintenance run tells of a table before it acts, as JSON."""
+    """The document of a table and its plan, before a maintenance run acts."""
     facts, made = there.facts, there.plan.document()
     return {"table": facts.table, "told": told(facts), "plan": made, "advice": list(there.advice)}
 
 
 def told(facts: TableFacts) -> str:
-    """A table in a line of a log: its files, its history, who writes it."""
+    """A table in one line of a log: files, history, writers."""
     found = facts.profile
     writers = f"; written by {', '.join(f'stream {each}' for each in facts.streams)}" if facts.streams else ""
     return (

@@ -1,8 +1,8 @@
-"""Files below a table's location that nothing names any more: found, put aside, and after a week deleted.
+"""Orphan removal: moves files that no metadata references to a trash folder, and deletes them after a week.
 
-First the location is listed, then the metadata is read: a file committed in between is named, not missing. Before
-every thousand files, and once more at the end, the table is loaded anew and what was committed meanwhile is read too.
-Killed in the middle nothing is half done: a file is where it was or put aside, and the next run begins from a listing.
+The location is listed before the metadata is read: a file committed in between is referenced, not missing. Before
+every thousand files, and once at the end, the table is reloaded and new commits are read too. After a kill nothing is
+half done: a file is in its place or in the trash folder, and the next run starts with a listing.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger(__name__)
 
-AT_ONCE: Final = 1000  # files between two looks at the table
-LIMIT_S: Final = 3600.0  # of one run; what is left is taken by the next
+AT_ONCE: Final = 1000  # files between two reloads of the table
+LIMIT_S: Final = 3600.0  # of one run; the next run continues
 _STAMP: Final = "%Y%m%dT%H%M%SZ"  # name of a run's folder
 
 
@@ -58,24 +58,24 @@ def sweep(
     ttl: timedelta = TTL,
     limit_s: float = LIMIT_S,
 ) -> dict[str, Any]:
-    """Take the orphans of one table; the JSON of `run.maintain`. A first run by new thresholds only shows them.
+    """Remove the orphans of one table; the JSON of `run.maintain`. A first run with new thresholds only shows them.
 
     Args:
-        site: where.
+        site: the maintenance context.
         table: `namespace.table`.
-        holder: who acts.
-        dry_run: show, take nothing; also when it is not due.
-        ttl: how long the lease lasts without a sign of life.
-        limit_s: seconds after which it ends, with what it took.
+        holder: the name of the lease's holder.
+        dry_run: show the orphans and remove none; also when it is not due.
+        ttl: how long the lease lasts without a heartbeat.
+        limit_s: seconds after which it stops.
 
     Raises:
-        Refused: somebody else maintains the table, or took it over.
+        Refused: another run maintains the table, or took it over.
     """
     if site.delta(table) is not None:
-        left = NotPlanned(ACTION, "a Delta table has no orphans apart from what its expiry (VACUUM) deletes")
-        return {"table": table, "told": f"{table} is a Delta table", "plan": _plan(table, left), "actions": []}
-    first = site.load(table)  # a wrong name is told before anything is taken
-    with actor(site.registry, table, holder, ttl) as mine:
+        not_planned = NotPlanned(ACTION, "a Delta table has no orphans apart from what its expiry (VACUUM) deletes")
+        return {"table": table, "told": f"{table} is a Delta table", "plan": _plan(table, not_planned), "actions": []}
+    first = site.load(table)  # a wrong name is reported before the lease is taken
+    with actor(site.registry, table, holder, ttl) as lease:
         take_over(site.registry, site.runtime, table)
         with site.registry() as connection:
             around = surroundings(connection)
@@ -101,23 +101,25 @@ def sweep(
             )
         once = monotonic()
         with _listing(facts.location) as listing:
-            work = _Sweep(site, table, mine, policy, listing, first, before, once + limit_s)
+            work = _Sweep(site, table, lease, policy, listing, first, before, once + limit_s)
             try:
                 dry = "asked for" if dry_run else "" if shown(wanted, ledger) else "first"
                 decided, result, why = work.run(dry)
             except (LakewardError, OSError, ValueError) as error:  # ValueError: a manifest that cannot be read
-                if mine.lost.is_set():
-                    raise  # whoever took over has closed the action
+                if lease.lost.is_set():
+                    raise  # the successor has closed the action
                 decided, result, why = NotPlanned(ACTION, "could not be decided"), "failed", _words(error)
         entry = _entry(result, begun, work.figures, round(monotonic() - once, 3), why)
         with site.registry() as connection:
             values = {key: entry[key] for key in ("result", "verified", "why", "after", "duration_s")}
             maintenance.finish_action(connection, action_id, **values)
             if work.harmed:
-                maintenance.hold_expiry(connection, table, f"{why}; a person has to look before more is removed")
+                maintenance.hold_expiry(
+                    connection, table, f"{why}; a person has to check the table before more is removed"
+                )
             events.record(connection, "table", table, ACTION, f"{ACTION} {result}: {why}")
-        tell = log.info if result in ("done", "skipped") else log.error
-        tell("Orphan removal ended", table=table, result=result, why=why, duration_s=entry["duration_s"])
+        report = log.info if result in ("done", "skipped") else log.error
+        report("Orphan removal ended", table=table, result=result, why=why, duration_s=entry["duration_s"])
         return {"table": table, "told": told(facts), "plan": _plan(table, decided), "actions": [entry]}
 
 
@@ -146,18 +148,18 @@ class _Sweep:
         self.aside = f"{self.location}/{ASIDE}/{datetime.now(UTC):{_STAMP}}"
 
     def run(self, dry: str) -> tuple[Action | NotPlanned, str, str]:
-        """Look and take; what was decided, the result, and why. `dry`: why nothing may be taken, empty if it may."""
+        """List and remove; returns the decision, the result, and why. `dry`: why no file may be removed, or empty."""
         found = self._look()
         self.figures |= found.figures()
         decided = judge(found, self.policy)
         if found.lost:
-            back = self._put_back_lost()
-            if back:
-                return decided, "failed", f"{decided.why}; {back}"
+            restored = self._put_back_lost()
+            if restored:
+                return decided, "failed", f"{decided.why}; {restored}"
         if isinstance(decided, NotPlanned) and decided.refused:
             return decided, "refused", decided.why
         if dry:
-            words = "dry run" if dry == "asked for" else "first run by these thresholds, so nothing was taken"
+            words = "dry run" if dry == "asked for" else "first run with these thresholds, so nothing was removed"
             return decided, "skipped", f"{words}: {decided.why}"
         late = isinstance(decided, Action) and not self._take()
         trouble = self._trouble or self._look_again()
@@ -175,19 +177,19 @@ class _Sweep:
             self.listing.add(folder)
         failpoints.hit("orphans-listed")
         loaded = self._load()
-        old = {each.snapshot_id for each in self.first.metadata.snapshots}
-        fresh = {each.snapshot_id for each in loaded.metadata.snapshots} - old
+        old = {snapshot.snapshot_id for snapshot in self.first.metadata.snapshots}
+        fresh = {snapshot.snapshot_id for snapshot in loaded.metadata.snapshots} - old
         self.listing.refer(references(loaded, self._read), fresh)
         found = self.listing.survey(self.before)
         log.info(
-            "Held the files below the location against the table's metadata", table=self.table, files=found.listed,
+            "Files compared with the table's metadata", table=self.table, files=found.listed,
             size_bytes=found.listed_bytes, orphans=found.orphans, young=found.young, snapshots=len(old | fresh),
             duration_s=round(monotonic() - begun, 3),
         )  # fmt: skip
         return found
 
     def _take(self) -> bool:
-        """Take every orphan; False when time was up."""
+        """Remove every orphan; False when the time limit was reached."""
         after = ""
         while self.listing.orphans(self.before, 1, after):
             self.mine.check()
@@ -202,11 +204,11 @@ class _Sweep:
                 self.listing.taken(path)
                 after = path
             self.figures |= {"taken_files": self._taken, "taken_bytes": self._taken_bytes}
-            log.info("Took orphans", table=self.table, files=self._taken, size_bytes=self._taken_bytes)
+            log.info("Orphans removed", table=self.table, files=self._taken, size_bytes=self._taken_bytes)
         return True
 
     def _one(self, path: str) -> bool:
-        """Take one file, and the checksum Hadoop keeps beside it on a disk; False if it went by itself."""
+        """Remove one file, and the checksum Hadoop keeps beside it on a disk; False if it is missing."""
         folder, _, name = path.rpartition("/")
         checksum = f"{folder}/.{name}.crc".lstrip("/")
         wanted = [path]
@@ -223,56 +225,55 @@ class _Sweep:
         return True
 
     def _look_again(self) -> str:
-        """Read what was committed meanwhile. If it needs a file that was just taken, the file comes back at once.
+        """Read new commits. If one references a file that was just removed, the file is restored at once.
 
-        Returns: what came of that, empty if nothing had to.
+        Returns: the outcome as a sentence, empty if no file had to be restored.
         """
-        back = self.listing.refer(references(self._load(), self._read))
-        if not back:
+        restored = self.listing.refer(references(self._load(), self._read))
+        if not restored:
             return ""
         self.harmed = True
         if not self.policy.quarantine:
-            return f"{count(len(back), 'deleted file')} came into use while the run went on: {', '.join(back[:3])}"
-        for path in back:
+            return f"{count(len(restored), 'deleted file')} became referenced during the run: {', '.join(restored[:3])}"
+        for path in restored:
             self.files.move(f"{self.aside}/{path}", f"{self.location}/{path}")
-        return (
-            f"{count(len(back), 'file')} came into use while the run went on and were put back: {', '.join(back[:3])}"
-        )
+        examples = ", ".join(restored[:3])
+        return f"{count(len(restored), 'file')} became referenced during the run; restored: {examples}"
 
     def _put_back_lost(self) -> str:
-        back = []
+        restored = []
         for path, run in list(self.listing.put_aside()):
             self.files.move(f"{self.location}/{ASIDE}/{run}/{path}", f"{self.location}/{path}")
-            back.append(path)
-        if not back:
+            restored.append(path)
+        if not restored:
             return ""
         self.harmed = True
-        self.figures["put_back"] = len(back)
-        return f"{count(len(back), 'file')} an earlier run had put aside were put back: {', '.join(back[:3])}"
+        self.figures["put_back"] = len(restored)
+        return f"{count(len(restored), 'file')} restored from the trash folder: {', '.join(restored[:3])}"
 
     def _purge(self) -> str:
-        """Delete what was put aside long enough ago."""
+        """Delete runs of the trash folder that are older than its retention."""
         files = length = 0
         for run, (deleted, held) in self.listing.runs().items():
             try:
                 at = datetime.strptime(run, _STAMP).replace(tzinfo=UTC)
             except ValueError:
-                continue  # not a folder of ours
+                continue  # not a folder of Lakeward
             if at < datetime.now(UTC) - self.policy.keep.timedelta:
                 self.mine.check()
                 self.files.remove_folder(f"{self.location}/{ASIDE}/{run}")
                 files, length = files + deleted, length + held
         self.figures |= {"deleted_files": files, "deleted_bytes": length}
-        return f"{count(files, 'file')} of {size(length)} put aside before were deleted" if files else ""
+        return f"{count(files, 'file')} of {size(length)} were deleted from the trash folder" if files else ""
 
     def _load(self) -> Table:
         loaded = self.site.load(self.table)
         was = self.first.metadata
         if loaded.metadata.table_uuid != was.table_uuid or loaded.metadata.location != was.location:
             raise Refused(
-                f"{self.table} was replaced, or moved, while its orphans were looked for",
-                why=f"it was {was.table_uuid} at {was.location}, "
-                f"it is {loaded.metadata.table_uuid} at {loaded.metadata.location}",
+                f"Orphan removal of {self.table} stopped: the table was replaced or moved",
+                why=f"It was {was.table_uuid} at {was.location}, "
+                f"it is {loaded.metadata.table_uuid} at {loaded.metadata.location}.",
                 next=f"lakeward tables maintain {self.table} --actions orphans --dry-run",
                 code="LW-4015",
             )
@@ -280,14 +281,19 @@ class _Sweep:
 
     def _in_time(self) -> None:
         if monotonic() >= self.until:
-            raise Refused("Listing the location took longer than a run may", why=self.location, code="LW-4016")
+            raise Refused(
+                f"Orphan removal of {self.table} stopped: listing its location timed out",
+                why=f"Listing {self.location} did not end within the time limit of a run.",
+                next=f"lakeward tables maintain {self.table} --actions orphans",
+                code="LW-4016",
+            )
 
     def _told(self, decided: Action | NotPlanned, found: Survey) -> str:
         if isinstance(decided, NotPlanned):
             return decided.why
-        where = f"put aside in {self.aside} for {span(self.policy.keep.timedelta)}"
+        where = f"moved to {self.aside} for {span(self.policy.keep.timedelta)}"
         done = where if self.policy.quarantine else "deleted"
-        rest = "" if self._taken == found.orphans else f" of {found.orphans}; the rest goes with the next run"
+        rest = "" if self._taken == found.orphans else f" of {found.orphans}; the next run removes the rest"
         return f"{count(self._taken, 'orphan file')} of {size(self._taken_bytes)} {done}{rest}"
 
 
@@ -308,8 +314,8 @@ def _entry(result: str, before: dict[str, Any], after: dict[str, Any], duration:
 
 
 def _plan(table: str, decided: Action | NotPlanned) -> dict[str, Any]:
-    actions, left = ((decided,), ()) if isinstance(decided, Action) else ((), (decided,))
-    return Plan(table, None, actions, left).document()
+    actions, not_planned = ((decided,), ()) if isinstance(decided, Action) else ((), (decided,))
+    return Plan(table, None, actions, not_planned).document()
 
 
 def _words(error: Exception) -> str:

@@ -1,4 +1,4 @@
-"""The door to maintenance, for Dags and for the command line: what they show and record is built here.
+"""Entry point of maintenance for Dags and for the command line; builds their JSON and records results.
 
 Each function returns the JSON of the command line's contract.
 """
@@ -37,9 +37,9 @@ log = structlog.get_logger(__name__)
 
 
 def observe(runtime: Runtime, project: Project, tables: Sequence[str] | None = None) -> dict[str, Any]:
-    """Read the facts of every table (or of those named), record what changed, plan, record the plans.
+    """Read the facts of every table (or of the named ones), record changes, plan, record the plans.
 
-    A stream whose position is no longer on main is blocked here: the next expiry would erase the proof. A table that
+    A stream whose position is no longer on main is blocked here: the next expiry would erase the evidence. A table that
     cannot be read is reported with its error and does not stop the others.
 
     Returns:
@@ -73,38 +73,38 @@ def observe(runtime: Runtime, project: Project, tables: Sequence[str] | None = N
             compete.append(Candidate(there.plan, waiting, reads=1 + len(there.readers)))
         except LakewardError as error:
             errors[name] = str(error)
-            log.warning("A table could not be observed", table=name, error=error.what)
+            log.warning("Table not observed", table=name, error=error.what)
         except OSError as error:
             errors[name] = f"{type(error).__name__}: {error}"
-            log.warning("A table's metadata could not be read", table=name, error=str(error))
+            log.warning("Table metadata not readable", table=name, error=str(error))
     chosen, left = rank(compete, site.policies.budget.seconds, datetime.now(UTC))
-    log.info("Observed tables", tables=len(found), due=len(chosen), left=len(left), errors=len(errors))
+    log.info("Tables observed", tables=len(found), due=len(chosen), left=len(left), errors=len(errors))
     return {
         "tables": found,
         "due": [each.table for each in chosen],
-        "left": [asdict(each) for each in left],
+        "left": [asdict(waiting) for waiting in left],
         "errors": errors,
     }
 
 
 def health(runtime: Runtime, project: Project, table: str | None = None) -> dict[str, Any]:
     """The health of every table, or of one; records nothing."""
-    return {"tables": [_health(each) for each in _looks(runtime, project, table)]}
+    return {"tables": [_health(observation) for observation in _looks(runtime, project, table)]}
 
 
 def plans(runtime: Runtime, project: Project, table: str | None = None) -> dict[str, Any]:
-    """What is due, and why the rest is not; records nothing."""
-    return {"plans": [each.plan.document() for each in _looks(runtime, project, table)]}
+    """The due actions, and why the others are not due; records nothing."""
+    return {"plans": [observation.plan.document() for observation in _looks(runtime, project, table)]}
 
 
 def pins(runtime: Runtime, project: Project, table: str) -> dict[str, Any]:
-    """Who needs a table's history, and what keeps its expiry from running at all; records nothing.
+    """The snapshot pins of a table, and the reasons that keep expiry from running at all; records nothing.
 
     Returns:
         `{"table", "readers": [as in health], "pins": [{"who", "why", "since"}], "refusals": [text]}`, oldest pin first.
     """
     there = _look_at(MaintenanceContext.of(runtime, project), table, ORDER)
-    held = sorted(there.needs.clamps, key=lambda each: each.at)
+    held = sorted(there.needs.clamps, key=lambda pin: pin.at)
     return {
         "table": table,
         "readers": readers.documents(there.facts, there.readers),
@@ -114,7 +114,7 @@ def pins(runtime: Runtime, project: Project, table: str) -> dict[str, Any]:
 
 
 def why(runtime: Runtime, project: Project, table: str) -> dict[str, Any]:
-    """The decision about a table now, with the last action done to it; records nothing.
+    """The current decision about a table, and the last action; records nothing.
 
     Returns:
         `{"table", "plan", "advice": [line], "last": entry of the ledger or null}`
@@ -139,33 +139,33 @@ def maintain(
     holder: str | None = None,
     tell: Tell = lambda _: None,
 ) -> dict[str, Any]:
-    """Do what is due for one table.
+    """Run the due actions of one table.
 
     Args:
-        runtime, project: where.
+        runtime, project: the deployment and the project.
         table: `namespace.table`.
-        actions: only these; all but orphans by default, or `compact` when partitions are named. What is not due is not
-            done.
-        partitions: compact only these, as the plan names them; all that are due by default.
-        dry_run: decide and show, change nothing.
-        engine: where Spark's part runs: the warm server (`connect`), or an application of its own (`submit`); what the
-            table's policy says by default.
-        holder: who acts, as people read it in the lease.
-        tell: hears `told`, `plan` and `advice` of what is returned, before anything is done.
+        actions: only these; by default all except orphans, or `compact` when partitions are named. Actions that are not
+            due do not run.
+        partitions: compact only these, as named in the plan; all that are due by default.
+        dry_run: plan and show, change nothing.
+        engine: the warm server (`connect`), or a Spark application of its own (`submit`); by default as in the table's
+            policy.
+        holder: the name of the lease's holder.
+        tell: receives `told`, `plan` and `advice` of the result, before anything is done.
 
     Returns:
         `{"table", "told", "plan", "advice": [line], "actions": [{"action", "result", "before", "after", "change",
         "duration_s", "cpu_s", "verified", "why"}]}`; `told` is the table in a sentence, `advice` what a person could do
 
     Raises:
-        Refused: somebody else maintains the table, or it must not be maintained at all.
-        SpecError: no such table, action or partition.
+        Refused: another run maintains the table, or it must not be maintained.
+        SpecError: the table, action or partition does not exist.
     """
     wanted = wanted_actions(actions or (["compact"] if partitions else None))
     site = MaintenanceContext.of(runtime, project)
     if wanted == (ORPHANS,):
         done = sweep(site, table, holder, dry_run=dry_run) | {"advice": []}
-        tell(done)  # what is due is what the listing found
+        tell(done)  # the plan is the result of the listing
         return done
     first = tuple(each for each in wanted if each != ORPHANS)
     if dry_run:
@@ -173,8 +173,8 @@ def maintain(
         tell(done)
     else:
         done = maintain_table(site, table, first, holder, only=partitions, on=engine, tell=tell)
-        if any(each["action"] == "compact" and each["result"] == "done" for each in done["actions"]):
-            with site.registry() as connection:  # what its streams waited for; the next look may say it again
+        if any(action["action"] == "compact" and action["result"] == "done" for action in done["actions"]):
+            with site.registry() as connection:  # its streams waited for this; the next observation decides again
                 backpressure.say(connection, table, Level.OK, "")
     if ORPHANS in wanted:
         last = sweep(site, table, holder, dry_run=dry_run) | {"advice": []}
@@ -188,10 +188,10 @@ def maintain(
 def matching(
     runtime: Runtime, project: Project, pattern: str, actions: Collection[str] | None = None
 ) -> list[dict[str, Any]]:
-    """The plan of the named table, or of each table the pattern fits (`nyc.*`); records nothing.
+    """The plan of the named table, or of each table that matches the pattern (`nyc.*`); records nothing.
 
     Raises:
-        SpecError: no such action; no table fits.
+        SpecError: an action does not exist, or no table matches.
     """
     wanted, site = wanted_actions(actions), MaintenanceContext.of(runtime, project)
     if not set(pattern) & set("*?["):
@@ -199,29 +199,37 @@ def matching(
     names = fnmatch.filter(known := site.names(), pattern)
     if not names:
         raise SpecError(
-            f"No table fits {pattern!r}", why=f"known tables: {', '.join(known) or 'none yet'}", code="LW-4017"
+            f"No table matches {pattern}",
+            why=f"Known tables: {', '.join(known) or 'none yet'}.",
+            next="lakeward tables health",
+            code="LW-4017",
         )
     return [_look_at(site, name, wanted).plan.document() for name in names]
 
 
 def wanted_actions(actions: Collection[str] | None) -> tuple[str, ...]:
-    """The named actions in the order they are done.
+    """The named actions in the order they run.
 
     Raises:
-        SpecError: one is not known.
+        SpecError: an action does not exist.
     """
     there = (*ORDER, ORPHANS)
-    for each in actions or ():
-        if each == "restore":
-            why = "it moves the streams of the table too, and asks before it does"
+    for action in actions or ():
+        if action == "restore":
+            why = "It moves the streams of the table too, and asks for approval."
             raise SpecError(
-                "restore is a command of its own",
+                "Cannot run restore as a maintenance action",
                 why=why,
                 next="lakeward tables restore TABLE --to SNAPSHOT",
                 code="LW-4018",
             )
-        if each not in there:
-            raise SpecError(f"There is no action {each!r}", why=f"actions: {', '.join(there)}", code="LW-4019")
+        if action not in there:
+            raise SpecError(
+                f"Action {action} does not exist",
+                why=f"Valid actions: {', '.join(there)}.",
+                next="lakeward tables maintain TABLE --actions compact,expire",
+                code="LW-4019",
+            )
     return tuple(each for each in there if each in (actions or ORDER))
 
 
@@ -243,7 +251,7 @@ def _look_at(
 
 def _health(there: TableObservation) -> dict[str, Any]:
     facts, profile = there.facts, there.facts.profile
-    due = [each.action for each in there.plan.actions]
+    due = [action.action for action in there.plan.actions]
     return {
         "table": facts.table,
         "format": facts.format,
@@ -271,12 +279,12 @@ def _pressure(there: TableObservation) -> Pressure:
 
 
 def _advice(there: TableObservation) -> str:
-    """What matters most now, and what would make less work of the table."""
+    """The most important finding, and the advice on the table."""
     return "; ".join(each for each in (_headline(there), *there.advice) if each)
 
 
 def _headline(there: TableObservation) -> str:
-    refused = [each for each in there.plan.not_planned if each.refused]
+    refused = [item for item in there.plan.not_planned if item.refused]
     if refused:
         return refused[0].why
     behind = _pressure(there)
@@ -286,5 +294,5 @@ def _headline(there: TableObservation) -> str:
         return there.plan.actions[0].why
     facts = there.facts
     if facts.format == "iceberg" and facts.properties.get(DELETE, "true").lower() != "true":
-        return next((each.why for each in there.plan.not_planned if each.action == "metadata"), "")
+        return next((item.why for item in there.plan.not_planned if item.action == "metadata"), "")
     return ""

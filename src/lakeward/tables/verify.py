@@ -1,7 +1,7 @@
-"""What an action really did, from the metadata before and after it. What the procedure returned decides nothing.
+"""Verifies an action from the metadata before and after it. The procedure's return value is not used.
 
-Rows are compared per partition inside each commit the action made, and in total net of what streams appended
-meanwhile; files must have fallen as promised.
+Rows are compared by partition within each commit of the action, and in total, net of what streams appended meanwhile.
+The number of files must have fallen as promised.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ TOLERANCE = 0.2
 
 @dataclass(frozen=True)
 class Moved:
-    """What one commit did to one partition: rows and data files in and out."""
+    """Rows and data files that one commit added to and removed from one partition."""
 
     rows_in: int = 0
     rows_out: int = 0
@@ -34,11 +34,11 @@ class Verdict:
     """The outcome.
 
     Attributes:
-        ok: everything is as promised.
-        why: one sentence, the figures or what is wrong.
-        harmed: rows are, or may be, not what they should be: take it back or hold expiry.
-        ours: the snapshots the action made.
-        figures: for the ledger; `.._meanwhile` is what others committed between before and after.
+        ok: whether the result is as promised.
+        why: one sentence: the figures, or the fault.
+        harmed: whether rows are, or may be, wrong: roll back or hold expiry.
+        ours: the snapshots of the action.
+        figures: for the ledger; `.._meanwhile` are commits of others between before and after.
     """
 
     ok: bool
@@ -49,7 +49,7 @@ class Verdict:
 
 
 def between(before: TableFacts, after: TableFacts) -> list[Snapshot] | None:
-    """Main's snapshots committed since, oldest first; None when main no longer holds where we began."""
+    """Main's snapshots committed since, oldest first; None when main no longer contains the earlier head."""
     found: list[Snapshot] = []
     for snapshot in after.main():
         if snapshot.id == before.snapshot_id:
@@ -70,43 +70,48 @@ def verify_compact(
     """Judge a compaction.
 
     Args:
-        action: what was planned.
-        before, after: the table at both ends.
-        moved: snapshot -> partition -> what it did there, for every `replace` snapshot since.
-        failed_files: what the procedure itself admits.
+        action: the planned action.
+        before, after: the table before and after it.
+        moved: snapshot -> partition -> rows and files moved, for every `replace` snapshot since.
+        failed_files: the number of failed files that the procedure reported.
         others_change_rows: whether writers of this table delete or overwrite by design (upsert streams).
     """
     commits = between(before, after)
     if commits is None:
         return Verdict(False, f"main no longer holds snapshot {before.snapshot_id}, where the rewrite began", True)
-    ours = tuple(each.id for each in commits if moved.get(each.id))
-    foreign = [each for each in commits if each.operation in ("overwrite", "delete")]
-    parts = [(each, name, did) for each in commits for name, did in moved.get(each.id, {}).items()]
+    ours = tuple(commit.id for commit in commits if moved.get(commit.id))
+    foreign = [commit for commit in commits if commit.operation in ("overwrite", "delete")]
+    parts = [(commit, name, did) for commit in commits for name, did in moved.get(commit.id, {}).items()]
     taken = sum(did.files_out for _, _, did in parts)
     given = sum(did.files_in for _, _, did in parts)
-    others = [each for each in commits if each.id not in ours]
+    others = [commit for commit in commits if commit.id not in ours]
     figures = {
         "files_taken": taken, "files_given": given, "commits": len(ours),
-        "files_meanwhile": sum(each.count("added-data-files") - each.count("deleted-data-files") for each in others),
-        "records_meanwhile": sum(each.count("added-records") - each.count("deleted-records") for each in others),
+        "files_meanwhile": _net(others, "data-files"),
+        "records_meanwhile": _net(others, "records"),
     }  # fmt: skip
     wrong = _rows(parts, before, after, commits, deletes=before.profile.delete_files > 0)
     if wrong:
         return Verdict(False, wrong, True, ours, figures)
     if foreign and not others_change_rows:
-        names = ", ".join(f"{each.id} ({each.operation})" for each in foreign)
+        names = ", ".join(f"{snapshot.id} ({snapshot.operation})" for snapshot in foreign)
         return Verdict(False, f"rows were changed while files were rewritten, by snapshot {names}", True, ours, figures)
     if failed_files:
         return Verdict(False, f"{count(failed_files, 'file')} could not be rewritten", False, ours, figures)
     if not ours:
-        why = f"nothing was rewritten: {count(action.files, 'file')} were promised to go and no commit came"
+        why = f"nothing was rewritten: {count(action.files, 'file')} were promised, but there is no commit"
         return Verdict(False, why, False, ours, figures)
-    promised = sum(each.takes - each.gives for each in action.rewrites)
+    promised = sum(rewrite.takes - rewrite.gives for rewrite in action.rewrites)
     if taken - given < promised - abs(promised) * TOLERANCE:
         why = f"files fell by {taken - given}, {promised} were promised"
         return Verdict(False, why, False, ours, figures)
     why = f"{count(taken, 'file')} became {given}, {count(sum(did.rows_in for _, _, did in parts), 'row')} kept"
     return Verdict(True, why, False, ours, figures)
+
+
+def _net(snapshots: Sequence[Snapshot], what: str) -> int:
+    """Files or rows added minus deleted by these commits."""
+    return sum(snapshot.count(f"added-{what}") - snapshot.count(f"deleted-{what}") for snapshot in snapshots)
 
 
 def _rows(
@@ -118,14 +123,14 @@ def _rows(
     deletes: bool,
 ) -> str:
     for snapshot, name, did in parts:
-        # A rewrite that applies delete files leaves their rows out; then it may only shrink.
+        # A rewrite that applies delete files omits the deleted rows; then the count may only fall.
         if did.rows_in > did.rows_out or (did.rows_in < did.rows_out and not deletes):
             where = f" in {name}" if name else ""
             return f"snapshot {snapshot.id} took {did.rows_out} rows and gave {did.rows_in}{where}"
     head, base = after.head, before.head
     if head is None or base is None or not commits or "total-records" not in base.summary:
         return ""
-    net = sum(each.count("added-records") - each.count("deleted-records") for each in commits)
+    net = sum(commit.count("added-records") - commit.count("deleted-records") for commit in commits)
     expected = base.count("total-records") + net
     if head.count("total-records") != expected:
         return f"the table has {head.count('total-records')} rows, {expected} were expected"
@@ -137,11 +142,13 @@ def verify_manifests(before: TableFacts, after: TableFacts) -> Verdict:
     commits = between(before, after)
     if commits is None:
         return Verdict(False, f"main no longer holds snapshot {before.snapshot_id}, where the rewrite began", True)
-    ours = tuple(each.id for each in commits if each.operation == "replace" and not each.count("added-data-files"))
+    ours = tuple(
+        commit.id for commit in commits if commit.operation == "replace" and not commit.count("added-data-files")
+    )
     wrong = _rows((), before, after, commits, deletes=False)
     if wrong:
         return Verdict(False, wrong, True, ours)
-    files = sum(each.count("added-data-files") - each.count("deleted-data-files") for each in commits)
+    files = sum(commit.count("added-data-files") - commit.count("deleted-data-files") for commit in commits)
     if after.profile.files != before.profile.files + files:
         expected = before.profile.files + files
         return Verdict(False, f"the table has {after.profile.files} files, {expected} were expected", True, ours)
@@ -156,26 +163,28 @@ def verify_manifests(before: TableFacts, after: TableFacts) -> Verdict:
 
 
 def verify_deletes(action: Action, before: TableFacts, after: TableFacts) -> Verdict:
-    """Judge a merge of delete files: no data file was touched, and as many delete files went as were promised.
+    """Judge a merge of delete files: no data file changed, and as many delete files were removed as promised.
 
-    That the same rows are deleted as before, metadata cannot say: see `act.live_rows`.
+    Metadata cannot show that the same rows are deleted as before: see `act.live_rows`.
     """
     commits = between(before, after)
     if commits is None:
         return Verdict(False, f"main no longer holds snapshot {before.snapshot_id}, where the merge began", True)
-    ours = [each for each in commits if each.operation == "replace" and each.count("added-delete-files")]
-    ids = tuple(each.id for each in ours)
-    touched = [each for each in ours if each.count("added-data-files") or each.count("deleted-data-files")]
+    ours = [commit for commit in commits if commit.operation == "replace" and commit.count("added-delete-files")]
+    ids = tuple(snapshot.id for snapshot in ours)
+    touched = [
+        snapshot for snapshot in ours if snapshot.count("added-data-files") or snapshot.count("deleted-data-files")
+    ]
     if touched:
         return Verdict(False, f"snapshot {touched[0].id} replaced data files, where delete files were meant", True, ids)
     wrong = _rows((), before, after, commits, deletes=True)
     if wrong:
         return Verdict(False, wrong, True, ids)
-    taken = sum(each.count("removed-delete-files") for each in ours)
-    given = sum(each.count("added-delete-files") for each in ours)
+    taken = sum(snapshot.count("removed-delete-files") for snapshot in ours)
+    given = sum(snapshot.count("added-delete-files") for snapshot in ours)
     figures = {"delete_files_taken": taken, "delete_files_given": given, "commits": len(ours)}
     if not ours:
-        why = f"nothing was merged: {count(action.files, 'delete file')} were promised to go and no commit came"
+        why = f"nothing was merged: {count(action.files, 'delete file')} were promised, but there is no commit"
         return Verdict(False, why, False, ids, figures)
     if taken - given < action.files * (1 - TOLERANCE):
         return Verdict(
@@ -185,29 +194,31 @@ def verify_deletes(action: Action, before: TableFacts, after: TableFacts) -> Ver
 
 
 def verify_metadata(action: Action, before: TableFacts, after: TableFacts) -> Verdict:
-    """Judge a repair of properties: they stand as planned, and as many metadata files went as were promised."""
+    """Judge a repair of properties: they are set as planned, and as many metadata files were removed as promised."""
     unset = [name for name, value in action.properties.items() if after.properties.get(name) != value]
     if unset:
         return Verdict(False, f"not set: {', '.join(unset)}")
     if not after.continues(before):
         return Verdict(False, f"main no longer holds snapshot {before.snapshot_id}, where the repair began", True)
-    left = before.metadata_files - action.files
+    remaining = before.metadata_files - action.files
     if not action.files:
         return Verdict(True, f"set {', '.join(f'{name} = {value}' for name, value in action.properties.items())}")
-    if after.metadata_files > left:
-        return Verdict(False, f"{count(after.metadata_files, 'metadata file')} are named still, {left} were promised")
-    return Verdict(True, f"{before.metadata_files} → {after.metadata_files} metadata files, and so it stays")
+    if after.metadata_files > remaining:
+        return Verdict(
+            False, f"{count(after.metadata_files, 'metadata file')} are named still, {remaining} were promised"
+        )
+    return Verdict(True, f"{before.metadata_files} → {after.metadata_files} metadata files; Iceberg keeps that number")
 
 
 def verify_tags(action: Action, after: TableFacts) -> Verdict:
-    """Judge the making of a tag: it stands on its snapshot, and goes when it should."""
-    wanted = action.made_tag
-    found = after.refs.get(wanted.name)
-    if found is None or (found.kind, found.snapshot_id) != ("tag", wanted.snapshot_id):
-        return Verdict(False, f"there is no tag {wanted.name} on snapshot {wanted.snapshot_id}")
-    if found.gone_after_ms != wanted.kept // timedelta(milliseconds=1):
-        return Verdict(False, f"tag {wanted.name} does not go after {span(wanted.kept)}")
-    return Verdict(True, f"tag {wanted.name} on snapshot {wanted.snapshot_id}, kept for {span(wanted.kept)}")
+    """Judge the creation of a tag: it is on its snapshot, and has its maximum age."""
+    tag = action.made_tag
+    found = after.refs.get(tag.name)
+    if found is None or (found.kind, found.snapshot_id) != ("tag", tag.snapshot_id):
+        return Verdict(False, f"there is no tag {tag.name} on snapshot {tag.snapshot_id}")
+    if found.gone_after_ms != tag.kept // timedelta(milliseconds=1):
+        return Verdict(False, f"tag {tag.name} does not go after {span(tag.kept)}")
+    return Verdict(True, f"tag {tag.name} on snapshot {tag.snapshot_id}, kept for {span(tag.kept)}")
 
 
 def verify_expire(
@@ -218,18 +229,18 @@ def verify_expire(
     checked: Mapping[str, int],
     now: datetime,
 ) -> Verdict:
-    """Judge an expiry: only what was promised went, nothing anybody needs, main and every ref stand.
+    """Judge an expiry: only promised snapshots were removed; main, every ref and every position are intact.
 
     Args:
-        action: what was planned.
-        before, after: the table at both ends.
-        promised: the snapshots that were to go.
-        checked: stream -> the snapshot of its position this expiry found on main.
-        now: a moment after it; refs whose own age was over by then may be gone.
+        action: the planned action.
+        before, after: the table before and after it.
+        promised: the snapshots to be removed.
+        checked: stream -> the snapshot of its position that this expiry found on main.
+        now: a time after it; refs past their maximum age by then may be missing.
     """
-    left = after.by_id()
-    gone = {each.id for each in before.snapshots} - set(left)
-    named = {name for name, ref in after.refs.items() if ref.snapshot_id not in left}
+    remaining = after.by_id()
+    removed = {snapshot.id for snapshot in before.snapshots} - set(remaining)
+    named = {name for name, ref in after.refs.items() if ref.snapshot_id not in remaining}
     outlived = before.outlived(now)
     lost = set(before.refs) - set(after.refs) - outlived
     if named or lost:
@@ -237,8 +248,10 @@ def verify_expire(
     if not after.continues(before):
         return Verdict(False, f"main no longer holds snapshot {before.snapshot_id}, where the expiry began", True)
     edge = action.older_than
-    # Younger ones are promised where a branch of somebody's has an age of its own.
-    young = [each for each in before.snapshots if each.id in gone - promised and edge and each.at >= edge]
+    # Younger snapshots are promised if a branch has an age of its own.
+    young = [
+        snapshot for snapshot in before.snapshots if snapshot.id in removed - promised and edge and snapshot.at >= edge
+    ]
     if young:
         return Verdict(False, f"snapshot {young[0].id} went though it is younger than allowed", True)
     problems = off_main(after, checked)
@@ -248,9 +261,9 @@ def verify_expire(
         rows = (before.head.count("total-records"), after.head.count("total-records"))
         if rows[0] != rows[1]:
             return Verdict(False, f"the table has {rows[1]} rows, {rows[0]} before", True)
-    figures = {"snapshots_expired": len(gone)}
+    figures = {"snapshots_expired": len(removed)}
     refs = outlived - set(after.refs)
     too = f", and {count(len(refs), 'ref')} whose age was over" if refs else ""
-    if len(gone) < len(promised) * (1 - TOLERANCE) or not gone:
-        return Verdict(False, f"{count(len(gone), 'snapshot')} went, {len(promised)} were promised", figures=figures)
-    return Verdict(True, f"{count(len(gone), 'snapshot')} went, {len(left)} kept{too}", figures=figures)
+    if len(removed) < len(promised) * (1 - TOLERANCE) or not removed:
+        return Verdict(False, f"{count(len(removed), 'snapshot')} went, {len(promised)} were promised", figures=figures)
+    return Verdict(True, f"{count(len(removed), 'snapshot')} went, {len(remaining)} kept{too}", figures=figures)

@@ -1,4 +1,4 @@
-"""What OPTIMIZE and VACUUM of a Delta table really did, from the log and the folder."""
+"""Verifies OPTIMIZE and VACUUM of a Delta table, from its log and its folder."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from lakeward.tables.verify import TOLERANCE, Moved, Verdict
 
 
 def moved_by(before: State, after: State) -> dict[int, dict[str, Moved]]:
-    """Version -> partition -> files and rows in and out, for each rewrite that was committed since `before`."""
+    """Version -> partition -> files and rows in and out, for each rewrite committed since `before`."""
     known: dict[str, Live] = dict(before.files)
     found: dict[int, dict[str, Moved]] = {}
     for change in (each for each in after.changes if each.version > before.version):
@@ -36,16 +36,16 @@ def moved_by(before: State, after: State) -> dict[int, dict[str, Moved]]:
 def _rows(table: State, path: str, live: Live) -> int:
     if live.rows is not None:
         return live.rows
-    return int(pq.read_metadata(log.absolute(table.folder, path)).num_rows)  # its writer did not say
+    return int(pq.read_metadata(log.absolute(table.folder, path)).num_rows)  # its writer did not state it
 
 
 @dataclass(frozen=True)
 class DeltaState:
-    """What stands in a table's folder.
+    """The content of a table's folder.
 
     Attributes:
-        missing: files of the newest version that are not there.
-        gone: files that were taken out and are still there.
+        missing: files of the newest version that do not exist.
+        gone: removed files that still exist.
     """
 
     missing: frozenset[str]
@@ -53,7 +53,7 @@ class DeltaState:
 
 
 def standing(state: State) -> DeltaState:
-    """Look; no file is opened."""
+    """Check which files exist; no file is opened."""
 
     def there(path: str) -> bool:
         return log.absolute(state.folder, path).exists()
@@ -63,10 +63,10 @@ def standing(state: State) -> DeltaState:
 
 
 def verify_vacuum(action: Action, before: State, held: DeltaState, after: State) -> Verdict:
-    """Judge a VACUUM: every file of the newest version stands, nothing young went, and what was promised did.
+    """Judge a VACUUM: every file of the newest version exists, no young file was deleted, and promised files were.
 
     Args:
-        before, held: the table and its folder when it began.
+        before, held: the table and its folder before it.
         after: the table now.
     """
     cutoff = action.cutoff.timestamp() * 1000
@@ -74,13 +74,15 @@ def verify_vacuum(action: Action, before: State, held: DeltaState, after: State)
     lost = sorted(now.missing - held.missing)
     if lost:
         return Verdict(False, f"gone from the folder: {count(len(lost), 'file')} of the table, e.g. {lost[0]}", True)
-    went = held.gone - now.gone
-    young = sorted(path for path in went if before.gone[path] >= cutoff)
+    deleted = held.gone - now.gone
+    young = sorted(path for path in deleted if before.gone[path] >= cutoff)
     if young:
         return Verdict(False, f"{young[0]} went though it was taken out later than allowed", True)
     promised = {path for path in held.gone if before.gone[path] < cutoff}
-    figures: Mapping[str, int] = {"files_deleted": len(went), "snapshots_expired": len(went)}
-    if len(went) < len(promised) * (1 - TOLERANCE):
-        why = f"{count(len(went), 'file')} went, {len(promised)} were promised"
+    figures: Mapping[str, int] = {"files_deleted": len(deleted), "snapshots_expired": len(deleted)}
+    if len(deleted) < len(promised) * (1 - TOLERANCE):
+        why = f"{count(len(deleted), 'file')} went, {len(promised)} were promised"
         return Verdict(False, why, figures=figures)
-    return Verdict(True, f"{count(len(went), 'file')} went, {count(len(after.files), 'file')} stand", figures=figures)
+    return Verdict(
+        True, f"{count(len(deleted), 'file')} went, {count(len(after.files), 'file')} stand", figures=figures
+    )

@@ -1,4 +1,4 @@
-"""The actions of one run on one table: each looked at anew, recorded before, done, verified, recorded after."""
+"""Runs the actions of one table: for each one plan again, record, run, verify, record the result."""
 
 from __future__ import annotations
 
@@ -58,13 +58,13 @@ class Work:
     """The actions of one run.
 
     Attributes:
-        site, table, around: where, and what the registry says of all tables.
+        site, table, around: the context, the table, and the state that all tables share.
         plan_id: the recorded plan the actions belong to.
         mine: the lease.
         engine: runs statements on a session.
-        on: the Spark its statements run on.
-        only: the partitions that are compacted; empty: all that are due.
-        results: one entry an action, the command line's JSON.
+        on: opens the Spark session of the statements.
+        only: the partitions to compact; empty: all that are due.
+        results: one entry for each action, the command line's JSON.
     """
 
     site: MaintenanceContext
@@ -78,7 +78,7 @@ class Work:
     results: list[dict[str, Any]] = field(default_factory=list)
 
     def all(self, due: list[str], wanted: Collection[str], first: TableObservation) -> list[dict[str, Any]]:
-        """Run what is due; expiry is looked at again after a compaction, because that makes it due."""
+        """Run the due actions; expiry is planned again after a compaction, which can make it due."""
         if "expire" in wanted and first.problems:
             self._refuse(first.problems)
         with self.on as connected:
@@ -88,11 +88,11 @@ class Work:
                 self.mine.check()
                 self._one(name, connected)
                 if self.results and self.results[-1]["result"] in ("failed", "timed_out"):
-                    break  # verify before expire: nothing is built on a rewrite that is in doubt
+                    break  # no action runs after one that failed or is in doubt
         return self.results
 
     def _compacted(self) -> bool:
-        return any(each["action"] == "compact" and each["result"] == "done" for each in self.results)
+        return any(result["action"] == "compact" and result["result"] == "done" for result in self.results)
 
     def _one(self, name: str, connected: Callable[[], Spark]) -> None:
         seen = self._see()
@@ -112,7 +112,7 @@ class Work:
             action_id = maintenance.begin_action(
                 connection, plan=self.plan_id, table=self.table, action=name, session_id=spark.session_id, before=before
             )
-        log.info("Maintenance began", table=self.table, action=name, why=action.why)
+        log.info("Maintenance started", table=self.table, action=name, why=action.why)
         failpoints.hit("maintain-begun")
         held_on_disk = _on_disk(there.seen, name)
         running = self.engine(spark.session)
@@ -127,7 +127,7 @@ class Work:
             failpoints.hit("maintain-ran")
         try:
             after = self._see()
-        except LakewardError as error:  # gone, or out of reach: nobody can say now what came of it
+        except LakewardError as error:  # missing or unreachable: the outcome is unknown
             why = f"the table could not be read afterwards: {error.what}{f' ({error.why})' if error.why else ''}"
             self._record(action_id, entry := _unseen(name, before, duration, cpu, run, why))
             self.results.append(entry)
@@ -156,10 +156,10 @@ class Work:
         self.results.append(entry)
 
     def _disturbed_by(self, name: str, facts: TableFacts) -> list[str]:
-        """The running streams a rewrite would race with: their batches change rows that stand in the files it takes."""
+        """The running streams that a rewrite would conflict with: their batches change rows of existing files."""
         if name not in ("compact", "deletes") or self.around.writers.get(self.table) not in CHANGES_ROWS:
             return []
-        return [each for each in facts.streams if each in self.around.running]
+        return [stream for stream in facts.streams if stream in self.around.running]
 
     def _see(self) -> ObservedTable:
         return see(self.site, self.table, self.around)
@@ -175,7 +175,7 @@ class Work:
     ) -> Verdict:
         before, was, became = there.facts, there.seen.loaded, after.loaded
         if after.facts.uuid != before.uuid:
-            return Verdict(False, f"{self.table} was dropped and made again meanwhile: this is another table")
+            return Verdict(False, f"{self.table} was dropped and recreated meanwhile")
         if isinstance(was, State) and isinstance(became, State):
             if disk is not None:
                 return verify_vacuum(action, was, disk, became)
@@ -206,26 +206,26 @@ class Work:
         )
 
     def _undo(self, before: TableFacts, after: ObservedTable, verdict: Verdict) -> str:
-        """Take the rewrite back if nothing stands on it, else hold expiry for a person."""
+        """Roll back the rewrite if nothing was committed on top of it, else hold expiry for a person."""
         head = after.facts.snapshot_id
         to = before.snapshot_id
         alone = head is not None and to is not None and may_roll_back(before, after.facts, set(verdict.ours))
-        # A Delta table is not taken back: RESTORE puts no file away, and its streams would have to be stopped for it.
+        # A Delta table is not rolled back: RESTORE removes no file, and its streams would have to be stopped.
         if alone and not isinstance(after.loaded, State) and roll_back(after.loaded, head or 0, to or 0):
             return f"rolled back to snapshot {to}"
-        why = f"{verdict.why}; a person has to look before history is expired"
+        why = f"{verdict.why}; a person has to check the table before history is expired"
         with self.site.registry() as connection:
             maintenance.hold_expiry(connection, self.table, why)
-        return "expiry is held until a person looked"
+        return "expiry is held until a person has checked the table"
 
     def _refuse(self, problems: list[OffMain]) -> None:
-        """Expiry would erase the proof of what is missing: block the streams, say so once."""
-        if any(each["action"] == "expire" for each in self.results):
+        """Block the streams and record the refusal once: expiry would erase the evidence of missing rows."""
+        if any(result["action"] == "expire" for result in self.results):
             return
         with self.site.registry() as connection:
             block_streams(connection, problems)
         why = "; ".join(problem.sentence for problem in problems)
-        log.error("Expiry is refused", table=self.table, why=why)
+        log.error("Expiry refused", table=self.table, why=why)
         self.results.append(
             {
                 "action": "expire", "result": "refused", "before": {}, "after": {}, "change": "",
@@ -238,8 +238,10 @@ class Work:
         with self.site.registry() as connection:
             maintenance.finish_action(connection, action_id, **values)
             self._tell(connection, entry)
-        tell = log.info if entry["result"] == "done" else log.error
-        tell("Maintenance ended", table=self.table, **{k: entry[k] for k in ("action", "result", "why", "duration_s")})
+        report = log.info if entry["result"] == "done" else log.error
+        report(
+            "Maintenance ended", table=self.table, **{k: entry[k] for k in ("action", "result", "why", "duration_s")}
+        )
 
     def _tell(self, connection: Connection, entry: dict[str, Any]) -> None:
         text = f"{entry['action']} {entry['result']}: {entry['why']}"
@@ -253,13 +255,13 @@ def _statements(there: TableObservation, action: Action) -> list[str]:
 
 
 def _on_disk(seen: ObservedTable, name: str) -> DeltaState | None:
-    """What stands in the folder before a VACUUM."""
+    """The content of the folder before a VACUUM."""
     return standing(seen.loaded) if name == "expire" and isinstance(seen.loaded, State) else None
 
 
 def _result(run: Run, verdict: Verdict) -> tuple[str, str]:
     if run.timed_out:
-        return "timed_out", f"stopped by its time limit; {verdict.why}"
+        return "timed_out", f"stopped by its timeout; {verdict.why}"
     if run.interrupted:
         return "failed", f"stopped; {verdict.why}"
     if run.error:
@@ -269,20 +271,20 @@ def _result(run: Run, verdict: Verdict) -> tuple[str, str]:
 
 def _unseen(name: str, before: dict[str, Any], duration: float, cpu: list[float], run: Run, why: str) -> dict[str, Any]:
     """The entry of an action after which the table could not be read."""
-    said = f"{run.error}; {why}" if run.error else why
+    text = f"{run.error}; {why}" if run.error else why
     return {
         "action": name, "result": "failed", "before": before, "after": {}, "change": "", "duration_s": duration,
-        "cpu_s": cpu[0] if cpu else None, "verified": False, "why": said,
+        "cpu_s": cpu[0] if cpu else None, "verified": False, "why": text,
     }  # fmt: skip
 
 
 def _promise(action: Action) -> dict[str, Any]:
-    """What the ledger keeps of a plan: what was promised, and which partitions get their final layout."""
-    final = [name for each in action.rewrites if each.mode in ("final", "layout") for name in each.partitions]
+    """The promise of an action for the ledger: files, bytes, and the partitions that get their final layout."""
+    final = [name for rewrite in action.rewrites if rewrite.mode in ("final", "layout") for name in rewrite.partitions]
     return {
         "promised_files": action.files,
         "promised_bytes": action.size_bytes,
-        "partitions": [each for each in action.partitions if each],
+        "partitions": [part for part in action.partitions if part],
         **({"final": final} if final else {}),
     }
 

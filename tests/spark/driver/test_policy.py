@@ -187,7 +187,7 @@ def test_what_is_for_a_person_stays_and_it_is_said_where_people_look(quality: Qu
     quality.land(20, *range(200, 212))
     held = quality.check()
     left = quality.carried_out()
-    why = "12 of 32 rows fail: more than one in 10 is for a person to look at"
+    why = "12 of 32 rows fail: more than one in 10 needs a person's decision"
     assert (left["run"], left["verdict"]) == (held["run"], "hold")
     with quality.registry() as connection:
         message = incidents.open_ones(connection)["quality", quality.table].text

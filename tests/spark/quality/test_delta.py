@@ -196,7 +196,7 @@ def test_what_the_log_or_the_folder_lost_is_read_with_the_whole_table(table) -> 
     table.optimize()
     table.vacuum()
     result = table.check()
-    assert result["range"]["kind"] == "table" and "is gone from the folder" in result["range"]["why"]
+    assert result["range"]["kind"] == "table" and "is missing from the folder" in result["range"]["why"]
     assert (result["verdict"], result["verified_snapshot"]) == ("hold", first)
     assert result["first_bad_snapshot"] is None, "nobody can tell any more"
     table.sql("ALTER TABLE {t} SET TBLPROPERTIES ('delta.checkpointInterval' = '1')")

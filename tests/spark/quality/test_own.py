@@ -46,7 +46,7 @@ def test_volume_and_freshness_against_the_tables_own_history(table) -> None:
     assert "usual is 60,000 ± 3,000 (3 runs)" in volume["observed"]["text"], volume
     assert " old when it was committed; usual is 0:00:12 ± 0:00:01 (4 runs)" in fresh["observed"]["text"], fresh
     told = " ".join(table.told)
-    assert "limit 6" in told and "Great Expectations is ready" not in told.split(table.name)[-1]
+    assert "limit 6" in told and "Great Expectations imported" not in told.split(table.name)[-1]
 
 
 def test_checks_against_other_tables_and_a_row_of_each_result_in_the_lake(make_table) -> None:
@@ -130,8 +130,8 @@ def test_records_of_the_offsets_are_there_once_or_the_check_says_how_many_are_no
     land(4, 25, 35, "array_append(sequence(25L, 34L), 30L)")
     table.sql(f"INSERT INTO {{t}} VALUES (1, 'AA', 1D, 0, 3, '{topic}')")
     found = checked()
-    assert found["unexpected_count"] == 6 and "5 missing, 1 rows doubled, 0 of no batch" in found["observed"], found
-    assert f"because no batch: snapshot {table.head} (1 rows)" in found["observed"]
+    assert found["unexpected_count"] == 6 and "5 missing, 1 rows doubled, 0 outside" in found["observed"], found
+    assert f"because not committed by a stream: snapshot {table.head} (1 rows)" in found["observed"]
     land(5, 35, 40, "sequence(35L, 39L)", told=False)
     found = checked()
     assert found["state"] == "error" and f"batch seq 5 of stream {stream}" in found["error"], found

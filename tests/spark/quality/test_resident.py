@@ -191,7 +191,7 @@ def test_it_serves_runs_outlives_a_hung_one_and_a_zombie_of_it_keeps_nothing(res
     table.suite(QUICK)
     left = resident.run["session_id"]
     (taken,) = asked.result(120)
-    assert any("died at work on this run" in each for each in resident.told)
+    assert any("died during this run" in each for each in resident.told)
     assert (taken["verdict"], table.verified) == ("pass", head)
     with session(table.runtime, session_id=left) as its, pytest.raises(PySparkException, match="SESSION_CLOSED"):
         its.sql("SELECT 1").collect()  # it cannot move a branch any more
@@ -230,7 +230,7 @@ def test_a_killed_checkers_run_is_taken_over_and_nothing_of_it_is_left(resident:
     resident.process.kill()
     resident.process.wait()
     (taken,) = asked.result(120)
-    assert any("died at work on this run" in each for each in resident.told), (resident.told, resident.run)
+    assert any("died during this run" in each for each in resident.told), (resident.told, resident.run)
     assert (taken["verdict"], table.verified) == ("pass", table.head)
     until(lambda: not worker.is_running() or worker.status() == psutil.STATUS_ZOMBIE, "its process to end")
     assert resident.recorded == ["pass"]

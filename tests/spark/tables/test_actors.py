@@ -45,7 +45,7 @@ def test_whoever_loses_the_lease_is_stopped(site):
         with site.registry() as connection:
             leases.release(connection, SCOPE, ["a.u"], mine.token)
         assert stopped.wait(10)
-        with pytest.raises(Refused, match="lost its lease"):
+        with pytest.raises(Refused, match="lost the lease"):
             mine.check()
 
 
@@ -109,7 +109,7 @@ def test_the_statement_of_a_maintainer_that_died_is_stopped_first(site, make_tab
     with site.registry() as connection:
         ledger = maintenance.newest_actions(connection, table.name)
     assert [row["result"] for row in ledger] == ["done", "failed"]
-    assert "its maker died" in ledger[1]["why"]
+    assert "its process died" in ledger[1]["why"]
 
 
 def test_interrupting_a_session_the_server_forgot_is_no_error(site):

@@ -179,7 +179,7 @@ def test_a_table_over_a_checkpoint_is_refused(site, make_table):
     table.append(times=4)
     inside = site.load(table.name).metadata.location + "/checkpoints"
     over = replace(site, runtime=site.runtime.model_copy(update={"checkpoints": inside}))
-    with pytest.raises(Refused, match="must not be maintained"):
+    with pytest.raises(Refused, match="Cannot maintain"):
         maintain_table(over, table.name, ["compact"])
     assert table.files() == 8
 
@@ -191,7 +191,7 @@ def test_a_table_over_another_is_refused(site, make_table):
     with site.registry() as connection:
         maintenance.register(connection, "other.inner", format="iceberg", location=inner, table_class=None)
     try:
-        with pytest.raises(Refused, match="must not be maintained"):
+        with pytest.raises(Refused, match="Cannot maintain"):
             maintain_table(site, table.name, ["compact"])
     finally:
         with site.registry() as connection:

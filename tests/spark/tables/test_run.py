@@ -164,7 +164,7 @@ def test_a_table_that_keeps_every_metadata_file_is_told_to_let_old_ones_go(comma
     assert table.rows() == 42
     _, told, _ = command("tables", "why", table.name)
     assert [each["why"] for each in told["plan"]["not_planned"] if each["action"] == "metadata"] == [
-        "4 metadata files, the oldest goes with each commit"
+        "4 metadata files, the oldest is deleted with each commit"
     ]
 
 

@@ -53,7 +53,7 @@ def test_a_green_verdict_tells_its_story_in_ten_lines(runtime: Runtime, postgres
         tell_verdict(runtime, "ns.t", "r1")
     assert [each["event"] for each in told] == [
         "range: snapshots 1 (exclusive) to 3",
-        "decided: 1 from metadata alone, 1 in one pass over the rows; 40 rows read",
+        "decided: 1 from metadata, 1 in one pass over the rows; 40 rows read",
         "verdict pass (2 pass)",
         "verified is at snapshot 1",
         "cost: 1.5 s, 0.4 CPU-s of the checking process, 2 Spark jobs",

@@ -48,7 +48,7 @@ def test_a_full_disk_lost_no_race():
 
 
 def test_a_maker_that_died_lost_no_race_and_was_no_run_that_changed_nothing():
-    died = history_from([row(1, "failed", after=None, why="its maker died")])
+    died = history_from([row(1, "failed", after=None, why="its process died")])
     assert (died.contested, died.idle) == ({}, {})
     assert died.failures["compact"][0] == 1
 

@@ -51,12 +51,12 @@ def test_vacuum_and_log_wait_for_the_proven_version_of_the_delta_table_that_is_t
         needs, _ = needs_of(registry, table, surroundings(registry), moment, has_suite=has_suite)
         return [each.why for each in needs.clamps if each.who == "quality"]
 
-    assert (kept(), kept(has_suite=False)) == (["no version left in its log is proven"], [])
+    assert (kept(), kept(has_suite=False)) == (["no version in its log is proven"], [])
     prove(registry, name, 5, "another/t5")
-    assert kept() == ["no version left in its log is proven"], "of a table that was there before"
+    assert kept() == ["no version in its log is proven"], "of a table that was there before"
     prove(registry, name, 2, "u/t2")
     prove(registry, name, 4, "u/t4")
-    assert kept() == ["verified stands on version 4"]
+    assert kept() == ["verified is at version 4"]
     restore = {"operation": "RESTORE", "operationParameters": {"version": 3, "timestamp": None}}
     delta_log.commit(tmp_path, 6, {"commitInfo": restore}, delta_log.remove("f4"), delta_log.remove("f5"))
-    assert kept() == ["verified stands on version 2"], "the restore left version 4 behind"
+    assert kept() == ["verified is at version 2"], "the restore left version 4 behind"

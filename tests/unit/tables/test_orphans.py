@@ -141,7 +141,7 @@ def test_the_first_run_shows_the_second_puts_aside_a_later_one_deletes(make) -> 
     first = table.sweep()
     assert (first["result"], first["after"]["orphan_files"], first["after"]["young_files"]) == ("skipped", 2, 1)
     assert first["after"]["sample"] == ["data/crashed.parquet", "metadata/lost-race.metadata.json"]
-    assert "first run by these thresholds" in first["why"]
+    assert "first run with these thresholds" in first["why"]
     everything = table.names()
 
     second = table.sweep()
@@ -233,10 +233,10 @@ def test_a_file_committed_after_it_was_taken_is_put_back_and_a_person_told(make)
 
     failpoints._hooks["orphans-file"] = commit
     done = table.sweep()
-    assert (done["result"], "put back: data/a.parquet" in done["why"]) == ("failed", True), done
+    assert (done["result"], "restored: data/a.parquet" in done["why"]) == ("failed", True), done
     assert table.rows() == 9
     with table.site.registry() as connection:
-        assert "put back" in (maintenance.all_tables(connection)[table.name].expiry_hold or "")
+        assert "restored" in (maintenance.all_tables(connection)[table.name].expiry_hold or "")
     refused = table.sweep()
     assert (refused["result"], "expiry is held" in refused["why"]) == ("refused", True)
 
@@ -250,7 +250,7 @@ def test_a_needed_file_an_earlier_run_put_aside_comes_back(make) -> None:
     away.parent.mkdir(parents=True)
     (table.folder / path).rename(away)
     done = table.sweep()
-    assert (done["result"], "put back" in done["why"]) == ("failed", True), done
+    assert (done["result"], "restored from the trash folder" in done["why"]) == ("failed", True), done
     assert table.rows() == 6
     assert "data/crashed.parquet" in table.names()
 
@@ -302,7 +302,7 @@ def test_two_sweeps_of_one_table_are_one_too_many(make) -> None:
     table = make()
     with table.site.registry() as connection:
         leases.take(connection, SCOPE, table.name, "t", "somebody pid 7", orphans.TTL)
-    with pytest.raises(Refused, match="is being maintained already"):
+    with pytest.raises(Refused, match="Another run maintains"):
         table.sweep()
 
 
@@ -352,7 +352,7 @@ def test_killed_in_the_middle_the_next_run_goes_on(make, tmp_path) -> None:
     assert table.rows() == 6
     with table.site.registry() as connection:
         dead = maintenance.newest_actions(connection, table.name, 2)[1]
-    assert (dead["result"], "its maker died" in dead["why"]) == ("failed", True)
+    assert (dead["result"], "its process died" in dead["why"]) == ("failed", True)
 
 
 def test_time_is_up_and_the_rest_goes_with_the_next_run(make, monkeypatch) -> None:

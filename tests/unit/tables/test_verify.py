@@ -96,7 +96,7 @@ def test_files_must_fall_as_promised(facts, before):
 def test_green_without_a_commit_is_a_failure(facts, before):
     verdict = verify_compact(COMPACT, before, facts((snapshot(1), snapshot(2, total=101, added_records=1))), {})
     assert (verdict.ok, verdict.harmed) == (False, False)
-    assert "no commit came" in verdict.why
+    assert "there is no commit" in verdict.why
 
 
 def test_failures_the_procedure_admits_are_failures(facts, before):

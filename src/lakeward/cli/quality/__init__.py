@@ -1,4 +1,4 @@
-"""`lakeward quality`: one file for commands that belong together."""
+"""`lakeward quality`: one file for each group of related commands."""
 
 # isort: off  (the order of `--help`)
 from lakeward.cli.quality import docs, history, profile, quarantine, replay, runs, status, suites, waivers

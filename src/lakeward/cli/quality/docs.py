@@ -15,22 +15,25 @@ from lakeward.platform.errors import LakewardError
 @app.command()
 def docs(
     tables: Annotated[
-        list[str] | None, typer.Argument(metavar="[TABLE]...", help="namespace.table; every table that was checked.")
+        list[str] | None,
+        typer.Argument(metavar="[TABLE]...", help="namespace.table; by default every table with a check run."),
     ] = None,
-    last: Annotated[int, typer.Option("-n", min=1, max=200, help="Runs of each table, newest first.")] = 20,
-    to: Annotated[Path | None, typer.Option("--to", metavar="DIR", help="Folder; data-docs in the home.")] = None,
+    last: Annotated[int, typer.Option("-n", min=1, max=200, help="Number of runs of each table, newest first.")] = 20,
+    to: Annotated[
+        Path | None, typer.Option("--to", metavar="DIR", help="Target folder; by default data-docs in the home.")
+    ] = None,
 ) -> None:
-    """Write Data Docs as pages to open in a browser: what the newest runs of each table found, with their examples.
+    """Build Data Docs: HTML pages with the results and failing examples of the newest runs of each table.
 
-    Made from the results in the registry, whole and anew each time. Nothing is checked, nothing loaded from elsewhere.
+    The pages are rebuilt from the results in the registry on each call. No check runs, and the pages load nothing.
     """
-    from lakeward.platform.text import count as told
+    from lakeward.platform.text import count
     from lakeward.quality.results.data_docs import build
     from lakeward.quality.results.records import recorded
     from lakeward.registry import verifications
 
-    here = state()
-    with here.registry() as connection:
+    context = state()
+    with context.registry() as connection:
         chosen = list(dict.fromkeys(tables or verifications.tables(connection)))
         rows = {name: verifications.newest(connection, name, limit=last) for name in chosen}
         runs = {
@@ -40,13 +43,14 @@ def docs(
     missing = [name for name in chosen if not runs[name]]
     if missing or not chosen:
         raise LakewardError(
-            f"No check run of {', '.join(missing) or 'any table'} is recorded",
+            f"Cannot build Data Docs: no check run of {', '.join(missing) or 'any table'} is recorded",
             next=f"lakeward quality run {missing[0] if missing else 'TABLE'}",
             code="LW-1206",
         )
-    index = build(runs, (to or here.runtime.data_docs).absolute(), last)
+    index = build(runs, (to or context.runtime.data_docs).absolute(), last)
     total = sum(map(len, runs.values()))
     data = {"index": str(index), "tables": {name: len(each) for name, each in runs.items()}}
-    here.output.either(
-        data, f"{index}\n  {told(total, 'run')} of {told(len(runs), 'table')}   open it in a browser of this machine"
+    context.output.either(
+        data,
+        f"{index}\n  {count(total, 'run')} of {count(len(runs), 'table')}   open the file in a browser on this machine",
     )

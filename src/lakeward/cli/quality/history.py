@@ -1,4 +1,4 @@
-"""`quality history`: how the checks of a table went, since when one fails, what it cost."""
+"""`quality history`: trend of each check of a table, failing since, cost of the runs."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ _MARKS = {"pass": ".", "fail": "X", "error": "?", "skipped": " "}
 @app.command()
 def history(
     table: Table,
-    last: Annotated[int, typer.Option("-n", min=1, max=1000, help="Runs looked at, newest first.")] = 50,
+    last: Annotated[int, typer.Option("-n", min=1, max=1000, help="Number of runs, newest first.")] = 50,
 ) -> None:
-    """Trend of every check: failing since when and with which snapshot, recovered when, and what the runs cost."""
+    """Trend of every check: failing since when and with which snapshot, recovered when, and the cost of the runs."""
     from lakeward.quality.results.trend import cost, trends
     from lakeward.registry import verifications
 
     with state().registry() as connection:
         runs = verifications.newest(connection, table, limit=last)
-        checks = verifications.checks_of_runs(connection, [each["run"] for each in runs])
+        checks = verifications.checks_of_runs(connection, [run["run"] for run in runs])
     if not runs:
-        raise LakewardError(f"{table} was never checked", next=f"lakeward quality run {table}", code="LW-1207")
+        raise LakewardError(f"{table} has no check run", next=f"lakeward quality run {table}", code="LW-1207")
     shown = ("run", "at", "verdict", "scope", "from_snapshot", "to_snapshot", "first_bad_snapshot",
              "verified_snapshot", "spark_jobs", "duration_s")  # fmt: skip
     data = {
         "table": table,
-        "runs": [{key: each[key] for key in shown} for each in runs],
+        "runs": [{key: run[key] for key in shown} for run in runs],
         "checks": trends(runs, checks),
         "cost": cost(runs),
     }
@@ -49,8 +49,8 @@ def text(data: dict[str, Any], now: datetime) -> str:
         f"{data['table']}: {count(len(runs), 'run')} since {_time(runs[-1]['at'])}, newest {runs[0]['verdict']}   "
         f"{count(spent['spark_jobs'], 'Spark job')}, {spent['duration_s']:g} s"
     ]
-    width = max((len(check_name(each)) for each in data["checks"]), default=0)
-    for each in sorted(data["checks"], key=lambda each: ("fail", "error", "pass", "skipped").index(each["state"])):
+    width = max((len(check_name(check)) for check in data["checks"]), default=0)
+    for each in sorted(data["checks"], key=lambda check: ("fail", "error", "pass", "skipped").index(check["state"])):
         marks = "".join(_MARKS[point["state"]] for point in each["points"])
         line = f"  {each['state']:<7} {each['severity']:<8} {check_name(each):<{width}}  {marks}"
         lines.append(line.rstrip() + _since(each, now))

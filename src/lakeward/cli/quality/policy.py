@@ -1,4 +1,4 @@
-"""What a suite's `on_fail: quarantine` says, done from the command line: by hand and by the Dag's task."""
+"""Applies a suite's `on_fail: quarantine` from the command line, for a person and for the Dag's task."""
 
 from __future__ import annotations
 
@@ -16,8 +16,9 @@ if TYPE_CHECKING:
 
 
 def policy_of(table: str) -> Policy:
-    """The policy of a table's suite, with what it acts by."""
+    """The quarantine policy of a table's suite, with its dependencies."""
     from lakeward.cli.quality.suites import suite_of
+    from lakeward.cli.quality.text import event_text
     from lakeward.engine import analysis
     from lakeward.operations.quarantine.policy import Policy
     from lakeward.platform.runtime import registry_url
@@ -27,29 +28,29 @@ def policy_of(table: str) -> Policy:
     os.environ.setdefault("GX_ANALYTICS_ENABLED", "false")
     return Policy(
         suite_of(table), here.registry, registry_url(here.home), runtime, here.project,
-        opens=lambda streams: analysis.session([each.spec for each in streams], runtime, lake=True),
-        tell=lambda level, text, fields: here.output.note(text),
+        opens=lambda streams: analysis.session([stream.spec for stream in streams], runtime, lake=True),
+        tell=lambda level, text, fields: here.output.note(event_text(text, fields)),
     )  # fmt: skip
 
 
 def carried_out(table: str) -> None:
-    """Do what the policy says of the table's newest run; exit code 3 where it stays held."""
+    """Apply the policy to the table's newest run. Exit code 3 if the table stays held."""
     policy = policy_of(table)
     result = policy.carry_out()
     if not result:
-        raise LakewardError(f"{table} was never checked", next=f"lakeward quality run {table}", code="LW-1208")
+        raise LakewardError(f"{table} has no check run", next=f"lakeward quality run {table}", code="LW-1208")
     told(result, policy)
 
 
 def told(result: dict[str, Any], policy: Policy) -> None:
-    """Print a run, with what was moved for it.
+    """Print a run, with the rows that were moved to quarantine.
 
     Raises:
-        typer.Exit: 3, it holds the table or is an error.
+        typer.Exit: 3, the verdict is `hold` or `error`.
     """
     from lakeward.cli.quality.text import run_text
 
-    document = {**result, "quarantined": [asdict(each) for each in policy.reports]}
+    document = {**result, "quarantined": [asdict(report) for report in policy.reports]}
     state().output.either(document, run_text(result))
     if result["verdict"] in ("hold", "error"):
         raise typer.Exit(3)

@@ -1,4 +1,4 @@
-"""`quality profile`: a first suite, from what the table holds today."""
+"""`quality profile`: proposes a first suite from the data of a table."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ from lakeward.platform.errors import Refused, SpecError
 @app.command()
 def profile(
     table: Table,
-    owner: Annotated[str | None, typer.Option(help="Who owns the suite; you by default.")] = None,
+    owner: Annotated[str | None, typer.Option(help="Owner of the suite; you by default.")] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the suite; write nothing.")] = False,
     force: Force = False,
 ) -> None:
     """Propose expectations/TABLE.yaml from the data: metadata first, then one aggregate, each check with its reason.
 
-    Of a table of more than five million rows the newest commits are read.
+    Of a table with more than five million rows only the newest commits are read.
     """
     from lakeward.cli.deploy import author
     from lakeward.quality.suite.propose import head_lines, propose
     from lakeward.quality.suite.yaml_text import SCHEMA, suite_text
 
     target = suite_file(table)
-    if target.exists() and not (force or dry_run):  # before anything is read
+    if target.exists() and not (force or dry_run):  # before any data is read
         raise Refused(
-            f"{table} has a suite",
-            why=f"{target} is there",
-            next="--force replaces it, --dry-run prints",
+            f"{table} has a suite already",
+            why=f"{target} exists.",
+            next=f"lakeward quality profile {table} --dry-run   prints a proposal; --force replaces the file",
             code="LW-1209",
         )
     seen = _look(table)
@@ -56,8 +56,8 @@ def profile(
     write(table, document, head, made.comments, force=force)
     count = len(made.expectations)
     lines = [f"{shown}: {count} expectation{'' if count == 1 else 's'} from {seen.rows:,} rows"]
-    lines += [f"  nothing for  {column}: {why}" for column, why in made.left.items()]
-    lines.append(f"  next         read and correct it, then: lakeward quality run {table}")
+    lines += [f"  no check of  {column}: {why}" for column, why in made.left.items()]
+    lines.append(f"  next         review the file, then: lakeward quality run {table}")
     state().output.either(data, "\n".join(lines))
 
 
@@ -72,13 +72,18 @@ def _look(table: str) -> Any:
     lake = metadata.catalog(runtime)
     if isinstance(formats.of(table, lake, runtime.lake), DeltaTable):
         raise Refused(
-            f"{table} is a Delta table",
-            why="a suite is proposed from the metadata of an Iceberg table",
+            f"Cannot propose a suite for the Delta table {table}",
+            why="A proposal needs the metadata of an Iceberg table.",
             next=f"write expectations/{table}.yaml by hand, then: lakeward quality lint",
             code="LW-1210",
         )
     history = metadata.history(lake, table)
     if history.head is None:
-        raise SpecError(f"{table} is empty", why="it has no snapshot yet", next="lakeward streams list", code="LW-1211")
+        raise SpecError(
+            f"Cannot propose a suite for {table}",
+            why="The table has no snapshot yet.",
+            next="lakeward streams list",
+            code="LW-1211",
+        )
     with session(runtime) as spark:
         return look(lake.load_table(table), history, spark)

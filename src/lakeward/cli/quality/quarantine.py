@@ -1,4 +1,4 @@
-"""`quality quarantine`: rows that fail a check go from their table into the stream's quarantine."""
+"""`quality quarantine`: moves rows that fail a check from their table to the stream's quarantine table."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ from lakeward.platform.text import count
 def quarantine(
     table: Table,
     check: Annotated[
-        str | None, typer.Argument(help="Its id, the beginning of it, or its name; of `--by-policy` none.")
+        str | None, typer.Argument(help="Check id, prefix of the id, or name; not with --by-policy.")
     ] = None,
     comment: Why = "",
-    stream: Annotated[str | None, typer.Option(help="Only this stream, where several land in the table.")] = None,
-    yes: Annotated[bool, typer.Option("--yes", help="Approve what is shown without being asked.")] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would go; change nothing.")] = False,
+    stream: Annotated[str | None, typer.Option(help="Only this stream, if several land in the table.")] = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Approve the shown plan without a prompt.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the rows that would move; change nothing.")] = False,
     by_policy: Annotated[
-        bool, typer.Option("--by-policy", help="What the suite's `on_fail: quarantine` says of the newest run.")
+        bool, typer.Option("--by-policy", help="Apply the suite's on_fail: quarantine to the newest run.")
     ] = False,
 ) -> None:
-    """Move the rows that fail a check, of those not proven yet, into quarantine, each exactly once.
+    """Move unverified rows that fail a check to the quarantine table, each exactly once.
 
-    Beside the running stream; starts a Spark of its own. Killed anywhere, the same command goes on. `quality replay`
-    lands them when they are good. A check with `on_fail: quarantine` needs no approval.
+    Runs beside the stream, in a Spark application of its own. After a kill, run the same command again: it resumes.
+    `quality replay` lands the rows when they are good. A check with `on_fail: quarantine` needs no approval.
     """
     from lakeward.operations.quarantine.operation import Quarantine
     from lakeward.operations.request import Request
@@ -40,28 +40,28 @@ def quarantine(
         from lakeward.cli.quality.policy import carried_out
 
         if check or stream or yes or dry_run:
-            raise typer.BadParameter("the policy says which rows go: give the table alone", param_hint="--by-policy")
+            raise typer.BadParameter(
+                "only TABLE is allowed with it: the policy selects the rows", param_hint="--by-policy"
+            )
         carried_out(table)
         return
     if check is None:
-        raise typer.BadParameter("name the check whose failing rows go, or give --by-policy", param_hint="CHECK")
+        raise typer.BadParameter("name the check whose failing rows move, or use --by-policy", param_hint="CHECK")
     runner, request = runner_of(), Request(Quarantine.name, table, comment)
     operation = Quarantine(runner, request, suite_of(table), check, spark_of(runner), stream=stream)
     data = operate(runner, operation, dry_run=dry_run, yes=yes).document
-    state().output.either(data, "\n".join(line for each in data["streams"] for line in text_of(each)))
+    state().output.either(data, "\n".join(line for stream in data["streams"] for line in text_of(stream)))
 
 
 def text_of(found: dict[str, Any]) -> list[str]:
-    """For people: what went, what can be replayed, what stays and why, what comes next."""
+    """For people: rows moved, rows that cannot be replayed, rows that remain with the reason, next command."""
     table, would = found["table"], "would go" if found["dry_run"] else "went"
     rows = f"{found['moved']:,} of {count(found['found'], 'row')} of {table}"
     lines = [f"{found['stream']}: {rows} that fail {found['check']} {would} to {found['quarantine']}"]
     lost = found["moved"] - found["records"]
     if lost:
-        lines.append(f"  rows only {lost:,}: the source has not their records any more, they cannot be replayed")
+        lines.append(f"  rows only {lost:,}: cannot be replayed, their records expired at the source")
     lines += [f"  left      {each['count']:,}: {each['why']}" for each in found["left"]]
     if found["moved"] and not found["dry_run"]:
-        lines.append(
-            f"  next      lakeward quality run {table}   then, when it is mended: lakeward quality replay {table}"
-        )
+        lines.append(f"  next      lakeward quality run {table}   then, after the fix: lakeward quality replay {table}")
     return lines

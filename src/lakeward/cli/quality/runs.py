@@ -1,4 +1,4 @@
-"""`lakeward quality`: lint suites, check tables, see what is proven and what is not."""
+"""`quality lint`, `quality run`, `quality show`: check suites, run checks, show the newest run."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _SCOPES = ("increment", "window", "table")
 
 @app.command()
 def lint() -> None:
-    """Check every suite against Great Expectations' own models, without Spark. Exit code 2 when there is a problem."""
+    """Check every suite against Great Expectations' models, without Spark. Exit code 2 when there is a problem."""
     from lakeward.quality.suite.lint import lint as find
 
     problems = find(state().project)
@@ -32,25 +32,28 @@ def lint() -> None:
 @app.command()
 def run(
     table: Annotated[str, typer.Argument(help="The table: namespace.table.")],
-    scope: Annotated[str | None, typer.Option(help="increment, window or table, instead of each check's own.")] = None,
+    scope: Annotated[
+        str | None, typer.Option(help="increment, window or table, instead of each check's own scope.")
+    ] = None,
     suite: Annotated[
-        Path | None, typer.Option(help="A suite file for this run only; `verified` then stays where it is.")
+        Path | None, typer.Option(help="A suite file for this run only; `verified` then does not move.")
     ] = None,
 ) -> None:
     """Check the rows since the last proof. Exit code 3 when a check holds the table or could not be computed.
 
-    Where only checks with `on_fail: quarantine` hold it, their few failing rows go aside; then it is checked again.
+    If only checks with `on_fail: quarantine` hold it and few rows fail, the rows move to quarantine and it is checked
+    again.
     """
-    from lakeward.cli.quality.text import run_text
+    from lakeward.cli.quality.text import event_text, run_text
     from lakeward.platform.runtime import registry_url
     from lakeward.quality import check
 
     if scope is not None and scope not in _SCOPES:
-        raise typer.BadParameter(f"{scope!r} is none of: {', '.join(_SCOPES)}", param_hint="--scope")
+        raise typer.BadParameter(f"{scope!r} is not one of: {', '.join(_SCOPES)}", param_hint="--scope")
     here = state()
     results = check(
         here.runtime, registry_url(here.home), here.project, [table], scope,  # type: ignore[arg-type]  # checked above
-        suite=suite, tell=lambda level, text, fields: here.output.note(text),
+        suite=suite, tell=lambda level, text, fields: here.output.note(event_text(text, fields)),
     )  # fmt: skip
     result = results[0]
     if suite is None and scope is None and result["verdict"] == "hold":
@@ -67,7 +70,7 @@ def run(
 
 @app.command()
 def show(table: Annotated[str, typer.Argument(help="The table: namespace.table.")]) -> None:
-    """The newest run of a table, and where readers of `verified` stand."""
+    """Show the newest run of a table, and the snapshot that readers of `verified` see."""
     from lakeward.cli.quality.text import run_text
     from lakeward.connectors.delta import location
     from lakeward.platform.errors import LakewardError
@@ -81,18 +84,24 @@ def show(table: Annotated[str, typer.Argument(help="The table: namespace.table."
         waived = waivers.in_force(connection, table)
         proofs = verifications.proofs(connection, table)
     if newest is None:
-        raise LakewardError(f"{table} was never checked", next=f"lakeward quality run {table}", code="LW-1212")
+        raise LakewardError(f"{table} has no check run", next=f"lakeward quality run {table}", code="LW-1212")
     proof: Mapping[str, Any] | None = next(iter(proofs), None)
     data = recorded(newest, checks)
     if proof is not None and proof["to_commit"] is not None:
-        # Of a Delta table nothing but this answer tells readers a version: it is true of the table that is there now.
+        # Readers of a Delta table get the version only from this answer: it must be valid for the current table.
         proof = standing(table, location.folder_of(state().runtime.lake, table), proofs)
         data |= {"format": "delta", "verified_snapshot": proof["to_snapshot"] if proof else None}
     data |= {
         "proven_at": proof["at"] if proof else None,
         "waivers": [
-            {"check": each.check, "name": each.name, "author": each.author, "reason": each.reason, "until": each.until}
-            for each in waived
+            {
+                "check": waiver.check,
+                "name": waiver.name,
+                "author": waiver.author,
+                "reason": waiver.reason,
+                "until": waiver.until,
+            }
+            for waiver in waived
         ],
     }
     state().output.either(data, run_text(data))

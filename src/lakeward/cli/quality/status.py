@@ -1,4 +1,4 @@
-"""`quality status`: how each table with a suite stands, and how far its proof is behind what has landed."""
+"""`quality status`: verdict, verified snapshot and verification lag of each table with a suite."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ _WELL = ("pass", "warn", None)
 
 @app.command()
 def status(
-    table: Annotated[str | None, typer.Argument(help="namespace.table; every table with a suite without it.")] = None,
+    table: Annotated[str | None, typer.Argument(help="namespace.table; by default every table with a suite.")] = None,
 ) -> None:
-    """Newest verdict of each table, what readers of `verified` see, and what waits for a proof since when.
+    """Newest verdict of each table, the snapshot readers of `verified` see, and the verification lag.
 
-    Exit code 3 when a table is held, could not be checked, or its proof is later than `limits.verification_lag`.
+    Exit code 3 when a table is held, could not be checked, or its lag exceeds `limits.verification_lag`.
     """
     from lakeward.platform.runtime import registry_url
     from lakeward.quality.results.status import standing
@@ -30,7 +30,7 @@ def status(
     found = standing(here.runtime, registry_url(here.home), here.project, None if table is None else [table])
     documents = [each.document(now) for each in found]
     here.output.either({"tables": documents}, text(documents, now))
-    if any(each["error"] or each["lag"]["late"] or each["verdict"] not in _WELL for each in documents):
+    if any(document["error"] or document["lag"]["late"] or document["verdict"] not in _WELL for document in documents):
         raise typer.Exit(3)
 
 
@@ -39,14 +39,14 @@ def text(tables: list[dict[str, Any]], now: datetime) -> str:
     head = ("table", "verdict", "verified", "proven", "not proven yet", "why")
     rows = [
         (
-            each["table"],
-            each["verdict"] or "-",
-            str(each["verified_snapshot"] or "-"),
-            f"{span((now - each['proven_at']).total_seconds())} ago" if each["proven_at"] else "-",
-            _waiting(each["lag"]),
-            each["error"] or each["why"],
+            table["table"],
+            table["verdict"] or "-",
+            str(table["verified_snapshot"] or "-"),
+            f"{span((now - table['proven_at']).total_seconds())} ago" if table["proven_at"] else "-",
+            _waiting(table["lag"]),
+            table["error"] or table["why"],
         )
-        for each in tables
+        for table in tables
     ]
     return columns([head, *rows]) if rows else "no table has a suite: write expectations/NAMESPACE.TABLE.yaml"
 

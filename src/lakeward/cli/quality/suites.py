@@ -16,19 +16,19 @@ if TYPE_CHECKING:
     from lakeward.spec.model.suite import Suite
 
 Table = Annotated[str, typer.Argument(help="The table: namespace.table.")]
-Force = Annotated[bool, typer.Option("--force", help="Replace the suite that is there.")]
+Force = Annotated[bool, typer.Option("--force", help="Replace the existing suite.")]
 
 
 @app.command("import")
 def import_(
     table: Table,
     file: Annotated[Path, typer.Argument(help="A suite as JSON, of Great Expectations 1.x or 0.18.")],
-    owner: Annotated[str | None, typer.Option(help="Who owns the suite; you by default.")] = None,
+    owner: Annotated[str | None, typer.Option(help="Owner of the suite; you by default.")] = None,
     force: Force = False,
 ) -> None:
-    """Write expectations/TABLE.yaml from a suite of Great Expectations, naming what cannot be carried, and lint it.
+    """Write expectations/TABLE.yaml from a suite of Great Expectations, list what cannot be carried, and lint it.
 
-    Exit code 2 when the written suite has problems: they are told with their place in the file.
+    Exit code 2 when the written suite has problems; each is printed with its place in the file.
     """
     from lakeward.cli.deploy import author
     from lakeward.quality.suite.exchange import imported
@@ -38,7 +38,7 @@ def import_(
     target = write(table, done.document, [f"Imported from {file.name}."], force=force)
     shown = target.relative_to(state().project.root).as_posix()
     problems = [each for each in lint(state().project) if each.file == shown]
-    ok = all(each.severity != "error" for each in problems)
+    ok = all(problem.severity != "error" for problem in problems)
     count = len(done.document["expectations"])
     data = {
         "table": table,
@@ -46,15 +46,15 @@ def import_(
         "expectations": count,
         "left": list(done.left),
         "ok": ok,
-        "problems": [each.document() for each in problems],
+        "problems": [problem.document() for problem in problems],
     }
     lines = [
         f"{shown}: {count} expectation{'' if count == 1 else 's'}",
         *(f"  not carried  {each}" for each in done.left),
     ]
-    lines += [each.text() for each in problems]
+    lines += [problem.text() for problem in problems]
     lines.append(
-        f"  next         {f'lakeward quality run {table}' if ok else 'correct it, then: lakeward quality lint'}"
+        f"  next         {f'lakeward quality run {table}' if ok else 'correct the file, then: lakeward quality lint'}"
     )
     state().output.either(data, "\n".join(lines))
     if not ok:
@@ -74,21 +74,26 @@ def suite_of(table: str) -> Suite:
     """The table's suite in the project.
 
     Raises:
-        SpecError: there is none, or it is wrong.
+        SpecError: the suite does not exist, or is invalid.
     """
     from lakeward.quality.suite.project import LINT, read_suite
     from lakeward.spec.read.problems import raise_if_any
 
     file = suite_file(table)
     if not file.exists():
-        raise SpecError(f"There is no suite for {table}", why=f"{file} does not exist", next=LINT, code="LW-1213")
+        raise SpecError(
+            f"{table} has no suite",
+            why=f"{file} does not exist.",
+            next=f"write it, then: {LINT}",
+            code="LW-1213",
+        )
     suite, problems = read_suite(file)
     raise_if_any(problems, LINT)
     return expect(suite, "a suite without problems")
 
 
 def suite_file(table: str) -> Path:
-    """Where the table's suite stands, or would."""
+    """The path of the table's suite, whether it exists or not."""
     return state().project.expectations / f"{_name(table)}.yaml"
 
 
@@ -96,7 +101,7 @@ def write(table: str, document: dict[str, Any], head: list[str], comments: Any =
     """Write the table's suite.
 
     Raises:
-        Refused: there is one and `force` is not given.
+        Refused: the suite exists and `force` is not given.
     """
     from lakeward.quality.suite.yaml_text import SCHEMA, suite_text
 
@@ -108,7 +113,10 @@ def write(table: str, document: dict[str, Any], head: list[str], comments: Any =
             stream.write(text)
     except FileExistsError:
         raise Refused(
-            f"{table} has a suite", why=f"{file} is there", next="--force replaces it", code="LW-1214"
+            f"{table} has a suite already",
+            why=f"{file} exists.",
+            next="the same command with --force replaces it",
+            code="LW-1214",
         ) from None
     return file
 
@@ -120,7 +128,7 @@ def _name(table: str) -> str:
         return str(TableName(table))
     except ValueError as error:
         raise SpecError(
-            f"{table!r} is no name of a table", why=str(error), next="lakeward tables health", code="LW-1215"
+            f"{table!r} is not a valid table name", why=str(error), next="lakeward tables health", code="LW-1215"
         ) from None
 
 
@@ -128,6 +136,6 @@ def _read(file: Path) -> Any:
     try:
         return json.loads(file.read_text(encoding="utf-8-sig"))
     except OSError as error:
-        raise SpecError(f"{file} cannot be read", why=error.strerror or str(error), code="LW-1216") from None
-    except ValueError as error:  # also of bytes that are no text
+        raise SpecError(f"Cannot read {file}", why=error.strerror or str(error), code="LW-1216") from None
+    except ValueError as error:  # also for bytes that are not text
         raise SpecError(f"{file} is not JSON", why=str(error), code="LW-1217") from None

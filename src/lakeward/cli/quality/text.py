@@ -1,7 +1,9 @@
-"""A check run as text for a person: which check, observed, since when, samples, what readers see, what to do."""
+"""A check run as text for a person: failing checks, observed values, first bad snapshot, samples, verified, next
+command."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from lakeward.platform.text import minute
@@ -11,8 +13,16 @@ from lakeward.quality.results.text import said
 _WORDS = {"pass": "passed", "warn": "passed with warnings", "hold": "HELD", "error": "NOT CHECKED"}
 
 
+def event_text(text: str, fields: Mapping[str, Any]) -> str:
+    """An event of a run as one line: its text and its fields. A line of the run's log is a whole sentence already."""
+    if text.startswith(f"{fields.get('table')}: "):
+        return text
+    shown = [f"{name}={value}" for name, value in fields.items() if value is not None]
+    return f"{text}   {' '.join(shown)}" if shown else text
+
+
 def run_text(result: dict[str, Any]) -> str:
-    """The run; `result` is the contract's JSON of `quality run` or `quality show`."""
+    """The run as text; `result` is the contract's JSON of `quality run` or `quality show`."""
     noun = noun_of(result)
     lines = [
         f"{result['table']}: {_WORDS[result['verdict']]}   run {result['run']}   {result['duration_s'] or 0:.1f} s"
@@ -21,23 +31,23 @@ def run_text(result: dict[str, Any]) -> str:
     if result.get("note"):
         lines.append(f"  note      {result['note']}")
     width = max((len(check_name(check)) for check in result["checks"]), default=0)
-    for check in sorted(result["checks"], key=lambda each: _ORDER.index(each["state"])):
-        told = f"  {check['state']:<7} {check['severity']:<8} {check_name(check):<{width}}  {_found(check)}"
-        lines.append(told.rstrip())
+    for check in sorted(result["checks"], key=lambda check: _ORDER.index(check["state"])):
+        text = f"  {check['state']:<7} {check['severity']:<8} {check_name(check):<{width}}  {_found(check)}"
+        lines.append(text.rstrip())
         if check["state"] == "fail":
             lines += [f"            {_row(row)}" for row in check["sample"][:3]]
             if check.get("why"):
-                lines.append(f"            matters because: {check['why']}")
+                lines.append(f"            why: {check['why']}")
     if result["first_bad_snapshot"] is not None:
         lines.append(f"  since     {noun} {result['first_bad_snapshot']}{_batches(result.get('first_bad_batches'))}")
-    for each in result.get("waivers") or ():
-        told = f"{each['name']} until {minute(each['until'])} by {each['author']}: {each['reason']}"
-        lines.append(f"  waived    {told}")
-    stands = result["verified_snapshot"]
+    for waiver in result.get("waivers") or ():
+        text = f"{waiver['name']} until {minute(waiver['until'])} by {waiver['author']}: {waiver['reason']}"
+        lines.append(f"  waived    {text}")
+    verified = result["verified_snapshot"]
     if result["verdict"] in ("pass", "warn"):
-        lines.append(f"  verified  {f'{noun} {stands}' if stands is not None else 'nothing yet'}")
+        lines.append(f"  verified  {f'{noun} {verified}' if verified is not None else 'nothing yet'}")
     else:
-        readers = f"readers stay on verified {noun} {stands}" if stands is not None else "nothing yet"
+        readers = f"readers stay on verified {noun} {verified}" if verified is not None else "nothing yet"
         lines.append(f"  verified  {readers}")
     if result.get("next"):
         lines.append(f"  next      {result['next']}")
@@ -58,12 +68,12 @@ def _range(result: dict[str, Any]) -> str:
 
 
 def _batches(batches: list[dict[str, Any]] | None) -> str:
-    told = [f"{each['stream']} seq {each['from_seq']}-{each['to_seq']}" for each in batches or ()]
-    return f"   ({', '.join(told)})" if told else ""
+    text = [f"{batch['stream']} seq {batch['from_seq']}-{batch['to_seq']}" for batch in batches or ()]
+    return f"   ({', '.join(text)})" if text else ""
 
 
 def check_name(check: dict[str, Any]) -> str:
-    """Its expectation with its columns, short."""
+    """The expectation with its columns, short."""
     kwargs = check.get("kwargs") or {}
     columns = [kwargs[key] for key in ("column", "column_A", "column_B") if key in kwargs] or kwargs.get(
         "column_list", []
@@ -86,9 +96,9 @@ def _found(check: dict[str, Any]) -> str:
 
 
 def _excuse(check: dict[str, Any]) -> str:
-    told = check.get("excuse") or {"until": check["waive_until"], "author": "the suite", "reason": ""}
-    said = f"waived until {told['until']} by {told['author']}"
-    return said + (f": {told['reason']}" if told["reason"] else "")
+    text = check.get("excuse") or {"until": check["waive_until"], "author": "the suite", "reason": ""}
+    said = f"waived until {text['until']} by {text['author']}"
+    return said + (f": {text['reason']}" if text["reason"] else "")
 
 
 def _row(row: Any) -> str:

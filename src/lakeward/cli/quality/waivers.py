@@ -1,4 +1,4 @@
-"""`quality waive|unwaive|release`: what a person decides about a check that fails."""
+"""`quality waive`, `unwaive`, `release`: a person's decision about a failing check."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from lakeward.cli.quality.suites import suite_of
 Table = Annotated[str, typer.Argument(help="The table: namespace.table.")]
 Check = Annotated[
     str,
-    typer.Argument(help="The check: its id, the beginning of it, or its name, e.g. column_values_to_not_be_null(a)."),
+    typer.Argument(help="The check: id, prefix of the id, or name, e.g. column_values_to_not_be_null(a)."),
 ]
-Why = Annotated[str, typer.Option("--comment", "--reason", help="Why; kept with the change, and shown.")]
+Why = Annotated[str, typer.Option("--comment", "--reason", help="Reason; recorded with the change and shown.")]
 
 
 @app.command()
@@ -27,7 +27,7 @@ def waive(
     for_: Annotated[str | None, typer.Option("--for", metavar="DURATION", help="e.g. 2h")] = None,
     comment: Why = "",
 ) -> None:
-    """Excuse a check's failures until a time: they are shown everywhere and do not hold `verified`."""
+    """Waive a check until a time: its failures are shown, and do not hold `verified`."""
     from lakeward.cli.times import until_when
     from lakeward.operations.request import Request
     from lakeward.operations.waive import Waive
@@ -37,14 +37,14 @@ def waive(
     chosen, name = choose(suite_of(table), check)
     runner = runner_of()
     outcome = operate(runner, Waive(runner, Request(Waive.name, table, comment), chosen, name, moment))
-    next_ = f"lakeward quality run {table}   publishes what only this check holds"
+    next_ = f"lakeward quality run {table}   publishes the rows, if only this check held them"
     lines = [f"{table}: {name} is {outcome.detail}", f"  next      {next_}"]
     state().output.either({**outcome.document, "next": next_}, "\n".join(lines))
 
 
 @app.command()
 def unwaive(table: Table, check: Check, comment: Why = "") -> None:
-    """End a waiver before its time. What was published under it stays published."""
+    """End a waiver before its time. Rows published under it stay published."""
     from lakeward.operations.request import Request
     from lakeward.operations.waive import Unwaive
     from lakeward.quality.verdicts.waivers import choose
@@ -59,10 +59,10 @@ def unwaive(table: Table, check: Check, comment: Why = "") -> None:
 def release(
     table: Table,
     comment: Why = "",
-    yes: Annotated[bool, typer.Option("--yes", help="Approve what is shown without being asked.")] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be published; change nothing.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Approve the shown plan without a prompt.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be published; change nothing.")] = False,
 ) -> None:
-    """Publish the rows that a check holds, with a mark: `verified` moves to the snapshot the newest run looked at."""
+    """Publish rows that a check holds: `verified` moves to the snapshot of the newest run, with verdict `warn`."""
     from lakeward.connectors.spark.connect import session
     from lakeward.operations.release import Release
     from lakeward.operations.request import Request

@@ -1,4 +1,4 @@
-"""`lakeward tables`: one file for commands that belong together."""
+"""`lakeward tables`: one file for each group of related commands."""
 
 # isort: off  (the order of `--help`)
 from lakeward.cli.tables import erase, maintenance, restore

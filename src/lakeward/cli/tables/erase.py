@@ -1,4 +1,4 @@
-"""`lakeward tables erase`: rows that somebody has a duty to delete."""
+"""`lakeward tables erase`: deletes rows permanently, from every file, snapshot, quarantine table and stored sample."""
 
 from __future__ import annotations
 
@@ -14,22 +14,25 @@ from lakeward.cli.tables.group import Comment, Table, app
 @app.command()
 def erase(
     table: Table,
-    where: Annotated[str, typer.Option(metavar="CONDITION", help="on the table's columns: customer_id = 42")],
+    where: Annotated[str, typer.Option(metavar="CONDITION", help="Condition on the table's columns: customer_id = 42")],
     comment: Comment = "",
-    drop_refs: Annotated[bool, typer.Option("--drop-refs", help="Tags and branches that hold the rows go.")] = False,
+    drop_refs: Annotated[
+        bool, typer.Option("--drop-refs", help="Drop tags and branches that contain the rows.")
+    ] = False,
     unreadable: Annotated[
         Literal["erase", "keep"] | None,
-        typer.Option(help="Quarantined rows whose bytes are no text: nobody can tell whether they are meant."),
+        typer.Option(help="What to do with quarantined rows whose bytes are not text and so cannot be matched."),
     ] = None,
     dry_run: DryRun = False,
     yes: Yes = False,
     kill: Kill = False,
     timeout: Timeout = None,
 ) -> None:
-    """Erase rows from every file of a table, from its streams' quarantine and from stored samples. Shows, then asks.
+    """Erase rows from every file of a table, from its streams' quarantine and from stored samples. Shows the plan, then
+    asks.
 
-    Stops every stream that writes the table for as long as it takes. All earlier snapshots of the table go. Run again
-    after a kill, it goes on. Neither the condition nor a value of a row is recorded.
+    Every stream that writes the table is stopped meanwhile. All earlier snapshots of the table are removed. After a
+    kill, run the same command again: it resumes. Neither the condition nor a value of a row is recorded.
     """
     from lakeward.operations.erase.erase import Erase
     from lakeward.operations.erase.plan import Scope

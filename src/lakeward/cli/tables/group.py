@@ -6,8 +6,10 @@ from typing import Annotated
 
 import typer
 
-app = typer.Typer(help="Health of the lake's tables, what is due, and doing it.", no_args_is_help=True)
+app = typer.Typer(
+    help="Health and maintenance of the lake's tables: plan, maintain, hold, restore, erase.", no_args_is_help=True
+)
 
 Table = Annotated[str, typer.Argument(metavar="TABLE", help="namespace.table")]
-Comment = Annotated[str, typer.Option(help="why; kept with the change")]
+Comment = Annotated[str, typer.Option(help="Reason; recorded with the change.")]
 Optional = Annotated[str | None, typer.Argument(metavar="[TABLE]", help="namespace.table; every table by default.")]

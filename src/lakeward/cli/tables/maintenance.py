@@ -1,4 +1,4 @@
-"""`lakeward tables`: how the lake's tables are, what is due, and doing it."""
+"""`lakeward tables`: health, plan, policy, ledger and maintenance of the lake's tables."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _EXITS = {"failed": 3, "refused": 4, "timed_out": 5}
 
 @app.command()
 def health(table: Optional = None) -> None:
-    """How every table is: files, small files, manifests, snapshots, what is due."""
+    """Health of every table: files, small files, manifests, snapshots, due actions."""
     from lakeward.tables import run
 
     here = state()
@@ -30,21 +30,21 @@ def health(table: Optional = None) -> None:
 
 @app.command()
 def plan(table: Optional = None) -> None:
-    """What is due and why, and what is not and why not. Changes nothing."""
+    """Show the due actions with reasons, and the others with the reason why not. Changes nothing."""
     from lakeward.tables import run
 
     here = state()
     data = run.plans(here.runtime, here.project, table)
     if isinstance(here.output, ConsoleOutput):
-        for each in data["plans"]:
-            _show_plan(each)
+        for plan in data["plans"]:
+            _show_plan(plan)
         return
     here.output.show(data)
 
 
 @app.command()
 def policy(table: Table) -> None:
-    """Every threshold of a table, and where each came from. Reads the project's files alone."""
+    """Every threshold of a table, and its origin. Reads the project's files only."""
     from lakeward.cli.config import with_origins
     from lakeward.spec.model.tables import resolve_policy
     from lakeward.spec.model.types import TableName
@@ -56,10 +56,10 @@ def policy(table: Table) -> None:
         name = TableName(table)
     except ValueError as error:
         raise SpecError(
-            f"{table!r} is no name of a table", why=str(error), next="lakeward tables health", code="LW-1238"
+            f"{table!r} is not a valid table name", why=str(error), next="lakeward tables health", code="LW-1238"
         ) from None
     loaded = load_project(state().project)
-    raise_if_any([each for each in loaded.problems if each.file.startswith("conf/")])
+    raise_if_any([problem for problem in loaded.problems if problem.file.startswith("conf/")])
     writers = {str(spec.sink.table): spec.sink.mode for spec in loaded.specs if spec.sink.table is not None}
     landing = tuple(spec.id for spec in loaded.specs if name in spec.tables)
     delta = any(spec.sink.delta is not None and spec.sink.delta.table == name for spec in loaded.specs)
@@ -72,9 +72,9 @@ def policy(table: Table) -> None:
 @app.command("import-policy")
 def import_policy(
     file: Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="Policies as Apache Polaris returns them.")],
-    match: Annotated[str, typer.Option(help="Tables it is for, as a glob over namespace.table.")],
+    match: Annotated[str, typer.Option(help="Tables of the policy, as a glob over namespace.table.")],
 ) -> None:
-    """Policies of Apache Polaris as an entry of conf/tables.yaml, printed; what has no counterpart is named."""
+    """Print policies of Apache Polaris as an entry of conf/tables.yaml; settings without a counterpart are listed."""
     from lakeward.spec.model import polaris
 
     found = polaris.imported(file.read_text(encoding="utf-8"), match)
@@ -84,9 +84,9 @@ def import_policy(
 
 @app.command()
 def history(
-    table: Table, limit: Annotated[int, typer.Option(min=1, max=10_000, help="Newest actions shown.")] = 20
+    table: Table, limit: Annotated[int, typer.Option(min=1, max=10_000, help="Number of actions, newest first.")] = 20
 ) -> None:
-    """What was done to a table: each action, before and after, how long it took, and whether it was verified."""
+    """Actions on a table: before and after, duration, and whether the result was verified."""
     from lakeward.tables import ledger
 
     with state().registry() as connection:
@@ -102,7 +102,7 @@ def savings(
         float, typer.Option("--request-price", min=0, help="US dollars for a million reads of an object.")
     ] = 0.40,
 ) -> None:
-    """What maintenance of a table saved and what it cost, with the formula."""
+    """Savings and cost of a table's maintenance, with the formula."""
     from lakeward.tables import ledger
 
     with state().registry() as connection:
@@ -112,19 +112,19 @@ def savings(
 
 @app.command()
 def readers(table: Table) -> None:
-    """Who needs a table's history: streams that read it, writers, checks, holds; the oldest keeps the most."""
+    """Show what pins old snapshots: streams, checks, holds. Expiry stops at the oldest pin."""
     from lakeward.tables import run
 
     here = state()
     data = run.pins(here.runtime, here.project, table)
     here.output.show(data, rows="pins", columns=["who", "why", "since"])
-    for each in data["refusals"]:
-        here.output.note(f"Expiry does not run: {each}")
+    for refusal in data["refusals"]:
+        here.output.note(f"Expiry does not run: {refusal}")
 
 
 @app.command()
 def why(table: Table) -> None:
-    """Why a table is, or is not, maintained now: the decision with its reasons, and the last action."""
+    """Why a table is, or is not, maintained now: the plan with its reasons, and the last action."""
     from lakeward.tables import run
 
     here = state()
@@ -150,23 +150,26 @@ def maintain(
     actions: Annotated[
         str | None,
         typer.Option(
-            "--actions", help="Only these, with commas: compact, deletes, manifests, tags, expire, metadata, orphans."
+            "--actions",
+            help="Only these, separated by commas: compact, deletes, manifests, tags, expire, metadata, orphans.",
         ),
     ] = None,
     partitions: Annotated[
-        list[str] | None, typer.Option("--partition", help="Compact only this one, as the plan names it; repeatable.")
+        list[str] | None,
+        typer.Option("--partition", help="Compact only this partition, as named in the plan; repeatable."),
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the plan, change nothing.")] = False,
     engine: Annotated[
         Literal["connect", "submit"] | None,
         typer.Option(
-            help="connect: the warm server; submit: a Spark application of its own. Default: as the policy says."
+            help="connect: the warm server; submit: a Spark application of its own. By default as in the policy."
         ),
     ] = None,
 ) -> None:
-    """Do what is due for one table, verify it from the metadata, and record before and after.
+    """Run the due actions of one table, verify the result from metadata, and record before and after.
 
-    Orphan files only where they are named: the location is listed, which is dear. A first run only shows them."""
+    Orphan removal runs only if named: listing the location is expensive. Its first run only shows the orphans.
+    """
     from lakeward.tables import run
 
     here = state()
@@ -187,7 +190,7 @@ def maintain(
             here.output.note(f"{each['action']}: {each['result']} in {each['duration_s']:.1f} s. {each['why']}")
     else:
         here.output.show(data)
-    code = max((_EXITS.get(each["result"], 0) for each in data["actions"]), default=0)
+    code = max((_EXITS.get(action["result"], 0) for action in data["actions"]), default=0)
     if code:
         raise typer.Exit(code)
 
@@ -199,32 +202,32 @@ def hold(
     for_: Annotated[str | None, typer.Option("--for", metavar="DURATION", help="e.g. 2h")] = None,
     comment: Comment = "",
 ) -> None:
-    """Keep a table from being maintained until a time. What streams land goes on."""
+    """Hold maintenance of a table until a time. Streams continue to land."""
     from lakeward.cli.times import until_when
     from lakeward.tables import hold as holding
 
     moment = until_when(until, for_)
     with state().registry() as connection:
-        told = holding.hold(connection, table, moment, author=author(), comment=comment)
-    state().output.show({"operation": "hold", "table": table, "result": "done", "detail": told})
+        detail = holding.hold(connection, table, moment, author=author(), comment=comment)
+    state().output.show({"operation": "hold", "table": table, "result": "done", "detail": detail})
 
 
 @app.command()
 def unhold(table: Table, comment: Comment = "") -> None:
-    """Lift what holds a table: a hold, or expiry held by a failed verification (then say what was found)."""
+    """Lift a hold: a person's, or the one of expiry after a failed verification (then --comment needs the finding)."""
     from lakeward.tables import hold as holding
 
     with state().registry() as connection:
-        told = holding.lift(connection, table, author=author(), comment=comment)
-    state().output.show({"operation": "unhold", "table": table, "result": "done", "detail": told})
+        detail = holding.lift(connection, table, author=author(), comment=comment)
+    state().output.show({"operation": "unhold", "table": table, "result": "done", "detail": detail})
 
 
 def _show_plan(data: dict[str, Any]) -> None:
     here = state()
     lines = [data["table"]]
-    for each in data["actions"]:
-        lines.append(f"  due      {each['action']:<10} {each['why']}")
-    for each in data["not_planned"]:
-        at = f" (next {moment(each['next_at'])})" if each["next_at"] else ""
-        lines.append(f"  not due  {each['action']:<10} {each['why']}{at}")
+    for action in data["actions"]:
+        lines.append(f"  due      {action['action']:<10} {action['why']}")
+    for item in data["not_planned"]:
+        at = f" (next {moment(item['next_at'])})" if item["next_at"] else ""
+        lines.append(f"  not due  {item['action']:<10} {item['why']}{at}")
     here.output.text("\n".join(lines))

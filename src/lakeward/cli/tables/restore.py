@@ -1,4 +1,4 @@
-"""`lakeward tables restore`: the one sanctioned rollback of a table."""
+"""`lakeward tables restore`: rolls a table back to a snapshot, together with its streams and `verified`."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from lakeward.cli.tables.group import Comment, Table, app
 @app.command()
 def restore(
     table: Table,
-    to: Annotated[int, typer.Option(metavar="SNAPSHOT", help="an earlier snapshot of main")],
+    to: Annotated[int, typer.Option(metavar="SNAPSHOT", help="An earlier snapshot of main.")],
     comment: Comment = "",
     dry_run: DryRun = False,
     yes: Yes = False,
     kill: Kill = False,
     timeout: Timeout = None,
 ) -> None:
-    """Take a table back to an earlier snapshot, with its streams' positions and `verified`. Shows what that is, asks.
+    """Roll a table back to an earlier snapshot, with its streams' positions and `verified`. Shows the plan, then asks.
 
-    Stops every stream that writes the table; they go on with the records that were taken out, each once, under new
-    checkpoints. Run again after a kill, it goes on. Works with Airflow down.
+    Every stream that writes the table is stopped, and resumes under a new checkpoint with the removed records, each
+    once. After a kill, run the same command again: it resumes. Works without Airflow.
     """
     from lakeward.operations.request import Request
     from lakeward.operations.restore.restore import Restore

@@ -1,1 +1,1 @@
-"""Delta tables in a check run: their versions as a line of commits, the rows of some of them, what their log states."""
+"""Delta tables in a check run: versions as a chain of commits, reads of added files, statistics from the log."""

@@ -1,7 +1,7 @@
-"""Whether the rows of an added file can be read without the rest of the table: as Parquet, by the file's own path.
+"""Whether an added Delta file can be read on its own: as Parquet, by its own path.
 
-What Delta does to a file's rows on the way (mapped column names, deletion vectors, wider types) is not done then, so a
-table or a file that needs it is read through Delta, as a whole.
+Such a read skips what Delta does to rows on the way (mapped column names, deletion vectors, wider types). A table or a
+file that needs one of these is read through Delta, as a whole.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from urllib.parse import unquote, urlparse
 from lakeward.connectors.delta import log
 from lakeward.connectors.delta.log import Head
 
-# Features of a reader that change nothing about a file without a deletion vector, in a table without mapped columns.
+# Reader features that do not change how a file is read, if it has no deletion vector and the table no mapped columns.
 _HARMLESS = frozenset(("columnMapping", "deletionVectors", "timestampNtz", "v2Checkpoint", "vacuumProtocolCheck"))
-# Partition values of these read the same from a path as from the log.
+# Partition values of these types are the same in a path and in the log.
 _PLAIN = frozenset(("string", "date", "boolean", "byte", "short", "integer", "long"))
 _NULL = "__HIVE_DEFAULT_PARTITION__"
 _GLOB = frozenset("*?[]{}\\")
@@ -29,15 +29,15 @@ def why_not_table(head: Head) -> str | None:
     strange = sorted(set(head.protocol.get("readerFeatures") or ()) - _HARMLESS)
     if strange:
         return f"the table uses {', '.join(strange)}"
-    kinds = {each["name"]: each["type"] for each in head.fields}
-    odd = next((each for each in head.partition_columns if kinds.get(each) not in _PLAIN), None)
+    kinds = {field["name"]: field["type"] for field in head.fields}
+    odd = next((column for column in head.partition_columns if kinds.get(column) not in _PLAIN), None)
     if odd is not None:
         return f"the table is partitioned by {odd}, which is {kinds.get(odd)}"
     return None
 
 
 def why_not(head: Head, add: Mapping[str, Any]) -> str | None:
-    """Why the rows of one added file cannot, as a clause; None when they can."""
+    """Why the rows of one added file cannot be read on their own, as a clause; None when they can."""
     path = str(add["path"])
     if add.get("deletionVector"):
         return "a file has a deletion vector"
@@ -45,22 +45,22 @@ def why_not(head: Head, add: Mapping[str, Any]) -> str | None:
         return "a file is of another table"
     inside = Path(unquote(path))
     values = add.get("partitionValues") or {}
-    if _values(inside) != [(each, values.get(each) or None) for each in head.partition_columns]:
-        return "the path of a file does not tell its partition"
+    if _values(inside) != [(column, values.get(column) or None) for column in head.partition_columns]:
+        return "the path of a file does not contain its partition values"
     if inside.name.startswith(("_", ".")):
-        return "the name of a file hides it"
+        return "Spark skips a file whose name starts with _ or ."
     place = log.absolute(head.folder, path)
     if _GLOB & set(str(place)):
-        return "the path of a file reads like a pattern"
+        return "the path of a file contains glob characters"
     if not place.exists():
-        return f"file {inside.name} is gone from the folder, as a VACUUM takes files"
+        return f"file {inside.name} is missing from the folder, probably removed by VACUUM"
     return None
 
 
 def _values(inside: Path) -> list[tuple[str, str | None]]:
-    """The partition values a path tells, as Spark reads them."""
-    told = []
+    """The partition values in a path, as Spark reads them."""
+    values = []
     for part in inside.parent.parts:
         name, _, value = part.partition("=")
-        told.append((unquote(name), None if value == _NULL else unquote(value)))
-    return told
+        values.append((unquote(name), None if value == _NULL else unquote(value)))
+    return values

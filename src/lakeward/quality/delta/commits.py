@@ -1,8 +1,9 @@
-"""The versions of a Delta table as a line of commits, from its log: no Spark, and no file that nobody asks for.
+"""The versions of a Delta table as a chain of commits, read from its log without Spark.
 
-A version stands for a snapshot. What a commit did is told by its actions, not by its name: an insert-only MERGE only
-adds rows. Whatever keeps its rows from being read apart (a rewrite, a file that is gone, a form only Spark reads) makes
-it a commit that rewrites rows, and says why: a range with one is read as the whole table, never as fewer rows.
+A version is the counterpart of a snapshot. The actions of a commit decide what it did, not its operation name: an
+insert-only MERGE only adds rows. If its rows cannot be read on their own (a rewrite, a missing file, a form only Spark
+reads), the commit counts as one that rewrites rows and carries the reason. A range with such a commit is read as the
+whole table, never as fewer rows.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from lakeward.quality.delta.apart import why_not, why_not_table
 from lakeward.quality.ranges.snapshot_chain import Snapshot
 
 MOST = 100_000
-"""Newest versions that are looked at: eleven days of a commit every ten seconds. Older ones count as gone."""
+"""Newest versions that are read: eleven days of a commit every ten seconds. Older ones count as expired."""
 
 
 @dataclass(frozen=True)
@@ -28,8 +29,8 @@ class Commit:
     """One version.
 
     Attributes:
-        snapshot: in the words of the lineage.
-        adds: the `add` actions of the rows it brought, as the log has them; none unless it is an append.
+        snapshot: the version as a snapshot of the chain.
+        adds: the `add` actions of its new rows, as in the log; empty unless it is an append.
     """
 
     snapshot: Snapshot
@@ -38,9 +39,9 @@ class Commit:
 
 @dataclass(frozen=True)
 class Commits(Mapping[int, Snapshot]):
-    """Version -> commit; each is read when it is asked for, once.
+    """Version -> commit. Each commit is read once, on first access.
 
-    A table of a stream has thousands of versions in its log, and a run asks for the few since the last proof.
+    A table of a stream has thousands of versions in its log; a run needs the few since the last proof.
     """
 
     head: Head
@@ -61,10 +62,10 @@ class Commits(Mapping[int, Snapshot]):
         return sum(1 for _ in self)
 
     def adds(self, version: int) -> tuple[Mapping[str, Any], ...]:
-        """The `add` actions of the rows a version brought; none of one that rewrites. Read anew: they may be many.
+        """The `add` actions of the rows a version added; empty if it rewrites rows. Not cached: they may be many.
 
         Raises:
-            KeyError: the log does not have it any more.
+            KeyError: the version is no longer in the log.
         """
         return self._of(version).adds
 
@@ -93,24 +94,24 @@ def commit_of(head: Head, version: int, at: datetime, actions: Sequence[Mapping[
 
     Args:
         head: the table as it is now.
-        version, at: which, and when it was committed.
-        actions: as its file in the log has them.
+        version, at: the version and its commit time.
+        actions: its actions, as in the log file.
     """
-    about: Mapping[str, Any] = next((each["commitInfo"] for each in actions if "commitInfo" in each), {})
-    said = log.Commit(version, str(about.get("operation", "unknown")), about.get("operationParameters") or {})
-    adds = tuple(each["add"] for each in actions if "add" in each)
-    removes = [each["remove"] for each in actions if "remove" in each]
-    if said.parent is None:
-        removes = []  # what was there before is of another table
-    operation, why = _judged(head, version, said.operation, adds, removes)
+    about: Mapping[str, Any] = next((action["commitInfo"] for action in actions if "commitInfo" in action), {})
+    info = log.Commit(version, str(about.get("operation", "unknown")), about.get("operationParameters") or {})
+    adds = tuple(action["add"] for action in actions if "add" in action)
+    removes = [action["remove"] for action in actions if "remove" in action]
+    if info.parent is None:
+        removes = []  # the removed files belong to the replaced table
+    operation, why = _judged(head, version, info.operation, adds, removes)
     brought = adds if operation == "append" else ()
     snapshot = Snapshot(
         id=version,
-        parent=version - 1 if said.parent == -1 else said.parent,  # a RESTORE to a time: nobody can tell to which
+        parent=version - 1 if info.parent == -1 else info.parent,  # a RESTORE to a time: the target is not in the log
         sequence=version,
         at=at,
         operation=operation,
-        added=sum(rows_of(each) or 0 for each in adds if operation != "replace"),
+        added=sum(rows_of(add) or 0 for add in adds if operation != "replace"),
         wap_id=about.get("userMetadata"),
         commit=f"{head.table_id}/{about.get('txnId') or about.get('timestamp')}",
         why=why,
@@ -119,7 +120,7 @@ def commit_of(head: Head, version: int, at: datetime, actions: Sequence[Mapping[
 
 
 def rows_of(action: Mapping[str, Any]) -> int | None:
-    """The rows of a file that was added or taken out; None where its writer did not say."""
+    """The rows of an added or removed file; None if its writer did not state the number."""
     stats = json.loads(action.get("stats") or "{}")
     if (stated := stats.get("numRecords")) is None:
         return None
@@ -129,30 +130,30 @@ def rows_of(action: Mapping[str, Any]) -> int | None:
 def _judged(
     head: Head, version: int, operation: str, adds: Sequence[Mapping[str, Any]], removes: Sequence[Mapping[str, Any]]
 ) -> tuple[str, str | None]:
-    """What a commit is, in the lineage's words, and for one that rewrites rows why."""
+    """The operation of a commit in terms of the snapshot chain, and for one that rewrites rows the reason."""
     if operation == "RESTORE":
         return "overwrite", f"version {version} is a RESTORE, which takes rows out and puts earlier ones back"
     if not adds and not removes:
-        return "append", None  # of no rows: properties, a position, an empty batch
+        return "append", None  # no rows: properties, a position, an empty batch
     changing = {bool(each.get("dataChange", True)) for each in (*adds, *removes)}
     if changing == {False}:
         return _compaction(version, adds, removes)
     if removes or len(changing) > 1:
         return "overwrite" if adds else "delete", f"version {version} ({operation}) rewrites rows in place"
     if (apart := why_not_table(head)) is not None:
-        return "overwrite", f"the rows of version {version} cannot be read apart ({apart})"
-    for each in adds:
-        if rows_of(each) is None:
-            return "overwrite", f"version {version} does not say how many rows its files have"
-        if (apart := why_not(head, each)) is not None:
-            return "overwrite", f"the rows of version {version} cannot be read apart ({apart})"
+        return "overwrite", f"the rows of version {version} cannot be read on their own ({apart})"
+    for add in adds:
+        if rows_of(add) is None:
+            return "overwrite", f"version {version} does not state the row counts of its files"
+        if (apart := why_not(head, add)) is not None:
+            return "overwrite", f"the rows of version {version} cannot be read on their own ({apart})"
     return "append", None
 
 
 def _compaction(
     version: int, adds: Sequence[Mapping[str, Any]], removes: Sequence[Mapping[str, Any]]
 ) -> tuple[str, str | None]:
-    before, after = [rows_of(each) for each in removes], [rows_of(each) for each in adds]
+    before, after = [rows_of(remove) for remove in removes], [rows_of(add) for add in adds]
     known = None not in before and None not in after
     if known and (was := sum(filter(None, before))) != (now := sum(filter(None, after))):
         return "overwrite", f"compaction {version} changed the row count from {was} to {now}"

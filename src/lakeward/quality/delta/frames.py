@@ -1,7 +1,8 @@
-"""Rows of a Delta table over Spark Connect: of the files some versions added, or of the whole table at a version.
+"""Reads rows of a Delta table over Spark Connect: the files that some versions added, or the whole table at a version.
 
-Added files are read as Parquet, by their own paths: at a cost that goes with the new rows, also when a compaction has
-taken them out of the table since. That they are all read, with as many rows as the log says, is seen before any check.
+Added files are read as Parquet, by their own paths. The cost depends on the new rows only, also after a compaction has
+removed the files from the table. Before any check runs, the number of files and their row counts are compared with the
+log.
 """
 
 from __future__ import annotations
@@ -22,15 +23,15 @@ if TYPE_CHECKING:
     from pyspark.sql.connect.dataframe import DataFrame
     from pyspark.sql.connect.session import SparkSession
 
-# Spark lists more paths than this by a job of as many tasks; on this machine's disk a loop is faster.
+# Above this number of paths Spark lists them by a distributed job; on a local disk a loop is faster.
 _THRESHOLD, _SERIAL = "spark.sql.sources.parallelPartitionDiscovery.threshold", "100000"
 
-# Delta refuses a version, unless it is the newest, that is older than what a VACUUM may have taken: 7 days by default.
+# Delta refuses time travel to a version older than the VACUUM retention (7 days by default), except to the newest.
 _BY_AGE = "spark.databricks.delta.vacuum.enforceTimeTravelWithinDeletedFileRetentionDuration"
 
 
 def whole(session: SparkSession, head: Head, version: int) -> DataFrame:
-    """The table at a version; that files of it are gone is told by opening them, not by its age."""
+    """The table at a version. Missing files are detected by opening them, not by the age of the version."""
     session.conf.set(_BY_AGE, "false")
     reader: Any = session.read  # Connect's stubs say classic frames come out
     found: DataFrame = reader.format("delta").option("versionAsOf", str(version)).load(str(head.folder))
@@ -41,7 +42,7 @@ def of_files(session: SparkSession, head: Head, adds: Sequence[Mapping[str, Any]
     """The rows of added files, with the columns the table has now.
 
     Raises:
-        LakewardError: the files do not have the rows the log says, or Spark would not read all of them.
+        LakewardError: a file's row count differs from the log, or Spark would not read every file.
     """
     from pyspark.sql.types import StructType
 
@@ -53,10 +54,10 @@ def of_files(session: SparkSession, head: Head, adds: Sequence[Mapping[str, Any]
     session.conf.set(_THRESHOLD, _SERIAL)
     reader: Any = session.read.schema(schema).option("basePath", str(head.folder))
     reader = reader.option("ignoreMissingFiles", "false").option("ignoreCorruptFiles", "false")
-    frame: DataFrame = reader.parquet(*(str(log.absolute(head.folder, each["path"])) for each in adds))
+    frame: DataFrame = reader.parquet(*(str(log.absolute(head.folder, add["path"])) for add in adds))
     if (seen := len(frame.inputFiles())) != len(adds):
         raise _wrong(head, f"Spark would read {seen} of {len(adds)} added files")
-    selected: Any = frame.select(*(quote(name) for name in schema.names))  # Spark puts those of partitions last
+    selected: Any = frame.select(*(quote(name) for name in schema.names))  # Spark puts partition columns last
     return cast("DataFrame", selected)
 
 
@@ -68,7 +69,7 @@ def _counted(head: Head, add: Mapping[str, Any]) -> None:
 
 def _wrong(head: Head, why: str) -> LakewardError:
     return LakewardError(
-        f"The added rows of the Delta table in {head.folder} cannot be read",
+        f"Cannot read the added rows of the Delta table in {head.folder}",
         why=why,
         next="lakeward tables health",
         code="LW-5001",

@@ -1,7 +1,7 @@
-"""What a Delta log states of the rows of added files: how many, nulls, the least and the greatest value. Pure.
+"""Column statistics from a Delta log: row count, nulls, least and greatest value of added files. Pure.
 
-As of Iceberg (`quality.footers`): what could be inexact (text and times are cut, NaN is left out, bounds are not tight)
-is not known, never guessed.
+As for Iceberg (`quality.ranges.file_statistics`): a value that may be inexact (cut text and times, NaN left out, bounds
+that are not tight) is unknown, never estimated.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ _WHOLE = ("byte", "short", "integer", "long")
 
 
 def footers(head: Head, adds: Sequence[Mapping[str, Any]]) -> FileStatistics | None:
-    """The facts of the rows of the files; None without a file, or when one does not say how many it has."""
-    files = [(json.loads(each.get("stats") or "{}"), each.get("partitionValues") or {}) for each in adds]
+    """Statistics over the rows of the files; None without files, or if a file does not state its row count."""
+    files = [(json.loads(add.get("stats") or "{}"), add.get("partitionValues") or {}) for add in adds]
     counts = [stats.get("numRecords") for stats, _ in files]
-    if not files or None in counts or any(each.get("deletionVector") for each in adds):
+    if not files or None in counts or any(add.get("deletionVector") for add in adds):
         return None
     columns = {}
     for field in head.fields:
@@ -36,20 +36,20 @@ def footers(head: Head, adds: Sequence[Mapping[str, Any]]) -> FileStatistics | N
 
 
 def _column(files: Sequence[Mapping[str, Any]], name: str, kind: str) -> ColumnFacts:
-    nulls = [each.get("nullCount", {}).get(name) for each in files]
-    if None in nulls or not all(each.get("tightBounds", True) for each in files):
+    nulls = [file.get("nullCount", {}).get(name) for file in files]
+    if None in nulls or not all(file.get("tightBounds", True) for file in files):
         return ColumnFacts()
     total = sum(nulls)
-    valued = [each for each, count in zip(files, nulls, strict=True) if count < each["numRecords"]]
-    lows = [_value(kind, each.get("minValues", {}).get(name)) for each in valued]
-    highs = [_value(kind, each.get("maxValues", {}).get(name)) for each in valued]
+    valued = [file for file, count in zip(files, nulls, strict=True) if count < file["numRecords"]]
+    lows = [_value(kind, file.get("minValues", {}).get(name)) for file in valued]
+    highs = [_value(kind, file.get("maxValues", {}).get(name)) for file in valued]
     if any(each is None for each in (*lows, *highs)) or (not valued and _value(kind, 0) is None and kind != "date"):
         return ColumnFacts(total)
     return ColumnFacts(total, True, min(lows, default=None), max(highs, default=None))
 
 
 def _value(kind: str, stated: Any) -> Any:
-    """A bound as Spark would give it; None when it is missing or not exact."""
+    """A bound as Spark would return it; None when it is missing or not exact."""
     if kind in _WHOLE:
         return stated if type(stated) is int else None
     if kind in ("float", "double"):  # NaN and the infinities are stated as text

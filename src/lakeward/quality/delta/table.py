@@ -1,7 +1,8 @@
-"""A Delta table in a check run: what its log says, and the rows of some of its versions.
+"""A Delta table in a check run: its versions, and the rows of some of them.
 
-`verified` is no branch here: it is the newest recorded proof that stands on the table's line, told from the registry
-and the log each time. So it cannot be behind its proofs, and a proof of a table that was there before never counts.
+A Delta table has no branch `verified`. The verified version is the newest recorded proof on the table's current line,
+derived from the registry and the log on each read. It is therefore never behind its proofs, and a proof of a replaced
+table never counts.
 """
 
 from __future__ import annotations
@@ -30,11 +31,11 @@ Proofs = Sequence[Mapping[str, Any]]
 
 
 class DeltaTable:
-    """One table, as it was when it was last looked at.
+    """One table as of the last call of `look`.
 
     Args:
         name: `namespace.table`.
-        folder: where it stands.
+        folder: the table's folder.
     """
 
     def __init__(self, name: str, folder: Path) -> None:
@@ -42,21 +43,21 @@ class DeltaTable:
         self._history: History | None = None
 
     def look(self, proofs: Proofs, upto: int | None = None) -> tuple[History, Range]:
-        """The versions of its log, and what of them is not proven.
+        """The versions in its log, and the range that is not proven.
 
         Args:
             proofs: the recorded ones.
-            upto: a version to look up to, where that is one and not proven yet; None: to the newest.
+            upto: the last version of the range, if it exists and is not proven yet; None: the newest.
 
         Raises:
             Refused: only Spark can read its log.
-            LakewardError: it is gone.
+            LakewardError: the table does not exist.
         """
         head = log.head(self.folder)
         if head is None:
             raise LakewardError(
-                f"There is no table {self.name}",
-                why=f"{self.folder} has no log",
+                f"Table {self.name} does not exist",
+                why=f"The folder {self.folder} has no Delta log.",
                 next="lakeward tables health",
                 code="LW-5002",
             )
@@ -79,21 +80,21 @@ class DeltaTable:
         return frames.of_files(session, head, [add for each in self._line(read) for add in self._commits.adds(each.id)])
 
     def footers(self, read: Read, appends: Sequence[Snapshot]) -> FileStatistics | None:
-        """What the log states of the rows of `read`; None when it cannot be exact."""
+        """Statistics from the log about the rows of `read`; None when they would not be exact."""
         head = self._commits.head
         if read.start is not None:
-            return stats.footers(head, [add for each in appends for add in self._commits.adds(each.id)])
+            return stats.footers(head, [add for append in appends for add in self._commits.adds(append.id)])
         return stats.footers(head, log.live(head) or ()) if read.end == head.version else None
 
     def move(
         self, session: Callable[[], SparkSession], decide: Callable[[History], Move], proofs: Callable[[], Proofs]
     ) -> tuple[Move, int | None]:
-        """Where `verified` goes by a fresh look, and stands then. Nothing is written: the recorded proof moves it.
+        """Decide where `verified` goes, on fresh metadata. Nothing is written: the recorded proof moves it.
 
         Args:
             session: not needed.
-            decide: what to do.
-            proofs: those of other runs.
+            decide: the decision on the fresh history.
+            proofs: the proofs of other runs.
         """
         now, _ = self.look(proofs())
         decided = decide(now)
@@ -108,18 +109,18 @@ class DeltaTable:
         return expect_type(self._looked.snapshots, Commits, "the versions")
 
     def _line(self, read: Read) -> list[Snapshot]:
-        """The versions after the start, up to the end, oldest first; only ever appends and compactions.
+        """The versions after the start, up to the end, oldest first; appends and compactions only.
 
         Raises:
-            LakewardError: others are among them: reading their files alone would leave rows out.
+            LakewardError: another kind of commit is among them; reading added files alone would miss rows.
         """
-        line = list(takewhile(lambda each: each.id != read.start, self._looked.ancestry(read.end)))[::-1]
+        line = list(takewhile(lambda snapshot: snapshot.id != read.start, self._looked.ancestry(read.end)))[::-1]
         why = changes_rows(line, None)
         if line and line[0].parent != read.start:
             why = f"version {read.start} is not below version {read.end}"
         if why is not None:
             raise LakewardError(
-                f"The rows of {self.name} after version {read.start} cannot be read apart",
+                f"Cannot read the rows of {self.name} that were added after version {read.start}",
                 why=why,
                 next=f"lakeward quality run {self.name}",
                 code="LW-5003",
@@ -128,22 +129,22 @@ class DeltaTable:
 
 
 def _marks(commits: Commits, proofs: Proofs) -> tuple[list[Mark], int | None]:
-    """The proofs of this very table, newest version first, and a version that was proven of one before it."""
-    mine: list[Mark] = []
+    """The proofs of this very table, newest version first, and a version proven of a table that it replaced."""
+    own_marks: list[Mark] = []
     foreign: int | None = None
-    for each in proofs:
-        version = int(each["to_snapshot"])
-        kept = commits.get(version)
-        of, _, _ = (each["to_commit"] or "").partition("/")
-        if of == commits.head.table_id and (kept is None or kept.commit == each["to_commit"]):
-            mine.append(Mark(version, version))
+    for proof in proofs:
+        version = int(proof["to_snapshot"])
+        recorded = commits.get(version)
+        of, _, _ = (proof["to_commit"] or "").partition("/")
+        if of == commits.head.table_id and (recorded is None or recorded.commit == proof["to_commit"]):
+            own_marks.append(Mark(version, version))
         elif foreign is None:
             foreign = version
-    return sorted(mine, key=lambda mark: -mark.snapshot), foreign
+    return sorted(own_marks, key=lambda mark: -mark.snapshot), foreign
 
 
 def standing(name: str, folder: Path, proofs: Proofs) -> Mapping[str, Any] | None:
-    """The proof that readers of a table may go by now; None when nothing of what stands there is proven.
+    """The proof that readers of a table may rely on now; None if no version on its line is proven.
 
     Args:
         name, folder: of the table.
@@ -152,18 +153,18 @@ def standing(name: str, folder: Path, proofs: Proofs) -> Mapping[str, Any] | Non
     try:
         history, _ = DeltaTable(name, folder).look(proofs)
     except LakewardError:
-        return None  # it is gone, or nobody can tell
+        return None  # missing, or its log cannot be read
     return proof_of(history, proofs)
 
 
 def proof_of(history: History, proofs: Proofs) -> Mapping[str, Any] | None:
-    """The proof that `verified` stands on; None when it stands on none."""
-    kept = history.snapshots.get(history.verified) if history.verified is not None else None
+    """The proof of the verified version; None when there is none."""
+    recorded = history.snapshots.get(history.verified) if history.verified is not None else None
     return next(
         (
-            each
-            for each in proofs
-            if each["to_snapshot"] == history.verified and (kept is None or each["to_commit"] == kept.commit)
+            proof
+            for proof in proofs
+            if proof["to_snapshot"] == history.verified and (recorded is None or proof["to_commit"] == recorded.commit)
         ),
         None,
     )

@@ -1,1 +1,1 @@
-"""Computing checks: the bridge to Great Expectations, and the expectations that only Lakeward has."""
+"""Computing checks: the bridge to Great Expectations, and Lakeward's own expectations."""

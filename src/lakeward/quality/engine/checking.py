@@ -1,4 +1,4 @@
-"""Every check of one table on the rows it is about, and the first snapshot that makes one fail."""
+"""Runs every check of one table on the rows it reads, and finds the first bad snapshot."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def check(
     engines: Engines,
     patience_s: float = PATIENCE_S,
 ) -> list[Check]:
-    """Every check's result; checks that read the same rows share one frame, and the time they may take."""
+    """The result of every check. Checks that read the same rows share one frame and one timeout."""
     results: dict[str, Check] = {}
     groups: dict[Read, list[ConfiguredCheck]] = {}
     for each in asked:
@@ -48,19 +48,22 @@ def check(
         else:
             groups.setdefault(read, []).append(each)
     for read, group in groups.items():
-        own = [each for each in group if is_own(each)]
-        theirs = [each for each in group if not is_own(each)]
+        own_checks = [configured for configured in group if is_own(configured)]
+        gx_checks = [configured for configured in group if not is_own(configured)]
         with patient(engines.session, patience_s, found.table):
-            results |= {each.id: check_own(each, _context(of, found, history, read, engines)) for each in own}
-            if theirs:
+            results |= {
+                configured.id: check_own(configured, _context(of, found, history, read, engines))
+                for configured in own_checks
+            }
+            if gx_checks:
                 frame = of.rows(engines.session, read)
                 stated = of.footers(read, appended(history, read))
-                results |= {check.id: check for check in engines.checker.check(frame, theirs, stated)}
-    return [results[each.id] for each in asked]
+                results |= {check.id: check for check in engines.checker.check(frame, gx_checks, stated)}
+    return [results[check.id] for check in asked]
 
 
 def _context(of: LakeTable, found: Range, history: History, read: Read, engines: Engines) -> CheckContext:
-    """What a check of our own may look at; nothing of it is opened before it asks."""
+    """What a Lakeward check may use. Nothing is opened before the check needs it."""
 
     def past(check: str) -> list[Past]:
         with engines.registry() as connection:
@@ -90,8 +93,8 @@ def first_bad(
     checks: Sequence[Check],
     engines: Engines,
 ) -> tuple[int | None, str]:
-    """The first snapshot that makes a failed check fail, and what of it nobody can tell any more."""
-    by_id = {each.id: each for each in asked}
+    """The first snapshot that makes a failed check fail, and a note if it cannot be determined."""
+    by_id = {check.id: check for check in asked}
     about = [
         by_id[check.id]
         for check in checks
@@ -101,9 +104,13 @@ def first_bad(
         and engines.checker.by_row(by_id[check.id])
     ]
     failed = Failed(
-        alone=tuple(each.id for each in about if each.strict and each.expectation.type in ALONE),
-        strict=tuple(each.id for each in about if each.strict and each.expectation.type not in ALONE),
-        tolerant=tuple(each.id for each in about if not each.strict),
+        alone=tuple(
+            configured.id for configured in about if configured.strict and configured.expectation.type in ALONE
+        ),
+        strict=tuple(
+            configured.id for configured in about if configured.strict and configured.expectation.type not in ALONE
+        ),
+        tolerant=tuple(configured.id for configured in about if not configured.strict),
     )
 
     def oldest() -> Oldest:
@@ -112,7 +119,7 @@ def first_bad(
         if read is None or not all(each is not None and each.traced for each in steps):
             return Oldest()
         if found.kind is Kind.INCREMENT and len(found.appends) == 1:
-            return Oldest()  # it is that one
+            return Oldest()  # the only append is the first bad one
         frame = of.rows(engines.session, read)
         sequence = engines.checker.least(frame, [by_id[each] for each in failed.alone], WHEN)
         with engines.registry() as connection:
@@ -120,10 +127,10 @@ def first_bad(
         return Oldest(None if sequence == UNTOLD else sequence, known)
 
     def probe(read: Read, ids: Sequence[str]) -> bool | None:
-        return engines.checker.fails(of.rows(engines.session, read), [by_id[each] for each in ids])
+        return engines.checker.fails(of.rows(engines.session, read), [by_id[check] for check in ids])
 
-    told = oldest()
-    return search(found, failed, probe, told), _untold(told)
+    oldest_row = oldest()
+    return search(found, failed, probe, oldest_row), _untold(oldest_row)
 
 
 def _untold(oldest: Oldest) -> str:
@@ -135,7 +142,9 @@ def _untold(oldest: Oldest) -> str:
 def with_first_batches(result: Result, engines: Engines) -> Result:
     if result.first_bad is None:
         return result
-    snapshots = [each for each in result.found.snapshots if each.id == result.first_bad]  # none: it is expired
+    snapshots = [
+        snapshot for snapshot in result.found.snapshots if snapshot.id == result.first_bad
+    ]  # empty if it is expired
     with engines.registry() as connection:
         found = batches_of(connection, snapshots) if snapshots else batches.of_snapshots(connection, [result.first_bad])
     return replace(result, first_bad_batches=by_stream(found, snapshots))

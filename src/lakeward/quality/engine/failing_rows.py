@@ -1,6 +1,6 @@
-"""What a failing row of a check is, as a condition on a row: Great Expectations' own, taken before it runs.
+"""The condition of a failing row, as a Spark column: Great Expectations' own condition, taken before it runs.
 
-Imports Great Expectations, which costs seconds: only for acts a person asks for.
+Imports Great Expectations, which takes seconds: only for operations of a person.
 """
 
 from __future__ import annotations
@@ -31,31 +31,31 @@ _TOGETHER = frozenset(
         "values_to_not_be_outliers",
     )
 )
-"""A row fails them by what other rows have."""
+"""Expectations in which other rows decide whether a row fails."""
 _OF_TYPES = frozenset(("expect_column_values_to_be_of_type", "expect_column_values_to_be_in_type_list"))
-_OTHERS = "a row fails it by what other rows have: which of them is wrong is not known"
+_OTHERS = "other rows decide whether a row fails it: which of them is wrong is unknown"
 
 
 def one_by_one(type_: str, kwargs: Mapping[str, Any]) -> str:
-    """Why its failing rows cannot be told one by one, as a clause; empty where they can."""
+    """Why its failing rows cannot be selected one by one, as a clause; empty if they can."""
     from great_expectations.expectations.expectation import ColumnMapExpectation
     from great_expectations.expectations.registry import get_expectation_impl
 
     if type_ in OWN:
-        return "it is about the table's rows together"
+        return "it judges the table's rows as a whole"
     if type_ in _OF_TYPES or not issubclass(get_expectation_impl(type_), ColumnMapExpectation):
-        return "it decides about the rows together, or about several columns at once"
+        return "it judges the rows as a whole, or several columns at once"
     if type_ in _TOGETHER:
         return _OTHERS
     narrowed = any(kwargs.get(each) is not None for each in _NARROWING)
-    return "it looks at some of the rows only (row_condition)" if narrowed else ""
+    return "it reads some of the rows only (row_condition)" if narrowed else ""
 
 
 def condition(frame: DataFrame, expectation: Expectation) -> Column:
-    """True for a row of `frame` that fails the check, false or null for others; runs nothing.
+    """True for a row of `frame` that fails the check, false or null for others. Runs no query.
 
     Raises:
-        Refused: the check does not decide row by row on one column.
+        Refused: the check does not judge single rows on one column.
     """
     import great_expectations as gx
     from great_expectations.expectations.registry import get_expectation_impl
@@ -68,14 +68,14 @@ def condition(frame: DataFrame, expectation: Expectation) -> Column:
     source = context.data_sources.add_spark("rows", persist=False)
     batch = source.add_dataframe_asset("rows").add_batch_definition_whole_dataframe("rows")
     engine: Any = batch.get_batch({"dataframe": frame}).data.execution_engine
-    engine.load_batch_data("rows", frame)  # GX's own validator does this; metrics look for it there
+    engine.load_batch_data("rows", frame)  # as GX's own validator does: metrics read it from there
     made = implementation(**expectation.kwargs)
     needs = made.get_validation_dependencies(execution_engine=engine, runtime_configuration=dict(_FORM))
     graph = ValidationGraph(execution_engine=engine)
     for metric in needs.get_metric_configurations():
         graph.build_metric_dependency_graph(metric, dict(_FORM))
-    wanted = f"{implementation.map_metric}.condition"
-    found = next((each for metric in needs.get_metric_configurations() for each in _all(metric, wanted)), None)
+    condition_name = f"{implementation.map_metric}.condition"
+    found = next((each for metric in needs.get_metric_configurations() for each in _all(metric, condition_name)), None)
     if found is None:
         raise _refused(expectation, "Great Expectations has no condition on a single row for it")
     values: dict[Any, Any] = {}
@@ -89,19 +89,19 @@ def condition(frame: DataFrame, expectation: Expectation) -> Column:
 
 
 def _all(metric: Any, name: str) -> list[Any]:
-    """The metrics of this name that a metric needs, at whatever depth."""
+    """The metrics of this name in a metric's dependency graph."""
     own = [metric] if metric.metric_name == name else []
-    return own + [found for each in metric.metric_dependencies.values() for found in _all(each, name)]
+    return own + [found for dependency in metric.metric_dependencies.values() for found in _all(dependency, name)]
 
 
 def _in_order(metric: Any) -> list[Any]:
-    """A metric after all it needs."""
-    return [found for each in metric.metric_dependencies.values() for found in _in_order(each)] + [metric]
+    """A metric after every metric it needs."""
+    return [found for dependency in metric.metric_dependencies.values() for found in _in_order(dependency)] + [metric]
 
 
 def _refused(expectation: Expectation, why: str) -> Refused:
     return Refused(
-        f"Rows that fail {name_of(expectation)} cannot be put aside one by one",
+        f"Cannot quarantine the rows that fail {name_of(expectation)}",
         why=why,
         next="correct or delete them in the lake (lakeward sql --write), or waive the check",
         code="LW-5005",

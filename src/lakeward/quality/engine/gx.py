@@ -1,9 +1,9 @@
-"""Great Expectations on DataFrames of Spark Connect. Imported only by the checking process: GX costs 7 CPU-seconds.
+"""Great Expectations on DataFrames of Spark Connect. Imported by the checking process only: GX costs 7 CPU-seconds.
 
-The bridge computes what it has families for in one pass; the other checks go to stock GX in two phases: as cheap as GX
-can (`BOOLEAN_ONLY`, nothing persisted), then details of the failed ones only. GX from `BASIC` up reads the data once
-more for every check, failed or not, so a healthy table would cost the most. Nothing collects all failing rows: at most
-`SAMPLE` whole rows a check, which carry the source's position columns.
+The bridge computes the checks it covers in one pass. The others go to stock GX in two phases: first as cheaply as GX
+allows (`BOOLEAN_ONLY`, nothing persisted), then details of the failed ones only. From `BASIC` up GX reads the data once
+more for every check, failed or not, so a healthy table would cost the most. Failing rows are never collected as a
+whole: at most `SAMPLE` rows a check, which carry the source's position columns.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 
 
 class Checker:
-    """One ephemeral GX context for many frames. For one thread: GX's SQL checks share a session's view name.
+    """One ephemeral GX context for many frames. Not thread-safe: GX's SQL checks share a session's view name.
 
     Raises:
-        Moved: the installed GX is not the one the bridge knows.
+        Moved: the bridge does not support the installed GX version.
     """
 
     def __init__(self) -> None:
@@ -42,55 +42,55 @@ class Checker:
         self._gx = gx
         context: Any = gx.get_context(mode="ephemeral")
         context.variables.progress_bars = {"globally": False}
-        # persist=True, GX's default, caches every frame and never lets go of it
+        # persist=True, GX's default, caches every frame and never releases it
         self._source = context.data_sources.add_spark("lake", persist=False)
         self._implementation = get_expectation_impl
         self._by_row = (base.ColumnMapExpectation, base.ColumnPairMapExpectation, base.MulticolumnMapExpectation)
         self._frames = 0
 
     def by_row(self, asked: ConfiguredCheck) -> bool:
-        """Whether the check decides row by row, so that a failing row belongs to a snapshot."""
+        """Whether the check judges row by row, so that a failing row belongs to a snapshot."""
         return issubclass(self._implementation(asked.expectation.type), self._by_row)
 
     def check(
         self, frame: DataFrame, asked: Sequence[ConfiguredCheck], footers: FileStatistics | None = None
     ) -> list[Check]:
-        """The result of every check on this frame, in the given order, details included.
+        """The result of every check on this frame, in the given order, with details.
 
-        `footers` is what metadata states about exactly the frame's rows; checks it answers read none of them.
+        `footers` are the file statistics of exactly the frame's rows; checks that they answer read no rows.
         """
         results = bridge.check(frame, asked, footers)
-        results |= self._stock(frame, [each for each in asked if each.id not in results])
-        return [results[each.id] for each in asked]
+        results |= self._stock(frame, [check for check in asked if check.id not in results])
+        return [results[check.id] for check in asked]
 
     def fails(self, frame: DataFrame, asked: Sequence[ConfiguredCheck]) -> bool | None:
         """Whether any of the checks fails on this frame; None when one could not be computed."""
         results = bridge.check(frame, asked, sampled=False)
-        left = [each for each in asked if each.id not in results]
-        results |= self._run(self._batch(frame), left, "BOOLEAN_ONLY") if left else {}
-        states = {each.state for each in results.values()}
+        remaining = [check for check in asked if check.id not in results]
+        results |= self._run(self._batch(frame), remaining, "BOOLEAN_ONLY") if remaining else {}
+        states = {result.state for result in results.values()}
         return None if State.ERROR in states else State.FAIL in states
 
     def least(self, frame: DataFrame, asked: Sequence[ConfiguredCheck], value: str) -> Any:
-        """The least of a SQL value among the rows of the frame that fail any of the checks, each judged alone."""
+        """The least value of a SQL expression among the rows that fail any of the checks, each row judged alone."""
         return bridge.least(frame, asked, value)
 
     def stock(self, frame: DataFrame, asked: Sequence[ConfiguredCheck]) -> dict[str, Check]:
-        """Every check by stock GX alone, in its usual form: what the bridge's answers are compared with."""
+        """Every check by stock GX alone, in its usual form: the reference for the bridge's results."""
         return self._run(self._batch(frame), asked, "BASIC")
 
     def _stock(self, frame: DataFrame, asked: Sequence[ConfiguredCheck]) -> dict[str, Check]:
         if not asked:
             return {}
         batch = self._batch(frame)
-        rowwise = [each for each in asked if self.by_row(each)]
-        others = [each for each in asked if not self.by_row(each)]
-        # An aggregate costs the same whether its value is told or not.
+        rowwise = [check for check in asked if self.by_row(check)]
+        others = [check for check in asked if not self.by_row(check)]
+        # An aggregate costs the same whether its value is returned or not.
         results = self._run(batch, rowwise, "BOOLEAN_ONLY") | self._run(batch, others, "BASIC")
-        failed = [each for each in asked if results[each.id].state is State.FAIL]
+        failed = [check for check in asked if results[check.id].state is State.FAIL]
         detail = {"result_format": "SUMMARY", "include_unexpected_rows": True, "partial_unexpected_count": SAMPLE}
-        results |= self._run(batch, [each for each in failed if self.by_row(each)], detail)
-        return results | self._run(batch, [each for each in failed if each.expectation.type == SQL], "COMPLETE")
+        results |= self._run(batch, [check for check in failed if self.by_row(check)], detail)
+        return results | self._run(batch, [check for check in failed if check.expectation.type == SQL], "COMPLETE")
 
     def _batch(self, frame: DataFrame) -> Any:
         self._frames += 1
@@ -103,32 +103,34 @@ class Checker:
         suite = self._gx.ExpectationSuite(
             name=f"suite-{self._frames}",
             expectations=[
-                {"type": each.expectation.type, "kwargs": dict(each.expectation.kwargs), "meta": {"id": each.id}}
-                for each in asked
+                {"type": check.expectation.type, "kwargs": dict(check.expectation.kwargs), "meta": {"id": check.id}}
+                for check in asked
             ],
         )
-        found = {each.expectation_config.meta["id"]: each for each in batch.validate(suite, result_format=form).results}
-        return {each.id: replace(as_check(each, found.get(each.id)), by="stock") for each in asked}
+        found = {
+            result.expectation_config.meta["id"]: result for result in batch.validate(suite, result_format=form).results
+        }
+        return {check.id: replace(as_check(check, found.get(check.id)), by="stock") for check in asked}
 
 
 WRITTEN_FOR = "1.24"
-"""Minor version. A newer one needs the test of equality (tests/spark/quality/test_equality.py) to pass first."""
+"""Supported minor version. For a newer one tests/spark/quality/test_equality.py must pass first."""
 
 
 class Moved(LakewardError):
-    """Raised when Great Expectations is not the one the bridge knows: a wrong number would be a wrong verdict."""
+    """Raised when the bridge does not support the installed Great Expectations: verdicts could be wrong."""
 
 
 def assert_known(installed: str | None = None) -> None:
-    """Refuse any other minor version.
+    """Refuse any other minor version than `WRITTEN_FOR`.
 
     Raises:
-        Moved: the installed one is another.
+        Moved: another version is installed.
     """
     found = installed or version("great-expectations")
     if found.rsplit(".", 1)[0] != WRITTEN_FOR:
         raise Moved(
-            f"The bridge to Great Expectations knows version {WRITTEN_FOR} only",
-            why=f"version {found} is installed; metrics are its internals, and moved ones could give a wrong verdict",
+            f"Great Expectations {found} is not supported",
+            why=f"The bridge uses internal metrics of version {WRITTEN_FOR}; other versions could give wrong verdicts.",
             next=f"pip install 'great-expectations=={WRITTEN_FOR}.*'   (a source checkout: make install)",
         )

@@ -1,4 +1,4 @@
-"""How long checks may wait for the engine: what has no answer by then is interrupted, and is an error of its own."""
+"""Timeout of checks: a statement without an answer is interrupted, and its check becomes an error."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ if TYPE_CHECKING:
 log = structlog.get_logger(__name__)
 
 PATIENCE_S = 900.0
-"""For all checks that read the same rows; half of what a whole run may take."""
+"""For all checks that read the same rows; half of the timeout of a whole run."""
 _AGAIN_S = 1.0
 _INTERRUPTED = "OPERATION_CANCELED"
 
 
 @contextmanager
 def patient(session: SparkSession, seconds: float, what: str) -> Iterator[None]:
-    """Interrupt what this thread still waits for on `session` after so many seconds, and all it asks from then on.
+    """Interrupt this thread's statements on `session` after so many seconds, and every later one in this block.
 
-    An interrupted statement raises; `interrupted` tells. Statements of other threads run on.
+    An interrupted statement raises; `interrupted` recognizes it. Statements of other threads continue.
     """
     tag, over = f"lakeward-{uuid4().hex}", Event()
 
@@ -33,12 +33,12 @@ def patient(session: SparkSession, seconds: float, what: str) -> Iterator[None]:
         wait = seconds
         while not over.wait(wait):
             if wait == seconds:
-                log.warning(f"{what}: no answer after {seconds:g} s: interrupted")
+                log.warning("Checks timed out; statements interrupted", table=what, timeout_s=seconds)
             wait = _AGAIN_S
             try:
                 session.interruptTag(tag)
-            except Exception as error:  # noqa: BLE001 - no server answers: whoever waits hears of it
-                log.warning(f"{what}: could not be interrupted", error=type(error).__name__)
+            except Exception as error:  # noqa: BLE001 - no server answers: the waiting statement raises too
+                log.warning("Interrupting statements failed", table=what, error=type(error).__name__)
 
     session.addTag(tag)
     watcher = Thread(target=watch, daemon=True, name=f"patience-{what}")
@@ -52,5 +52,5 @@ def patient(session: SparkSession, seconds: float, what: str) -> Iterator[None]:
 
 
 def interrupted(error: Exception) -> bool:
-    """Whether it says that a statement was interrupted."""
+    """Whether the error means that a statement was interrupted."""
     return _INTERRUPTED in str(error)

@@ -1,11 +1,11 @@
-"""The pointer table: what is proven, under a name of its own, for engines that cannot name a branch.
+"""The pointer table: shows the verified snapshot to engines that cannot read a branch.
 
-`<table>__verified` is an entry of the catalog whose metadata has one snapshot, the proven one, as its main; the data
-files are the table's. It stands beside the table's folder, so that nothing that lists the one finds the other, and says
-`gc.enabled=false`: dropping it with PURGE, expiry and removal of orphans leave the files alone.
+`<table>__verified` is a catalog entry whose metadata has one snapshot, the verified one, as its main; the data files
+are those of the table. Its location is beside the table's folder, so that a listing of one never finds the other. It
+sets `gc.enabled=false`: DROP with PURGE, expiry and orphan removal leave the files alone.
 
-Its snapshot has a tag in the table before the entry points there. Iceberg expires nothing a tag names, whoever expires,
-so a pointer that could not follow (a run died, a restore took `verified` back) still finds its files.
+Its snapshot gets a tag in the table before the entry points to it. Iceberg never expires a tagged snapshot, so a
+pointer that could not be moved (a run died, a restore moved `verified` back) still finds its files.
 """
 
 from __future__ import annotations
@@ -33,58 +33,61 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger(__name__)
 _OF_UUID = "lakeward.verified-of-uuid"
-_TAG = "verified_table_"  # and the snapshot's id
-_READING = ("schema.name-mapping.default",)  # properties of the table that decide how its files are read
+_TAG = "verified_table_"  # followed by the snapshot's id
+_READING = ("schema.name-mapping.default",)  # table properties that decide how files are read
 
 
 def bring(engines: Engines, suite: Suite, verified: int | None) -> None:
-    """After a run: the pointer table brought to where `verified` stands, if the suite asks for one. One that cannot
-    follow shows what was proven before."""
+    """After a run: move the pointer table to the verified snapshot, if the suite asks for one. If that fails, it keeps
+    showing the previous one.
+    """
     if not suite.pointer_table or verified is None:
         return
     table = str(suite.table)
     try:
         engines.prove()
         moved = follow(engines.session, engines.lake, table, verified)
-    except Exception as error:  # noqa: BLE001 - the branch shown to other engines: the branch itself stands
-        said = f"{error.what}: {error.why}" if isinstance(error, LakewardError) else f"{type(error).__name__}: {error}"
+    except Exception as error:  # noqa: BLE001 - the branch itself has moved; the pointer follows with the next run
+        text = f"{error.what}: {error.why}" if isinstance(error, LakewardError) else f"{type(error).__name__}: {error}"
         log.warning(
-            f"{pointer_name(table)} stays where it was, the next run tries again: {sentence(said)}", table=table
-        )
+            "Pointer table not moved; the next run retries",
+            table=table, pointer_table=pointer_name(table), error=sentence(text),
+        )  # fmt: skip
         return
     if moved:
-        log.info(f"{pointer_name(table)} shows snapshot {verified}", table=table)
+        log.info("Pointer table moved", table=table, pointer_table=pointer_name(table), snapshot=verified)
 
 
 def follow(session: SparkSession, lake: Catalog, table: str, snapshot: int) -> bool:
-    """Point `<table>__verified` at the snapshot; make the entry when it is not there.
+    """Point `<table>__verified` at the snapshot; create the entry if it does not exist.
 
     Returns:
-        Whether it had to move.
+        Whether it moved.
 
     Raises:
-        Refused: there is another table of that name.
+        Refused: a table of that name exists and is no pointer table of this table.
     """
     pointer = _load(lake, pointer_name(table))
     if pointer is not None and pointer.properties.get(POINTER_OF) != table:
         raise Refused(
-            f"{pointer_name(table)} cannot point at what is proven of {table}",
-            why="a table of that name is there already, and is not ours",
-            next=f"rename it, or take pointer_table out of the suite of {table}",
+            f"Cannot create the pointer table {pointer_name(table)}",
+            why=f"A table of that name exists and is no pointer table of {table}.",
+            next=f"rename it, or remove pointer_table from expectations/{table}.yaml",
             code="LW-5006",
         )
     main = lake.load_table(table)
-    stands = pointer.metadata.current_snapshot_id if pointer is not None else None
-    if pointer is not None and stands == snapshot and _same_table(pointer, main):
+    current = pointer.metadata.current_snapshot_id if pointer is not None else None
+    if pointer is not None and current == snapshot and _same_table(pointer, main):
         return False
-    _keep(session, table, main, {snapshot, stands})
+    _keep(session, table, main, {snapshot, current})
     point(lake, table, snapshot)
     return True
 
 
 def point(lake: Catalog, table: str, snapshot: int) -> None:
-    """Make the entry, or move it in one commit. What a commit cannot do (another table, an older snapshot: Iceberg
-    keeps the times of its log in order) is done by taking the entry out and putting it in again."""
+    """Create the entry, or move it in one commit. Where no commit can (another table, or an older snapshot: Iceberg
+    keeps its snapshot log in order of time) the entry is dropped and registered again.
+    """
     main, name = lake.load_table(table), pointer_name(table)
     wanted = _metadata(main, snapshot)
     pointer = _load(lake, name)
@@ -97,10 +100,10 @@ def point(lake: Catalog, table: str, snapshot: int) -> None:
 
 
 def _keep(session: SparkSession, table: str, main: Table, snapshots: set[int | None]) -> None:
-    """A tag for each of the snapshots that is still there; those of earlier moves go."""
+    """Tag each of the snapshots that still exists; drop tags of earlier moves."""
     name, refs = quote_table(table, CATALOG), main.metadata.refs
-    known = {each.snapshot_id for each in main.metadata.snapshots}
-    wanted = {f"{_TAG}{each}": each for each in snapshots if each in known}
+    known = {snapshot.snapshot_id for snapshot in main.metadata.snapshots}
+    wanted = {f"{_TAG}{snapshot}": snapshot for snapshot in snapshots if snapshot in known}
     for tag, snapshot in wanted.items():
         if tag not in refs:
             session.sql(f"ALTER TABLE {name} CREATE OR REPLACE TAG {quote(tag)} AS OF VERSION {snapshot:d}").collect()
@@ -110,7 +113,7 @@ def _keep(session: SparkSession, table: str, main: Table, snapshots: set[int | N
 
 
 def _metadata(main: Table, snapshot: int) -> TableMetadata:
-    """The table's metadata with this snapshot alone, as main and without a parent."""
+    """The table's metadata with this snapshot only, as main and without a parent."""
     from pyiceberg.table.refs import SnapshotRef, SnapshotRefType
     from pyiceberg.table.snapshots import SnapshotLogEntry
 
@@ -122,7 +125,7 @@ def _metadata(main: Table, snapshot: int) -> TableMetadata:
     properties = {
         POINTER_OF: _name(main),
         _OF_UUID: str(of.table_uuid),
-        "comment": f"what is proven of {_name(main)}; written by its checks, read only",
+        "comment": f"verified snapshot of {_name(main)}; written by its checks, read only",
         "gc.enabled": "false",
         "write.metadata.delete-after-commit.enabled": "true",
         "write.metadata.previous-versions-max": "10",
@@ -150,9 +153,9 @@ def _name(main: Table) -> str:
 
 
 def _reaches(now: TableMetadata, wanted: TableMetadata) -> bool:
-    """Whether a commit leads from the one to the other: forward in time, nothing of one id that is two things."""
-    same_specs = all(each in wanted.partition_specs for each in now.partition_specs)
-    same_schemas = all(each in wanted.schemas for each in now.schemas)
+    """Whether a commit leads from one metadata to the other: forward in time, and no id with two meanings."""
+    same_specs = all(spec in wanted.partition_specs for spec in now.partition_specs)
+    same_schemas = all(schema in wanted.schemas for schema in now.schemas)
     return (
         now.format_version == wanted.format_version == 2
         and wanted.last_updated_ms >= now.last_updated_ms
@@ -168,15 +171,15 @@ def _commit(lake: Catalog, pointer: Table, wanted: TableMetadata) -> None:
     # pydantic hides these constructors from mypy
     make: Any = changes
     now, snapshot = pointer.metadata, wanted.snapshots[0]
-    schemas = [each for each in wanted.schemas if each not in now.schemas]
-    specs = [each for each in wanted.partition_specs if each not in now.partition_specs]
+    schemas = [schema for schema in wanted.schemas if schema not in now.schemas]
+    specs = [spec for spec in wanted.partition_specs if spec not in now.partition_specs]
     updates = (
-        *(make.AddSchemaUpdate(schema=each) for each in schemas),
+        *(make.AddSchemaUpdate(schema=schema) for schema in schemas),
         make.SetCurrentSchemaUpdate(schema_id=wanted.current_schema_id),
-        *(make.AddPartitionSpecUpdate(spec=each) for each in specs),
+        *(make.AddPartitionSpecUpdate(spec=spec) for spec in specs),
         make.AddSnapshotUpdate(snapshot=snapshot),
         make.SetSnapshotRefUpdate(ref_name="main", type="branch", snapshot_id=snapshot.snapshot_id),
-        make.RemoveSnapshotsUpdate(snapshot_ids=[each.snapshot_id for each in now.snapshots]),
+        make.RemoveSnapshotsUpdate(snapshot_ids=[snapshot.snapshot_id for snapshot in now.snapshots]),
     )
     lake.commit_table(
         pointer,
@@ -190,7 +193,7 @@ def _commit(lake: Catalog, pointer: Table, wanted: TableMetadata) -> None:
 
 def _register(lake: Catalog, name: str, main: Table, wanted: TableMetadata) -> None:
     file = f"{wanted.location}/metadata/00000-{uuid4()}.metadata.json"
-    # Not by PyIceberg's own writer, which refuses format v3 for the keys of encrypted tables. It reads none of those.
+    # Not by PyIceberg's writer, which refuses format v3 because of encryption keys; these tables have none.
     text = json.dumps(wanted.model_dump(mode="json", by_alias=True, exclude_none=True))
     with main.io.new_output(file).create() as out:
         out.write(text.encode())

@@ -1,4 +1,5 @@
-"""What becomes of a result: kept in the registry, then the branch moved, then copied into the lake."""
+"""Records a check result: in the registry first, then on the branch `verified`, then in the results table of the
+lake."""
 
 from __future__ import annotations
 
@@ -28,34 +29,32 @@ log = structlog.get_logger(__name__)
 
 
 def repaired(found: Range, history: History, of: LakeTable, engines: Engines) -> History:
-    """The branch brought in line with the results, before anything is checked."""
+    """Repair the branch from the recorded results, before anything is checked."""
     planned = verified.settle(history, found.base)
     if planned.to is None:
         return history
 
     def settle(now: History) -> Move:
-        """On results read after the metadata: a run beside this one may have proven more and moved the branch."""
+        """Uses results read after the metadata: a concurrent run may have proven more and moved the branch."""
         with engines.registry() as connection:
             return verified.settle(now, decide(now, proven(connection, found.table)).base)
 
-    done, stands = _moved(of, engines, settle)
+    done, verified_snapshot = _moved(of, engines, settle)
     if done.to is None:
-        return replace(history, verified=stands)
-    log.warning(f"{found.table}: verified {done.why}", table=found.table, verified_snapshot=stands)
+        return replace(history, verified=verified_snapshot)
+    log.warning("Branch verified repaired", table=found.table, why=done.why, verified_snapshot=verified_snapshot)
     with engines.keeping() as connection:
         events.record(connection, "table", found.table, "verified_repaired", f"verified {done.why}")
-    return replace(history, verified=stands)
+    return replace(history, verified=verified_snapshot)
 
 
 def published(result: Result, of: LakeTable, order: Order, engines: Engines) -> Result:
-    """Keep the result, then move the branch: a proof without a branch is repaired, a branch without a proof is not."""
+    """Record the result, then move the branch. A proof without a branch is repaired later; the reverse would not be."""
     head = result.found.head
     moves = head is not None and result.verdict.publishes
     reason = proves_nothing(order, order.suites[result.table])
     if moves and reason:
-        log.info(
-            f"{result.table}: verified stays at {result.found.noun} {result.verified}: {reason}", table=result.table
-        )
+        log.info("Branch verified not moved", table=result.table, verified_snapshot=result.verified, why=reason)
         result, moves = (
             replace(result, note="; ".join(filter(None, [f"verified did not move: {reason}", result.note]))),
             False,
@@ -69,15 +68,15 @@ def published(result: Result, of: LakeTable, order: Order, engines: Engines) -> 
             incident.after_run(connection, result)
     if not moves or head is None:
         return result
-    done, stands = _moved(of, engines, _onward(head.id, order, result.table, engines), result.run)
-    tagged = f"; tag {done.tag.name} keeps where it stood when that day was over" if done.tag else ""
-    log.info(f"{result.table}: verified is at {result.found.noun} {stands} ({done.why}){tagged}", table=result.table)
-    pointer.bring(engines, order.suites[result.table], stands)
-    return replace(result, verified=stands)
+    done, verified_snapshot = _moved(of, engines, _onward(head.id, order, result.table, engines), result.run)
+    tag = {"audit_tag": done.tag.name} if done.tag else {}
+    log.info("Branch verified moved", table=result.table, verified_snapshot=verified_snapshot, why=done.why, **tag)
+    pointer.bring(engines, order.suites[result.table], verified_snapshot)
+    return replace(result, verified=verified_snapshot)
 
 
 def _onward(checked: int, order: Order, table: str, engines: Engines) -> Callable[[History], Move]:
-    """Moves the branch to the snapshot that was checked, and leaves the tag of a day that is over where it stood."""
+    """Moves the branch to the checked snapshot, and creates the audit tag of the previous day where the branch was."""
     keep = order.suites[table].audit_tags
     if keep is None:
         return lambda now: verified.advance(now, checked)
@@ -95,8 +94,9 @@ def _onward(checked: int, order: Order, table: str, engines: Engines) -> Callabl
 def _moved(
     of: LakeTable, engines: Engines, decide: Callable[[History], Move], run: str | None = None
 ) -> tuple[Move, int | None]:
-    """Move the branch while the run is ours. Between this look and the commit others may take the run over: what
-    they move by then refuses our commit (ADR 56); through Spark, they end our session, and the statement with it."""
+    """Move the branch while this process holds the run. If others take the run over between this check and the commit,
+    their move makes our commit fail (ADR 56); through Spark, they end our session and its statement.
+    """
 
     def ours(now: History) -> Move:
         engines.prove()
@@ -104,29 +104,29 @@ def _moved(
 
     def others() -> list[dict[str, Any]]:
         with engines.registry() as connection:
-            return [each for each in verifications.proofs(connection, of.name) if each["run"] != run]
+            return [proof for proof in verifications.proofs(connection, of.name) if proof["run"] != run]
 
     return of.move(lambda: engines.session, ours, others)
 
 
 def let_through(checks: Sequence[Check]) -> str:
-    """What a waiver lets through, as a sentence for the result; empty when nothing."""
-    told = [
+    """Failures that a waiver lets pass, as a sentence for the result; empty if there are none."""
+    clauses = [
         f"{named(check.expectation, check.kwargs)} failed and does not hold: {check.excuse.text}"
         for check in checks
         if check.state in (State.FAIL, State.ERROR) and check.excuse is not None and check.own_effect is Effect.HOLD
     ]
-    return "; ".join(told)
+    return "; ".join(clauses)
 
 
 def into_the_lake(order: Order, engines: Engines) -> None:
-    """The recorded results as rows of the lake's own table. What fails stays recorded, and comes with the next run."""
+    """Append the recorded results to the results table of the lake. On failure the next run appends them."""
     try:
         engines.prove()
         with engines.registry() as connection:
             count = results_table.publish(connection, engines.lake)
         if count and order.keep is not None:
             results_table.remove_before(engines.lake, order.now - order.keep)
-    except Exception as error:  # noqa: BLE001 - a copy for queries: the verdict stands in the registry and on the branch
-        said = sentence(f"{type(error).__name__}: {error}")
-        log.warning(f"{results_table.TABLE} did not get the results, the next run tries again: {said}")
+    except Exception as error:  # noqa: BLE001 - a copy for queries: the registry and the branch have the verdict
+        text = sentence(f"{type(error).__name__}: {error}")
+        log.warning("Results table not updated; the next run retries", table=results_table.TABLE, error=text)

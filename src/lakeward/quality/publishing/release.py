@@ -1,4 +1,4 @@
-"""Publishing what a check holds, because a person says so: once, for the rows that were looked at, with a mark."""
+"""Release: publishes rows that a check holds, because a person decided so. Once, for the snapshot the run checked."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Connect = Callable[[], AbstractContextManager["Connection"]]
 
 @dataclass(frozen=True)
 class Held:
-    """The newest run of a table, which holds it.
+    """The newest run of a table, with verdict `hold`.
 
     Attributes:
         run: columns of `registry.schema.verifications`.
@@ -40,28 +40,28 @@ class Held:
     @property
     def failed(self) -> list[str]:
         """The checks that hold the table, each as a clause."""
-        told = []
-        for each in self.checks:
-            facts = each["observed"] or {}
-            if each["state"] == State.FAIL and facts.get("effect") == "hold":
-                count = f" ({each['unexpected_count']:,} rows)" if each["unexpected_count"] else ""
-                told.append(named(each["expectation"], facts.get("kwargs") or {}) + count)
-        return told
+        clauses = []
+        for check in self.checks:
+            facts = check["observed"] or {}
+            if check["state"] == State.FAIL and facts.get("effect") == "hold":
+                count = f" ({check['unexpected_count']:,} rows)" if check["unexpected_count"] else ""
+                clauses.append(named(check["expectation"], facts.get("kwargs") or {}) + count)
+        return clauses
 
 
 def held(connection: Connection, table: str) -> Held:
-    """What is held now.
+    """The run that holds the table now.
 
     Raises:
-        Refused: nothing is, or nothing is known.
+        Refused: the newest run does not hold the table, or there is none.
     """
     newest = next(iter(verifications.newest(connection, table, limit=1)), None)
     verdict = newest["verdict"] if newest else None
     if newest is None or verdict != Verdict.HOLD or newest["to_snapshot"] is None:
-        why = {None: "it was never checked", Verdict.ERROR: "its checks could not be computed: nothing is known"}
+        why = {None: "It was never checked.", Verdict.ERROR: "Its newest checks could not be computed."}
         raise Refused(
-            f"Nothing of {table} is held that could be released",
-            why=why.get(verdict, f"the verdict of its newest run is {verdict}"),
+            f"Cannot release {table}: no check holds it",
+            why=why.get(verdict, f"The verdict of its newest run is {verdict}."),
             next=f"lakeward quality run {table}",
             code="LW-5007",
         )
@@ -71,16 +71,16 @@ def held(connection: Connection, table: str) -> Held:
 def release(
     connect: Connect, of: LakeTable, session: Callable[[], SparkSession], *, author: str, comment: str
 ) -> dict[str, Any]:
-    """Move `verified` of a table to the snapshot that the newest run looked at and holds.
+    """Move `verified` to the snapshot that the newest run checked and holds.
 
-    The failures stay in the results; the run that is recorded for this says `warn`, by whom and why. Rows that landed
-    after that snapshot are judged by the next run.
+    The failures stay in the results. The run recorded for this has verdict `warn`, the author and the reason. Rows that
+    landed after that snapshot are checked by the next run.
 
     Returns:
-        The contract's fields of an act, with `verified_snapshot`.
+        The contract's fields of an operation, with `verified_snapshot`.
 
     Raises:
-        Refused: nothing is held, or the snapshot left main.
+        Refused: no check holds the table, or the snapshot is no longer on main.
     """
     table = of.name
     with connect() as connection:
@@ -88,11 +88,11 @@ def release(
         proofs = verifications.proofs(connection, table)
     snapshot = int(found.run["to_snapshot"])
     history, _ = of.look(proofs)
-    kept = history.snapshots.get(snapshot)
-    if not history.on_main(snapshot) or (kept is not None and kept.commit != found.run["to_commit"]):
+    current = history.snapshots.get(snapshot)
+    if not history.on_main(snapshot) or (current is not None and current.commit != found.run["to_commit"]):
         raise Refused(
-            f"{history.noun.capitalize()} {snapshot} of {table} is not on its line any more",
-            why="the table was rolled back or replaced since it was looked at",
+            f"Cannot release {table}: {history.noun} {snapshot} is no longer part of it",
+            why="The table was rolled back or replaced after that check run.",
             next=f"lakeward quality run {table}",
             code="LW-5008",
         )
@@ -101,21 +101,21 @@ def release(
     run = f"{now:%Y%m%dT%H%M%S}-{uuid4().hex[:6]}"
     row = {**found.run, "run": run, "at": now, "verdict": Verdict.WARN.value, "note": note, "duration_s": 0.0}
     text = f"{history.noun.capitalize()} {snapshot} was {note}"
-    # The proof first, then the branch: a branch without a proof would be taken back by the next run.
+    # The proof first, then the branch: the next run would move a branch without a proof back.
     with connect() as connection:
-        checks = [{key: value for key, value in each.items() if key != "run"} for each in found.checks]
+        checks = [{key: value for key, value in check.items() if key != "run"} for check in found.checks]
         verifications.record(connection, {**row, "verified_snapshot": snapshot, "spark_jobs": 0}, checks)
         incident.over(connection, table, text)
         events.record(connection, "table", table, "release", text, snapshot=snapshot, run=run)
         changes.record(
             connection, "table", table, "release", author=author, comment=comment, snapshot=snapshot, run=run
         )
-    moved, stands = of.move(session, lambda now: verified.advance(now, snapshot), lambda: proofs)
+    moved, verified_snapshot = of.move(session, lambda now: verified.advance(now, snapshot), lambda: proofs)
     return {
         "operation": "release",
         "table": table,
         "result": "done",
-        "detail": f"verified is at {history.noun} {stands} ({moved.why}); {note}",
-        "verified_snapshot": stands,
+        "detail": f"verified is at {history.noun} {verified_snapshot} ({moved.why}); {note}",
+        "verified_snapshot": verified_snapshot,
         "run": run,
     }

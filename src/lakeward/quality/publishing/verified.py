@@ -1,9 +1,9 @@
 """The branch `verified`: the snapshot up to which readers may trust the table.
 
-It moves to exactly the checked snapshot, never to main, and only after our own look at the ancestry: Iceberg moves a
-branch anywhere, also backwards. The registry's results are the proof; where branch and results disagree the branch is
-repaired. Deciding is pure; `move` acts and decides anew on every retry. What it decided on is a condition of its
-commit: main or the branch elsewhere by then, and nothing moves (ADR 56).
+It moves to exactly the checked snapshot, never to main, and only after a check of the ancestry, because Iceberg moves a
+branch anywhere, also backwards. The registry's results are the proof; where branch and results differ, the branch is
+repaired. Deciding is pure; `move` acts and decides again on every retry. Its decision is a requirement of the commit:
+if main or the branch changed meanwhile, nothing moves (ADR 56).
 """
 
 from __future__ import annotations
@@ -35,7 +35,8 @@ _CONFLICTS = ("metadata refresh is required", "CommitFailedException", "Cannot c
 
 @dataclass(frozen=True)
 class Move:
-    """What to do with the branch; `to` None leaves it. `why` is a clause for the log; `tag` is made with the move."""
+    """A decision about the branch; `to` None leaves it. `why` is a clause for the log; `tag` is created with the
+    move."""
 
     to: int | None
     why: str
@@ -43,42 +44,42 @@ class Move:
 
 
 def advance(now: History, checked: int) -> Move:
-    """Move to the snapshot that just passed, if main still stands on it."""
+    """Move to the snapshot that just passed, if main still contains it."""
     if not now.on_main(checked):
-        return Move(None, f"snapshot {checked} left main while it was checked: the next run looks again")
+        return Move(None, f"snapshot {checked} is no longer on main: the next run checks again")
     if now.verified is None:
         return Move(checked, "created")
     if now.verified == checked:
-        return Move(None, "there already")
+        return Move(None, "already there")
     if not now.on_main(now.verified):
         return Move(checked, f"rebuilt: snapshot {now.verified} is off main")
-    if any(each.id == checked for each in now.ancestry(now.verified)):
+    if any(snapshot.id == checked for snapshot in now.ancestry(now.verified)):
         return Move(None, f"a newer run moved it to {now.verified}")
     return Move(checked, f"moved from {now.verified}")
 
 
 def settle(now: History, base: Mark | None) -> Move:
-    """Before a run: put the branch where the newest proof on main says it stands."""
+    """Before a run: move the branch to the newest proof on main."""
     if base is None or now.verified == base.snapshot:
-        return Move(None, "agrees with the results" if base is not None else "nothing is proven yet")
+        return Move(None, "agrees with the results" if base is not None else "no snapshot is proven yet")
     if base.snapshot not in now.snapshots:
         return Move(None, f"the proven snapshot {base.snapshot} is expired: the branch follows at the next pass")
     if not now.on_main(base.snapshot):
         return Move(None, f"the proven snapshot {base.snapshot} is off main")
-    stood = "was gone" if now.verified is None else f"stood at {now.verified}"
-    return Move(base.snapshot, f"repaired: it {stood}, the newest results on main prove {base.snapshot}")
+    was = "was missing" if now.verified is None else f"was at {now.verified}"
+    return Move(base.snapshot, f"repaired: it {was}, the newest results on main prove {base.snapshot}")
 
 
 def move(
     session: SparkSession, lake: Catalog, table: str, decide: Callable[[History], Move]
 ) -> tuple[Move, int | None]:
-    """Decide on fresh metadata and act; again when a writer was faster.
+    """Decide on fresh metadata and act; retry when a concurrent commit wins.
 
     Returns:
-        What was done, and where the branch stands now.
+        The decision, and the branch's snapshot now.
 
     Raises:
-        Transient: writers were faster every time.
+        Transient: concurrent commits won every time.
     """
     for attempt in range(TRIES):
         loaded = load(lake, table)
@@ -92,14 +93,14 @@ def move(
             else:
                 _by_spark(session, table, decided.to, decided.tag)
         except Exception as error:
-            # A catalog and Spark Connect each give types of their own; only the text tells conflicts in both.
-            if not any(each in f"{type(error).__name__}: {error}" for each in _CONFLICTS):
+            # A catalog and Spark Connect raise different types; only the text identifies a conflict in both.
+            if not any(text in f"{type(error).__name__}: {error}" for text in _CONFLICTS):
                 raise
             if attempt == TRIES - 1:
                 raise Transient(
-                    f"The branch `{BRANCH}` of {table} could not be moved",
-                    why=f"writers were faster {TRIES} times: {sentence(str(error))}",
-                    next=f"lakeward quality run {table}   (the results are kept; the branch is repaired)",
+                    f"Cannot move the branch `{BRANCH}` of {table}",
+                    why=f"Concurrent commits won {TRIES} times: {sentence(str(error))}",
+                    next=f"lakeward quality run {table}   (results are recorded; it repairs the branch)",
                     code="LW-5009",
                 ) from error
             time.sleep(0.2 * 2**attempt)
@@ -109,7 +110,7 @@ def move(
 
 
 def _commit(lake: Catalog, loaded: Table, now: History, to: int, tag: Tag | None) -> None:
-    """Move the branch, if main and the branch are where they were decided on, and make the tag, if it is new."""
+    """Move the branch, on condition that main and the branch are unchanged, and create the tag, if it is new."""
     from pyiceberg.table import update as changes
 
     make: Any = changes  # pydantic hides these constructors from mypy
@@ -120,16 +121,18 @@ def _commit(lake: Catalog, loaded: Table, now: History, to: int, tag: Tag | None
     ]
     refs = [make.SetSnapshotRefUpdate(ref_name=BRANCH, type="branch", snapshot_id=to)]
     if tag is not None:
-        kept = tag.keep // timedelta(milliseconds=1)
+        max_age_ms = tag.keep // timedelta(milliseconds=1)
         requirements.append(make.AssertRefSnapshotId(ref=tag.name, snapshot_id=None))
         refs.append(
-            make.SetSnapshotRefUpdate(ref_name=tag.name, type="tag", snapshot_id=tag.snapshot, max_ref_age_ms=kept)
+            make.SetSnapshotRefUpdate(
+                ref_name=tag.name, type="tag", snapshot_id=tag.snapshot, max_ref_age_ms=max_age_ms
+            )
         )
     set_refs(lake, loaded, requirements, refs)
 
 
 def _by_spark(session: SparkSession, table: str, to: int, tag: Tag | None) -> None:
-    """The same without the condition, for tables and catalogs where no commit of ours can have one."""
+    """The same by SQL, without the condition, for tables and catalogs where our commit cannot have one."""
     name = quote_table(table, CATALOG)
     if tag is not None:
         at = f"AS OF VERSION {tag.snapshot:d} RETAIN {tag.keep // timedelta(minutes=1)} MINUTES"

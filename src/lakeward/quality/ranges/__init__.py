@@ -1,1 +1,1 @@
-"""Which snapshots and rows a run looks at: snapshot chain, batches, file statistics, the first bad snapshot."""
+"""The range of a check run: which snapshots and rows it covers, file statistics, the first bad snapshot."""

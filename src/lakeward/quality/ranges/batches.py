@@ -1,4 +1,4 @@
-"""Which batches of streams the commits of a table are, with their offsets, as the registry has them."""
+"""Maps commits of a table to the streams' batches in the registry, with their offsets."""
 
 from __future__ import annotations
 
@@ -14,11 +14,13 @@ from lakeward.registry import batches
 def batches_of(connection: Connection, snapshots: Sequence[Snapshot]) -> list[dict[str, Any]]:
     """The registry's batches of these commits, by seq.
 
-    A version of a Delta table is a number that other tables have too, and the same table once it was made again: there
-    a batch counts only where the commit itself names its stream and seq.
+    A Delta version is a number that other tables have too, also a recreated table of the same name. For Delta a batch
+    counts only if the commit itself names its stream and seq.
     """
-    named = {each.id: (each.wap_id or "").split("/")[:2] for each in snapshots if each.commit is not None}
-    found = batches.of_snapshots(connection, [each.id for each in snapshots])
+    named = {
+        snapshot.id: (snapshot.wap_id or "").split("/")[:2] for snapshot in snapshots if snapshot.commit is not None
+    }
+    found = batches.of_snapshots(connection, [snapshot.id for snapshot in snapshots])
     return [
         each
         for each in found

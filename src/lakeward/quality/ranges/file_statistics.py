@@ -1,7 +1,7 @@
-"""What the metadata of data files tells about their rows: how many, nulls, the least and the greatest value.
+"""File statistics from Iceberg metadata: row count, nulls, least and greatest value of the rows of data files.
 
-Iceberg keeps these of every file, so checks on them need no file opened. Whatever could make them inexact (delete
-files, a column some file keeps nothing of, NaN, text cut short) makes the answer "not known", never a guess.
+Checks on them open no data file. If something could make a value inexact (delete files, a column without statistics in
+some file, NaN, cut text), the value is unknown, never estimated.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from lakeward.quality.ranges.range import Read
     from lakeward.quality.ranges.snapshot_chain import Snapshot
 
-# Bounds of these are exact; those of text and bytes are cut after 16 characters.
+# Bounds of these types are exact; those of text and bytes are cut after 16 characters.
 _EXACT = ("int", "long", "float", "double", "date", "timestamp", "timestamptz")
 _DAY_ZERO, _ZERO = date(1970, 1, 1), datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -28,9 +28,9 @@ class ColumnFacts:
     """One column over all the rows.
 
     Attributes:
-        nulls: rows without a value; None where not known.
-        bounded: whether `low` and `high` are exact; both None then says that no row has a value.
-        low, high: the least and the greatest value, as Spark would give them (times without a zone, in UTC).
+        nulls: rows without a value; None if unknown.
+        bounded: whether `low` and `high` are exact; both None then means that no row has a value.
+        low, high: the least and the greatest value, as Spark would return them (times without a zone, in UTC).
     """
 
     nulls: int | None = None
@@ -44,8 +44,8 @@ class FileStatistics:
     """The rows of one read.
 
     Attributes:
-        rows: how many, exactly.
-        columns: of top-level columns, by their exact names.
+        rows: the exact number of rows.
+        columns: top-level columns, by their exact names.
     """
 
     rows: int
@@ -53,7 +53,7 @@ class FileStatistics:
 
 
 def footers(table: Table, read: Read, appends: Sequence[Snapshot]) -> FileStatistics | None:
-    """What metadata says about the rows of `read`; None when it cannot be exact.
+    """File statistics of the rows of `read`; None when they would not be exact.
 
     Args:
         table: as PyIceberg has it.
@@ -62,12 +62,12 @@ def footers(table: Table, read: Read, appends: Sequence[Snapshot]) -> FileStatis
     """
     head = table.snapshot_by_id(read.end)
     if head is None or head.schema_id != table.metadata.current_schema_id:
-        return None  # columns may have other names by now
-    # Of rows told by their lineage there are no appends: files state their rows, and not which of them were rewritten.
+        return None  # columns may have been renamed
+    # A read by row lineage has no appends: files state their rows, not which of them were rewritten.
     files = _standing(table, head) if read.whole else _appended(table, appends)
     if not files:
         return None
-    rows = sum(each.record_count for each in files)
+    rows = sum(file.record_count for file in files)
     return FileStatistics(rows, {name: _column(files, kind, number) for name, kind, number in _fields(table.schema())})
 
 
@@ -76,58 +76,58 @@ def _standing(table: Table, snapshot: Any) -> list[Any] | None:
     from pyiceberg.manifest import ManifestContent
 
     manifests = snapshot.manifests(table.io)
-    if any(each.content == ManifestContent.DELETES for each in manifests):
+    if any(manifest.content == ManifestContent.DELETES for manifest in manifests):
         return None
-    return [entry.data_file for each in manifests for entry in each.fetch_manifest_entry(table.io)]
+    return [entry.data_file for manifest in manifests for entry in manifest.fetch_manifest_entry(table.io)]
 
 
 def _appended(table: Table, appends: Sequence[Snapshot]) -> list[Any] | None:
-    """The data files the snapshots added; None when their metadata disagrees with what the commits said."""
+    """The data files the snapshots added; None when their metadata disagrees with the commit summaries."""
     from pyiceberg.manifest import ManifestEntryStatus
 
     found: list[Any] = []
-    for each in appends:
-        snapshot = table.snapshot_by_id(each.id)
+    for append in appends:
+        snapshot = table.snapshot_by_id(append.id)
         if snapshot is None:
             return None
         added = [
             entry.data_file
             for manifest in snapshot.manifests(table.io)
-            if manifest.added_snapshot_id == each.id
+            if manifest.added_snapshot_id == append.id
             for entry in manifest.fetch_manifest_entry(table.io)
             if entry.status == ManifestEntryStatus.ADDED
         ]
-        if sum(file.record_count for file in added) != each.added:
+        if sum(file.record_count for file in added) != append.added:
             return None
         found += added
     return found
 
 
 def _fields(schema: Schema) -> Iterator[tuple[str, Any, int]]:
-    for each in schema.fields:
-        if each.field_type.is_primitive:
-            yield each.name, each.field_type, each.field_id
+    for column in schema.fields:
+        if column.field_type.is_primitive:
+            yield column.name, column.field_type, column.field_id
 
 
 def _column(files: Sequence[Any], kind: Any, number: int) -> ColumnFacts:
-    nulls = [count for each in files if (count := (each.null_value_counts or {}).get(number)) is not None]
+    nulls = [count for file in files if (count := (file.null_value_counts or {}).get(number)) is not None]
     if len(nulls) < len(files):
         return ColumnFacts()
     total = sum(nulls)
     if str(kind) not in _EXACT:
         return ColumnFacts(total)
-    if str(kind) in ("float", "double") and any((each.nan_value_counts or {}).get(number) != 0 for each in files):
+    if str(kind) in ("float", "double") and any((file.nan_value_counts or {}).get(number) != 0 for file in files):
         return ColumnFacts(total)
-    valued = [each for each, count in zip(files, nulls, strict=True) if count < each.record_count]
-    lows = [_value(kind, (each.lower_bounds or {}).get(number)) for each in valued]
-    highs = [_value(kind, (each.upper_bounds or {}).get(number)) for each in valued]
+    valued = [file for file, count in zip(files, nulls, strict=True) if count < file.record_count]
+    lows = [_value(kind, (file.lower_bounds or {}).get(number)) for file in valued]
+    highs = [_value(kind, (file.upper_bounds or {}).get(number)) for file in valued]
     if any(each is None for each in (*lows, *highs)):
         return ColumnFacts(total)
     return ColumnFacts(total, True, min(lows, default=None), max(highs, default=None))
 
 
 def _value(kind: Any, stored: bytes | None) -> Any:
-    """A bound; None when it is missing, or of the type the column had when the file was written."""
+    """A bound; None when it is missing, or stored in an older type of the column."""
     import struct
 
     from pyiceberg.conversions import from_bytes

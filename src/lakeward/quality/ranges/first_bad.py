@@ -1,12 +1,13 @@
-"""The first snapshot with which the failed checks fail. Pure: the search is here, the probing is handed in.
+"""The first bad snapshot: the oldest snapshot with which a failed check fails. Pure; the probing function is a
+parameter.
 
-Row by row checks without `mostly` can only go from good to bad as rows are appended, so halving finds the first bad
-snapshot in log2(n) reads. Where a row is judged by itself, what was found good is not read again: all the reads
-together take about as many rows as the range has. With `mostly` a later good batch can hide an earlier bad one: such
-checks are probed snapshot by snapshot, within a bound. Checks of aggregates (a mean, a row count) belong to none.
+Row-by-row checks without `mostly` only change from good to bad as rows are appended, so a binary search finds the first
+bad snapshot in log2(n) reads. Where a row is judged alone, rows found good are not read again: all reads together take
+about as many rows as the range has. With `mostly` a later good batch can hide an earlier bad one: such checks are
+probed snapshot by snapshot, up to a limit. Checks of aggregates (a mean, a row count) belong to no snapshot.
 
-With row lineage (format v3) each row tells which commit last wrote it, after any compaction and when that commit's
-snapshot is expired: one query for the oldest failing row takes the place of halving, where rows are judged alone.
+With row lineage (format v3) each row has the sequence number of the commit that last wrote it, also after compaction
+and expiry. Where rows are judged alone, one query for the oldest failing row replaces the binary search.
 """
 
 from __future__ import annotations
@@ -29,16 +30,16 @@ ALONE = frozenset(
         "select_column_values_to_be_unique_within_record",
     )
 )  # fmt: skip
-"""Expectations that judge a row by what stands in it. Others may need the rows before it: a duplicate is one of two."""
+"""Expectations that judge a row by its own values. Others may need earlier rows: a duplicate is one of two."""
 
 
 @dataclass(frozen=True)
 class Failed:
-    """The ids of failed row by row checks on the increment.
+    """The ids of failed row-by-row checks on the increment.
 
     Attributes:
         alone: every row must hold, judged by itself.
-        strict: every row must hold; other rows may be needed to tell.
+        strict: every row must hold; other rows may be needed to judge it.
         tolerant: a share of the rows may fail (`mostly`).
     """
 
@@ -49,7 +50,7 @@ class Failed:
 
 @dataclass(frozen=True)
 class Before:
-    """What the newest recorded run found.
+    """The findings of the newest recorded run.
 
     Attributes:
         base, first: the proven snapshot its range began after; the first bad one.
@@ -62,25 +63,26 @@ class Before:
 
 
 def known_before(found: Range, failing: Set[str], before: Before | None) -> int | None:
-    """The first bad snapshot without a search, where the newest run found it: the same checks fail, on the same range
-    with more appends. None when it has to be searched for."""
+    """The first bad snapshot of the newest run, if the same checks fail on the same range with more appends. None when
+    it has to be searched for.
+    """
     if before is None or found.base is None or found.kind is not Kind.INCREMENT:
         return None
     same = before.base == found.base.snapshot and before.failed == failing
-    return before.first if same and any(each.id == before.first for each in found.snapshots) else None
+    return before.first if same and any(snapshot.id == before.first for snapshot in found.snapshots) else None
 
 
 Probe = Callable[[Read, Sequence[str]], bool | None]
-"""Whether any of the checks fails on the rows of the read; None when the engine could not tell."""
+"""Whether any of the checks fails on the rows of the read; None when it could not be computed."""
 
 
 @dataclass(frozen=True)
 class Oldest:
-    """What row lineage tells of the rows that fail `Failed.alone`.
+    """The oldest row that fails `Failed.alone`, by row lineage.
 
     Attributes:
-        sequence: the least sequence number one of them was written with; None when it cannot be told.
-        snapshots: sequence number -> snapshot, as far as anybody remembers; also of expired ones.
+        sequence: the least sequence number of a failing row; None if unknown.
+        snapshots: sequence number -> snapshot, as far as recorded; also of expired ones.
     """
 
     sequence: int | None = None
@@ -93,15 +95,15 @@ class Oldest:
 
 
 def remembered(history: History, heads: Sequence[tuple[int | None, int, int]]) -> dict[int, int]:
-    """Sequence number -> snapshot, of the table as it is, also of snapshots that are expired.
+    """Sequence number -> snapshot of this table, also of snapshots that are expired.
 
     Args:
         history: its metadata.
-        heads: base, head and the head's sequence number of recorded runs, newest first. Another table had the name
-            before, perhaps: a run counts when its base or its head is known to be of this table.
+        heads: base, head and the head's sequence number of recorded runs, newest first. An earlier table may have had
+            the name: a run counts if its base or its head is known to be of this table.
     """
-    ours = {name for each in history.snapshots.values() for name in (each.id, each.parent)} - {None}
-    found = {each.sequence: each.id for each in history.snapshots.values() if each.sequence}
+    ours = {name for snapshot in history.snapshots.values() for name in (snapshot.id, snapshot.parent)} - {None}
+    found = {snapshot.sequence: snapshot.id for snapshot in history.snapshots.values() if snapshot.sequence}
     for base, head, sequence in heads:
         if head in ours or base in ours:
             found.setdefault(sequence, head)
@@ -110,16 +112,16 @@ def remembered(history: History, heads: Sequence[tuple[int | None, int, int]]) -
 
 
 def search(found: Range, failed: Failed, probe: Probe, oldest: Oldest = Oldest()) -> int | None:
-    """The earliest snapshot of the range whose own rows make a failed check fail; None when it cannot be told.
+    """The earliest snapshot of the range whose own rows make a failed check fail; None when it cannot be determined.
 
-    It cannot be told when rows were rewritten in the range, or when the rows are older than every snapshot left, and
-    row lineage does not tell it.
+    It cannot be determined when rows were rewritten in the range, or when the rows are older than every remaining
+    snapshot, and row lineage does not answer it.
     """
     snapshots, appends = found.snapshots, found.appends
     whole_line = found.kind is Kind.INCREMENT or (found.base is None and changes_rows(snapshots, None) is None)
-    places = {each.sequence: index for index, each in enumerate(appends)}
+    places = {append.sequence: index for index, append in enumerate(appends)}
     if oldest.sequence is not None and (not whole_line or oldest.sequence not in places):
-        return oldest.snapshot  # written by a rewrite, or before every snapshot left
+        return oldest.snapshot  # written by a rewrite, or before every remaining snapshot
     if not appends or not whole_line or not (failed.alone or failed.strict or failed.tolerant):
         return None
     bads: list[int] = [] if oldest.sequence is None else [places[oldest.sequence]]
@@ -143,10 +145,10 @@ def search(found: Range, failed: Failed, probe: Probe, oldest: Oldest = Oldest()
 def _halve(
     found: Range, appends: Sequence[Snapshot], checks: Sequence[str], probe: Probe, *, again: bool
 ) -> int | None:
-    """The index of the first append up to which the checks fail, knowing that they fail up to the last one.
+    """Binary search: the index of the first append up to which the checks fail. They fail up to the last one.
 
     Args:
-        again: rows found good are read again with those after them.
+        again: whether rows found good are read again with later rows.
     """
     start = found.base.snapshot if found.base else None
     low, high = 0, len(appends) - 1
@@ -161,8 +163,8 @@ def _halve(
 
 
 def _one_by_one(appends: Sequence[Snapshot], checks: Sequence[str], probe: Probe) -> int | None:
-    for index, each in enumerate(appends):
-        fails = probe(Read(each.parent, each.id), checks)
+    for index, append in enumerate(appends):
+        fails = probe(Read(append.parent, append.id), checks)
         if fails is None:
             return None
         if fails:

@@ -1,7 +1,7 @@
-"""The one place where rows of a range are read.
+"""Reads the rows of a range from Iceberg over Spark. This is the only module that does.
 
-Iceberg's Spark source ignores options it does not know: a misspelled one reads the whole table without a word. So the
-names stand here once, and a test counts the rows they give.
+Iceberg's Spark source ignores unknown options: a misspelled one silently reads the whole table. The option names are
+therefore in one place, and a test counts the rows they return.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ WRITTEN = "_last_updated_sequence_number"
 """The hidden column of row lineage (format v3)."""
 UNTOLD = -1
 WHEN = f"coalesce({WRITTEN}, {UNTOLD})"
-"""SQL: the sequence number of the commit that last wrote a row; `UNTOLD` where the row does not tell it."""
+"""SQL: the sequence number of the commit that last wrote a row; `UNTOLD` if the row has none."""
 
 if TYPE_CHECKING:
     from pyspark.sql.connect.dataframe import DataFrame
@@ -26,13 +26,13 @@ if TYPE_CHECKING:
 def rows(session: SparkSession, table: str, read: Read) -> DataFrame:
     """The rows of `read`: appended after its start up to its end, or those of the table at its end.
 
-    The range of a start must hold appends and compactions only: Iceberg leaves out what an overwrite wrote without an
-    error. A row that does not tell when it was written may be new, so it is read with the new ones.
+    The range of a start must hold appends and compactions only: Iceberg omits rows of an overwrite without an error. A
+    row without a sequence number may be new, so it is read with the new rows.
     """
     name = quote_table(table, CATALOG)
     if read.start is None:
         whole = session.read.option("versionAsOf", str(read.end)).table(name)
-        # As text, which either kind of session takes.
+        # As text, which classic and Connect sessions both accept.
         return whole if read.since is None else whole.where(f"{WRITTEN} > {read.since:d} OR {WRITTEN} IS NULL")  # type: ignore[return-value]  # Connect's stubs say a classic frame comes out
     reader = session.read.option("start-snapshot-id", str(read.start)).option("end-snapshot-id", str(read.end))
     return reader.table(name)

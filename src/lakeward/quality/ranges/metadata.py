@@ -1,4 +1,4 @@
-"""A table's history from its metadata, without Spark: one small read of the catalog and of one JSON file."""
+"""Reads a table's snapshot history from its metadata, without Spark: one catalog request and one JSON file."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ BRANCH = "verified"
 
 
 class NoTable(LakewardError):
-    """Raised when the catalog does not know the table."""
+    """Raised when the table is not in the catalog."""
 
 
 def no_table(table: str) -> NoTable:
-    """To raise about this table."""
+    """The error about this table, to raise."""
     return NoTable(
-        f"There is no table {table}",
-        why="the catalog `lake` does not know it",
+        f"Table {table} does not exist",
+        why="It is not in the catalog `lake`.",
         next="lakeward tables health",
         code="LW-5010",
     )
 
 
 def catalog(runtime: Runtime) -> Catalog:
-    """The catalog `lake`, as PyIceberg sees it.
+    """The catalog `lake` in PyIceberg.
 
     Raises:
         DependencyDown: the catalog does not answer.
@@ -49,7 +49,7 @@ def history(lake: Catalog, table: str) -> History:
     """The snapshots, main's head and the branch `verified` of a table, as they are now.
 
     Raises:
-        NoTable: there is no such table.
+        NoTable: the table does not exist.
         DependencyDown: the catalog does not answer.
     """
     return history_of(table, load(lake, table))
@@ -59,7 +59,7 @@ def load(lake: Catalog, table: str) -> Table:
     """The table as it is now.
 
     Raises:
-        NoTable: there is no such table.
+        NoTable: the table does not exist.
         DependencyDown: the catalog does not answer.
     """
     from pyiceberg.exceptions import NoSuchTableError
@@ -72,14 +72,14 @@ def load(lake: Catalog, table: str) -> Table:
 
 
 def history_of(table: str, loaded: Table) -> History:
-    """The same of a table that was loaded."""
+    """The history of a loaded table."""
     metadata = loaded.metadata
     branch = metadata.refs.get(BRANCH)
     return History(
         table=table,
         head=metadata.current_snapshot_id,
         verified=branch.snapshot_id if branch is not None else None,
-        snapshots={each.snapshot_id: _snapshot(each) for each in metadata.snapshots},
+        snapshots={snapshot.snapshot_id: _snapshot(snapshot) for snapshot in metadata.snapshots},
         refs=frozenset(metadata.refs),
     )
 
@@ -108,7 +108,7 @@ def _snapshot(found: Any) -> Snapshot:
         parent=found.parent_snapshot_id,
         sequence=found.sequence_number or None,
         at=datetime.fromtimestamp(found.timestamp_ms / 1000, UTC),
-        # Without a stated operation nothing is known: treat it as one that rewrites rows.
+        # Without a stated operation the commit may have rewritten rows.
         operation=summary.operation.value if summary is not None else "overwrite",
         added=int(facts.get("added-records", 0)),
         total=int(total) if total is not None else None,

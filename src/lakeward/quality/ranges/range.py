@@ -1,8 +1,8 @@
-"""Which rows a check run has to look at. Pure: metadata and proofs in, a range out.
+"""The range of a check run: which rows it has to check. Pure: metadata and proofs in, a range out.
 
-A *proof* is a recorded run that passed (or passed with warnings): it names the snapshot up to which the table is
-proven. The range goes from the newest proof that main still stands on, exclusive, to the head at the run's start,
-inclusive. Commits that land meanwhile belong to the next run.
+A *proof* is a recorded run that passed (or passed with warnings). It names the snapshot up to which the table is
+proven. The range goes from the newest proof that is on main, exclusive, to the head at the run's start, inclusive.
+Commits that land meanwhile belong to the next run.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from itertools import takewhile
 from lakeward.platform.errors import expect
 from lakeward.quality.ranges.snapshot_chain import Chain, Cut, History, Mark, Snapshot, between
 
-WINDOW = timedelta(hours=24)  # what `scope: window` looks back, by commit time
+WINDOW = timedelta(hours=24)  # length of `scope: window`, by commit time
 
 
 class Kind(StrEnum):
@@ -24,22 +24,22 @@ class Kind(StrEnum):
 
     EMPTY = "empty"  # nothing new
     INCREMENT = "increment"  # appends, and compactions between them: exactly the appended rows
-    CHANGES = "changes"  # rows rewritten too: by row lineage, exactly those written in the range that still stand
-    TABLE = "table"  # new rows cannot be told from old ones: the whole table at the head
+    CHANGES = "changes"  # rows rewritten too: by row lineage, exactly the rows written in the range that still exist
+    TABLE = "table"  # new rows cannot be separated from old ones: the whole table at the head
 
 
 @dataclass(frozen=True)
 class Range:
-    """What is to be proven.
+    """The rows to prove.
 
     Attributes:
         kind: how its rows can be read.
-        base: the proven snapshot it starts after; None when nothing on main is proven.
+        base: the proven snapshot it starts after; None when no snapshot on main is proven.
         head: the snapshot it ends with; None for a table without a snapshot.
         snapshots: between the two, oldest first.
-        why: one sentence: what is in the range, or why the whole table has to be read.
+        why: one sentence: the content of the range, or why the whole table has to be read.
         cut: why the newest proof could not be the base.
-        noun: what the table's format calls a snapshot.
+        noun: the table format's term for a snapshot.
     """
 
     table: str
@@ -53,33 +53,36 @@ class Range:
 
     @property
     def appends(self) -> tuple[Snapshot, ...]:
-        """The snapshots that brought rows, oldest first."""
-        return tuple(each for each in self.snapshots if each.operation == "append" and each.added)
+        """The snapshots that added rows, oldest first."""
+        return tuple(snapshot for snapshot in self.snapshots if snapshot.operation == "append" and snapshot.added)
 
     @property
     def rewritten(self) -> bool:
-        """Whether its rows are told by their lineage."""
+        """Whether its rows are selected by row lineage."""
         return self.kind is Kind.CHANGES
 
     @property
     def writes(self) -> tuple[Snapshot, ...]:
-        """The snapshots that brought or rewrote rows, oldest first."""
-        return tuple(each for each in self.snapshots if each.operation in ("append", "overwrite") and each.added)
+        """The snapshots that added or rewrote rows, oldest first."""
+        return tuple(
+            snapshot for snapshot in self.snapshots if snapshot.operation in ("append", "overwrite") and snapshot.added
+        )
 
     @property
     def rows(self) -> int | None:
-        """Rows to read; None where nobody stated how many: of the whole table, or of those that were rewritten."""
+        """Number of rows to read; None if no commit states it, for the whole table or for rewritten rows."""
         if self.kind is Kind.TABLE:
             return self.head.total if self.head else None
         if self.kind is Kind.CHANGES and self.writes:
-            return None  # an overwrite states the rows of whole files, most of them only carried over
-        return sum(each.added for each in self.appends)
+            return None  # an overwrite states the rows of whole files, most of them unchanged
+        return sum(append.added for append in self.appends)
 
 
 @dataclass(frozen=True)
 class Read:
-    """What a check reads: appended rows in (`start`, `end`]; or rows at `end` that a commit after the sequence number
-    `since` wrote; or the whole table at `end` when both are None."""
+    """The rows a check reads: rows appended in (`start`, `end`]; or rows at `end` that a commit after the sequence
+    number `since` wrote; or the whole table at `end` when both are None.
+    """
 
     start: int | None
     end: int
@@ -108,23 +111,23 @@ def _decide(history: History, proofs: Sequence[Mark]) -> Range:
         return Range(table, Kind.EMPTY, None, None, (), "the table has no snapshot yet")
     if not proofs:
         chain = between(history, None, head.id)
-        beside = "; the branch `verified` was made by somebody else" if history.verified is not None else ""
+        beside = "; the branch `verified` was not created by Lakeward" if history.verified is not None else ""
         return Range(table, Kind.TABLE, None, head, chain.snapshots, f"first check: the whole table{beside}")
     base, chain = proofs[0], between(history, proofs[0], head.id)
     if chain.cut is None:
         return _classify(history, base, head, chain)
-    told = _tell(history, chain.cut, base, head, chain)
-    for older in proofs[1:]:  # after a rollback the newest proof main still stands on is as good as it was
+    reason = _tell(history, chain.cut, base, head, chain)
+    for older in proofs[1:]:  # after a rollback the newest proof that is still on main remains valid
         below = between(history, older, head.id)
         if below.cut is None:
             found = _classify(history, older, head, below)
-            return Range(table, found.kind, older, head, found.snapshots, f"{told}; {found.why}", chain.cut)
+            return Range(table, found.kind, older, head, found.snapshots, f"{reason}; {found.why}", chain.cut)
     whole = between(history, None, head.id)
-    return Range(table, Kind.TABLE, None, head, whole.snapshots, f"{told}: the whole table", chain.cut)
+    return Range(table, Kind.TABLE, None, head, whole.snapshots, f"{reason}: the whole table", chain.cut)
 
 
 def reading(found: Range, history: History, scope: str, now: datetime) -> Read | None:
-    """What a check of this scope reads; None when there is nothing to read.
+    """The rows a check of this scope reads; None when there are none.
 
     Args:
         found: the range.
@@ -149,35 +152,35 @@ def reading(found: Range, history: History, scope: str, now: datetime) -> Read |
 
 
 def appended(history: History, read: Read) -> tuple[Snapshot, ...]:
-    """The snapshots whose rows a read of appends gives, newest first; none for any other read."""
+    """The snapshots whose rows a read of appends returns, newest first; empty for any other read."""
     if read.start is None:
         return ()
-    line = takewhile(lambda each: each.id != read.start, history.ancestry(read.end))
+    line = takewhile(lambda snapshot: snapshot.id != read.start, history.ancestry(read.end))
     return tuple(each for each in line if each.operation == "append" and each.added)
 
 
 def changes_rows(snapshots: Sequence[Snapshot], before: Snapshot | None) -> str | None:
-    """A commit an incremental read would silently leave out, as a clause; None when there is none."""
+    """The first commit that an incremental read would silently omit, as a clause; None when there is none."""
     return miscounts(snapshots, before) or rewrites(snapshots)
 
 
 def rewrites(snapshots: Sequence[Snapshot]) -> str | None:
     """The first commit that rewrites rows in place, as a clause."""
-    found = next((each for each in snapshots if each.operation in ("overwrite", "delete")), None)
+    found = next((snapshot for snapshot in snapshots if snapshot.operation in ("overwrite", "delete")), None)
     if found is None:
         return None
     return found.why or f"snapshot {found.id} ({found.operation}) rewrites rows in place"
 
 
 def miscounts(snapshots: Sequence[Snapshot], before: Snapshot | None) -> str | None:
-    """The first compaction that cannot be one by its count of rows, as a clause."""
+    """The first compaction that changed the row count, as a clause."""
     previous = before
-    for each in snapshots:
-        if each.operation == "replace" and previous is not None and not previous.delete_files:
-            known = each.total is not None and previous.total is not None
-            if known and each.total != previous.total:
-                return f"compaction {each.id} changed the row count from {previous.total} to {each.total}"
-        previous = each
+    for snapshot in snapshots:
+        if snapshot.operation == "replace" and previous is not None and not previous.delete_files:
+            known = snapshot.total is not None and previous.total is not None
+            if known and snapshot.total != previous.total:
+                return f"compaction {snapshot.id} changed the row count from {previous.total} to {snapshot.total}"
+        previous = snapshot
     return None
 
 
@@ -186,7 +189,7 @@ def _classify(history: History, base: Mark, head: Snapshot, chain: Chain) -> Ran
     if not snapshots:
         return Range(table, Kind.EMPTY, base, head, (), f"nothing new since {history.noun} {base.snapshot}")
     rewritten = rewrites(snapshots)
-    if rewritten and any(each.why for each in snapshots):
+    if rewritten and any(snapshot.why for snapshot in snapshots):
         return Range(table, Kind.TABLE, base, head, snapshots, f"{rewritten}: the whole table")
     if rewritten:
         odd = miscounts(snapshots, history.snapshots.get(base.snapshot)) or untraced(base, head)
@@ -197,7 +200,7 @@ def _classify(history: History, base: Mark, head: Snapshot, chain: Chain) -> Ran
     odd = miscounts(snapshots, history.snapshots.get(base.snapshot))
     if odd:
         return Range(table, Kind.TABLE, base, head, snapshots, f"{odd}: the whole table")
-    compactions = sum(each.operation == "replace" for each in snapshots)
+    compactions = sum(snapshot.operation == "replace" for snapshot in snapshots)
     count = len(snapshots) - compactions
     text = f"{count} commit{'' if count == 1 else 's'} since {history.noun} {base.snapshot}"
     if compactions:
@@ -206,13 +209,13 @@ def _classify(history: History, base: Mark, head: Snapshot, chain: Chain) -> Ran
 
 
 def untraced(start: Mark, end: Snapshot) -> str | None:
-    """Why the rows at `end` cannot be told by when they were written, as a clause; None when they can.
+    """Why the rows at `end` cannot be selected by the commit that wrote them, as a clause; None when they can.
 
-    Every commit above `start` has a greater sequence number, and every row it wrote tells it; rows it only carried
-    over tell an older one.
+    Every commit after `start` has a greater sequence number and sets it on each row it writes; unchanged rows keep an
+    older one.
     """
     if not start.sequence:
-        return f"the sequence number of snapshot {start.snapshot} is not known"
+        return f"the sequence number of snapshot {start.snapshot} is unknown"
     return None if end.traced else f"snapshot {end.id} has no row lineage (format version 3 has)"
 
 
@@ -223,16 +226,16 @@ def _window(found: Range, history: History, now: datetime) -> Read | None:
     head = expect(found.head, "the newest snapshot of a range")
     passed_base = False
     inside: list[Snapshot] = []
-    for each in history.ancestry(head.id):
-        passed_base = passed_base or each.id == found.base.snapshot
-        if passed_base and each.at <= now - WINDOW:
+    for snapshot in history.ancestry(head.id):
+        passed_base = passed_base or snapshot.id == found.base.snapshot
+        if passed_base and snapshot.at <= now - WINDOW:
             part = inside[::-1]
-            if not changes_rows(part, each):
-                return Read(each.id, head.id)
-            traced = not miscounts(part, each) and not untraced(each.mark, head)
-            return Read(None, head.id, each.sequence) if traced else None
-        inside.append(each)
-    return None  # the window reaches to the beginning, or to where snapshots are expired: the table is the window
+            if not changes_rows(part, snapshot):
+                return Read(snapshot.id, head.id)
+            traced = not miscounts(part, snapshot) and not untraced(snapshot.mark, head)
+            return Read(None, head.id, snapshot.sequence) if traced else None
+        inside.append(snapshot)
+    return None  # the window starts before the first remaining snapshot: read the whole table
 
 
 def _tell(history: History, cut: Cut, proof: Mark, head: Snapshot, chain: Chain) -> str:
@@ -241,8 +244,8 @@ def _tell(history: History, cut: Cut, proof: Mark, head: Snapshot, chain: Chain)
     if cut is Cut.WRONG_ORDER:
         return f"{line} was rolled back to {noun} {head.id}, which is older than {verified}"
     if cut is Cut.ROLLED_BACK:
-        return f"{line} was rolled back to before {verified} and went on to {noun} {head.id}"
+        return f"{line} was rolled back to before {verified} and then continued to {noun} {head.id}"
     if cut is Cut.REPLACED:
         return f"the table was replaced since {verified}"
     oldest = chain.snapshots[0].id if chain.snapshots else head.id
-    return f"{noun}s after {verified} were expired before they were checked (the oldest left is {oldest})"
+    return f"{noun}s after {verified} were expired before they were checked (the oldest remaining one is {oldest})"

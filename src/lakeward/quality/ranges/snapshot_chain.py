@@ -1,6 +1,7 @@
-"""The snapshots of a table as a chain of parents, and what lies between two of them.
+"""The snapshots of a table as a chain of parents, and the snapshots between two of them.
 
-Pure. Never sorted by commit time: rollbacks and branches make that order wrong; only parents and sequence numbers tell.
+Pure. Never sorted by commit time, which rollbacks and branches make wrong; only parents and sequence numbers define the
+order.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from enum import StrEnum
 
 @dataclass(frozen=True)
 class Mark:
-    """A snapshot that may be gone from the metadata; its sequence number keeps its place in the order."""
+    """A snapshot that may be expired; its sequence number keeps its place in the order."""
 
     snapshot: int
     sequence: int | None
@@ -30,10 +31,10 @@ class Snapshot:
         added: rows in the data files this commit added.
         total, delete_files: rows in data files and delete files of the table after it; None where not stated.
         wap_id: the id it was staged under, `<stream>/<seq>/<nonce>` for a Lakeward stream's batch.
-        traced: whether each row at it tells the sequence number of the commit that last wrote it (row lineage, format
-            v3): not at a snapshot from before the table was upgraded.
-        commit: what tells it from another commit of the same `id`, where ids repeat (Delta); None where they do not.
-        why: of an `overwrite` or a `delete`: why its rows cannot be told from older ones, as a clause.
+        traced: whether each row has the sequence number of the commit that last wrote it (row lineage, format v3);
+            False for a snapshot from before the table was upgraded.
+        commit: distinguishes commits of the same `id`, where ids repeat (Delta); None where they do not.
+        why: for an `overwrite` or a `delete`: why its rows cannot be separated from older ones, as a clause.
     """
 
     id: int
@@ -64,7 +65,7 @@ class History:
         verified: the snapshot of the branch `verified`; None without that branch.
         snapshots: every snapshot still in the metadata, by id.
         refs: the names of its branches and tags.
-        noun: what this format calls a snapshot.
+        noun: the format's term for a snapshot.
     """
 
     table: str
@@ -75,18 +76,18 @@ class History:
     noun: str = "snapshot"
 
     def ancestry(self, of: int | None) -> Iterator[Snapshot]:
-        """`of` and its parents as far as the metadata has them, newest first."""
+        """`of` and its ancestors as far as the metadata has them, newest first."""
         current = self.snapshots.get(of) if of is not None else None
         while current is not None:
             yield current
             current = self.snapshots.get(current.parent) if current.parent is not None else None
 
     def on_main(self, snapshot: int) -> bool:
-        """Whether main's head has the snapshot among its ancestors (or is it)."""
+        """Whether the snapshot is main's head or one of its ancestors."""
         return any(each.id == snapshot for each in self.ancestry(self.head))
 
     def up_to(self, snapshot: int | None) -> History:
-        """As if main ended with this snapshot; as it is where the snapshot is off main, or is proven already."""
+        """The history as if main ended at this snapshot; unchanged if the snapshot is off main or proven already."""
         proven = any(each.id == snapshot for each in self.ancestry(self.verified))
         if snapshot is None or proven or not self.on_main(snapshot):
             return self
@@ -96,18 +97,18 @@ class History:
 class Cut(StrEnum):
     """Why no chain of appends leads from one snapshot to another."""
 
-    EXPIRED = "expired"  # snapshots in between are gone
-    ROLLED_BACK = "rolled-back"  # main went back to before the start and on from there
+    EXPIRED = "expired"  # snapshots in between are expired
+    ROLLED_BACK = "rolled-back"  # main was set to before the start and continued from there
     WRONG_ORDER = "wrong-order"  # the end lies before the start
-    REPLACED = "replaced"  # the table began anew
+    REPLACED = "replaced"  # the table was recreated
 
 
 @dataclass(frozen=True)
 class Chain:
-    """What lies between two snapshots.
+    """The snapshots between two snapshots.
 
     Attributes:
-        snapshots: start exclusive to end inclusive, oldest first; with a cut, what is left above it.
+        snapshots: start exclusive to end inclusive, oldest first; with a cut, those above it.
         cut: why the start was not reached; None when it was.
     """
 
@@ -118,7 +119,7 @@ class Chain:
 def between(history: History, start: Mark | None, end: int) -> Chain:
     """The snapshots after `start` up to `end`; from the table's beginning without a start.
 
-    Iceberg's own error is one and the same text for every cut; here they are told apart.
+    Iceberg raises the same error for every kind of cut; here they are distinguished.
     """
     walked: list[Snapshot] = []
     for current in history.ancestry(end):
@@ -129,7 +130,7 @@ def between(history: History, start: Mark | None, end: int) -> Chain:
         walked.append(current)
         if current.parent is None or current.parent in history.snapshots:
             continue
-        reached = start is None or current.parent == start.snapshot  # an expired start is fine: its child stands
+        reached = start is None or current.parent == start.snapshot  # an expired start is enough: its child exists
         return Chain(tuple(reversed(walked)), None if reached else _when_expired(history, start, end))
     if start is None:
         return Chain(tuple(reversed(walked)))
@@ -142,7 +143,7 @@ def _is_below(current: Snapshot, start: Mark) -> bool:
 
 
 def _off_the_line(history: History, start: Mark, end: int) -> Cut:
-    backwards = any(each.id == end for each in history.ancestry(start.snapshot))
+    backwards = any(snapshot.id == end for snapshot in history.ancestry(start.snapshot))
     if backwards:
         return Cut.WRONG_ORDER
     if start.snapshot in history.snapshots and _root(history, start.snapshot) != _root(history, end):
@@ -151,15 +152,16 @@ def _off_the_line(history: History, start: Mark, end: int) -> Cut:
 
 
 def _when_expired(history: History, start: Mark | None, end: int) -> Cut:
-    """The chain ends at a parent that is gone. A start still standing beside it was left behind by a rollback, unless
-    only a branch or tag kept it: then what lay between was expired too, and the table cannot say which. Expired is
-    the answer that promises less."""
-    if start is not None and any(each.id == end for each in history.ancestry(start.snapshot)):
+    """The chain ends at an expired parent. A start that still exists was left behind by a rollback, unless only a
+    branch or tag kept it and the snapshots between were expired too; the metadata cannot distinguish the two. EXPIRED
+    promises less.
+    """
+    if start is not None and any(snapshot.id == end for snapshot in history.ancestry(start.snapshot)):
         return Cut.WRONG_ORDER
     return Cut.EXPIRED
 
 
 def _root(history: History, snapshot: int) -> int | None:
-    """The id of the oldest ancestor when the line is whole; None when its beginning is expired."""
+    """The id of the oldest ancestor when the chain is complete; None when its beginning is expired."""
     line = list(history.ancestry(snapshot))
     return line[-1].id if line and line[-1].parent is None else None

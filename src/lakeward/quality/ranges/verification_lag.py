@@ -1,4 +1,4 @@
-"""Whether a table is due for a check, and how far the proof of it is behind. Pure."""
+"""Verification lag: how far the proof of a table is behind, and whether the table is due for a check. Pure."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from lakeward.spec.model.suite import Suite, SuiteLimits
 from lakeward.spec.model.types import Duration
 
 LIMIT: Duration = SuiteLimits().verification_lag
-"""Of a suite that says nothing: checks that work take a minute or two."""
+"""Default for a suite without a limit: working checks take a minute or two."""
 
 
 @dataclass(frozen=True)
 class Lag:
-    """What waits for a proof.
+    """The commits that are not proven yet.
 
     Attributes:
         snapshots: commits that changed rows.
-        rows: the rows that appends among them added; an overwrite states the rows of whole files.
-        oldest, since: the first of them, and when it was committed, UTC; None when nothing waits.
+        rows: the rows that the appends added; an overwrite only states the rows of whole files.
+        oldest, since: the first of them, and its commit time, UTC; None when there are none.
     """
 
     snapshots: int = 0
@@ -32,29 +32,29 @@ class Lag:
     since: datetime | None = None
 
     def document(self, now: datetime) -> dict[str, Any]:
-        """As JSON data, `lag_s` by the clock of `now`."""
+        """As JSON data, with `lag_s` relative to `now`."""
         age = (now - self.since).total_seconds() if self.since is not None else 0.0
         return {"snapshots": self.snapshots, "rows": self.rows, "since": self.since, "lag_s": round(max(0.0, age), 1)}
 
 
 def lag(found: Range | None) -> Lag:
-    """What of a range waits: compactions and batches without rows change nothing anybody could see."""
+    """The lag of a range. Compactions and batches without rows do not count: they change no visible data."""
     waiting = [
-        each
-        for each in (found.snapshots if found is not None else ())
-        if each.operation in ("overwrite", "delete") or (each.operation == "append" and each.added)
+        snapshot
+        for snapshot in (found.snapshots if found is not None else ())
+        if snapshot.operation in ("overwrite", "delete") or (snapshot.operation == "append" and snapshot.added)
     ]
     if not waiting:
         return Lag()
-    rows = sum(each.added for each in waiting if each.operation == "append")
+    rows = sum(snapshot.added for snapshot in waiting if snapshot.operation == "append")
     return Lag(len(waiting), rows, waiting[0].id, waiting[0].at)
 
 
 def first_seen(now: datetime, lags: Mapping[str, Lag], before: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """Table -> `{oldest, at}`: the oldest commit that waits, and the look that saw it first.
+    """Table -> `{oldest, at}`: the oldest commit that waits, and the time of the observation that saw it first.
 
     Args:
-        before: the same of the last look.
+        before: the result of the previous observation.
     """
     found: dict[str, dict[str, Any]] = {}
     for table, each in lags.items():
@@ -66,7 +66,7 @@ def first_seen(now: datetime, lags: Mapping[str, Lag], before: Mapping[str, Any]
 
 
 def late_s(now: datetime, each: Lag, seen: Mapping[str, Any] | None, limit: timedelta) -> float | None:
-    """For how long the commit has waited, in seconds, when that is longer than the limit; else None."""
+    """How long the commit has waited, in seconds, if that exceeds the limit; else None."""
     if each.since is None or seen is None:
         return None
     waits = now - max(each.since, datetime.fromisoformat(seen["at"]))
@@ -75,7 +75,7 @@ def late_s(now: datetime, each: Lag, seen: Mapping[str, Any] | None, limit: time
 
 @dataclass(frozen=True)
 class Due:
-    """Whether to check, and why (not), as a clause."""
+    """Whether to check, and the reason, as a clause."""
 
     due: bool
     why: str
@@ -88,13 +88,13 @@ def check_due(
     waived: Set[str] = frozenset(),
     waived_then: Set[str] = frozenset(),
 ) -> Due:
-    """Whether the range is to be checked.
+    """Whether the range has to be checked.
 
     Args:
         found: the range as it is now.
         suite: the table's suite.
         newest: the newest recorded run (columns of `registry.schema.verifications`), if any.
-        waived, waived_then: the checks excused now, and in that run.
+        waived, waived_then: the checks waived now, and in that run.
     """
     if found.kind is Kind.EMPTY or found.head is None:
         return Due(False, found.why)
@@ -106,4 +106,4 @@ def check_due(
         return Due(True, "held, and the suite changed since")
     if waived != waived_then:
         return Due(True, "held, and a waiver began or ended since")
-    return Due(False, f"held at snapshot {found.head.id} by run {newest['run']}, and nothing changed since")
+    return Due(False, f"held at snapshot {found.head.id} by run {newest['run']}, unchanged since")

@@ -1,6 +1,6 @@
-"""The resident checker: `python -m lakeward.quality.resident`, with `LAKEWARD_HOME` and `LAKEWARD_PROJECT`.
+"""Entry point of the checker: `python -m lakeward.quality.resident`, with `LAKEWARD_HOME` and `LAKEWARD_PROJECT`.
 
-Logs JSON lines to stdout. SIGTERM ends it at the end of a run, or gives the run back.
+Logs JSON lines to stdout. On SIGTERM it exits at the end of the run, or gives the run back.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from lakeward.quality.resident.serve import Resident
 
 
 def main() -> int:
-    """Entry point. Returns 0 when told to stop or to make room, else an exit code of the errors' kind."""
+    """Entry point. Returns 0 after SIGTERM or an upgrade of the code, else the exit code of the error."""
     logging.basicConfig(level=logging.WARNING, stream=sys.stderr)
     structlog.configure(
         processors=[

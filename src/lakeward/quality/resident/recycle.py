@@ -1,4 +1,4 @@
-"""When the checking process is made anew, and what code and addresses a checker was started with."""
+"""When the checking process is restarted, and a digest of the code and addresses a checker was started with."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _PACKAGES = ("great-expectations", "pyspark", "pyiceberg")
 
 @dataclass(frozen=True)
 class Used:
-    """What a checking process has behind it.
+    """The age and usage of a checking process.
 
     Attributes:
         rss: its resident memory in bytes.
@@ -30,7 +30,7 @@ class Used:
 
 
 def due(used: Used, limits: Checker) -> str | None:
-    """Why it is to be made anew before the next run, as a clause; None when it is not."""
+    """Why it has to be restarted before the next run, as a clause; None when it has not."""
     if used.rss > limits.max_memory.bytes:
         return f"it holds {used.rss >> 20} MB, more than {limits.max_memory} (checker.max_memory)"
     if used.runs >= limits.max_runs:
@@ -41,7 +41,7 @@ def due(used: Used, limits: Checker) -> str | None:
 
 
 def limits(project: Project) -> Checker:
-    """The project's limits as they are now; the defaults where its settings are wrong, which every run says."""
+    """The project's current limits; the defaults if its settings are invalid, which every run reports."""
     try:
         return load_settings(project).checker
     except SpecError:
@@ -49,7 +49,7 @@ def limits(project: Project) -> Checker:
 
 
 def made_of(runtime_file: Path) -> str:
-    """Digest of what a checker reads once, at its start: Lakeward's code, its engines' versions, the addresses."""
+    """Digest of what a checker reads once, at its start: Lakeward's code, versions of its engines, addresses."""
     found = hashlib.sha256()
     for file in sorted(_CODE.rglob("*.py")):
         facts = file.stat()
@@ -57,7 +57,7 @@ def made_of(runtime_file: Path) -> str:
     for package in _PACKAGES:
         try:
             found.update(f"{package} {version(package)}\n".encode())
-        except PackageNotFoundError:  # in the middle of an upgrade
+        except PackageNotFoundError:  # during an upgrade
             found.update(f"{package} gone\n".encode())
     found.update(runtime_file.read_bytes() if runtime_file.exists() else b"")
     return found.hexdigest()

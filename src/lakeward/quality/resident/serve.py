@@ -1,4 +1,4 @@
-"""The loop of the resident checker: wait, claim, have the checking process work, answer."""
+"""The loop of the checker: wait, claim a run, let the checking process work, record the answer."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ from lakeward.registry.listen import Notifications
 log = structlog.get_logger(__name__)
 
 LOOK_S = 5.0
-"""Between two looks at the registry when no notice comes; each is a sign of life."""
+"""Polling interval of the registry without a notification; each poll is a heartbeat."""
 WARM_AFTER_S = 8.0
-"""Idle for so long, it has its checking process ready: the start of a stack has better use for the CPU."""
+"""Idle time before the checking process is warmed up: the start of a stack needs the CPU first."""
 WARM_WITHIN_S = 300.0
 AGAIN_S = 2.0
 STOP_GRACE_S = 10.0
@@ -39,7 +39,7 @@ class Resident:
 
     Args:
         ttl: of its claims.
-        grace_s: after SIGTERM a run has so long to come to its end; then it is given back.
+        grace_s: after SIGTERM a run may take this long to finish; then it is given back.
     """
 
     def __init__(self, home: Home, project: Project, *, ttl: timedelta = TTL, grace_s: float = STOP_GRACE_S) -> None:
@@ -57,7 +57,7 @@ class Resident:
         self._wake = os.pipe()
 
     def stop(self, *signal: object) -> None:
-        """End at the end of the run at work; past the grace it is given back."""
+        """Stop at the end of the current run; after the grace period the run is given back."""
         if self._stopping.is_set():
             return
         self._stopping.set()
@@ -67,22 +67,22 @@ class Resident:
         late.start()
 
     def serve(self) -> None:
-        """Serve until told to stop, or until this code is not the installed one any more."""
-        log.info("The checker is up", owner=self.owner, project=str(self._project.root))
+        """Serve until stopped, or until the installed code changes."""
+        log.info("Checker started", owner=self.owner, project=str(self._project.root))
         try:
             with Notifications(self.url, self.runtime.pgpass, check_runs.CHANNEL) as notices:
                 while not self._stopping.is_set() and not self._outdated():
                     try:
                         worked = self._next()
                     except DependencyDown as error:
-                        log.warning(f"{error.what}: {error.why}")
+                        log.warning("Checker error", error=f"{error.what}: {error.why}")
                         self._stopping.wait(AGAIN_S)
                         continue
                     if not worked:
                         self._ready()
                         notices.wait(LOOK_S, (self._wake[0],))
         finally:
-            self._end("the checker ends")
+            self._end("the checker stops")
             with contextlib.suppress(DependencyDown), self._connect() as connection:
                 checkers.gone(connection, self.owner)
 
@@ -102,25 +102,27 @@ class Resident:
 
     def _work(self, claimed: Claimed) -> None:
         claim = claimed.claim
-        log.info("A run begins", check_run=claim.run, claim=claim.number, **claimed.request)
+        log.info("Check run started", check_run=claim.run, claim=claim.number, **claimed.request)
         request = Request.model_validate({**self._where(), **claimed.request})
         process = self._ready_process()
         work = Work(self._connect, self._ttl, lambda link: checkers.live(link, self.owner, self._place), again=True)
         try:
             worked = work.do(claimed, process, request, lambda level, text, fields: None)
         except Fenced as error:
-            log.warning(f"{error.what}: {error.why}", check_run=claim.run)
+            log.warning("Check run taken over", check_run=claim.run, error=f"{error.what}: {error.why}")
             self._end("its run was taken over")
             return
         self._runs += 1
         why = f"{worked.error.what}: {worked.error.why}" if worked.error else ""
-        verdicts = {each["table"]: each["verdict"] for each in worked.results}
-        log.info("A run ended", check_run=claim.run, state=worked.state, verdicts=verdicts, why=why, rss=process.rss)
+        verdicts = {result["table"]: result["verdict"] for result in worked.results}
+        log.info(
+            "Check run ended", check_run=claim.run, state=worked.state, verdicts=verdicts, why=why, rss=process.rss
+        )
         if process.ended:
             self._end("its process ended with its run")
 
     def _ready(self) -> None:
-        """Between two runs: end the process when it is due, and warm one after a while without a run."""
+        """Between two runs: end the process when it is due, and warm up a new one after some idle time."""
         if self._process is not None:
             used = Used(time.monotonic() - self._began, self._runs, self._process.rss)
             why = "it ended" if self._process.ended else due(used, limits(self._project))
@@ -128,10 +130,12 @@ class Resident:
                 return
             was_warm = not self._process.ended
             self._end(why)
-            self._idle_since = 0.0 if was_warm else time.monotonic()  # one that cannot start is not tried at once
+            self._idle_since = (
+                0.0 if was_warm else time.monotonic()
+            )  # a process that cannot start is not retried at once
         if time.monotonic() - self._idle_since < WARM_AFTER_S:
             return
-        # Beside the loop: a run that is asked for meanwhile is claimed, and waits for the same process.
+        # In a thread: a run requested meanwhile is claimed and waits for the same process.
         self._warming = threading.Thread(target=self._warm, args=(self._ready_process(),), name="warm", daemon=True)
         self._warming.start()
 
@@ -143,10 +147,10 @@ class Resident:
                 timeout_s=WARM_WITHIN_S, tell=lambda level, text, fields: None,
             )  # fmt: skip
         except LakewardError as error:
-            log.warning(f"{error.what}: {error.why}")
+            log.warning("Checker error", error=f"{error.what}: {error.why}")
             process.hang_up()
             return
-        log.info("The checking process is ready", wall_s=round(time.monotonic() - began, 1), rss=process.rss)
+        log.info("Checking process ready", wall_s=round(time.monotonic() - began, 1), rss=process.rss)
 
     def _ready_process(self) -> CheckingProcess:
         if self._process is None:
@@ -163,7 +167,7 @@ class Resident:
 
     def _end(self, why: str) -> None:
         if self._process is not None:
-            log.info("The checking process is ended", why=why, runs=self._runs)
+            log.info("Checking process ended", why=why, runs=self._runs)
             self._process.hang_up()
             if self._warming is not None:
                 self._warming.join()  # it reads until its process has ended
@@ -172,11 +176,11 @@ class Resident:
             self._process = None
 
     def _outdated(self) -> bool:
-        """Whether to make room for a process of the installed code and the present addresses."""
+        """Whether the installed code or the addresses changed, so that a new checker has to take over."""
         if time.monotonic() - self._looked_at_code < CODE_EVERY_S:
             return False
         self._looked_at_code = time.monotonic()
         if made_of(self._home.runtime_file) == self._made_of:
             return False
-        log.info("The checker ends: Lakeward, its engines or the addresses changed; the supervisor starts it again")
+        log.info("Checker outdated; the supervisor restarts it", why="Lakeward, its engines or the addresses changed")
         return True

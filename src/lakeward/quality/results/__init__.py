@@ -1,1 +1,1 @@
-"""Results as people and scripts read them: records, text, incidents, trends, Data Docs."""
+"""Results of check runs: records, text, incidents, trends, Data Docs, the results table."""

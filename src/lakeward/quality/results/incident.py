@@ -1,7 +1,7 @@
-"""The one message about a table that is held: what fails, since when, how much, which rows, what changed, what now.
+"""The quality incident of a held table: failing checks, first bad snapshot, sample rows, recent changes, next step.
 
-Opened by the run that holds, changed when something else fails or twice as many rows do, closed by the run (or the
-release) that publishes again. Sent by whoever sends the messages of streams.
+It is opened by the run that holds, updated when other checks fail or twice as many rows do, and closed by the run (or
+the release) that publishes again. It is sent by the notifier of stream incidents.
 """
 
 from __future__ import annotations
@@ -25,30 +25,30 @@ if TYPE_CHECKING:
     from lakeward.quality.ranges.snapshot_chain import Snapshot
 
 KIND = "quality"
-"""Of the incident; its subject is the table."""
+"""Kind of the incident; its subject is the table."""
 ROW = "row: "
-"""How a line of the message begins that shows a failing row."""
+"""Prefix of a line that shows a failing row."""
 ROWS, CHANGES = 5, 4
 _FIRST = "do: "
-"""How the first of the ways out begins."""
+"""Prefix of the first offered command."""
 _BEFORE_S = 3600.0
-"""So long before the first bad commit a change may be the cause."""
+"""Changes within this time before the first bad commit are listed as possible causes."""
 _ROUTINE = {"waive", "unwaive", "release"}
 
 
 def holding(result: Result) -> list[Check]:
-    """The checks that keep the table from being published, the ones that fail on most rows first."""
+    """The checks that hold the table, those with the most failing rows first."""
     bad = [
-        each
-        for each in result.checks
-        if each.excuse is None
-        and (each.state is State.ERROR or (each.state is State.FAIL and each.effect is Effect.HOLD))
+        check
+        for check in result.checks
+        if check.excuse is None
+        and (check.state is State.ERROR or (check.state is State.FAIL and check.effect is Effect.HOLD))
     ]
-    return sorted(bad, key=lambda each: -(each.unexpected_count or 0))
+    return sorted(bad, key=lambda check: -(check.unexpected_count or 0))
 
 
 def after_run(connection: Connection, result: Result) -> None:
-    """Open, change or close the table's incident, in the transaction that keeps the result."""
+    """Open, update or close the table's incident, in the transaction that records the result."""
     if result.verdict.publishes:
         if result.found.head is not None and result.verified == result.found.head.id:
             over(
@@ -60,15 +60,15 @@ def after_run(connection: Connection, result: Result) -> None:
         return
     known = incidents.open_ones(connection).get((KIND, result.table))
     failing = holding(result)
-    rows = max((each.unexpected_count or 0 for each in failing), default=0)
+    rows = max((check.unexpected_count or 0 for check in failing), default=0)
     fields: dict[str, Any] = {
-        "key": sorted([result.verdict.value, *(each.id for each in failing), str(result.first_bad)]),
+        "key": sorted([result.verdict.value, *(check.id for check in failing), str(result.first_bad)]),
         "rows": rows,
         "run": result.run,
-        "streams": sorted({each["stream"] for each in result.batches}),
+        "streams": sorted({batch["stream"] for batch in result.batches}),
         "next": f"lakeward quality show {result.table}",
     }
-    # The same trouble with a few more rows is no news: `quality show` has the newest figures.
+    # The same failures with a few more rows send no new message: `quality show` has the newest figures.
     if known is not None and known.fields.get("key") == fields["key"] and rows < 2 * max(1, known.fields["rows"]):
         return
     text = "\n".join(lines(result, failing, _proven(connection, result), _changed(connection, result)))
@@ -76,17 +76,17 @@ def after_run(connection: Connection, result: Result) -> None:
 
 
 def add(connection: Connection, table: str, line: str) -> None:
-    """Say one line more in the table's incident, if there is one, before the ways out; not twice."""
+    """Add one line to the table's open incident, before the offered commands, unless it is there already."""
     known = incidents.open_ones(connection).get((KIND, table))
     if known is None or line in known.text:
         return
-    told = known.text.splitlines()
-    at = next((index for index, each in enumerate(told) if each.startswith(_FIRST)), len(told))
-    incidents.opened(connection, KIND, table, "\n".join([*told[:at], line, *told[at:]]), **known.fields)
+    message = known.text.splitlines()
+    at = next((index for index, each in enumerate(message) if each.startswith(_FIRST)), len(message))
+    incidents.opened(connection, KIND, table, "\n".join([*message[:at], line, *message[at:]]), **known.fields)
 
 
 def over(connection: Connection, table: str, how: str, note: str = "") -> None:
-    """Close the table's incident, if there is one: it is published again."""
+    """Close the table's open incident: the table is published again."""
     known = incidents.open_ones(connection).get((KIND, table))
     if known is None:
         return
@@ -101,53 +101,53 @@ def lines(result: Result, failing: Sequence[Check], proven: datetime | None, cha
 
     Args:
         failing: the checks that hold, worst first.
-        proven: when the snapshot that readers see was proven.
-        changed: what happened shortly before, a sentence each.
+        proven: when the verified snapshot was proven.
+        changed: recent changes, a sentence each.
     """
     table = result.table
-    told = [f"{table}: {describe(each)}" for each in failing] or [f"{table} could not be checked: {result.note}"]
-    stands = "nothing is verified yet"
+    message = [f"{table}: {describe(check)}" for check in failing] or [f"{table} could not be checked: {result.note}"]
+    state_line = "no snapshot is verified yet"
     if result.verified is not None:
         when = f", proven {moment(proven)}" if proven is not None else ""
-        stands = f"readers of `verified` are still on {result.found.noun} {result.verified}{when}"
-    told.append(f"{stands}; the stream goes on landing")
+        state_line = f"readers of `verified` are still on {result.found.noun} {result.verified}{when}"
+    message.append(f"{state_line}; the stream continues to land")
     if result.found.head is not None:
-        told.append(f"since: {since(result)}")
-    rows = [row for each in failing for row in each.sample][:ROWS]
-    told += [f"{ROW}{json.dumps(row, default=str, ensure_ascii=False)}" for row in rows]
-    told += [f"changed: {each}" for each in changed]
-    told += [result.note] if failing and result.note else []
-    return told + offers(result, failing)
+        message.append(f"since: {since(result)}")
+    rows = [row for check in failing for row in check.sample][:ROWS]
+    message += [f"{ROW}{json.dumps(row, default=str, ensure_ascii=False)}" for row in rows]
+    message += [f"changed: {change}" for change in changed]
+    message += [result.note] if failing and result.note else []
+    return message + offers(result, failing)
 
 
 def offers(result: Result, failing: Sequence[Check]) -> list[str]:
-    """The ways out, a command each."""
+    """The offered commands."""
     table, check = result.table, failing[0].id if failing else "CHECK"
     if result.verdict is Verdict.ERROR:
         return [f"{_FIRST}lakeward quality lint   then: lakeward quality run {table}"]
     return [
-        f"{_FIRST}lakeward quality quarantine {table} {check} --comment WHY   take these rows out, then check again",
-        f"or: lakeward quality waive {table} {check} --for 2h --comment WHY   known: publish with a mark until then",
-        f"or: lakeward quality replay {table} --comment WHY   when mended: land again what is in quarantine",
+        f"{_FIRST}lakeward quality quarantine {table} {check} --comment WHY   quarantine the rows, then check again",
+        f"or: lakeward quality waive {table} {check} --for 2h --comment WHY   publish with verdict warn until then",
+        f"or: lakeward quality replay {table} --comment WHY   after the fix: land the quarantined rows",
     ]
 
 
 def since(result: Result) -> str:
-    """The first bad snapshot with its commit time, batches and offsets; the range where it cannot be told."""
-    first = next((each for each in result.found.snapshots if each.id == result.first_bad), None)
+    """The first bad snapshot with its commit time, batches and offsets; the range where it is unknown."""
+    first = next((snapshot for snapshot in result.found.snapshots if snapshot.id == result.first_bad), None)
     if first is not None:
         text = f"{result.found.noun} {first.id} of {moment(first.at)}"
-        return text + "".join(f"; {landed(each)}" for each in result.first_bad_batches)
+        return text + "".join(f"; {landed(batch)}" for batch in result.first_bad_batches)
     if result.first_bad is not None:
-        told = "".join(f"; {landed(each)}" for each in result.first_bad_batches)
-        return f"snapshot {result.first_bad}, which is expired by now{told}"
+        message = "".join(f"; {landed(batch)}" for batch in result.first_bad_batches)
+        return f"snapshot {result.first_bad}, which is expired{message}"
     head = f" up to {result.found.head.id}" if result.found.head else ""
     base = f"after {result.found.noun} {result.found.base.snapshot}" if result.found.base else "in the table"
-    return f"somewhere {base}{head}" + "".join(f"; {landed(each)}" for each in result.batches)
+    return f"unknown, {base}{head}" + "".join(f"; {landed(batch)}" for batch in result.batches)
 
 
 def landed(batch: dict[str, Any]) -> str:
-    """What a stream landed: `stream flights batches 811-812, offsets flights/0 7494 to 7507`."""
+    """A stream's batches: `stream flights batches 811-812, offsets flights/0 7494 to 7507`."""
     first, last = batch["from_seq"], batch["to_seq"]
     seqs = f"batch {first}" if first == last else f"batches {first}-{last}"
     text = f"stream {batch['stream']} {seqs}"
@@ -168,35 +168,37 @@ def _proven(connection: Connection, result: Result) -> datetime | None:
 
 
 def _table(commit: str | None) -> str:
-    """The table's own id of a commit's, where there is one."""
+    """The table id in a Delta commit id; empty for Iceberg."""
     return (commit or "").partition("/")[0]
 
 
 def _changed(connection: Connection, result: Result) -> list[str]:
-    """What people did to the streams and the table shortly before the first bad commit, and whose generation it is."""
+    """Changes of the streams and the table shortly before the first bad commit, and whether a new generation began."""
     snapshots = result.found.snapshots
-    first = next((each for each in snapshots if each.id == result.first_bad), snapshots[0] if snapshots else None)
+    first = next(
+        (snapshot for snapshot in snapshots if snapshot.id == result.first_bad), snapshots[0] if snapshots else None
+    )
     if first is None:
         return []
-    told = []
+    message = []
     for batch in result.first_bad_batches:
-        told += _generation(connection, batch["stream"], first)
-    names = [("table", result.table)] + [("stream", each["stream"]) for each in result.batches]
+        message += _generation(connection, batch["stream"], first)
+    names = [("table", result.table)] + [("stream", batch["stream"]) for batch in result.batches]
     found = [row for scope, name in names for row in changes.newest(connection, scope, name, 50)]
     near = [row for row in found if 0 <= (first.at - row["at"]).total_seconds() <= _BEFORE_S]
     for row in sorted(near, key=lambda row: row["at"], reverse=True):
         if row["change"] not in _ROUTINE:
             comment = f": {row['comment']}" if row["comment"] else ""
             ago = (first.at - row["at"]).total_seconds() / 60
-            told.append(
+            message.append(
                 f"{ago:.0f} min before: {row['change']} of {row['scope']} {row['name']} by {row['author']}{comment}"
             )
-    return told[:CHANGES] or ["nothing Lakeward did in the hour before: look at the producer"]
+    return message[:CHANGES] or ["no change in Lakeward in the hour before: check the producer"]
 
 
 def _generation(connection: Connection, stream: str, snapshot: Snapshot) -> list[str]:
     """Whether the first bad batch is the first of a generation."""
-    bad = next((each for each in batches_of(connection, [snapshot]) if each["stream"] == stream), None)
+    bad = next((batch for batch in batches_of(connection, [snapshot]) if batch["stream"] == stream), None)
     before = batches.generation_before(connection, stream, bad["seq"]) if bad and bad["seq"] is not None else None
     if bad is None or before is None or before == bad["generation"]:
         return []

@@ -1,4 +1,4 @@
-"""Values of rows and results as JSON data that PostgreSQL takes, small enough to show. Pure."""
+"""Converts values of rows and results to JSON that PostgreSQL accepts, cut to a size that can be shown. Pure."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MOST = 20  # items of one list
 
 
 def plain(value: Any) -> Any:
-    """`value` as JSON data: NaN and infinities as text (JSON has none), bytes as hex, long text cut."""
+    """`value` as JSON data: NaN and infinities as text, bytes as hex, long text cut."""
     if value is None or isinstance(value, bool | int):
         return value
     if isinstance(value, float):
@@ -45,24 +45,24 @@ def plain(value: Any) -> Any:
 
 
 def sentence(text: str, longest: int = 300) -> str:
-    """The first line of an engine's message, short enough for a log line."""
+    """The first line of an engine's message, cut to the length of a log line."""
     lines = [line.strip() for line in text.strip().splitlines() if line.strip()]
     first = lines[0] if lines else "no message"
     return first if len(first) <= longest else first[: longest - 1] + "…"
 
 
 def masked(checks: Iterable[Check], columns: Collection[str]) -> list[Check]:
-    """The checks without the values of these columns, in sample rows and as observed; a null stays a null."""
-    hidden = {each.lower() for each in columns}
-    return [_masked(each, hidden) for each in checks] if hidden else list(checks)
+    """The checks with the values of these columns masked, in sample rows and observed values. Nulls stay nulls."""
+    hidden = {column.lower() for column in columns}
+    return [_masked(check, hidden) for check in checks] if hidden else list(checks)
 
 
 def _masked(check: Check, hidden: set[str]) -> Check:
-    sample = tuple(_row(each, hidden) for each in check.sample)
+    sample = tuple(_row(row, hidden) for row in check.sample)
     about = {str(check.kwargs[key]).lower() for key in ("column", "column_A", "column_B") if key in check.kwargs}
-    # Of rows Great Expectations tells how many fail; of anything else, e.g. a maximum, the value itself.
-    told = check.observed is not None and check.unexpected_count is None and bool(about & hidden)
-    return replace(check, sample=sample, observed=MASK if told else check.observed)
+    # Without a count of failing rows the observed value may be a value of the column, e.g. a maximum.
+    is_value = check.observed is not None and check.unexpected_count is None and bool(about & hidden)
+    return replace(check, sample=sample, observed=MASK if is_value else check.observed)
 
 
 def _row(row: Any, hidden: set[str]) -> Any:

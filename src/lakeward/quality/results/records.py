@@ -1,4 +1,4 @@
-"""Results as the registry keeps them and as the contract shows them. Pure."""
+"""Check results as rows of the registry and as JSON of the commands. Pure."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ class Result:
 
     Attributes:
         run: unique id.
-        at: when it began, UTC.
+        at: its start, UTC.
         suite: digest of the suite.
-        scope: `increment`, `window` or `table` when asked for; `increment` when each check had its own.
+        scope: the requested `increment`, `window` or `table`; `increment` when each check used its own.
         found: the range.
         checks: in the suite's order.
-        batches: what streams landed in the range, by stream.
-        first_bad: the first snapshot that makes a failed check fail, where it can be told.
-        verified: where the branch stands after the run.
-        note: why there is no verdict of checks, or what a person should know about the range.
+        batches: the batches in the range, by stream.
+        first_bad: the first snapshot that makes a failed check fail, if known.
+        verified: the verified snapshot after the run.
+        note: why there is no verdict of checks, or a remark about the range.
     """
 
     run: str
@@ -76,7 +76,7 @@ class Result:
         }
 
     def check_rows(self) -> list[dict[str, Any]]:
-        """As columns of `registry.schema.checks`; `observed` carries what has no column of its own."""
+        """As columns of `registry.schema.checks`; `observed` has the fields without a column of their own."""
         return [check_row(check) for check in self.checks]
 
     def document(self) -> dict[str, Any]:
@@ -87,7 +87,7 @@ class Result:
             **{key: row[key] for key in ("table", "run", "suite", "from_snapshot", "to_snapshot", "verdict")},
             "spark_jobs": self.spark_jobs,
             "duration_s": row["duration_s"],
-            "checks": [shown(each) for each in self.check_rows()],
+            "checks": [shown(row) for row in self.check_rows()],
             "first_bad_snapshot": self.first_bad,
             "verified_snapshot": self.verified,
             "cpu_s": row["cpu_s"],
@@ -122,7 +122,7 @@ def check_row(check: Check) -> dict[str, Any]:
 
 
 def recorded(run: Mapping[str, Any], checks: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """A run as the registry keeps it, in the form of the contract's JSON; it does not keep what the range was made of.
+    """A run of the registry in the form of the contract's JSON. The registry does not store details of the range.
 
     Args:
         run: columns of `registry.schema.verifications`.
@@ -132,7 +132,7 @@ def recorded(run: Mapping[str, Any], checks: Sequence[dict[str, Any]]) -> dict[s
         **{key: run[key] for key in ("table", "run", "suite", "from_snapshot", "to_snapshot", "verdict")},
         "spark_jobs": run["spark_jobs"],
         "duration_s": run["duration_s"],
-        "checks": [shown(each) for each in checks],
+        "checks": [shown(check) for check in checks],
         "first_bad_snapshot": run["first_bad_snapshot"],
         "verified_snapshot": run["verified_snapshot"],
         "cpu_s": run["cpu_s"],
@@ -163,7 +163,7 @@ def _facts(check: Check) -> dict[str, Any]:
 
 
 def shown(row: dict[str, Any]) -> dict[str, Any]:
-    """A row of `registry.schema.checks` as the contract shows a check."""
+    """A row of `registry.schema.checks` in the contract's form of a check."""
     facts: dict[str, Any] = dict(row["observed"] or {})
     value = facts.pop("value", None)
     return {
@@ -177,17 +177,17 @@ def shown(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def noun_of(document: Mapping[str, Any]) -> str:
-    """What a run's document calls a snapshot."""
+    """The term for a snapshot in a run's document: `snapshot` or `version`."""
     return "version" if document.get("format") == "delta" else "snapshot"
 
 
 def next_step(verdict: Verdict, table: str) -> str:
-    """The next command for whoever reads the result; empty when there is nothing to do."""
+    """The next command after this verdict; empty when nothing is to do."""
     if verdict is Verdict.HOLD:
         return (
-            f"take the rows out: lakeward quality quarantine {table} CHECK --comment WHY   or excuse a check: "
-            f"lakeward quality waive {table} CHECK --for 2h --comment WHY   or publish as it is: "
-            f"lakeward quality release {table} --comment WHY   or correct them in the lake, then: "
+            f"move the rows to quarantine: lakeward quality quarantine {table} CHECK --comment WHY   or waive a check: "
+            f"lakeward quality waive {table} CHECK --for 2h --comment WHY   or publish anyway: "
+            f"lakeward quality release {table} --comment WHY   or correct the rows in the lake, then: "
             f"lakeward quality run {table}"
         )
     if verdict is Verdict.ERROR:
@@ -196,10 +196,10 @@ def next_step(verdict: Verdict, table: str) -> str:
 
 
 def by_stream(batches: Sequence[dict[str, Any]], snapshots: Sequence[Snapshot]) -> tuple[dict[str, Any], ...]:
-    """What each stream landed in the snapshots: `{stream, from_seq, to_seq, batches, start, end}`.
+    """The batches each stream landed in the snapshots: `{stream, from_seq, to_seq, batches, start, end}`.
 
-    Offsets come from the registry's batches; where it has none, the id a batch was staged under still tells the
-    stream and the seq.
+    Offsets come from the registry's batches. For a batch that is not in the registry, the id its snapshot was staged
+    under still names the stream and the seq.
     """
     landed: dict[str, list[dict[str, Any]]] = {}
     known = {batch["snapshot_id"] for batch in batches}
@@ -207,9 +207,9 @@ def by_stream(batches: Sequence[dict[str, Any]], snapshots: Sequence[Snapshot]) 
         landed.setdefault(batch["stream"], []).append(
             {"seq": batch["seq"], "start": batch["start_offsets"], "end": batch["end_offsets"]}
         )
-    for each in snapshots:
-        parts = (each.wap_id or "").split("/")
-        if each.id not in known and len(parts) == 3 and parts[1].isdigit():
+    for snapshot in snapshots:
+        parts = (snapshot.wap_id or "").split("/")
+        if snapshot.id not in known and len(parts) == 3 and parts[1].isdigit():
             landed.setdefault(parts[0], []).append({"seq": int(parts[1]), "start": None, "end": None})
     summed = []
     for stream, found in sorted(landed.items()):

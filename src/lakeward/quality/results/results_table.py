@@ -1,9 +1,9 @@
-"""`lakeward.quality_results`: every check of every run, in the lake, for whoever wants to query it.
+"""The results table `lakeward.quality_results`: every check of every run, for queries in the lake.
 
-The registry is the outbox: a run is recorded there, appended here afterwards, and marked. Each run comes once: its
-rows are locked in the registry while they are appended, a table that has the run already is believed (a publisher died
-before it could mark it), and the append is refused if anybody else committed since the look, for the table takes no
-retries (`commit.retry.num-retries=0`). Failing rows are not copied: they have a shorter keep time.
+The registry is the outbox: a run is recorded there, appended here afterwards, and marked. Each run is appended once:
+its rows are locked in the registry during the append; a run that the table already has is only marked (an earlier
+publisher died before it could); and the append is refused if another commit came after the read, because the table
+disables retries (`commit.retry.num-retries=0`). Failing rows are not copied: their retention is shorter.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ TRIES = 4
 _MOST = 500  # runs in one commit
 _PROPERTIES = {
     "format-version": "2",
-    "commit.retry.num-retries": "0",  # PyIceberg would append again on a head nobody looked at
+    "commit.retry.num-retries": "0",  # PyIceberg would retry the append on an unread head
     "write.metadata.delete-after-commit.enabled": "true",
     "write.metadata.previous-versions-max": "100",
 }
@@ -39,7 +39,7 @@ _PROPERTIES = {
 _COLUMNS = (
     ("run", "string", True),
     ("at", "timestamptz", True),
-    ("month", "string", True),  # of `at`, 2026-11: what the table is partitioned by, so that months are removed whole
+    ("month", "string", True),  # of `at`, 2026-11: the partition column, so that months are removed as whole files
     ("table", "string", True),
     ("suite", "string", True),
     ("scope", "string", True),
@@ -68,10 +68,10 @@ _COLUMNS = (
 
 
 def publish(connection: Connection, lake: Catalog) -> int:
-    """Append every run the table does not have yet; the number of runs. Run it in one transaction of the registry.
+    """Append every run the table does not have yet; returns the number of runs. Call it in one registry transaction.
 
     Raises:
-        CommitFailedException: others committed to the table every time; the next run publishes these too.
+        CommitFailedException: concurrent commits won every time; the next run publishes these runs too.
     """
     from pyiceberg.exceptions import CommitFailedException
 
@@ -97,18 +97,18 @@ def publish(connection: Connection, lake: Catalog) -> int:
 
 
 def remove_before(lake: Catalog, moment: datetime) -> None:
-    """Remove the months that ended before `moment`: whole files, none is rewritten."""
+    """Remove the months that ended before `moment`, as whole files."""
     from pyiceberg.expressions import LessThan
 
     old = LessThan(term="month", value=_month(moment))
     table = _table(lake)
     if table.current_snapshot() is not None and next(iter(table.scan(row_filter=old).plan_files()), None):
         table.delete(old)
-        log.info(f"{TABLE}: removed the results of before {_month(moment)}", table=TABLE)
+        log.info("Old results removed", table=TABLE, before=_month(moment))
 
 
 def present(table: Table, runs: Sequence[str], since: datetime) -> set[str]:
-    """Which of the runs the table has; only files of the month of `since` and later are opened."""
+    """The runs that the table has; only files of the month of `since` and later are opened."""
     from pyiceberg.expressions import And, GreaterThanOrEqual, In
 
     if table.current_snapshot() is None:
@@ -119,13 +119,13 @@ def present(table: Table, runs: Sequence[str], since: datetime) -> set[str]:
 
 
 def lines(run: dict[str, Any], checks: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """One row a check; one row without a check for a run that came to none, so that it is seen too."""
+    """One row a check; for a run without checks one row without a check, so that queries see the run."""
     whole = {name: run[name] for name, _, _ in _COLUMNS if name in run} | {
         "month": _month(run["at"]),
         "batches": _json(run["batches"]),
         "run_checks": len(checks),
     }
-    return [whole | _of(each) for each in checks] or [whole]
+    return [whole | _of(check) for check in checks] or [whole]
 
 
 def _of(check: dict[str, Any]) -> dict[str, Any]:
@@ -161,7 +161,7 @@ def _table(lake: Catalog) -> Table:
     month = PartitionField(schema.find_field("month").field_id, 1000, IdentityTransform(), "month")
     try:
         made = lake.create_table(TABLE, schema, partition_spec=PartitionSpec(month), properties=_PROPERTIES)
-        log.info(f"{TABLE} was made: one row a check and run, from now on", table=TABLE)
+        log.info("Results table created", table=TABLE)
         return made
     except TableAlreadyExistsError:  # another run was faster
         return lake.load_table(TABLE)

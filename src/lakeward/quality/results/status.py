@@ -1,6 +1,6 @@
-"""How each table with a suite stands: its newest verdict, what readers of `verified` see, and what waits for a proof.
+"""Status of every table with a suite: newest verdict, verified snapshot, verification lag.
 
-From metadata and recorded results: nothing is checked, no row is read.
+Reads metadata and recorded results only: no check runs, no row is read.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ class ProofStatus:
     Attributes:
         newest: the newest run (columns of `registry.schema.verifications`), if any.
         proof: the newest run that proved its snapshot, if any.
-        lag: what waits for a proof.
-        limit: how long it may.
-        why: why (not) a run would check it now, as a clause.
-        error: why nothing could be said about it.
+        lag: the commits that are not proven yet.
+        limit: the limit of the lag.
+        why: why a run would or would not check it now, as a clause.
+        error: why the status is unknown.
     """
 
     table: str
@@ -63,10 +63,10 @@ class ProofStatus:
 def standing(
     runtime: Runtime, registry_url: str, project: Project, tables: Sequence[str] | None = None
 ) -> list[ProofStatus]:
-    """Every table with a suite, or those named.
+    """The status of every table with a suite, or of the named tables.
 
     Raises:
-        SpecError: a suite is wrong, or a table named has none.
+        SpecError: a suite is invalid, or a named table has none.
         DependencyDown: the registry does not answer.
     """
     named = None if tables is None else tuple(tables)
@@ -81,14 +81,14 @@ def _standing(table: str, suite: Suite, asked: Order, engines: Engines) -> Proof
         known: Known = look(table, suite, asked, engines)
     except LakewardError as error:
         return ProofStatus(table, limit=limit, error=f"{error.what}: {error.why}")
-    except OSError as error:  # its metadata: one table that cannot be read hides no other
+    except OSError as error:  # unreadable metadata of one table must not hide the others
         return ProofStatus(table, limit=limit, error=f"{type(error).__name__}: {error}")
     proof = next(iter(known.proofs), None)
-    if isinstance(known.of, DeltaTable):  # others of that name may have been proven before it
+    if isinstance(known.of, DeltaTable):  # an earlier table of that name may have proofs too
         proof = proof_of(known.history, known.proofs) if known.history is not None else None
     return ProofStatus(table, known.newest, proof, lag(known.found), limit, known.due(suite).why)
 
 
 def no_session(own_id: str) -> NoReturn:
-    """For engines of who reads metadata and results alone."""
+    """For engines that read metadata and results only."""
     raise AssertionError("metadata and results need no session")

@@ -1,4 +1,4 @@
-"""A result as a few sentences with numbers, for a log a person reads at 3 a.m."""
+"""A check result as sentences with numbers, for the log of a run."""
 
 from __future__ import annotations
 
@@ -20,36 +20,39 @@ Line = tuple[Level, str]
 
 
 def story(result: Result) -> None:
-    """Tell the run as `lines` has it."""
+    """Log the run as `lines` has it."""
     for level, text in lines(result.document()):
         getattr(log, level)(f"{result.table}: {text}", table=result.table, run=result.run)
 
 
 def lines(document: dict[str, Any]) -> Iterator[Line]:
-    """The story of a run: range, where each answer came from, what failed since when, verdict, readers, cost, next.
+    """The log of a run: range, how the checks were decided, failures, verdict, verified snapshot, cost, next command.
 
     Args:
         document: the contract's JSON of `quality run` or `quality show`.
     """
     checks, publishes, noun = document["checks"], Verdict(document["verdict"]).publishes, noun_of(document)
     yield "info", f"range: {_range(document)}"
-    if any(each["state"] != State.SKIPPED for each in checks):
+    if any(check["state"] != State.SKIPPED for check in checks):
         yield "info", _tiers(checks)
     for check in checks:
         yield from _failed(check)
     if document["first_bad_snapshot"] is not None:
         landed = _landed(document.get("first_bad_batches"))
         yield "warning", f"first bad {noun} {document['first_bad_snapshot']}{landed}"
-    counts = Counter(each["state"] for each in checks)
-    told = ", ".join(f"{counts[state]} {state}" for state in State if counts[state]) or document["note"]
-    yield "info" if publishes else "error", f"verdict {document['verdict']} ({told})"
+    counts = Counter(check["state"] for check in checks)
+    parts = ", ".join(f"{counts[state]} {state}" for state in State if counts[state]) or document["note"]
+    yield "info" if publishes else "error", f"verdict {document['verdict']} ({parts})"
     if document["note"] and counts:
         yield "info", f"note: {document['note']}"
-    stands = document["verified_snapshot"]
+    verified = document["verified_snapshot"]
     if publishes:
-        yield "info", f"verified is at {noun} {stands}" if stands is not None else "nothing is verified yet"
+        yield "info", f"verified is at {noun} {verified}" if verified is not None else "no snapshot is verified yet"
     else:
-        yield "error", f"readers stay on verified {noun} {stands}" if stands is not None else "nothing is verified yet"
+        yield (
+            "error",
+            f"readers stay on verified {noun} {verified}" if verified is not None else "no snapshot is verified yet",
+        )
     yield "info", _cost(document)
     if document["next"]:
         yield "info", f"next: {document['next']}"
@@ -58,7 +61,7 @@ def lines(document: dict[str, Any]) -> Iterator[Line]:
 def _range(document: dict[str, Any]) -> str:
     start, end, noun = document["from_snapshot"], document["to_snapshot"], noun_of(document)
     if end is None:
-        return "nothing of it could be read" if document["verdict"] == Verdict.ERROR else "no snapshot yet"
+        return "nothing could be read" if document["verdict"] == Verdict.ERROR else "no snapshot yet"
     text = f"up to {noun} {end}" if start is None else f"{noun}s {start} (exclusive) to {end}"
     found = document.get("range")
     if found:
@@ -67,30 +70,30 @@ def _range(document: dict[str, Any]) -> str:
 
 
 def _landed(batches: list[dict[str, Any]] | None) -> str:
-    told = "; ".join(
-        f"stream {each['stream']} seq {each['from_seq']} to {each['to_seq']}, "
-        f"offsets {between(each['start'], each['end'])}"
-        for each in batches or ()
+    parts = "; ".join(
+        f"stream {batch['stream']} seq {batch['from_seq']} to {batch['to_seq']}, "
+        f"offsets {between(batch['start'], batch['end'])}"
+        for batch in batches or ()
     )
-    return f" ({told})" if told else ""
+    return f" ({parts})" if parts else ""
 
 
 _TIERS = {
-    "metadata": "from metadata alone",
+    "metadata": "from metadata",
     "rows": "in one pass over the rows",
-    "stock": "by Great Expectations itself",
+    "stock": "by stock Great Expectations",
 }
 
 
 def _tiers(checks: list[dict[str, Any]]) -> str:
-    """Where the answers came from, and how many rows had to be read for them."""
-    by = Counter(each.get("by") for each in checks if each["state"] in (State.PASS, State.FAIL))
-    told = [f"{by[tier]} {words}" for tier, words in _TIERS.items() if by[tier]]
+    """How the checks were decided, and how many rows were read for them."""
+    by = Counter(check.get("by") for check in checks if check["state"] in (State.PASS, State.FAIL))
+    parts = [f"{by[tier]} {words}" for tier, words in _TIERS.items() if by[tier]]
     others = sum(count for tier, count in by.items() if tier not in _TIERS)
-    told += [f"{others} by rules of Lakeward's own"] if others else []
-    read = max((each.get("rows") or 0 for each in checks if each.get("by") in ("rows", "stock")), default=None)
+    parts += [f"{others} by Lakeward's own checks"] if others else []
+    read = max((check.get("rows") or 0 for check in checks if check.get("by") in ("rows", "stock")), default=None)
     rows = f"{read:,} rows read" if read is not None else "" if others else "no row was read to decide"
-    return f"decided: {'; '.join(filter(None, [', '.join(told) or 'nothing', rows]))}"
+    return f"decided: {'; '.join(filter(None, [', '.join(parts) or 'nothing', rows]))}"
 
 
 def _failed(check: dict[str, Any]) -> Iterator[Line]:
@@ -104,14 +107,14 @@ def _failed(check: dict[str, Any]) -> Iterator[Line]:
 
 def _cost(document: dict[str, Any]) -> str:
     cpu, jobs = document.get("cpu_s"), document["spark_jobs"]
-    told = [f"{document['duration_s'] or 0:.1f} s"]
-    told += [f"{cpu:.1f} CPU-s of the checking process"] if cpu is not None else []
-    told += [f"{jobs} Spark jobs"] if jobs is not None else []
-    return f"cost: {', '.join(told)}"
+    parts = [f"{document['duration_s'] or 0:.1f} s"]
+    parts += [f"{cpu:.1f} CPU-s of the checking process"] if cpu is not None else []
+    parts += [f"{jobs} Spark jobs"] if jobs is not None else []
+    return f"cost: {', '.join(parts)}"
 
 
 def said(observed: Any) -> str:
-    """What a check observed: its own sentence where it has one."""
+    """The observed value as text; its own sentence where it has one."""
     return str(observed["text"]) if isinstance(observed, dict) and "text" in observed else f"observed {observed}"
 
 
@@ -136,23 +139,23 @@ def _sentence(check: dict[str, Any]) -> str:
 
 
 UNNAMED = "source"
-"""A stream's only source, which nobody gave a name."""
+"""Default name of a stream's only source."""
 MOST = 6
-"""Partitions that are named; of more it is said how many there are."""
+"""Maximum number of partitions that are listed; the others are counted."""
 
 
 def between(start: Any, end: Any) -> str:
-    """`flights/0 7494 to 7507, flights/1 7199 to 7210`; what has another form than a number a partition, as it is.
+    """`flights/0 7494 to 7507, flights/1 7199 to 7210`; offsets of another form are shown as they are.
 
     Args:
-        start, end: by source, as the registry keeps them; Kafka's, topic -> partition -> offset, as text or object.
+        start, end: by source, as in the registry; for Kafka topic -> partition -> offset, as text or object.
     """
     first, last = _flat(start), _flat(end)
     if not last or any(not isinstance(each, int) for each in (*first.values(), *last.values())):
         return f"{_plain(start)} to {_plain(end)}"
-    told = [f"{name} {first.get(name, 'its beginning')} to {offset}" for name, offset in last.items()]
-    more = f" and {len(told) - MOST} more partitions" if len(told) > MOST else ""
-    return ", ".join(told[:MOST]) + more
+    parts = [f"{name} {first.get(name, 'its beginning')} to {offset}" for name, offset in last.items()]
+    more = f" and {len(parts) - MOST} more partitions" if len(parts) > MOST else ""
+    return ", ".join(parts[:MOST]) + more
 
 
 def _flat(value: Any) -> dict[str, Any]:
@@ -172,7 +175,7 @@ def _leaves(value: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...]
         yield path, value
         return
     for name, inner in sorted(value.items()):
-        # A source is mostly named after its one topic: once is enough.
+        # A source is usually named after its one topic: the name is shown once.
         yield from _leaves(inner, path if path[-1:] == (str(name),) else (*path, str(name)))
 
 

@@ -1,6 +1,6 @@
-"""How the checks of a table went from run to run: since when one fails, when it recovered, what it cost. Pure.
+"""Trend of a table's checks from run to run: failing since, recovered, cost. Pure.
 
-A run that skipped a check says nothing of it. One that could not compute it ends neither a failure nor a recovery.
+A run that skipped a check does not count for it. A run that could not compute it ends neither a failure nor a recovery.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from typing import Any
 from lakeward.quality.verdicts.verdict import State
 
 Row = Mapping[str, Any]
-_SHOWN = 30  # points of a trend
-_STEADY = 0.1  # shares within a tenth of each other are the same
+_SHOWN = 30  # maximum points of a trend
+_STEADY = 0.1  # shares that differ by less than a tenth count as equal
 
 
 def trends(runs: Sequence[Row], checks: Mapping[str, Sequence[Row]]) -> list[dict[str, Any]]:
-    """One document a check of the suite as it is: of the newest run that had checks.
+    """One document for each check of the newest run that had checks.
 
     Args:
         runs: columns of `registry.schema.verifications`, newest first.
@@ -28,33 +28,33 @@ def trends(runs: Sequence[Row], checks: Mapping[str, Sequence[Row]]) -> list[dic
         began, `points` are `{at, state, unexpected_count, rows}`, oldest first, `direction` is `growing`, `steady` or
         `falling` of a failure with two points at least.
     """
-    newest = next((checks[each["run"]] for each in runs if checks.get(each["run"])), ())
-    told: dict[str, list[dict[str, Any]]] = {each["check"]: [] for each in newest}
+    newest = next((checks[run["run"]] for run in runs if checks.get(run["run"])), ())
+    history: dict[str, list[dict[str, Any]]] = {check["check"]: [] for check in newest}
     for run in runs:
         for check in checks.get(run["run"], ()):
-            if check["check"] in told:
-                told[check["check"]].append({**check, "of": run})
-    return [_trend(name, found) for name, found in told.items()]
+            if check["check"] in history:
+                history[check["check"]].append({**check, "of": run})
+    return [_trend(name, found) for name, found in history.items()]
 
 
 def cost(runs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """What the runs cost together: `{runs, spark_jobs, duration_s, cpu_s}`; the last is of the checking process."""
+    """The total cost of the runs: `{runs, spark_jobs, duration_s, cpu_s}`; `cpu_s` is that of the checking process."""
     return {
         "runs": len(runs),
-        "spark_jobs": sum(each["spark_jobs"] or 0 for each in runs),
-        "duration_s": round(sum(each["duration_s"] or 0 for each in runs), 1),
-        "cpu_s": round(sum(each.get("cpu_s") or 0 for each in runs), 1),
+        "spark_jobs": sum(run["spark_jobs"] or 0 for run in runs),
+        "duration_s": round(sum(run["duration_s"] or 0 for run in runs), 1),
+        "cpu_s": round(sum(run.get("cpu_s") or 0 for run in runs), 1),
     }
 
 
 def _trend(name: str, found: list[dict[str, Any]]) -> dict[str, Any]:
     newest = found[0]
-    decided = [each for each in found if each["state"] in (State.PASS, State.FAIL)]
+    decided = [check for check in found if check["state"] in (State.PASS, State.FAIL)]
     streak = _streak(decided)
     failing = bool(streak) and streak[0]["state"] == State.FAIL
     before = decided[len(streak) :]
     facts = newest["observed"] or {}
-    points = [_point(each) for each in reversed(found[:_SHOWN])]
+    points = [_point(check) for check in reversed(found[:_SHOWN])]
     return {
         "check": name,
         "expectation": newest["expectation"],
@@ -65,21 +65,21 @@ def _trend(name: str, found: list[dict[str, Any]]) -> dict[str, Any]:
         "failing_since": _moment(streak[-1]) if failing else None,
         "recovered": _recovery(streak, before) if streak and not failing and before else None,
         "runs": len(found),
-        "failures": sum(each["state"] == State.FAIL for each in found),
-        "errors": sum(each["state"] == State.ERROR for each in found),
+        "failures": sum(check["state"] == State.FAIL for check in found),
+        "errors": sum(check["state"] == State.ERROR for check in found),
         "points": points,
         "direction": _direction(points) if failing else None,
     }
 
 
 def _streak(decided: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The newest results that are the same, newest first."""
+    """The newest results with the same state, newest first."""
     length = next((at for at, each in enumerate(decided) if each["state"] != decided[0]["state"]), len(decided))
     return decided[:length]
 
 
 def _moment(check: Mapping[str, Any]) -> dict[str, Any]:
-    """When a failure was first seen, and the snapshot it began with where the run could tell."""
+    """The first run that saw the failure, and its first bad snapshot, if known."""
     run = check["of"]
     return {
         **{key: run[key] for key in ("run", "at", "to_snapshot")},
@@ -89,7 +89,7 @@ def _moment(check: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _recovery(streak: list[dict[str, Any]], before: list[dict[str, Any]]) -> dict[str, Any]:
-    """The first pass after a failure, and how long that had lasted."""
+    """The first pass after a failure, and how long the failure lasted."""
     first, failed = streak[-1]["of"], _streak(before)
     began = failed[-1]["of"]["at"]
     return {
@@ -111,11 +111,11 @@ def _point(check: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _direction(points: Sequence[Mapping[str, Any]]) -> str | None:
-    """Of the share of failing rows in the newest two failures that tell it."""
+    """Compares the shares of failing rows of the two newest failures."""
     shares = [
-        each["unexpected_count"] / each["rows"]
-        for each in points
-        if each["state"] == State.FAIL and each["rows"] and each["unexpected_count"]
+        point["unexpected_count"] / point["rows"]
+        for point in points
+        if point["state"] == State.FAIL and point["rows"] and point["unexpected_count"]
     ]
     if len(shares) < 2:
         return None

@@ -1,1 +1,1 @@
-"""One check run from request to answer: the checking process, its engines, who asks and who works."""
+"""A check run from request to answer: request, claim, checking process, engines, run."""

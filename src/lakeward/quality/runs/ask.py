@@ -1,7 +1,7 @@
-"""Ask for a check run, follow it, return its results.
+"""Request a check run, follow it, and return its results.
 
-The resident checker works on it, with Great Expectations warm. Without one, or when it dies, the asking process takes
-the run in hand and starts a checking process of its own: the same results, 8 CPU-seconds dearer.
+The resident checker works on it, with Great Expectations warm. Without a checker, or if it dies, the requesting process
+claims the run and starts a checking process of its own: the same results for 8 CPU-seconds more.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ from lakeward.registry.listen import Notifications
 log = structlog.get_logger(__name__)
 
 WANTED = timedelta(seconds=30)
-"""So long after an asker's last sign of life nobody begins its run."""
+"""A run is not started later than this after the requester's last heartbeat."""
 _LOOK_S = 2.0
 _AWAY_S = 60.0
-"""So long the registry may be away while a run is followed."""
+"""The registry may be unreachable for this long while a run is followed."""
 
 
 def check(
@@ -52,24 +52,24 @@ def check(
     """Check tables against their suites, record the results and move `verified`.
 
     Args:
-        runtime, registry_url: where everything is.
-        project: holds `expectations/`.
-        tables: these, due or not; None for every table with a suite and an unproven head.
+        runtime, registry_url: the deployment.
+        project: the project with `expectations/`.
+        tables: check these, due or not; None for every table with a suite and an unproven head.
         scope: instead of each check's own.
         suite: a suite file for this run only; `verified` then stays where it is.
-        upto: the snapshot the check ends with, of one table; the head by default.
+        upto: the last snapshot to check, for one table; the head by default.
         timeout_s: after this the run is ended and its statements interrupted.
-        tell: takes each event; structlog by default, so that an Airflow task's log tells the story.
+        tell: receives each event; by default it is logged, so that it appears in the Airflow task's log.
 
     Returns:
-        One result a checked table, as the contract's JSON of `quality run`; empty when nothing was due. A failed check
+        One result a checked table, as the contract's JSON of `quality run`; empty when none was due. A failed check
         does not raise, nor does a table that could not be checked (its engine or catalog is down): read `verdict`.
 
     Raises:
-        SpecError: a suite asked for is missing or wrong.
+        SpecError: a requested suite is missing or invalid.
         DependencyDown: the registry does not answer, so nothing could be recorded.
         Refused: the registry is of another version.
-        TimedOut: the time is over.
+        TimedOut: the run exceeded `timeout_s`.
     """
     root = project.root if isinstance(project, Project) else Path(project)
     request = Request(
@@ -85,7 +85,7 @@ def check(
     try:
         run = asker.ask(timeout_s)
     except DependencyDown:
-        order(request)  # a suite that is wrong is said in any case
+        order(request)  # an invalid suite is reported in any case
         raise
     try:
         return asker.follow(run)
@@ -94,7 +94,7 @@ def check(
 
 
 class Asker:
-    """One who asks for a run and waits for its answer."""
+    """Requests a run and waits for its answer."""
 
     def __init__(self, request: Request, tell: Tell) -> None:
         self._request, self._tell = request, tell
@@ -103,7 +103,7 @@ class Asker:
         self.connect: Connect = lambda: version.connect(request.registry_url, request.runtime.pgpass)
 
     def ask(self, timeout_s: float) -> int:
-        """Put the request into the registry; its id."""
+        """Insert the request into the registry; returns its id."""
         asked = self._request.model_dump(mode="json", include={"tables", "scope", "suite", "upto"})
         with self.connect() as connection:
             return check_runs.ask(
@@ -112,7 +112,7 @@ class Asker:
             )  # fmt: skip
 
     def follow(self, run: int) -> list[dict[str, Any]]:
-        """Tell what the run tells, and return its answer; do it here when nobody else does."""
+        """Pass on the run's events and return its answer. Work on the run here if no checker does."""
         told = 0
         with Notifications(self._request.registry_url, self._request.runtime.pgpass, check_runs.CHANNEL) as notices:
             while True:
@@ -142,7 +142,7 @@ class Asker:
                 time.sleep(1)
 
     def _take(self, run: int, why: str) -> list[dict[str, Any]] | None:
-        """The run in a process of our own; None when somebody was faster."""
+        """Work on the run in a process of our own; None if another process claimed it first."""
         with self.connect() as connection:
             claimed = check_runs.claim(connection, self._name, TTL, place=self._place, run=run)
         if claimed is None:
@@ -151,7 +151,7 @@ class Asker:
         try:
             with CheckingProcess(self._request.runtime) as process:
                 worked = Work(self.connect).do(claimed, process, self._request, self._tell)
-        except Fenced as fenced:  # this very process was paused
+        except Fenced as fenced:  # this process was paused too long
             self._tell("warning", f"{fenced.what}: {fenced.why}", {"check_run": run})
             return None
         if worked.error is not None:
@@ -160,14 +160,14 @@ class Asker:
 
 
 def _ended(run: int, seen: Run | None, what: Next) -> list[dict[str, Any]]:
-    """The answer of a run that is over.
+    """The answer of a run that has ended.
 
     Raises:
-        LakewardError: what was answered, or why there is no answer.
+        LakewardError: the error in the answer, or why there is no answer.
     """
     again = "lakeward stack status   then: lakeward quality run TABLE"
     if what.step is Step.LATE:
-        raise TimedOut("The check run took too long", why=what.why, next=again, code="LW-5013")
+        raise TimedOut("The check run timed out", why=what.why, next=again, code="LW-5013")
     if seen is None or seen.answer is None:
         raise LakewardError(f"Check run {run} has no answer", why=what.why, next=again, code="LW-5014")
     if "failed" in seen.answer:

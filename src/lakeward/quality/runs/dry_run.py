@@ -1,4 +1,4 @@
-"""What a check run would look at: from metadata and recorded results, without Spark and without a check."""
+"""Dry run: which tables a check run would check. Reads metadata and recorded results, without Spark."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from lakeward.quality.suite.project import order
 
 @dataclass(frozen=True)
 class Planned:
-    """Whether a run would check a table, and why (not), as a clause."""
+    """Whether a run would check a table, and the reason, as a clause."""
 
     table: str
     due: bool
@@ -25,22 +25,22 @@ class Planned:
 
 
 def due_of(runtime: Runtime, registry_url: str, project: Project, pattern: str = "*") -> list[Planned]:
-    """What a run over the tables of a pattern would do.
+    """What a run would do for the tables that match a pattern.
 
     Args:
-        runtime, registry_url, project: where everything is.
-        pattern: of `namespace.table`, with `*` and `?`.
+        runtime, registry_url, project: the deployment and the project.
+        pattern: glob over `namespace.table`, with `*` and `?`.
 
     Raises:
-        SpecError: a suite is wrong, or none is for such a table.
+        SpecError: a suite is invalid, or no table with a suite matches.
         DependencyDown: the registry does not answer.
     """
     asked = order(Request(runtime=runtime, registry_url=registry_url, project=project.root))
     tables = sorted(table for table in asked.suites if fnmatchcase(table, pattern))
     if not tables and pattern != "*":
         raise SpecError(
-            f"No table with a suite is like {pattern}",
-            why=f"suites: {', '.join(sorted(asked.suites)) or 'the project has none yet'}",
+            f"No table with a suite matches {pattern}",
+            why=f"Tables with a suite: {', '.join(sorted(asked.suites)) or 'none yet'}.",
             next="write expectations/NAMESPACE.TABLE.yaml, then: lakeward quality lint",
             code="LW-5015",
         )
@@ -53,7 +53,7 @@ def _planned(table: str, asked: Order, engines: Engines) -> Planned:
     try:
         known = look(table, suite, asked, engines)
     except LakewardError as error:
-        return Planned(table, True, f"it cannot be looked at: {error.what}: {error.why}")
+        return Planned(table, True, f"its metadata cannot be read: {error.what}: {error.why}")
     wanted = known.due(suite)
     rows = known.found.rows if known.found is not None and wanted.due else None
     size = f"; {rows:,} rows" if rows is not None else ""

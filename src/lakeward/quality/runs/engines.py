@@ -1,4 +1,4 @@
-"""What a run works with: the registry, the catalog, a Spark session and Great Expectations, each when first needed."""
+"""The engines of a run: registry, catalog, Spark session and Great Expectations, each created on first use."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ log = structlog.get_logger(__name__)
 
 @dataclass
 class Engines:
-    """What a run needs, each made when first needed: a run with nothing to do never pays for GX or a session.
+    """The engines of a run, created on first use: a run with nothing to do never pays for GX or a session.
 
     Attributes:
-        session_of: opens a session with the given id, recorded before it is used.
-        claim: on the run in the registry that is worked on; None: nobody else could have it.
+        session_of: opens a session with the given id, which is recorded before use.
+        claim: the claim on the run in the registry; None for a run without one, which cannot be taken over.
     """
 
     runtime: Runtime
@@ -43,7 +43,7 @@ class Engines:
     _stages: dict[str, set[int]] = field(default_factory=dict)
 
     def begin(self, claim: Claim | None) -> None:
-        """Before a run: what was kept warm since the last one, as far as it still answers."""
+        """Before a run: keep what is warm since the last run, if it still answers."""
         self.claim = claim
         known = self.__dict__.pop("lake", None)
         if known is not None:
@@ -57,13 +57,13 @@ class Engines:
 
     @contextmanager
     def registry(self) -> Iterator[Connection]:
-        """One transaction."""
+        """One transaction on the registry."""
         with engine.connect(self.registry_url, self.runtime.pgpass) as connection:
             yield connection
 
     @contextmanager
     def keeping(self) -> Iterator[Connection]:
-        """One transaction that keeps something of this run, and nothing when others have taken the run over.
+        """One transaction that records something of this run, only while this process holds the run.
 
         Raises:
             Fenced: they have.
@@ -74,7 +74,7 @@ class Engines:
             yield connection
 
     def prove(self) -> None:
-        """Before something is changed outside of the registry: that the run is still ours.
+        """Check that this process still holds the run. Call it before a change outside of the registry.
 
         Raises:
             Fenced: it is not.
@@ -85,20 +85,20 @@ class Engines:
 
     @cached_property
     def lake(self) -> Catalog:
-        """The catalog, as PyIceberg sees it."""
+        """The catalog in PyIceberg."""
         return metadata.catalog(self.runtime)
 
     @cached_property
     def session(self) -> SparkSession:
-        """The Spark Connect session; counts what it runs."""
+        """The Spark Connect session. It counts the Spark jobs it runs."""
         from pyspark.sql.connect.client.retries import DefaultPolicy
 
         own_id = connect.new_session_id()
         self._remember(own_id)
         session = self.session_of(own_id)
-        # By its default the client waits ten minutes for a server that is gone; this is half a minute.
+        # The client's default waits ten minutes for a missing server; this waits half a minute.
         session.client.set_retry_policies([DefaultPolicy(max_retries=6, max_backoff=10_000)])
-        # A statement shorter than the interval (2 s by default) would not be told of, and not be counted.
+        # A statement shorter than the interval (2 s by default) would not be reported, nor counted.
         session.conf.set("spark.connect.progress.reportInterval", "20ms")
         handler: Any = self._progress
         session.registerProgressHandler(handler)
@@ -106,16 +106,16 @@ class Engines:
 
     @cached_property
     def checker(self) -> Checker:
-        """Great Expectations, 7 CPU-seconds to import."""
+        """Great Expectations; the import takes 7 CPU-seconds."""
         began = time.process_time()
         from lakeward.quality.engine.gx import Checker
 
         made = Checker()
-        log.info("Great Expectations is ready", cpu_s=round(time.process_time() - began, 1))
+        log.info("Great Expectations imported", cpu_s=round(time.process_time() - began, 1))
         return made
 
     def warm(self) -> None:
-        """Open the session, and import Great Expectations for it, before the first run needs them."""
+        """Open the session and import Great Expectations before the first run needs them."""
         self.session.sql("SELECT 1").collect()
         _ = self.checker
 
@@ -126,11 +126,12 @@ class Engines:
 
     @property
     def jobs(self) -> int:
-        """Spark jobs run so far: stages that ran a task, for under adaptive execution each is a job of its own. Taken
-        from progress reports, so a job of a few milliseconds may be missed."""
+        """Number of Spark jobs so far: stages that ran a task, because under adaptive execution each is a job of its
+        own. Taken from progress reports, so a job of a few milliseconds may be missed.
+        """
         return sum(len(each) for each in self._stages.values())
 
     def _progress(self, stages: Any, inflight_tasks: int, operation_id: str | None, done: bool) -> None:
         self._stages.setdefault(operation_id or "", set()).update(
-            each.stage_id for each in stages or () if each.num_completed_tasks
+            stage.stage_id for stage in stages or () if stage.num_completed_tasks
         )

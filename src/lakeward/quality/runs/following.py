@@ -1,4 +1,4 @@
-"""What whoever asked for a check run does next: wait, take it in hand, or give up. Pure."""
+"""Next step of the requester of a check run: wait, claim it, or give up. Pure."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from enum import Enum
 from lakeward.registry.check_runs import ASKED, CLAIMS, WORKING, Run
 
 BEGUN_WITHIN_S = 30.0
-"""A checker that lives has so long to begin a run; then it is busy with others, or hangs."""
+"""A live checker has to start a run within this time; otherwise it is busy or hangs."""
 TAKEN_WITHIN_S = 5.0
-"""A checker that lives has so long to take over a run whose worker died."""
+"""A live checker has to take over a run whose worker died within this time."""
 GRACE_S = 60.0
-"""So long past its time a run at work may say so itself."""
+"""A running run may report its own timeout within this time after its deadline."""
 
 START = "lakeward stack up --only checker"
 
@@ -29,39 +29,39 @@ class Step(Enum):
 
 @dataclass(frozen=True)
 class Next:
-    """The next step, with why as a sentence for the log."""
+    """The next step, with the reason as a sentence for the log."""
 
     step: Step
     why: str = ""
 
 
 def decide(run: Run | None, served: bool) -> Next:
-    """What to do.
+    """Decide the next step.
 
     Args:
-        run: as the registry has it; None when it is gone.
-        served: whether a checker of this project and lake lives.
+        run: as in the registry; None when its row is missing.
+        served: whether a checker of this project and lake is alive.
     """
     if run is None:
-        return Next(Step.LOST, "its row is gone from the registry")
+        return Next(Step.LOST, "its row is missing from the registry")
     if run.answer is not None:
         return Next(Step.ANSWERED)
     if run.left_s < (-GRACE_S if run.state == WORKING else 0):
         return Next(Step.LATE, f"it was {'at work' if run.state == WORKING else 'waiting'} for {run.asked_s:.0f} s")
     idle = run.state == ASKED or run.lapsed_s is not None
     if idle and run.claim >= CLAIMS:
-        return Next(Step.LOST, f"it was begun {run.claim} times, and each process that did ended, last {run.owner}")
+        return Next(Step.LOST, f"it was started {run.claim} times, and each process ended, last {run.owner}")
     if not idle:
         return Next(Step.WAIT)
     if not served:
-        died = f"{run.owner} died at work on this run, and " if run.claim else ""
+        died = f"{run.owner} died during this run, and " if run.claim else ""
         return Next(Step.TAKE, f"{died}no checker is up: this run starts a process of its own, slower; next: {START}")
     if run.lapsed_s is not None and run.lapsed_s > TAKEN_WITHIN_S:
-        return Next(Step.TAKE, f"{run.owner} died at work on this run: it goes on in a process of its own, slower")
+        return Next(Step.TAKE, f"{run.owner} died during this run: it continues in a process of its own, slower")
     if run.state == ASKED and run.asked_s > BEGUN_WITHIN_S:
         return Next(
             Step.TAKE,
-            f"the checker has not begun this run for {run.asked_s:.0f} s, it is at work on another: this one starts a "
+            f"the checker has not started this run for {run.asked_s:.0f} s, it is busy with another: this run starts a "
             "process of its own, slower; next: lakeward stack status",
         )
     return Next(Step.WAIT)

@@ -1,4 +1,4 @@
-"""The two table formats in a check run: each looks at its table, reads its rows, and moves its `verified`."""
+"""The table formats of a check run (Iceberg, Delta): observe the table, read its rows, move `verified`."""
 
 from __future__ import annotations
 
@@ -24,30 +24,30 @@ if TYPE_CHECKING:
     from lakeward.quality.runs.engines import Engines
 
 Proofs = Sequence[Mapping[str, Any]]
-"""Columns of `registry.schema.verifications`, of runs that proved their head, newest first."""
+"""Columns of `registry.schema.verifications`, for runs that proved their head, newest first."""
 
 
 class LakeTable(Protocol):
-    """One table of the lake, whatever its format."""
+    """One table of the lake, of any format."""
 
     name: str
 
     def look(self, proofs: Proofs, upto: int | None = None) -> tuple[History, Range]:
-        """What its metadata says now, and what of it is not proven.
+        """Its current metadata, and the range that is not proven.
 
         Args:
-            proofs: the recorded ones.
-            upto: a snapshot to look up to, where that is one and not proven yet; None: to the head.
+            proofs: the recorded proofs.
+            upto: the last snapshot of the range, if it exists and is not proven yet; None: the head.
 
         Raises:
-            LakewardError: there is no such table, or nobody can tell.
+            LakewardError: the table does not exist, or its metadata cannot be read.
         """
 
     def rows(self, session: SparkSession, read: Read) -> DataFrame:
         """The rows of `read`: appended after its start up to its end, or the whole table at its end."""
 
     def footers(self, read: Read, appends: Sequence[Snapshot]) -> footers.FileStatistics | None:
-        """What metadata says about the rows of `read`; None when it cannot be exact."""
+        """File statistics of the rows of `read`; None when they would not be exact."""
 
     def move(
         self,
@@ -55,7 +55,8 @@ class LakeTable(Protocol):
         decide: Callable[[History], verified.Move],
         proofs: Callable[[], Proofs],
     ) -> tuple[verified.Move, int | None]:
-        """Decide on fresh metadata where `verified` goes, and move it: what was done, and where it stands now."""
+        """Decide on fresh metadata where `verified` goes, and move it: the decision, and the verified snapshot after
+        it."""
 
 
 class IcebergTable:
@@ -83,21 +84,21 @@ class IcebergTable:
         decide: Callable[[History], verified.Move],
         proofs: Callable[[], Proofs],
     ) -> tuple[verified.Move, int | None]:
-        """As `LakeTable`; the branch is what stands somewhere."""
+        """As `LakeTable`; `verified` is a branch."""
         return verified.move(session(), self._lake, self.name, decide)
 
 
 def marks(proofs: Proofs) -> list[Mark]:
     """The proven snapshots of an Iceberg table, newest run first."""
-    return [Mark(each["to_snapshot"], each["to_sequence"]) for each in proofs]
+    return [Mark(proof["to_snapshot"], proof["to_sequence"]) for proof in proofs]
 
 
 def of(name: str, lake: Catalog, where: Lake) -> LakeTable:
-    """The table of that name; one that is in the catalog is Iceberg's. Whether it is there, its `look` tells.
+    """The table of that name. A table that is in the catalog is Iceberg's; `look` raises if there is none.
 
     Args:
         name: `namespace.table`.
-        lake, where: the catalog, and where Delta tables stand.
+        lake, where: the catalog, and the location of Delta tables.
     """
     if (
         location.warehouse(where) is not None
@@ -109,7 +110,7 @@ def of(name: str, lake: Catalog, where: Lake) -> LakeTable:
 
 
 def current(name: str, engines: Engines) -> DataFrame:
-    """Another table of the lake, as it is now."""
+    """Another table of the lake, in its current state."""
     reader: Any = engines.session.read  # Connect's stubs say classic frames come out
     found = of(name, engines.lake, engines.runtime.lake)
     if isinstance(found, DeltaTable):

@@ -1,4 +1,4 @@
-"""What a run knows of a table before it checks anything: metadata and earlier results, no data, no Spark."""
+"""Observes a table before a run: metadata and recorded results, without Spark and without reading rows."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ from lakeward.spec.model.suite import Suite
 
 @dataclass(frozen=True)
 class Known:
-    """What is known of a table.
+    """The observed state of a table.
 
     Attributes:
         of: the table, in its format.
-        history: None when there is no such table.
-        found: the range; None when there is no such table.
-        proofs, newest: recorded runs: those that proved something, newest first; the newest of all.
-        excused: the checks whose failure holds nothing now.
-        waived_then, failed_then: those waived, and those that failed, in the newest run.
+        history: None when the table does not exist.
+        found: the range; None when the table does not exist.
+        proofs, newest: recorded runs: those that proved a snapshot, newest first; the newest of all.
+        excused: the checks that are waived now.
+        waived_then, failed_then: the checks that were waived, and those that failed, in the newest run.
     """
 
     of: LakeTable
@@ -48,22 +48,22 @@ class Known:
 
     @property
     def before(self) -> Before | None:
-        """What the newest run found of bad rows."""
+        """The first bad snapshot and the failed checks of the newest run."""
         if self.newest is None:
             return None
         return Before(self.newest["from_snapshot"], self.newest["first_bad_snapshot"], self.failed_then)
 
     def due(self, suite: Suite) -> Due:
-        """Whether a run that nobody asked for by name would check the table."""
+        """Whether a run over all tables would check this one."""
         if self.found is None and self.newest is None:
-            return Due(False, "nothing has landed yet")
+            return Due(False, "the table does not exist yet")
         if self.found is None:
-            return Due(True, "the table is gone")
+            return Due(True, "the table is missing")
         return check_due(self.found, suite, self.newest, set(self.excused), set(self.waived_then))
 
 
 def look(table: str, suite: Suite, order: Order, engines: Engines) -> Known:
-    """Read what the registry and the table's metadata say."""
+    """Read the registry and the table's metadata."""
     with engines.registry() as connection:
         proofs = verifications.proofs(connection, table)
         newest = next(iter(verifications.newest(connection, table, limit=1)), None)

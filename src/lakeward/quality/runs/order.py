@@ -1,4 +1,4 @@
-"""What is asked of a run, and whether its answer can be a proof. Pure."""
+"""The order of a check run: what to check, and whether the result can be a proof. Pure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from lakeward.spec.model.suite import Suite
 
 INCREMENT = "increment"
-_REACH = ("increment", "window", "table")  # each looks at all the one before it does
+_REACH = ("increment", "window", "table")  # each includes the rows of the one before
 
 
 @dataclass(frozen=True)
@@ -22,14 +22,14 @@ class Order:
 
     Attributes:
         suites: by table.
-        tables: these, whether due or not; None for every table with a suite that is due.
+        tables: check these, due or not; None for every due table with a suite.
         scope: instead of each check's own.
-        keep: how long results stay in the lake's table; None removes nothing.
-        patience_s: how long checks that read the same rows may take together.
-        now: when the run began, UTC; waivers and windows are judged by it.
-        own_suite: False when a suite was handed in for this run: it proves nothing about the project's own, so
-            `verified` stays where it is.
-        upto: the snapshot the check ends with, of one table; None for the head.
+        keep: retention of results in the lake's table; None removes nothing.
+        patience_s: timeout of checks that read the same rows.
+        now: the start of the run, UTC; waivers and windows are evaluated at this time.
+        own_suite: False when a suite was given for this run only: the run is then no proof of the project's suite, and
+            `verified` does not move.
+        upto: the last snapshot to check, for one table; None for the head.
     """
 
     suites: Mapping[str, Suite]
@@ -45,9 +45,11 @@ class Order:
 def proves_nothing(order: Order, suite: Suite) -> str | None:
     """Why a passed run is no proof of the project's suite, as a clause; None when it is one."""
     if not order.own_suite:
-        return "the suite was handed in for this run only"
+        return "the suite was given for this run only"
     if order.scope is not None:
-        narrowed = sum(_REACH.index(each.scope) > _REACH.index(order.scope) for each in suite.expectations)
+        narrowed = sum(
+            _REACH.index(expectation.scope) > _REACH.index(order.scope) for expectation in suite.expectations
+        )
         if narrowed:
-            return f"{narrowed} checks of the suite look at more than --scope {order.scope}"
+            return f"{narrowed} checks of the suite read more rows than --scope {order.scope}"
     return None

@@ -1,7 +1,7 @@
-"""A checking process and the pipe to it.
+"""The checking process as a child process, and the pipe to it.
 
-It has a clean environment and holds nothing of ours but a pipe: when this end closes, whatever way the asking process
-ends, it interrupts its statements on the connect server and ends too.
+It has a clean environment and inherits only a pipe. When this end closes, however the requesting process ends, it
+interrupts its statements on the connect server and exits.
 """
 
 from __future__ import annotations
@@ -26,30 +26,30 @@ TIMEOUT_S = 1800.0
 _GRACE_S = 20.0
 _TAIL = 2000  # characters of the process's stderr shown when it dies
 Tell = Callable[[str, str, dict[str, Any]], None]
-"""Takes level, sentence and fields of one event."""
+"""Receives level, text and fields of one event."""
 
 
 class Ended(LakewardError):
-    """Raised when the checking process ended without an answer: killed, out of memory, or hung up."""
+    """Raised when the checking process ended without an answer: killed, out of memory, or its pipe closed."""
 
 
 def environment(runtime: Runtime) -> dict[str, str]:
-    """What the checking process may know of ours, and what keeps its libraries quiet and at home."""
-    kept = {name: os.environ[name] for name in ("PATH", "HOME", "LANG", "TMPDIR") if name in os.environ}
+    """The environment of the checking process: no secrets, and settings for its libraries."""
+    allowed = {name: os.environ[name] for name in ("PATH", "HOME", "LANG", "TMPDIR") if name in os.environ}
     passwords = runtime.pgpass or os.environ.get("PGPASSFILE")
     if passwords:
-        kept["PGPASSFILE"] = str(passwords)
-    return kept | {
+        allowed["PGPASSFILE"] = str(passwords)
+    return allowed | {
         "GX_ANALYTICS_ENABLED": "false",
         "PYTHONUNBUFFERED": "1",
         "TZ": "UTC",
-        # Without it `pyspark.sql.functions`, which GX uses, looks for a JVM in this very process.
+        # Without it `pyspark.sql.functions`, which GX uses, looks for a JVM in the process.
         "SPARK_CONNECT_MODE_ENABLED": "1",
     }
 
 
 class CheckingProcess:
-    """A process that checks; Great Expectations and its session stay warm from one question to the next."""
+    """A process that runs checks; Great Expectations and its session stay warm between requests."""
 
     def __init__(self, runtime: Runtime) -> None:
         self._turn = Lock()
@@ -78,22 +78,22 @@ class CheckingProcess:
 
     @property
     def ended(self) -> bool:
-        """Whether it lives no more."""
+        """Whether it has ended."""
         return self._process.poll() is not None
 
     @property
     def rss(self) -> int:
-        """Its resident memory in bytes; 0 when it ended."""
+        """Its resident memory in bytes; 0 after it ended."""
         try:
             return int(psutil.Process(self._process.pid).memory_info().rss)
         except psutil.Error:
             return 0
 
     def ask(self, request: Request, *, timeout_s: float = TIMEOUT_S, tell: Tell) -> list[dict[str, Any]]:
-        """The results of one request, telling events as they come. One at a time: another waits for its turn.
+        """The results of one request; events are passed to `tell` as they arrive. Concurrent calls wait.
 
         Raises:
-            LakewardError: as `check` says.
+            LakewardError: as for `runs.ask.check`.
         """
         late = Event()
 
@@ -111,8 +111,8 @@ class CheckingProcess:
             timer.cancel()
         if answer is None and late.is_set():
             raise TimedOut(
-                "The check run took too long",
-                why=f"it was ended after {timeout_s:g} s, its statements on the connect server interrupted",
+                "The check run timed out",
+                why=f"It was ended after {timeout_s:g} s; its statements on the connect server were interrupted.",
                 next="lakeward stack status   then: lakeward quality run TABLE",
                 code="LW-5016",
             )
@@ -129,14 +129,14 @@ class CheckingProcess:
         return results
 
     def close(self) -> None:
-        """End the process. It leaves nothing running on the connect server."""
+        """End the process. No statement of it remains on the connect server."""
         self.hang_up()
         if self._process.stdout is not None:
             self._process.stdout.close()
         self._noise.close()
 
     def hang_up(self) -> None:
-        """Close our end of the pipe, which makes the process interrupt its statements and end; kill it if it hangs."""
+        """Close the pipe, so that the process interrupts its statements and exits; kill it if it hangs."""
         if self._process.stdin is not None:
             with contextlib.suppress(BrokenPipeError):
                 self._process.stdin.close()
@@ -149,7 +149,7 @@ class CheckingProcess:
     def _answer(self, request: Request, tell: Tell) -> dict[str, Any] | None:
         stdin = expect(self._process.stdin, "the pipe to the process")
         stdout = expect(self._process.stdout, "the pipe from the process")
-        with contextlib.suppress(BrokenPipeError, ValueError):  # it ended: so its stdout tells
+        with contextlib.suppress(BrokenPipeError, ValueError):  # it ended: stdout is at its end too
             stdin.write(request.model_dump_json() + "\n")
             stdin.flush()
         for line in stdout:
@@ -162,4 +162,4 @@ class CheckingProcess:
     def _last_words(self) -> str:
         code = self._process.wait()
         self._noise.seek(0)
-        return f"exit code {code}: {self._noise.read()[-_TAIL:].strip() or 'it said nothing'}"
+        return f"exit code {code}: {self._noise.read()[-_TAIL:].strip() or 'no output'}"

@@ -1,4 +1,4 @@
-"""What the checking process is asked, and the lines it answers with."""
+"""The request to the checking process, and its answer lines."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ Scope = Literal["increment", "window", "table"]
 
 
 class Request(BaseModel):
-    """One run, told on stdin: a command line and an environment can be read by others, and the URL may hold a secret.
+    """One run, sent on stdin: other users can read a command line and an environment, and the URL may hold a secret.
 
     Attributes:
-        tables: these, due or not; None for every due table.
+        tables: check these, due or not; None for every due table.
         scope: instead of each check's own.
         suite: a suite file for this run only; needs exactly one table.
-        upto: the snapshot the check ends with, of one table; None for the head.
-        patience_s: how long checks that read the same rows may take together.
-        claim: on the run in the registry; what is found is kept only while it holds.
-        left: a session of Spark Connect that an earlier claim left behind: it is ended first.
-        warm: check nothing, have everything ready for the next request.
+        upto: the last snapshot to check, for one table; None for the head.
+        patience_s: timeout of checks that read the same rows.
+        claim: the claim on the run in the registry; results are recorded only while it holds.
+        left: a Spark Connect session of an earlier claim, to be ended first.
+        warm: check nothing; prepare for the next request.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -47,18 +47,18 @@ class Request(BaseModel):
 
 
 def place(project: Path, lake: Lake) -> str:
-    """What a checker serves, as a digest: this project's suites on this lake."""
+    """Digest of what a checker serves: this project's suites on this lake."""
     return hashlib.sha256(f"{project}\n{lake.model_dump_json()}".encode()).hexdigest()[:16]
 
 
 def error_line(error: LakewardError) -> dict[str, Any]:
-    """A foreseen error as a line."""
+    """An expected error as an answer line."""
     return {"failed": {"kind": type(error).__name__, "what": error.what, "why": error.why, "next": error.next,
                        "code": error.code}}  # fmt: skip
 
 
 def raise_line(failed: dict[str, str]) -> None:
-    """Raise what `error_line` wrote, as the same kind of error.
+    """Raise the error that `error_line` wrote, of the same type.
 
     Raises:
         LakewardError: always.

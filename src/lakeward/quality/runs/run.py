@@ -1,4 +1,4 @@
-"""One run over the due tables: decide the range, check, judge, record, publish. Runs in the checking process."""
+"""One check run over the due tables: decide the range, check, judge, record, publish. Runs in the checking process."""
 
 from __future__ import annotations
 
@@ -41,15 +41,15 @@ log = structlog.get_logger(__name__)
 
 
 def run(order: Order, engines: Engines) -> list[Result]:
-    """Check the tables one after the other. A table that cannot be checked does not stop the others.
+    """Check the tables in order. A table that cannot be checked does not stop the others.
 
     Raises:
         Fenced: another process has taken the run over.
     """
     results = []
     with engines.keeping() as connection:
-        for each in waive.run_out(connection):
-            log.warning(each)
+        for waiver in waive.run_out(connection):
+            log.warning(waiver)
     for table in order.tables if order.tables is not None else sorted(order.suites):
         suite = order.suites[table]
         engines.prove()
@@ -74,18 +74,18 @@ def _table(table: str, suite: Suite, order: Order, engines: Engines) -> Result |
     )
     if isinstance(known.of, DeltaTable) and (key := of_branches(suite)):
         raise SpecError(
-            f"The suite of {table} asks for {key}",
+            f"The suite of {table} cannot use {key}",
             why=ONLY_ICEBERG,
-            next=f"take {key} out of expectations/{table}.yaml (docs/how-to/read-proven-data.md)",
+            next=f"remove {key} from expectations/{table}.yaml (docs/how-to/read-proven-data.md)",
             code="LW-5018",
         )
     if history is not None and order.own_suite:
         pointer.bring(engines, suite, history.verified)
     if order.tables is None and not (wanted := known.due(suite)).due:
-        log.info(f"{table}: not due: {wanted.why}", table=table)
+        log.info("Table not due for a check", table=table, why=wanted.why)
         return None
     if history is None or found is None:
-        raise metadata.no_table(table)  # asked for by name, or checked before: it is gone
+        raise metadata.no_table(table)  # requested by name, or checked before: the table is missing
     asked = ask(suite, order.scope, known.excused)
     _over(table, asked, known.waived_then)
     blank = Result(
@@ -99,37 +99,39 @@ def _table(table: str, suite: Suite, order: Order, engines: Engines) -> Result |
         verified=history.verified,
     )
     if found.kind is Kind.EMPTY and order.scope in (None, INCREMENT) and order.own_suite:
-        log.info(f"{table}: nothing to check: {found.why}", table=table)
-        standing = next(iter(known.proofs), None)
-        skipped = tuple(each.blank(State.SKIPPED, found.why) for each in asked)
-        stands = Verdict(standing["verdict"]) if standing else Verdict.PASS
-        return replace(blank, verdict=stands, checks=skipped, note=found.why)
+        log.info("Nothing to check", table=table, why=found.why)
+        last_proof = next(iter(known.proofs), None)
+        skipped = tuple(check.blank(State.SKIPPED, found.why) for check in asked)
+        last_verdict = Verdict(last_proof["verdict"]) if last_proof else Verdict.PASS
+        return replace(blank, verdict=last_verdict, checks=skipped, note=found.why)
     count, why = found.rows, found.why
     if order.scope == "table" and found.head is not None:
-        count, why = found.head.total, "the whole table, as asked"
-    size = f"{count:,} rows" if count is not None else "all rows"
-    log.info(f"{table}: {why}; {size}, {len(asked)} checks", table=table, to_snapshot=history.head)
+        count, why = found.head.total, "the whole table, as requested"
+    log.info(
+        "Check run started", table=table, why=why, rows=count, checks=len(asked), to_snapshot=history.head
+    )  # fmt: skip
     if order.own_suite and found.base is not None and newest is not None and newest["suite"] != suite.digest:
         log.info(
-            f"{table}: the suite changed since the last run; rows up to {found.noun} {found.base.snapshot} were "
-            f"checked by the old one: `lakeward quality run {table} --scope table` checks them all",
+            "Suite changed since the last run; older rows were checked by the old suite",
             table=table,
+            checked_to=found.base.snapshot,
+            next=f"lakeward quality run {table} --scope table   checks all rows",
         )
     checks = masked(check(known.of, found, history, asked, order.now, engines, order.patience_s), suite.mask)
     judged = verdict(checks)
     with engines.registry() as connection:
         landed = by_stream(batches_of(connection, found.writes), found.writes)
-        aside = quarantined.told(connection, found, history)
+        quarantine_note = quarantined.told(connection, found, history)
     first, untold = (None, "")
     if judged is not Verdict.PASS:
-        first = known_before(found, {each.id for each in checks if each.state is State.FAIL}, known.before)
+        first = known_before(found, {check.id for check in checks if check.state is State.FAIL}, known.before)
         if first is None:
             first, untold = first_bad(known.of, found, history, asked, checks, engines)
     result = replace(
         blank,
         checks=tuple(checks),
         verdict=judged,
-        note="; ".join(filter(None, [aside, let_through(checks) if judged.publishes else "", untold])),
+        note="; ".join(filter(None, [quarantine_note, let_through(checks) if judged.publishes else "", untold])),
         batches=landed,
         first_bad=first,
     )
@@ -144,17 +146,19 @@ def _table(table: str, suite: Suite, order: Order, engines: Engines) -> Result |
 
 
 def _over(table: str, asked: Sequence[ConfiguredCheck], waived_then: Collection[str]) -> None:
-    """Say which failures count again."""
-    for each in asked:
-        if each.id in waived_then and each.excuse is None:
-            name = name_of(each.expectation)
-            log.warning(f"{table}: the waiver of check {name} is over: a failure counts again", check=each.id)
+    """Log which waivers ended, so that failures count again."""
+    for item in asked:
+        if item.id in waived_then and item.excuse is None:
+            name = name_of(item.expectation)
+            log.warning("Waiver ended; failures count again", table=table, name=name, check=item.id)
 
 
 def _broken(table: str, suite: Suite, order: Order, engines: Engines, error: Exception) -> Result:
-    """The table could not be checked: recorded as an error where the registry can be reached, told in any case."""
-    said = f"{error.what}: {error.why}" if isinstance(error, LakewardError) else f"{type(error).__name__}: {error}"
-    text = sentence(said)
+    """The result of a table that could not be checked: recorded as an error if the registry answers, always logged."""
+    text_of_error = (
+        f"{error.what}: {error.why}" if isinstance(error, LakewardError) else f"{type(error).__name__}: {error}"
+    )
+    text = sentence(text_of_error)
     nothing = Range(table, Kind.EMPTY, None, None, (), text)
     result = Result(
         run=f"{order.now:%Y%m%dT%H%M%S}-{uuid4().hex[:6]}",
@@ -166,10 +170,10 @@ def _broken(table: str, suite: Suite, order: Order, engines: Engines, error: Exc
         verdict=Verdict.ERROR,
         note=text,
     )
-    log.error(f"{table}: could not be checked: {text}", table=table, kind=type(error).__name__)
+    log.error("Table could not be checked", table=table, error=text, kind=type(error).__name__)
     with engines.keeping() as connection:
         verifications.record(connection, result.row(), [])
-        # What does not answer has an incident of its own, and of what nobody checks nothing could end one.
+        # An unreachable dependency has its own incident. A suite given for one run has no later run to close one.
         if order.own_suite and not isinstance(error, Transient):
             incident.after_run(connection, result)
     return result

@@ -1,5 +1,4 @@
-"""Working on a check run that was claimed: signs of life, what it tells, its answer. For a checker and for an asker
-that finds none."""
+"""Work on a claimed check run: heartbeats, events, the answer. Used by the checker and by a requester without one."""
 
 from __future__ import annotations
 
@@ -23,19 +22,19 @@ if TYPE_CHECKING:
 Connect = Callable[[], AbstractContextManager["Connection"]]
 
 TTL = timedelta(seconds=15)
-"""So long after the last sign of life others may take a run over."""
+"""Others may take a run over this long after its last heartbeat."""
 BEAT_S = 2.0
 _LEAST_S = 1.0
 
 
 class Beats:
-    """Signs of life from a thread of its own, with what was told since the last one.
+    """Heartbeats from a thread of their own, with the events since the last one.
 
-    A registry that is away is no reason to stop: nobody can take the run over meanwhile.
+    An unreachable registry is no reason to stop: no other process can take the run over meanwhile.
 
     Args:
-        beat: gives one sign, with the lines; False when it is over with us.
-        lost: called once, when it is.
+        beat: sends one heartbeat, with the lines; returns False when the claim is lost.
+        lost: called once, when the claim is lost.
     """
 
     def __init__(self, beat: Callable[[list[Line]], bool], lost: Callable[[], None], every_s: float = BEAT_S) -> None:
@@ -54,12 +53,12 @@ class Beats:
         self._thread.join()
 
     def tell(self, level: str, text: str, fields: dict[str, Any]) -> None:
-        """Keep an event for the next sign."""
+        """Keep an event for the next heartbeat."""
         with self._lock:
             self._lines.append((level, text, fields))
 
     def take(self) -> list[Line]:
-        """What was told and is not sent yet."""
+        """The events that are not sent yet."""
         with self._lock:
             lines, self._lines = self._lines, []
         return lines
@@ -80,12 +79,12 @@ class Beats:
 
 @dataclass(frozen=True)
 class Worked:
-    """How the work on a run ended.
+    """The outcome of the work on a run.
 
     Attributes:
         state: as in the registry; `asked` when it was given back.
-        results: what `CheckingProcess.ask` gave.
-        error: why there are none.
+        results: the results of `CheckingProcess.ask`.
+        error: why there are no results.
     """
 
     state: str
@@ -99,8 +98,8 @@ class Work:
 
     Attributes:
         connect: opens a transaction on the registry.
-        alive: further signs of life to give with those of the claim.
-        again: whether a run whose process ended is given back to be begun again; otherwise that is its answer.
+        alive: sends further heartbeats together with that of the claim.
+        again: whether a run whose process ended is given back for a retry; otherwise the error is its answer.
     """
 
     connect: Connect
@@ -109,15 +108,15 @@ class Work:
     again: bool = False
 
     def do(self, claimed: Claimed, process: CheckingProcess, request: Request, tell: Tell) -> Worked:
-        """Have the process work, and answer the run.
+        """Let the process work, and record the answer of the run.
 
         Args:
-            request: complete but for the claim.
-            tell: takes each event beside the registry.
+            request: complete except for the claim.
+            tell: receives each event in addition to the registry.
 
         Raises:
-            Fenced: another has taken the run over; nothing was answered.
-            DependencyDown: the registry is away; what was found is recorded, or will be found again.
+            Fenced: another process has taken the run over; no answer was recorded.
+            DependencyDown: the registry does not answer; the results are recorded already, or will be computed again.
         """
         claim = claimed.claim
         asked = request.model_copy(update={"claim": claim, "left": claimed.session_id})
@@ -134,11 +133,16 @@ class Work:
                 tell(level, text, fields)
 
             worked = self._asked(process, asked, max(claimed.left_s, _LEAST_S), told)
-        # No sign of life any more: one after the answer would find the claim over, and hang up a warm process.
+        # The heartbeats have stopped: one after the answer would find the claim ended, and close a warm process.
         with self.connect() as connection:
-            held = self._answer(connection, claim, worked, beats.take())
-        if not held:
-            raise Fenced(f"Check run {claim.run} was taken over", why="its heartbeat had run out", code="LW-5019")
+            recorded = self._answer(connection, claim, worked, beats.take())
+        if not recorded:
+            raise Fenced(
+                f"Check run {claim.run}: fenced. Another process took it over",
+                why="The heartbeat of this process had expired.",
+                next="lakeward quality show TABLE",
+                code="LW-5019",
+            )
         return worked
 
     def _asked(self, process: CheckingProcess, request: Request, limit_s: float, tell: Tell) -> Worked:
@@ -160,6 +164,6 @@ class Work:
 
 
 def withdrawn(connect: Connect, run: int) -> None:
-    """Say that nobody waits any more, if the registry can be reached."""
+    """Record that the requester no longer waits, if the registry answers."""
     with contextlib.suppress(DependencyDown), connect() as connection:
         check_runs.withdraw(connection, run)

@@ -1,1 +1,1 @@
-"""The suites of a project: lint, import and export, proposals, and what a run is configured to check."""
+"""The suites of a project: lint, import and export, proposals, and the configured checks of a run."""

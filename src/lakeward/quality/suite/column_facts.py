@@ -1,4 +1,4 @@
-"""What a table's columns hold: from metadata where that is exact, and one aggregate for the rest."""
+"""Column profile of a table: from metadata where that is exact, and one aggregate over the rows for the rest."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
     from pyiceberg.types import NestedField
     from pyspark.sql.connect.session import SparkSession
 
-MOST_ROWS = 5_000_000  # about 20 CPU-seconds; of a larger table the newest commits are read
-_TRACKED = 1000  # values the sketch keeps apart: far more than a closed set has, so that a small one is exact
+MOST_ROWS = 5_000_000  # about 20 CPU-seconds; of a larger table only the newest commits are read
+_TRACKED = 1000  # capacity of the sketch: far more than a closed set has, so that counts of a small set are exact
 
 
 @dataclass
 class Metrics:
-    """Of one column over all data files; None where a file does not say."""
+    """Metrics of one column over all data files; None if a file does not state them."""
 
     nulls: int | None = 0
     nan: int | None = 0
@@ -38,46 +38,51 @@ class Metrics:
 
 
 def look(table: Table, history: History, session: SparkSession) -> ObservedColumn:
-    """The facts a suite is proposed from.
+    """The column profile a suite is proposed from.
 
     Args:
         table: loaded with PyIceberg; has a snapshot.
         history: the metadata of the same table.
-        session: of Spark Connect.
+        session: a Spark Connect session.
     """
     head = expect(table.current_snapshot(), "a snapshot")
     total, metrics = from_metadata(table)
     columns = [
-        _known(each, metrics.get(each.field_id), _partitioned(table))
-        for each in table.schema().fields
-        if each.name not in OWN_COLUMNS
+        _known(field, metrics.get(field.field_id), _partitioned(table))
+        for field in table.schema().fields
+        if field.name not in OWN_COLUMNS
     ]
     read = recent(history, head.snapshot_id)
     count, columns = _aggregate(session, ".".join(table.name()), read, columns)
-    appends = tuple((each.at, each.added) for each in history.ancestry(head.snapshot_id) if each.operation == "append")
+    appends = tuple(
+        (snapshot.at, snapshot.added)
+        for snapshot in history.ancestry(head.snapshot_id)
+        if snapshot.operation == "append"
+    )
     seen = ObservedColumn(".".join(table.name()), total or count, count, head.snapshot_id, tuple(columns), appends)
     return _with_unique(session, seen, read)
 
 
 def recent(history: History, head: int) -> Read:
-    """The newest commits up to `MOST_ROWS` rows, and one at least; the whole table where it is not larger, or where
-    rows were rewritten in place."""
+    """The newest commits up to `MOST_ROWS` rows, and at least one; the whole table if it is not larger, or if rows were
+    rewritten in place.
+    """
     gathered = 0
     passed: list[Snapshot] = []
-    for each in history.ancestry(head):
-        passed.append(each)
-        gathered += each.added if each.operation == "append" else 0
+    for snapshot in history.ancestry(head):
+        passed.append(snapshot)
+        gathered += snapshot.added if snapshot.operation == "append" else 0
         if gathered >= MOST_ROWS:
-            return Read(None if changes_rows(passed[::-1], None) else each.parent, head)
+            return Read(None if changes_rows(passed[::-1], None) else snapshot.parent, head)
     return Read(None, head)
 
 
 def from_metadata(table: Table) -> tuple[int | None, dict[int, Metrics]]:
-    """Rows and the metrics of each column, from manifests; nothing where delete files make them upper bounds."""
+    """The row count and the metrics of each column, from manifests; nothing if delete files make them upper bounds."""
     from pyiceberg.manifest import DataFileContent
 
     head = table.current_snapshot()
-    total, found = 0, {each.field_id: Metrics() for each in table.schema().fields}
+    total, found = 0, {field.field_id: Metrics() for field in table.schema().fields}
     for manifest in head.manifests(table.io) if head else ():
         for entry in manifest.fetch_manifest_entry(table.io, discard_deleted=True):
             if entry.data_file.content != DataFileContent.DATA:
@@ -91,22 +96,22 @@ def _add(found: Mapping[int, Metrics], file: Any, schema: Schema) -> None:
     from pyiceberg.conversions import from_bytes
     from pyiceberg.types import PrimitiveType
 
-    for each in schema.fields:
-        mine, field_id = found[each.field_id], each.field_id
+    for field in schema.fields:
+        total, field_id = found[field.field_id], field.field_id
         nulls, nan = (file.null_value_counts or {}).get(field_id), (file.nan_value_counts or {}).get(field_id)
-        mine.nulls = None if nulls is None or mine.nulls is None else mine.nulls + nulls
-        mine.nan = (mine.nan or 0) + (nan or 0)
+        total.nulls = None if nulls is None or total.nulls is None else total.nulls + nulls
+        total.nan = (total.nan or 0) + (nan or 0)
         low, high = (file.lower_bounds or {}).get(field_id), (file.upper_bounds or {}).get(field_id)
-        if low is None or high is None or not isinstance(each.field_type, PrimitiveType):
-            mine.bounded = mine.bounded and nulls is not None and nulls == file.record_count
+        if low is None or high is None or not isinstance(field.field_type, PrimitiveType):
+            total.bounded = total.bounded and nulls is not None and nulls == file.record_count
             continue
-        low, high = from_bytes(each.field_type, low), from_bytes(each.field_type, high)
-        mine.low = low if mine.low is None else min(mine.low, low)
-        mine.high = high if mine.high is None else max(mine.high, high)
+        low, high = from_bytes(field.field_type, low), from_bytes(field.field_type, high)
+        total.low = low if total.low is None else min(total.low, low)
+        total.high = high if total.high is None else max(total.high, high)
 
 
 def _partitioned(table: Table) -> set[int]:
-    return {each.source_id for each in table.spec().fields}
+    return {field.source_id for field in table.spec().fields}
 
 
 def _known(field: NestedField, metrics: Metrics | None, partitioned: set[int]) -> Column:
@@ -142,33 +147,34 @@ def _kind(field: NestedField) -> str:
 
 
 def _aggregate(session: SparkSession, table: str, read: Read, columns: list[Column]) -> tuple[int, list[Column]]:
-    """One statement over the rows: what metadata did not tell, and what it never tells."""
-    wanted = {"rows": "count(1)"}
-    for index, each in enumerate(columns):
-        wanted |= {f"c{index}_{fact}": sql for fact, sql in _facts(each).items()}
+    """One statement over the rows for the facts that metadata lacks."""
+    aggregates = {"rows": "count(1)"}
+    for index, column in enumerate(columns):
+        aggregates |= {f"c{index}_{fact}": sql for fact, sql in _facts(column).items()}
     frame = rows(session, table, read)
-    row = frame.selectExpr(*(f"{sql} AS {quote(name)}" for name, sql in wanted.items())).collect()[0]
+    row = frame.selectExpr(*(f"{sql} AS {quote(name)}" for name, sql in aggregates.items())).collect()[0]
     return row["rows"], [
-        _told(each, {fact: row[f"c{index}_{fact}"] for fact in _facts(each)}) for index, each in enumerate(columns)
+        _told(column, {fact: row[f"c{index}_{fact}"] for fact in _facts(column)})
+        for index, column in enumerate(columns)
     ]
 
 
 def _facts(column: Column) -> dict[str, str]:
-    """Fact -> the aggregate that gives it."""
+    """Fact -> the aggregate that computes it."""
     name = quote(column.name)
-    wanted: dict[str, str] = {}
+    aggregates: dict[str, str] = {}
     if column.nulls is None:
-        wanted["nulls"] = f"count_if({name} IS NULL)"
+        aggregates["nulls"] = f"count_if({name} IS NULL)"
     if column.kind == "text":
-        wanted["shortest"], wanted["longest"] = f"min(length({name}))", f"max(length({name}))"
-        wanted["common"] = f"approx_top_k({name}, {SET_MOST + 1}, {_TRACKED})"
+        aggregates["shortest"], aggregates["longest"] = f"min(length({name}))", f"max(length({name}))"
+        aggregates["common"] = f"approx_top_k({name}, {SET_MOST + 1}, {_TRACKED})"
     if column.kind in ("text", "integer"):
-        wanted["distinct"] = f"approx_count_distinct({name})"
+        aggregates["distinct"] = f"approx_count_distinct({name})"
     if column.kind in ("integer", "number") and column.low is None:
-        wanted["low"], wanted["high"] = f"min({name})", f"max({name})"
+        aggregates["low"], aggregates["high"] = f"min({name})", f"max({name})"
         if column.kind == "number":
-            wanted["nan"] = f"bool_or(isnan({name}))"
-    return wanted
+            aggregates["nan"] = f"bool_or(isnan({name}))"
+    return aggregates
 
 
 def _told(column: Column, found: dict[str, Any]) -> Column:
@@ -188,7 +194,7 @@ def _with_unique(session: SparkSession, seen: ObservedColumn, read: Read) -> Obs
     names = unique_candidates(seen)
     if not names:
         return seen
-    wanted = [f"count(DISTINCT {quote(each)}) = count({quote(each)})" for each in names]  # nulls are no values
-    row = rows(session, seen.table, read).selectExpr(*wanted).collect()[0]
+    aggregates = [f"count(DISTINCT {quote(name)}) = count({quote(name)})" for name in names]  # nulls do not count
+    row = rows(session, seen.table, read).selectExpr(*aggregates).collect()[0]
     exact = dict(zip(names, row, strict=True))
-    return replace(seen, columns=tuple(replace(each, unique=exact.get(each.name)) for each in seen.columns))
+    return replace(seen, columns=tuple(replace(column, unique=exact.get(column.name)) for column in seen.columns))

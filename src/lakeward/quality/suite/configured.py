@@ -1,4 +1,4 @@
-"""The suites of a project, and what a run asks of each check."""
+"""The configured checks of a run: expectation, scope and waiver of each check."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ class ConfiguredCheck:
     """One check of one run.
 
     Attributes:
-        id: stable id; the hash of what is asserted, told apart by a number where a suite asserts it twice.
-        expectation: as the suite has it.
-        scope: what it reads in this run.
-        excuse: why its failure does not hold the table today; None when it does.
+        id: stable id: the hash of the assertion, with a number if a suite asserts it twice.
+        expectation: as in the suite.
+        scope: the rows it reads in this run.
+        excuse: the waiver in force; None if a failure holds the table.
     """
 
     id: str
@@ -50,7 +50,7 @@ class ConfiguredCheck:
 
 
 def ask(suite: Suite, scope: str | None, excused: Mapping[str, ActiveWaiver]) -> list[ConfiguredCheck]:
-    """What a run asks; `scope` overrides the scope of every check, `excused` are those whose failure holds nothing."""
+    """The configured checks of a run; `scope` overrides the scope of every check, `excused` are the waived ones."""
     return [
         ConfiguredCheck(name, each, scope or each.scope, excused.get(name))
         for name, each in zip(ids(suite), suite.expectations, strict=True)
@@ -58,6 +58,6 @@ def ask(suite: Suite, scope: str | None, excused: Mapping[str, ActiveWaiver]) ->
 
 
 def by_table(suites: Mapping[str, Suite] | list[Suite]) -> dict[str, Suite]:
-    """Suites by the table they are about."""
+    """Suites by their table."""
     values = suites.values() if isinstance(suites, Mapping) else suites
     return {str(each.table): each for each in values}

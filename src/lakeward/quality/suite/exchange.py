@@ -1,7 +1,7 @@
-"""Suites from and to Great Expectations' JSON. Pure: documents in, documents out.
+"""Import and export of suites as Great Expectations' JSON. Pure: documents in, documents out.
 
-`why` travels as GX's `notes`; scope, on_fail, waive_until, table and owner below the key `lakeward` of `meta`. What a
-suite file has no place for is named, never dropped in silence.
+`why` maps to GX's `notes`; scope, on_fail, waive_until, table and owner are below the key `lakeward` of `meta`. What a
+suite file cannot hold is listed, never dropped silently.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from lakeward.spec.model.suite import Suite
 OURS = "lakeward"
 _CARRIED = ("scope", "on_fail", "waive_until")
 _OF_SUITE = {
-    "id": "an id of Great Expectations; here a check's id is the hash of what it asserts",
+    "id": "an id of Great Expectations; here a check's id is the hash of its assertion",
     "ge_cloud_id": "an id of Great Expectations' cloud",
     "notes": "a suite file has no notes; write a comment",
     "suite_parameters": "values filled in at run time; write them into the kwargs",
@@ -28,8 +28,8 @@ _OF_SUITE = {
 _OF_ONE = {
     "id": _OF_SUITE["id"],
     "ge_cloud_id": _OF_SUITE["ge_cloud_id"],
-    "rendered_content": "text that Great Expectations makes anew",
-    "expectation_context": "text that Great Expectations makes anew",
+    "rendered_content": "text that Great Expectations generates",
+    "expectation_context": "text that Great Expectations generates",
     "success_on_last_run": "a result, not a rule",
     "windows": "limits that Great Expectations' cloud moves",
 }
@@ -38,10 +38,10 @@ _OF_RUN = ("result_format", "catch_exceptions", "batch_id", "include_config", "a
 
 @dataclass(frozen=True)
 class Imported:
-    """What was read.
+    """The result of an import.
 
     Attributes:
-        document: as it stands in a suite file.
+        document: the content of the suite file.
         left: what could not be carried, as sentences; empty keys and values do not count.
     """
 
@@ -50,19 +50,19 @@ class Imported:
 
 
 def exported(suite: Suite) -> dict[str, Any]:
-    """The suite as `ExpectationSuite.to_json_dict` writes it, which `ExpectationSuite(**...)` reads."""
+    """The suite in the form of `ExpectationSuite.to_json_dict`, which `ExpectationSuite(**...)` reads."""
     listed = []
-    for each in suite.expectations:
-        ours = {"id": each.id, "scope": each.scope, "on_fail": each.on_fail}
-        if each.waive_until is not None:
-            ours["waive_until"] = each.waive_until.isoformat()
+    for expectation in suite.expectations:
+        ours = {"id": expectation.id, "scope": expectation.scope, "on_fail": expectation.on_fail}
+        if expectation.waive_until is not None:
+            ours["waive_until"] = expectation.waive_until.isoformat()
         one = {
-            "type": str(each.type),
-            "kwargs": _json(each.kwargs),
-            "meta": {**_json(each.meta or {}), OURS: ours},
-            "severity": each.severity,
+            "type": str(expectation.type),
+            "kwargs": _json(expectation.kwargs),
+            "meta": {**_json(expectation.meta or {}), OURS: ours},
+            "severity": expectation.severity,
         }
-        listed.append(one if each.why is None else {**one, "notes": str(each.why)})
+        listed.append(one if expectation.why is None else {**one, "notes": str(expectation.why)})
     meta = {**_json(suite.meta or {}), OURS: {"table": str(suite.table), "owner": str(suite.owner)}}
     return {"name": str(suite.table), "expectations": listed, "meta": meta}
 
@@ -72,43 +72,45 @@ def imported(found: Any, table: str, owner: str | None, otherwise: str) -> Impor
 
     Args:
         found: the parsed JSON.
-        table: namespace.table the suite is for here.
-        owner: who owns it; None: whom an export of ours names, or `otherwise`.
-        otherwise: the owner where nobody is named.
+        table: namespace.table of the suite.
+        owner: the owner; None: the owner in a Lakeward export, or `otherwise`.
+        otherwise: the default owner.
 
     Raises:
-        SpecError: it is no suite, or nothing of it can be carried.
+        SpecError: it is not a suite, or nothing of it can be carried.
     """
     listed = found.get("expectations") if isinstance(found, dict) else None
     if not isinstance(listed, list):
         raise SpecError(
-            "This is no suite of Great Expectations",
-            why="a suite is a JSON object with a list `expectations`, as ExpectationSuite.to_json_dict() writes it",
+            "The file is not a suite of Great Expectations",
+            why="A suite is a JSON object with a list `expectations`, as written by ExpectationSuite.to_json_dict().",
             code="LW-5020",
         )
     meta, ours = _split(found.get("meta"))
-    left = [f"{key}: {why}" for key, why in _OF_SUITE.items() if found.get(key)]
+    uncarried = [f"{key}: {why}" for key, why in _OF_SUITE.items() if found.get(key)]
     known = {"expectations", "meta", "name", "expectation_suite_name", *_OF_SUITE}
-    left += [f"{key}: nothing in a suite file is like it" for key in found if key not in known and found[key]]
+    uncarried += [f"{key}: a suite file has no such key" for key in found if key not in known and found[key]]
     taken, dropped = [], Counter[str]()
     for index, each in enumerate(listed):
         try:
             taken.append(_one(each, dropped))
         except _Uncarried as error:
-            left.append(f"expectations[{index}]: left out: {error}")
-    left += [f"{key} ({_times(count)})" for key, count in dropped.items()]
+            uncarried.append(f"expectations[{index}]: left out: {error}")
+    uncarried += [f"{key} ({_times(count)})" for key, count in dropped.items()]
     if not taken:
         raise SpecError(
-            "Nothing of this suite can be carried", why="; ".join(left) or "it has no expectations", code="LW-5021"
+            "No expectation of this suite can be imported",
+            why="; ".join(uncarried) or "it has no expectations",
+            code="LW-5021",
         )
     document = {"table": table, "owner": owner or str(ours.get("owner") or otherwise)}
     if meta:
         document["meta"] = meta  # type: ignore[assignment]  # a mapping among strings
-    return Imported({**document, "expectations": taken}, tuple(left))
+    return Imported({**document, "expectations": taken}, tuple(uncarried))
 
 
 class _Uncarried(Exception):
-    """Raised when an expectation would mean something else without what cannot be carried."""
+    """Raised when an expectation would change its meaning without the part that cannot be carried."""
 
 
 def _one(each: Any, dropped: Counter[str]) -> dict[str, Any]:
@@ -117,23 +119,23 @@ def _one(each: Any, dropped: Counter[str]) -> dict[str, Any]:
         raise _Uncarried("it has no type")
     kwargs = each.get("kwargs") or {}
     if not isinstance(kwargs, dict):
-        raise _Uncarried(f"{name}: its kwargs are no mapping")
+        raise _Uncarried(f"{name}: its kwargs are not a mapping")
     for path in _parameters("kwargs", kwargs):
         raise _Uncarried(f"{name}: {path} is a $PARAMETER, filled in at run time; write the value instead")
     meta, ours = _split(each.get("meta"))
     why = _text(each.get("notes"))
     if "expectation_type" in each:  # 0.18 keeps notes in meta
         why = why or _text(meta.pop("notes", None))
-    said = _text(each.get("description"))
-    if said and why and said != why:
+    description = _text(each.get("description"))
+    if description and why and description != why:
         dropped["description: the notes are its `why`"] += 1
     found: dict[str, Any] = {"type": name}
-    if kept := {key: _as_written(value) for key, value in kwargs.items() if key not in _OF_RUN}:
-        found["kwargs"] = kept
+    if arguments := {key: _as_written(value) for key, value in kwargs.items() if key not in _OF_RUN}:
+        found["kwargs"] = arguments
     found |= {"severity": each["severity"]} if each.get("severity") else {}
     found |= {key: ours[key] for key in _CARRIED if ours.get(key) is not None}
-    if why or said:
-        found["why"] = why or said
+    if why or description:
+        found["why"] = why or description
     if meta:
         found["meta"] = meta
     for key in kwargs:
@@ -142,12 +144,12 @@ def _one(each: Any, dropped: Counter[str]) -> dict[str, Any]:
     read = {"type", "expectation_type", "kwargs", "meta", "severity", "notes", "description"}
     for key in each:
         if key not in read and each[key]:
-            dropped[f"{key}: {_OF_ONE.get(key, 'nothing in a suite file is like it')}"] += 1
+            dropped[f"{key}: {_OF_ONE.get(key, 'a suite file has no such key')}"] += 1
     return found
 
 
 def _split(meta: Any) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Theirs and ours. The version of the library that wrote it is no fact about the suite."""
+    """GX's and Lakeward's part of `meta`. The version of the library that wrote it is not part of the suite."""
     theirs = dict(meta) if isinstance(meta, dict) else {}
     ours = theirs.pop(OURS, None)
     theirs.pop("great_expectations_version", None)
@@ -155,7 +157,7 @@ def _split(meta: Any) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 def _as_written(value: Any) -> Any:
-    """A row condition is a text; GX 1.x wraps it when it writes. Unwrapped, the check keeps its id."""
+    """A row condition as text; GX 1.x wraps it on export. Unwrapped, the check keeps its id."""
     if isinstance(value, Mapping) and value.get("type") == "pass_through":
         return value.get("pass_through_filter")
     return value
@@ -186,5 +188,5 @@ def _times(count: int) -> str:
 
 
 def _json(value: Any) -> Any:
-    """As JSON data; what YAML reads as a date is its text."""
+    """As JSON data; values that YAML reads as dates become text."""
     return json.loads(json.dumps(value, default=str))

@@ -1,6 +1,6 @@
-"""Every suite against Great Expectations' own models: no Spark, no data, every problem in one pass with its place.
+"""Lint of suites against Great Expectations' models: no Spark, no data, all problems in one pass, each with its place.
 
-Imports Great Expectations (seconds of CPU): only for the command line, never for a Dag file or a loop.
+Imports Great Expectations (seconds of CPU): for the command line only, never for a Dag file or a loop.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from lakeward.spec.read.messages import Finding, findings
 from lakeward.spec.read.problems import Problem, nearest
 from lakeward.spec.sql.statements import SqlProblem, parse_select
 
-# Fields of GX's models that are not arguments of an expectation; those in `_BESIDE` are keys of our own grammar.
+# Fields of GX's models that are not arguments of an expectation; those in `_BESIDE` are keys of the suite's grammar.
 _NOT_KWARGS = frozenset(
     (
         "id",
@@ -57,20 +57,20 @@ def _nothing(table: str) -> str:
 
 
 def lint(project: Project) -> list[Problem]:
-    """Every problem of the project's suites: of their form, and of what they ask Great Expectations for."""
+    """Every problem of the project's suites: in their form, and in their expectations."""
     files = Files(project.root)
     loaded = load_project(project)
     known = loaded.problems
     formal = [each for each in known if each.file.startswith("expectations/")]
-    if not exists(project.streams, Path.is_dir):  # no project at all: a wrong path must not look like a clean one
+    if not exists(project.streams, Path.is_dir):  # not a project: a wrong path must not pass as valid
         formal += [each for each in known if each.file == "conf/streams"]
     if exists(project.expectations, Path.is_dir):
-        # A stream whose file is wrong may be the one that lands there.
+        # A stream with an invalid file may be the one that lands in the table.
         whole = not any(each.severity == "error" and not each.file.startswith("expectations/") for each in known)
         obstacle_of = partial(quarantine.obstacle_of, specs=loaded.specs) if whole else _nothing
-        for file in sorted(project.expectations.glob("[!.]*.yaml")):  # what begins with a dot is an editor's own
+        for file in sorted(project.expectations.glob("[!.]*.yaml")):  # files that begin with a dot belong to editors
             lint_file(files, file, obstacle_of=obstacle_of)
-    found = {**dict.fromkeys(formal), **dict.fromkeys(files.problems)}  # the loader tells faults of YAML too
+    found = {**dict.fromkeys(formal), **dict.fromkeys(files.problems)}  # the loader reports YAML errors too
     return sorted(found, key=lambda each: (each.file, each.line, each.column, each.path))
 
 
@@ -80,7 +80,7 @@ def lint_file(
     """Add the problems of one suite's expectations to `files`.
 
     Args:
-        obstacle_of: table -> why its rows cannot go to quarantine, as a clause.
+        obstacle_of: table -> why its rows cannot be quarantined, as a clause.
     """
     document = files.document(file)
     if document is None:
@@ -89,14 +89,14 @@ def lint_file(
     listed, obstacle = document.data.get("expectations"), obstacle_of(str(document.data.get("table")))
     for index, each in enumerate(listed if isinstance(listed, list) else ()):
         if not isinstance(each, dict):
-            continue  # the loader says so
+            continue  # the loader reports it
         at: Path_ = ("expectations", index)
         for finding in (*_of_type(at, each), *_of_kwargs(at, each), *_of_effect(at, each, obstacle)):
             files.found(file, document, finding)
         waived = _day(each.get("waive_until"))
         if waived is not None and waived < now:
             place = document.place((*at, "waive_until"))
-            message = "this waiver is over: failures count again; take it out or renew it"
+            message = "this waiver has ended: failures count again; remove it or renew it"
             path = (*at, "waive_until")
             files.add(file, place.line, place.column, path, message, str(waived), warning=True)
 
@@ -107,7 +107,7 @@ def known_types() -> tuple[str, ...]:
 
 
 def _registry() -> Any:
-    os.environ.setdefault("GX_ANALYTICS_ENABLED", "false")  # before the import: it would ask the network
+    os.environ.setdefault("GX_ANALYTICS_ENABLED", "false")  # before the import, which would send a network request
     import great_expectations.expectations.core  # noqa: F401 - importing it is what fills the registry
     from great_expectations.expectations import registry
 
@@ -146,7 +146,7 @@ def _of_kwargs(at: Path_, each: dict[str, Any]) -> Iterator[Finding]:
     fields = tuple(field for field in model.__fields__ if field not in _NOT_KWARGS | _BESIDE)
     for key in kwargs:
         if key in _BESIDE:
-            yield Finding((*at, "kwargs", key), f"{key} stands beside kwargs, not in it", key, key=True)
+            yield Finding((*at, "kwargs", key), f"{key} belongs beside kwargs, not in it", key, key=True)
         elif key not in fields:
             close = nearest(key, fields)
             yield Finding((*at, "kwargs", key), f"{name} takes no {key!r}", key, fields, close, key=True)
@@ -154,29 +154,31 @@ def _of_kwargs(at: Path_, each: dict[str, Any]) -> Iterator[Finding]:
     yield from _refused(at, model, known)
     low, high = known.get("min_value"), known.get("max_value")
     if isinstance(low, int | float) and isinstance(high, int | float) and low > high:
-        yield Finding((*at, "kwargs", "min_value"), f"min_value is more than max_value ({high}): nothing can pass", low)
+        yield Finding(
+            (*at, "kwargs", "min_value"), f"min_value is more than max_value ({high}): no value can pass", low
+        )
     yield from text_findings(at, known)
 
 
 def _refused(at: Path_, model: Any, kwargs: dict[str, Any]) -> Iterator[Finding]:
-    """What GX's own model says; of several words about one value the first stays."""
+    """Errors of GX's own model; of several errors about one argument the first is kept."""
     from pydantic.v1 import ValidationError
 
     try:
-        with redirect_stdout(sys.stderr):  # some of GX's validators print, and stdout is for our JSON
+        with redirect_stdout(sys.stderr):  # some of GX's validators print, and stdout is reserved for JSON
             model(**kwargs)
         return
     except ValidationError as error:
-        said = error.errors()
-    except Exception as error:  # noqa: BLE001 - GX's validators raise what they like; here each is a problem of the file
+        details = error.errors()
+    except Exception as error:  # noqa: BLE001 - GX's validators raise any type; each is a problem of the file
         yield Finding((*at, "kwargs"), f"Great Expectations refuses this: {str(error).strip().splitlines()[0]}")
         return
-    told: set[str] = set()
-    for each in said:
+    reported: set[str] = set()
+    for each in details:
         key = str(each["loc"][0])
-        if key in told:
+        if key in reported:
             continue
-        told.add(key)
+        reported.add(key)
         if each["type"] == "value_error.missing":
             yield Finding((*at, "kwargs", key), f"{key} is missing")
         elif key == "__root__":
@@ -189,18 +191,18 @@ def _own(at: Path_, model: type[SpecModel], kwargs: dict[str, Any]) -> Iterator[
     try:
         model.model_validate(kwargs)
     except PydanticError as error:
-        for each in findings(error, model, kwargs):
-            yield replace(each, path=(*at, "kwargs", *each.path))
+        for finding in findings(error, model, kwargs):
+            yield replace(finding, path=(*at, "kwargs", *finding.path))
 
 
 def _of_effect(at: Path_, each: dict[str, Any], obstacle: str) -> Iterator[Finding]:
-    """Whether `on_fail: quarantine` can be done: whose rows cannot go aside is held by it for ever."""
+    """Whether `on_fail: quarantine` is possible: a table whose rows cannot be quarantined would be held for ever."""
     name, kwargs = each.get("type"), each.get("kwargs", {})
     if each.get("on_fail") != "quarantine" or not isinstance(name, str) or not isinstance(kwargs, dict):
         return
     why = one_by_one(name, kwargs) if name in known_types() or name in OWN else ""
     if not why and each.get("scope", "increment") != "increment":
-        why = "it looks at rows that are proven, too: a policy takes new ones only (scope: increment)"
+        why = "it reads verified rows too: the policy moves new rows only (scope: increment)"
     if why or obstacle:
         yield Finding((*at, "on_fail"), f"its failing rows cannot go to quarantine: {why or obstacle}",
                       "quarantine", ("record", "warn", "hold"))  # fmt: skip
@@ -214,12 +216,12 @@ def _day(value: object) -> date | None:
 
 
 _BRACES = re.compile(r"\{\{|\}\}|\{([^{}]*)\}")
-"""As `str.format` reads them, which is how Great Expectations fills in the rows."""
-_ROWS = "_batch_"  # as long as {batch}: places stay right
+"""Fields of `str.format`, with which Great Expectations inserts the rows."""
+_ROWS = "_batch_"  # as long as {batch}, so that places remain correct
 
 
 def text_findings(at: Path_, kwargs: dict[str, Any]) -> Iterator[Finding]:
-    """What is wrong with the query and the patterns among the arguments `kwargs` of the expectation at `at`."""
+    """Problems of the query and the patterns among the arguments `kwargs` of the expectation at `at`."""
     query = kwargs.get("unexpected_rows_query")
     if isinstance(query, str):
         yield from _of_query((*at, "kwargs", "unexpected_rows_query"), query)
@@ -233,15 +235,15 @@ def text_findings(at: Path_, kwargs: dict[str, Any]) -> Iterator[Finding]:
 
 def _of_query(path: Path_, query: str) -> Iterator[Finding]:
     if "{batch}" not in query:
-        message = "the query does not read {batch}: it would look at other rows than the run does"
+        message = "the query does not read {batch}: it would read other rows than the run"
         yield Finding(path, message, query)
     try:
         list(Formatter().parse(query))
     except ValueError:
-        return  # a brace without its other half: Great Expectations says so
+        return  # an unbalanced brace: Great Expectations reports it
     fields = [found for found in _BRACES.finditer(query) if found[1] is not None and found[1] != "batch"]
     for found in fields:
-        message = f"nothing fills in {found[0]}: only {{batch}} is; a brace of the SQL's own is written twice"
+        message = f"{found[0]} has no value: only {{batch}} has; write a brace of the SQL twice"
         yield Finding(path, message, found[0], at=_place(query, found.start()))
     if fields:
         return

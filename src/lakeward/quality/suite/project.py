@@ -1,4 +1,4 @@
-"""The suites of a project as an order: what is missing or wrong is said before anything starts."""
+"""The order of a check run from a project's suites. Missing and invalid suites are reported before anything starts."""
 
 from __future__ import annotations
 
@@ -17,26 +17,26 @@ LINT = "lakeward quality lint"
 
 
 def order(request: Request) -> Order:
-    """What to check.
+    """The order for a request.
 
     Raises:
-        SpecError: a suite asked for is missing or wrong. Without names, any wrong suite: a table nobody checks because
-            its suite cannot be read would look proven.
+        SpecError: a requested suite is missing or invalid. Without names, any invalid suite: a table that is skipped
+            because of its suite would look proven.
     """
     if request.suite is not None:
         return _with_own(request, request.suite)
     loaded = load_project(Project(request.project))
-    wrong = [each for each in loaded.problems if each.file.startswith("expectations/")]
+    wrong = [problem for problem in loaded.problems if problem.file.startswith("expectations/")]
     suites = {str(table): suite for table, suite in loaded.suites.items()}
     if request.tables is None:
         raise_if_any(wrong, LINT)
         return Order(suites, None, request.scope, keep=_keep(request.project), patience_s=request.patience_s)
     asked = {f"expectations/{table}.yaml" for table in request.tables}
-    raise_if_any([each for each in wrong if each.file in asked], LINT)
+    raise_if_any([problem for problem in wrong if problem.file in asked], LINT)
     for table in request.tables:
         if table not in suites:
             raise SpecError(
-                f"There is no suite for {table}",
+                f"{table} has no suite",
                 why=_known(table, suites),
                 next=f"write expectations/{table}.yaml, then: {LINT}",
                 code="LW-5023",
@@ -48,7 +48,7 @@ def order(request: Request) -> Order:
 
 
 def _keep(project: Path) -> timedelta | None:
-    """How long results are kept in the lake; None where the settings are wrong: by defaults too much would go."""
+    """Retention of results in the lake; None if the settings are invalid, because the default might remove too much."""
     try:
         return load_settings(Project(project)).keep.results.timedelta
     except SpecError:
@@ -60,8 +60,8 @@ def _with_own(request: Request, file: Path) -> Order:
     raise_if_any(problems, f"{LINT}")
     if suite is None or not request.tables or len(request.tables) != 1:
         raise SpecError(
-            "A suite of one's own needs exactly one table",
-            why=f"--suite {file} with {', '.join(request.tables or ()) or 'no table'}",
+            "Option --suite needs exactly one table",
+            why=f"--suite {file} was given with {', '.join(request.tables or ()) or 'no table'}.",
             next=f"lakeward quality run NAMESPACE.TABLE --suite {file}",
             code="LW-5022",
         )
@@ -69,7 +69,7 @@ def _with_own(request: Request, file: Path) -> Order:
 
 
 def read_suite(file: Path) -> tuple[Suite | None, list[Problem]]:
-    """One suite file, wherever it stands, and what is wrong with it."""
+    """One suite file at any path, and its problems."""
     from pydantic import ValidationError
 
     from lakeward.spec.read.files import Files

@@ -1,4 +1,4 @@
-"""A suite file as text: one paragraph an expectation, its comment above it."""
+"""Writes a suite file as YAML: one paragraph an expectation, its comment above it."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ from ruamel.yaml.scalarstring import DoubleQuotedScalarString
 
 SCHEMA = "# yaml-language-server: $schema=../docs/reference/suite.schema.json"
 _WIDTH = 110
-_LINE = 90  # characters of a mapping that still stands on one line
+_LINE = 90  # maximum characters of a mapping on one line
 
 
 def suite_text(
     document: Mapping[str, Any], head: Sequence[str] = (), comments: Mapping[int, Sequence[str]] | None = None
 ) -> str:
-    """The file.
+    """The text of the file.
 
     Args:
-        document: what stands in it, as JSON data.
-        head: comment lines at its top.
+        document: its content, as JSON data.
+        head: comment lines at the top.
         comments: index of an expectation -> comment lines above it.
     """
     top = {key: value for key, value in document.items() if key != "expectations"}
     lines = [*(_comment(each) for each in head), _yaml(top).rstrip("\n"), "expectations:"]
-    for index, each in enumerate(document["expectations"]):
+    for index, expectation in enumerate(document["expectations"]):
         if index:
             lines.append("")
         lines += [f"  {_comment(text)}" for text in (comments or {}).get(index, ())]
-        lines += [f"  {line}" if line else "" for line in _yaml([each]).rstrip("\n").split("\n")]
+        lines += [f"  {line}" if line else "" for line in _yaml([expectation]).rstrip("\n").split("\n")]
     return "\n".join(lines) + "\n"
 
 
@@ -48,7 +48,7 @@ def _yaml(value: Any) -> str:
 
 
 def _styled(value: Any, depth: int) -> Any:
-    """Short mappings and lists below an expectation stand on one line."""
+    """Short mappings and lists below an expectation are written on one line."""
     if isinstance(value, Mapping):
         made: Any = CommentedMap((_quoted(key), _styled(item, depth + 1)) for key, item in value.items())
     elif isinstance(value, list | tuple):
@@ -61,7 +61,8 @@ def _styled(value: Any, depth: int) -> Any:
 
 
 def _quoted(value: Any) -> Any:
-    """Text in quotes that ruamel would write bare and read back as something else: within braces a leading `?` or `:`
-    is taken for a sign of YAML's, and NEL for the end of a line."""
+    """Quote text that ruamel would write plain and read back differently: in flow style a leading `?` or `:` is YAML
+    syntax, and NEL is the end of a line.
+    """
     odd = isinstance(value, str) and (value.startswith(("?", ":")) or "\x85" in value)
     return DoubleQuotedScalarString(value) if odd else value

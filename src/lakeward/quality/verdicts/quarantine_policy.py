@@ -1,7 +1,7 @@
-"""What `on_fail: quarantine` does about a run that holds a table: which checks' failing rows go, or why none do. Pure.
+"""The policy `on_fail: quarantine` for a held run: which checks' failing rows are quarantined, or why none are. Pure.
 
-A policy acts where a person would not have to look: everything that holds has it, and only few of the new rows fail.
-Otherwise nothing is moved, the table stays held, and a person decides.
+The policy acts only if every check that holds has it, and only few of the new rows fail. Otherwise no row is moved, the
+table stays held, and a person decides.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ from lakeward.quality.verdicts.verdict import State, Verdict
 from lakeward.quality.verdicts.waivers import named
 
 SHARE, FEW, MOST = 10, 10, 100_000
-"""Of so many rows one may fail; so few may in any case; more than so many are never taken at once."""
+"""One row in SHARE may fail; FEW rows always may; more than MOST rows are never moved at once."""
 LINE = "policy: "
-"""How a line begins that tells what the policy does."""
+"""Prefix of a line about the policy's decision."""
 
 
 @dataclass(frozen=True)
 class Decided:
-    """What the policy says of a held run.
+    """The policy's decision about a held run.
 
     Attributes:
-        checks: the ids of those whose failing rows go; none where a person decides.
-        why: a clause for people: what goes, or why nothing does.
+        checks: ids of the checks whose failing rows are quarantined; empty if a person decides.
+        why: what is moved, or why nothing is, as a clause.
     """
 
     checks: tuple[str, ...]
@@ -33,41 +33,45 @@ class Decided:
 
 
 def too_many(number: int, of: int) -> str:
-    """Why so many rows of so many are not moved without a person, as a clause; empty when they are."""
+    """Why this number of failing rows needs a person's decision, as a clause; empty when it does not."""
     if number <= min(MOST, max(FEW, of // SHARE)):
         return ""
     bound = f"{MOST:,}" if of // SHARE > MOST else f"one in {SHARE}"
-    return f"{number:,} of {of:,} rows fail: more than {bound} is for a person to look at"
+    return f"{number:,} of {of:,} rows fail: more than {bound} needs a person's decision"
 
 
 def decide(verdict: Verdict, checks: Sequence[Mapping[str, Any]], obstacle: str = "") -> Decided | None:
-    """What the policy says of a run; None where there is none to be asked: nothing is held, or by other checks.
+    """The policy's decision; None if no check holds the table, or only checks without the policy do.
 
     Args:
-        checks: as the contract's JSON of `quality run` has them.
-        obstacle: why rows of this table cannot go aside, as a clause; empty where they can.
+        checks: in the contract's JSON form of `quality run`.
+        obstacle: why rows of this table cannot be quarantined, as a clause; empty if they can.
     """
     holding = [
-        each
-        for each in checks
-        if verdict is Verdict.HOLD and each["state"] == State.FAIL and each.get("effect") == "hold"
+        check
+        for check in checks
+        if verdict is Verdict.HOLD and check["state"] == State.FAIL and check.get("effect") == "hold"
     ]
-    mine = [each for each in holding if each.get("on_fail") == "quarantine"]
-    if not mine:
+    candidates = [check for check in holding if check.get("on_fail") == "quarantine"]
+    if not candidates:
         return None
-    why = next((f"{name(each)} holds too, and is for a person" for each in holding if each not in mine), "")
-    for each in mine:
+    why = next(
+        (f"{name(check)} holds too, and needs a person's decision" for check in holding if check not in candidates), ""
+    )
+    for each in candidates:
         if each.get("scope") != "increment":
-            why = why or f"{name(each)} looks at rows that are proven, too (scope: {each.get('scope')})"
+            why = why or f"{name(each)} reads verified rows too (scope: {each.get('scope')})"
         if each["unexpected_count"] is None or not each.get("rows"):
-            why = why or f"which rows fail {name(each)} cannot be told one by one"
+            why = why or f"the rows that fail {name(each)} cannot be selected one by one"
     why = why or obstacle
     if not why:
-        why = too_many(sum(each["unexpected_count"] for each in mine), max(each["rows"] for each in mine))
+        why = too_many(
+            sum(check["unexpected_count"] for check in candidates), max(check["rows"] for check in candidates)
+        )
     if why:
         return Decided((), why)
-    going = "; ".join(failing(each["unexpected_count"], name(each)) for each in mine)
-    return Decided(tuple(str(each["id"]) for each in mine), f"{going} go to quarantine")
+    moved = "; ".join(failing(check["unexpected_count"], name(check)) for check in candidates)
+    return Decided(tuple(str(check["id"]) for check in candidates), f"{moved} go to quarantine")
 
 
 def rows(number: int) -> str:
@@ -81,7 +85,7 @@ def failing(number: int, check: str) -> str:
 
 
 def declined(why: str, table: str) -> str:
-    """The line that says that a person decides."""
+    """The line about a decision left to a person."""
     return f"{LINE}no row was moved by on_fail: quarantine: {why}; lakeward quality quarantine {table} CHECK --dry-run"
 
 

@@ -1,7 +1,7 @@
-"""From the states of single checks to what happens with `verified`. Pure.
+"""From the states of checks to the verdict of a run. Pure.
 
-The effect of a failure is the stronger of what its severity says and what `on_fail` asks for: a critical failure always
-holds, an info failure can be made to hold. An engine error is never a pass: nothing is known then.
+The effect of a failure is the stronger one of its severity and its `on_fail`: a critical failure always holds, an info
+failure can be made to hold. An error is never a pass: the result is unknown.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from lakeward.quality.verdicts.waivers import ActiveWaiver
 
 
 class State(StrEnum):
-    """What a check found (contract)."""
+    """State of a check's result (contract)."""
 
     PASS = "pass"  # noqa: S105 - the word of the contract, not a password
     FAIL = "fail"
@@ -24,7 +24,7 @@ class State(StrEnum):
 
 
 class Verdict(StrEnum):
-    """What a run decided (contract)."""
+    """Verdict of a run (contract)."""
 
     PASS = "pass"  # noqa: S105 - the word of the contract, not a password
     WARN = "warn"
@@ -38,7 +38,7 @@ class Verdict(StrEnum):
 
 
 class Effect(IntEnum):
-    """What a failed check does, weakest first."""
+    """Effect of a failed check, weakest first."""
 
     RECORD = 0
     WARN = 1
@@ -46,7 +46,7 @@ class Effect(IntEnum):
 
 
 _OF_SEVERITY = {"info": Effect.RECORD, "warning": Effect.WARN, "critical": Effect.HOLD}
-# Rows go to quarantine after the run (`quarantine_policy`): until they have, their failure holds.
+# Rows are quarantined after the run (`quarantine_policy`); until then their failure holds.
 _OF_ON_FAIL = {"record": Effect.RECORD, "warn": Effect.WARN, "hold": Effect.HOLD, "quarantine": Effect.HOLD}
 
 
@@ -55,16 +55,16 @@ class Check:
     """One check's result.
 
     Attributes:
-        id: stable over reorderings of the suite.
-        expectation, kwargs, severity, on_fail, scope, why: as the suite has them.
-        state: what was found.
-        excuse: why a failure does not hold the table today; None when it does.
-        observed: the value Great Expectations reports, where it reports one.
-        rows: rows looked at, where known.
-        unexpected_count: rows that fail, where the check is about rows.
+        id: stable when the suite is reordered.
+        expectation, kwargs, severity, on_fail, scope, why: as in the suite.
+        state: its state.
+        excuse: the waiver in force; None if a failure holds the table.
+        observed: the value Great Expectations reports, if any.
+        rows: number of rows checked, if known.
+        unexpected_count: number of failing rows, for a check of rows.
         sample: up to `gx.SAMPLE` whole failing rows, as JSON data.
-        error: why there is no answer, for state `error`; why nothing was read, for `skipped`.
-        by: what decided it: `metadata` alone, `rows` in the common pass, or `stock` Great Expectations by itself.
+        error: the error, for state `error`; why no row was read, for `skipped`.
+        by: how it was decided: by `metadata`, by `rows` in the common pass, or by `stock` Great Expectations.
     """
 
     id: str
@@ -85,24 +85,23 @@ class Check:
 
     @property
     def waived(self) -> bool:
-        """Whether its failure is excused."""
+        """Whether it is waived."""
         return self.excuse is not None
 
     @property
     def effect(self) -> Effect:
-        """What its failure does: an excused one holds nothing, and what is published is marked."""
+        """The effect of its failure. A waived failure does not hold; the verdict is then `warn`."""
         own = self.own_effect
         return min(own, Effect.WARN) if self.waived else own
 
     @property
     def own_effect(self) -> Effect:
-        """What its failure would do if nobody excused it."""
+        """The effect of its failure without the waiver."""
         return max(_OF_SEVERITY[self.severity], _OF_ON_FAIL[self.on_fail])
 
 
 def verdict(checks: Iterable[Check]) -> Verdict:
-    """The run's verdict. A waived check holds nothing, not even when it could not be computed: what is published then
-    is marked."""
+    """The run's verdict. A waived check never holds, not even with an error; the verdict is then `warn`."""
     bad = [check for check in checks if check.state in (State.FAIL, State.ERROR)]
     if any(check.state is State.ERROR and not check.waived for check in bad):
         return Verdict.ERROR

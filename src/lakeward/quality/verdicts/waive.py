@@ -1,4 +1,4 @@
-"""Excusing a check's failures until a time, ending that, and saying aloud when the time is over."""
+"""Records waivers: begin, end before the time, and the notice when the time is over."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from lakeward.registry.waivers import Waiver
 from lakeward.spec.model.types import Duration
 
 KIND = "waiver"
-"""Of the incident that says a waiver is over; its subject is `namespace.table/check`."""
+"""Kind of the incident about an ended waiver; its subject is `namespace.table/check`."""
 _JUDGED = (State.PASS, State.FAIL, State.ERROR)
 
 
@@ -29,15 +29,20 @@ def waive(
     author: str,
     reason: str,
 ) -> Waiver:
-    """Excuse a check's failures until a time; a waiver it has ends.
+    """Waive a check until a time; replaces its current waiver.
 
     Raises:
-        SpecError: the time is over.
+        SpecError: the time is in the past.
     """
     now: datetime = connection.execute(select(func.now())).scalar_one()
     end = until if isinstance(until, datetime) else now + until.timedelta
     if end <= now:
-        raise SpecError(f"{minute(end)} is over", why=f"the registry's time is {minute(now)}", code="LW-5024")
+        raise SpecError(
+            f"Cannot waive a check until {minute(end)}",
+            why=f"The time is in the past: the registry's time is {minute(now)}.",
+            next="give a later time with --until, or a duration with --for 2h",
+            code="LW-5024",
+        )
     made = waivers.add(connection, table, check, name, author=author, reason=reason.strip(), until=end)
     text = f"Check {name} is waived until {minute(end)} by {author}: {made.reason}"
     _tell(connection, made, "waive", text, author, reason)
@@ -49,14 +54,14 @@ def unwaive(connection: Connection, table: str, check: str, *, author: str, comm
     """End the waiver of a check before its time.
 
     Raises:
-        Refused: there is none.
+        Refused: the check has no waiver.
     """
     found = waivers.end(connection, table, check)
     if found is None:
-        others = ", ".join(f"{each.check} {each.name}" for each in waivers.in_force(connection, table))
+        others = ", ".join(f"{waiver.check} {waiver.name}" for waiver in waivers.in_force(connection, table))
         raise Refused(
-            f"Check {check} of {table} is not waived by anybody",
-            why=f"waived are: {others or 'none'}; what a suite waives ends in its file",
+            f"Check {check} of {table} has no waiver to end",
+            why=f"Waived checks: {others or 'none'}. A waiver in the suite is removed in its file.",
             next=f"lakeward quality show {table}",
             code="LW-5025",
         )
@@ -66,38 +71,38 @@ def unwaive(connection: Connection, table: str, check: str, *, author: str, comm
 
 
 def run_out(connection: Connection) -> list[str]:
-    """Say of each waiver whose time is over that it is; an incident where its check failed when last looked at.
+    """Report each waiver whose time is over; open an incident if its check failed in the newest run.
 
     Returns:
-        A sentence for each. Nothing of it is said twice.
+        A sentence for each; each waiver is reported once.
     """
-    told = []
-    for each in waivers.run_out(connection):
-        text = f"The waiver of check {each.name} on {each.table} by {each.author} ({each.reason}) is over"
-        bad = _failed(connection, each)
+    sentences = []
+    for waiver in waivers.run_out(connection):
+        text = f"The waiver of check {waiver.name} on {waiver.table} by {waiver.author} ({waiver.reason}) has ended"
+        bad = _failed(connection, waiver)
         if bad is not None:
-            text += f"; it failed when last looked at{bad}: rows it excused stand in `verified`, new ones hold it"
-            next_ = f"lakeward quality run {each.table} --scope table   judges all rows; or waive it again"
-            incidents.opened(connection, KIND, f"{each.table}/{each.check}", text, next=next_)
-        events.record(connection, "table", each.table, "waiver_over", text, check=each.check)
-        told.append(text)
-    return told
+            text += f"; the check failed in the newest run{bad}: waived rows are in `verified`, new failures hold it"
+            next_ = f"lakeward quality run {waiver.table} --scope table   checks all rows; or waive it again"
+            incidents.opened(connection, KIND, f"{waiver.table}/{waiver.check}", text, next=next_)
+        events.record(connection, "table", waiver.table, "waiver_over", text, check=waiver.check)
+        sentences.append(text)
+    return sentences
 
 
 def judged(connection: Connection, table: str, checks: Sequence[Check]) -> None:
-    """A run has looked: what it found stands in its results; that a waiver is over need not be told any more."""
-    for each in checks:
-        if each.state in _JUDGED:
-            text = f"Check {each.id} of {table} was looked at again: {each.state}"
-            incidents.closed(connection, KIND, f"{table}/{each.id}", text)
+    """A run has new results of the checks: close the incidents about ended waivers."""
+    for check in checks:
+        if check.state in _JUDGED:
+            text = f"Check {check.id} of {table} was checked again: {check.state}"
+            incidents.closed(connection, KIND, f"{table}/{check.id}", text)
 
 
 def _failed(connection: Connection, waiver: Waiver) -> str | None:
-    """How often the check failed in the table's newest run, as words to append; None when it did not fail."""
+    """The failure count in the table's newest run, as words to append; None if the check did not fail."""
     for run in verifications.newest(connection, waiver.table, limit=1):
-        for each in verifications.checks_of(connection, run["run"]):
-            if each["check"] == waiver.check and each["state"] in (State.FAIL, State.ERROR):
-                count = each["unexpected_count"]
+        for check in verifications.checks_of(connection, run["run"]):
+            if check["check"] == waiver.check and check["state"] in (State.FAIL, State.ERROR):
+                count = check["unexpected_count"]
                 return f" ({count:,} rows, run {run['run']})" if count else f" (run {run['run']})"
     return None
 

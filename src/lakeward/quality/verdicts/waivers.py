@@ -1,7 +1,7 @@
-"""Which failures are excused now, by the suite's `waive_until` or by a person's waiver. Pure.
+"""The waivers in force: by a suite's `waive_until` or by a person. Pure.
 
-An excused failure is shown everywhere and does not hold `verified`: the run's verdict is `warn`. When the time of a
-waiver is over the failure counts again, and people are told.
+A waived failure is shown everywhere and does not hold `verified`: the run's verdict is `warn`. After the end of the
+waiver the failure counts again, and a message is sent.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from lakeward.spec.read.problems import nearest
 
 @dataclass(frozen=True)
 class ActiveWaiver:
-    """Why a failure does not hold the table.
+    """A waiver in force.
 
     Attributes:
-        until: UTC; from then on it counts again.
+        until: its end, UTC.
         author: a person, or the suite's file.
-        reason: what the person said; empty for a suite's own.
+        reason: the person's reason; empty for a suite's own.
     """
 
     until: datetime
@@ -34,8 +34,8 @@ class ActiveWaiver:
     @property
     def text(self) -> str:
         """A clause: `waived until 2026-12-31 00:00 UTC by ada: the feed is being repaired`."""
-        told = f"waived until {minute(self.until)} by {self.author}"
-        return told + (f": {self.reason}" if self.reason else "")
+        clause = f"waived until {minute(self.until)} by {self.author}"
+        return clause + (f": {self.reason}" if self.reason else "")
 
     def document(self) -> dict[str, str]:
         """As JSON data."""
@@ -43,47 +43,46 @@ class ActiveWaiver:
 
     @classmethod
     def of(cls, document: Mapping[str, str]) -> ActiveWaiver:
-        """What `document` wrote."""
+        """The waiver that `document` wrote."""
         return cls(datetime.fromisoformat(document["until"]), document["author"], document["reason"])
 
 
 def ids(suite: Suite) -> list[str]:
-    """The ids of a suite's checks, in order: the hash of what is asserted, told apart by a number where it asserts the
-    same twice."""
+    """The ids of a suite's checks, in order: the hash of the assertion, with a number if the suite asserts it twice."""
     found: list[str] = []
     seen: dict[str, int] = {}
-    for each in suite.expectations:
-        count = seen[each.id] = seen.get(each.id, 0) + 1
-        found.append(each.id if count == 1 else f"{each.id}-{count}")
+    for expectation in suite.expectations:
+        count = seen[expectation.id] = seen.get(expectation.id, 0) + 1
+        found.append(expectation.id if count == 1 else f"{expectation.id}-{count}")
     return found
 
 
 def excuses(suite: Suite, recorded: Sequence[Waiver], now: datetime) -> dict[str, ActiveWaiver]:
-    """The checks excused now, by id; of two excuses the one that lasts longer.
+    """The waivers in force, by check id; of two waivers the one that lasts longer.
 
     Args:
-        recorded: people's waivers of this table that are in force.
-        now: UTC; the suite's own are judged by it.
+        recorded: waivers of this table in the registry that are in force.
+        now: UTC; decides which of the suite's waivers are in force.
     """
     found: dict[str, ActiveWaiver] = {}
     checks = ids(suite)
-    for name, each in zip(checks, suite.expectations, strict=True):
-        if each.waive_until is not None and now < _end_of(each.waive_until):
-            found[name] = ActiveWaiver(_end_of(each.waive_until), f"expectations/{suite.table}.yaml")
+    for name, check in zip(checks, suite.expectations, strict=True):
+        if check.waive_until is not None and now < _end_of(check.waive_until):
+            found[name] = ActiveWaiver(_end_of(check.waive_until), f"expectations/{suite.table}.yaml")
     for waiver in recorded:
         known = found.get(waiver.check)
         if waiver.check not in checks:
-            continue  # the suite asserts something else by now
+            continue  # the check is no longer in the suite
         if known is None or known.until < waiver.until:
             found[waiver.check] = ActiveWaiver(waiver.until, waiver.author, waiver.reason)
     return found
 
 
 def choose(suite: Suite, wanted: str) -> tuple[str, str]:
-    """The id and the name of the check a person means: its id, the beginning of it, or its name.
+    """The id and the name of the check that matches: by id, prefix of the id, or name.
 
     Raises:
-        SpecError: none, or more than one is meant; names those there are.
+        SpecError: no check matches, or more than one; lists the checks.
     """
     named = dict(zip(ids(suite), map(name_of, suite.expectations), strict=True))
     short = wanted.removeprefix("expect_")
@@ -95,8 +94,8 @@ def choose(suite: Suite, wanted: str) -> tuple[str, str]:
     listed = "; ".join(f"{key} {name}" for key, name in named.items() if not found or key in found)
     close = None if found else nearest(short, list(named.values()))
     raise SpecError(
-        f"{wanted} is {'more than one check' if found else 'no check'} of expectations/{suite.table}.yaml",
-        why=f"{f'did you mean {close}? ' if close else ''}checks: {listed}",
+        f"{wanted} matches {'more than one check' if found else 'no check'} of expectations/{suite.table}.yaml",
+        why=f"{f'Did you mean {close}? ' if close else ''}Checks: {listed}.",
         next=f"lakeward quality show {suite.table}   shows the ids of its checks",
         code="LW-5026",
     )
@@ -108,7 +107,7 @@ def name_of(expectation: Expectation) -> str:
 
 
 def named(kind: str, kwargs: Mapping[str, object]) -> str:
-    """An expectation with the columns it is about, for people."""
+    """An expectation with its columns, for people."""
     columns = [kwargs[key] for key in ("column", "column_A", "column_B") if key in kwargs]
     listed = kwargs.get("column_list")
     columns = columns or (list(listed) if isinstance(listed, list | tuple) else [])

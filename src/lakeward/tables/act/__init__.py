@@ -1,1 +1,1 @@
-"""Actions on the Spark Connect server. What a procedure returns is kept, never believed: `verify` reads metadata."""
+"""Maintenance actions on Spark Connect. A procedure's return value is recorded; `verify` judges from metadata only."""

@@ -1,4 +1,4 @@
-"""OPTIMIZE and VACUUM of a Delta table as statements for one session of the Connect server."""
+"""OPTIMIZE and VACUUM of a Delta table as SQL statements for one session of the Connect server."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from lakeward.tables.act.statements import set_properties
 from lakeward.tables.plan.delta import LEAST_KEPT
 from lakeward.tables.plan.model import Action, Rewrite
 
-_AT_ONCE = 2  # groups of files rewritten at a time: the server is shared
-_LISTING = 4  # tasks that list the folder: VACUUM takes ten thousand otherwise
+_AT_ONCE = 2  # file groups rewritten in parallel: the server is shared
+_LISTING = 4  # tasks that list the folder: VACUUM's default is ten thousand
 
 
 def statements(folder: Path, action: Action, now: datetime | None = None) -> list[str]:
-    """What has to be run for a planned action, in order; settings are the session's, and it is this run's own."""
+    """The statements of a planned action, in order. They change settings of the session, which is this run's own."""
     if action.action == "compact":
         return [each for rewrite in action.rewrites for each in optimize(folder, rewrite)]
     if action.action == "metadata":
@@ -27,7 +27,7 @@ def statements(folder: Path, action: Action, now: datetime | None = None) -> lis
 
 
 def optimize(folder: Path, wanted: Rewrite) -> list[str]:
-    """Some partitions packed into larger files, or laid out anew in Z-order, in one commit that changes no row."""
+    """Compaction of partitions into larger files, or in Z-order, in one commit that changes no row."""
     order = f" ZORDER BY ({', '.join(map(quote_table, wanted.order.columns))})" if wanted.order is not None else ""
     where = " OR ".join(f"({condition})" for condition in wanted.where)
     return [
@@ -41,14 +41,15 @@ def optimize(folder: Path, wanted: Rewrite) -> list[str]:
 
 
 def vacuum(folder: Path, older_than: datetime, now: datetime) -> list[str]:
-    """Deletion of what no version since `older_than` names. Delta's check of its own floor is left on above the floor.
+    """Deletion of files that no version since `older_than` references. Delta's retention check stays on above its
+    minimum.
 
-    RETAIN is rounded up to a third of a second: nothing younger than planned goes.
+    RETAIN is rounded up to a third of a second, so that no file younger than planned is deleted.
     """
     kept = now - older_than
     hours = math.ceil(kept.total_seconds() / 3600 * 10_000) / 10_000
     settings: dict[str, str | int] = {
-        # Without it this Delta takes the table's property whatever RETAIN says.
+        # Without it this version of Delta ignores RETAIN and uses the table's property.
         "spark.databricks.delta.vacuum.retentionWindowIgnore.enabled": "false",
         "spark.sql.sources.parallelPartitionDiscovery.parallelism": _LISTING,
     }

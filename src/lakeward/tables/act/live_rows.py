@@ -1,7 +1,7 @@
-"""Whether a rewrite kept the live rows of a table that has delete files: metadata counts rows before deletes alone.
+"""Compares live rows before and after a rewrite of a table with delete files: metadata counts rows before deletes only.
 
-A delete that is dropped brings rows back, and no summary says so. So the engine reads both snapshots: of a merge of
-delete files every data file must have the same rows left, of a compaction the table as many.
+A lost delete brings rows back, and no summary shows it. The engine therefore reads both snapshots: after a merge of
+delete files every data file must have the same live rows, after a compaction the table the same number.
 """
 
 from __future__ import annotations
@@ -20,15 +20,16 @@ Execute = Callable[[str], list[dict[str, Any]]]
 
 
 def proven(execute: Execute, action: Action, before: TableFacts, after: TableFacts, verdict: Verdict) -> Verdict:
-    """The verdict on an action, once the engine has read what every rewrite since left of the live rows.
+    """The verdict on an action, after the engine has compared the live rows of every rewrite since.
 
-    Also of those that are not among the verdict's: a compaction removes dangling delete files by a commit of its own.
+    This includes rewrites that are not among the verdict's own: a compaction removes dangling delete files in a
+    separate commit.
 
     Args:
         execute: runs a statement and returns its rows.
-        action: what was done.
-        before, after: the table at both ends.
-        verdict: by the metadata.
+        action: the action.
+        before, after: the table before and after it.
+        verdict: the verdict by metadata.
     """
     from grpc import RpcError
     from pyspark.errors import PySparkException
@@ -44,14 +45,14 @@ def proven(execute: Execute, action: Action, before: TableFacts, after: TableFac
             wrong = (same_in_all if files else same_in_each_file)(execute, before.table, each.parent, each.id)
             if wrong:
                 return replace(verdict, ok=False, why=wrong, harmed=True)
-    except (PySparkException, RpcError) as error:  # not proven is not done: it is taken back
-        why = f"{verdict.why}; which rows it left could not be read: {str(error).splitlines()[0][:200]}"
+    except (PySparkException, RpcError) as error:  # an unproven rewrite counts as harmful: it is rolled back
+        why = f"{verdict.why}; its live rows could not be read: {str(error).splitlines()[0][:200]}"
         return replace(verdict, ok=False, why=why, harmed=True)
     return verdict
 
 
 def same_in_each_file(execute: Execute, table: str, before: int, after: int) -> str:
-    """What differs between two snapshots of the same data files, in a sentence; empty for nothing.
+    """The difference of live rows between two snapshots of the same data files, as a sentence; empty for none.
 
     Args:
         execute: runs a statement and returns its rows.
@@ -74,7 +75,7 @@ def same_in_each_file(execute: Execute, table: str, before: int, after: int) -> 
 
 
 def same_in_all(execute: Execute, table: str, before: int, after: int) -> str:
-    """What differs between the numbers of live rows of two snapshots, in a sentence; empty for nothing."""
+    """The difference of the number of live rows of two snapshots, as a sentence; empty for none."""
     counted = "SELECT count(*) AS live FROM {}"
     then, now = (int(execute(counted.format(_at(table, each)))[0]["live"]) for each in (before, after))
     return "" if then == now else f"{now} rows are live, {then} before: the rewrite lost deletes, or rows"

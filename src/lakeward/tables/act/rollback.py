@@ -1,4 +1,4 @@
-"""Taking back a rewrite that lost or doubled rows, and only while nothing was built on it."""
+"""Rolls back a rewrite that lost or doubled rows, only if nothing was committed on top of it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def may_roll_back(before: TableFacts, after: TableFacts, ours: set[int]) -> bool:
-    """Whether everything on main above `before`, and every ref's step since, is the rewrite itself."""
+    """Whether every snapshot on main above `before`, and every ref on them, belongs to the rewrite."""
     above = []
     for snapshot in after.main():
         if snapshot.id == before.snapshot_id:
@@ -24,7 +24,7 @@ def may_roll_back(before: TableFacts, after: TableFacts, ours: set[int]) -> bool
 
 
 def roll_back(table: Table, head: int, to: int) -> bool:
-    """Move main from `head` back to `to` by an exact compare-and-set; False when main moved meanwhile."""
+    """Move main from `head` back to `to` by compare-and-set; False if main moved meanwhile."""
     from pyiceberg.exceptions import CommitFailedException
     from pyiceberg.table.update import AssertRefSnapshotId, AssertTableUUID, SetSnapshotRefUpdate
 

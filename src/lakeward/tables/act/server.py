@@ -1,4 +1,4 @@
-"""Running statements on the Connect server: with a time limit, and with what the server's CPU spent."""
+"""Runs statements on the Connect server: with a timeout, retries on commit conflicts, and the server's CPU time."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ OVERTAKEN = (
     "could not be found in the latest snapshot",  # rewrite_manifests: a commit merged a manifest it was replacing
     "CommitFailedException",
 )
-"""What Iceberg says when another commit came between reading and committing."""
+"""Texts of Iceberg's errors when another commit came between its read and its commit."""
 PAUSES_S = (0.2, 0.5, 1.0, 2.0)
 
 
 @dataclass
 class Run:
-    """What came of an action's statements.
+    """The outcome of an action's statements.
 
     Attributes:
         returned: the rows the procedures returned.
-        error: first lines of what a statement raised; empty when none did.
-        timed_out, interrupted: whether it was stopped by its time limit, or by `stop`.
+        error: the first lines of a statement's error; empty without an error.
+        timed_out, interrupted: whether it was stopped by its timeout, or by `stop`.
     """
 
     returned: list[dict[str, Any]] = field(default_factory=list)
@@ -45,7 +45,7 @@ class Run:
 class Statements:
     """The statements of one action on one session.
 
-    Subclass `execute` to stand between us and the server.
+    Tests subclass `execute` to intercept statements.
     """
 
     def __init__(self, spark: SparkSession) -> None:
@@ -53,17 +53,17 @@ class Statements:
         self._stopped = threading.Event()
 
     def execute(self, statement: str) -> list[dict[str, Any]]:
-        """Run one statement; its rows."""
+        """Run one statement and return its rows."""
         rows = self._spark.sql(statement).collect()
         return [row.asDict(recursive=True) for row in rows]
 
     def stop(self) -> None:
-        """Stop what runs and start nothing more. May be called from another thread."""
+        """Interrupt the running statement and start no more. May be called from another thread."""
         self._stopped.set()
         self._spark.interruptAll()
 
     def run(self, statements: list[str], limit_s: float) -> Run:
-        """Run statements one after the other; the first that fails ends it. Never raises for what the server says."""
+        """Run statements in order, up to the first that fails. Errors of the server are returned, not raised."""
         from grpc import RpcError
         from pyspark.errors import PySparkException
 
@@ -91,7 +91,7 @@ class Statements:
         return outcome
 
     def _against_writers(self, statement: str) -> list[dict[str, Any]]:
-        """Run a statement again that a writer overtook: nothing of it was committed."""
+        """Run a statement, and retry it after a commit conflict, in which nothing was committed."""
         from pyspark.errors import PySparkException
 
         for pause in PAUSES_S:
@@ -105,9 +105,9 @@ class Statements:
 
 @contextmanager
 def cpu_of_server(runtime: Runtime) -> Iterator[list[float]]:
-    """CPU seconds the server's process spent during the block, appended to the list; nothing when it is elsewhere.
+    """Appends the CPU seconds of the server's process during the block to the list; nothing if the server is remote.
 
-    Other sessions' work at the same time is in it too.
+    The figure includes work of other sessions at the same time.
     """
     spent: list[float] = []
     process = _server(runtime)
@@ -127,7 +127,7 @@ def _server(runtime: Runtime) -> psutil.Process | None:
             if connection.status == psutil.CONN_LISTEN and connection.laddr.port == port and connection.pid:
                 return psutil.Process(connection.pid)
     except psutil.Error:
-        return None  # not our process to look into
+        return None  # no permission
     return None
 
 
@@ -142,11 +142,11 @@ def _cpu(process: psutil.Process | None) -> float | None:
 
 
 def plain(text: str, most: int = 400) -> str:
-    """What the server said, without stack traces and without the task Spark met it in."""
+    """The server's error without stack traces and without the failed task's name."""
     lines = [each.strip() for each in text.split("JVM stacktrace")[0].splitlines()]
-    said = " ".join(each for each in lines if each and not each.startswith(("at ", "...")))
-    said = _TASK.sub("", said)
-    return (f"the disk is full: {said}" if _FULL in said else said)[:most]
+    message = " ".join(each for each in lines if each and not each.startswith(("at ", "...")))
+    message = _TASK.sub("", message)
+    return (f"the disk is full: {message}" if _FULL in message else message)[:most]
 
 
 _TASK = re.compile(r"^.*Job aborted due to stage failure: .*?Lost task [^:]*: ")

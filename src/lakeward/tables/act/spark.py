@@ -1,4 +1,5 @@
-"""Which Spark a table's maintenance runs on: the warm server, or an application of its own (`engine: submit`)."""
+"""Chooses the Spark of a table's maintenance: the warm Connect server, or an application of its own (`engine:
+submit`)."""
 
 from __future__ import annotations
 
@@ -27,10 +28,10 @@ class Spark:
     """A session for the actions of one run.
 
     Attributes:
-        session: of Spark Connect.
-        session_id: by which whoever takes over stops what it left running; None where that ends with this process.
-        runtime: names the server it is on.
-        lost: takes an error; why the server itself is to blame, in a sentence; empty where it is not.
+        session: a Spark Connect session.
+        session_id: lets a successor interrupt its statements; None if the application ends with this process.
+        runtime: names the server.
+        lost: takes an error; returns why the server itself failed, as a sentence, or empty.
     """
 
     session: SparkSession
@@ -40,7 +41,7 @@ class Spark:
 
 
 OnSpark = AbstractContextManager[Callable[[], Spark]]
-"""A block in which a session is opened by the first call: what is not due costs none."""
+"""A block in which the first call opens a session: a run with nothing due opens none."""
 
 
 @contextmanager
@@ -50,7 +51,7 @@ def on_spark(site: MaintenanceContext, table: str, engine: Engine) -> Iterator[C
     The call raises:
         DependencyDown: nothing listens at the server's address, or at that of the cluster's master.
         Unhealthy: the application did not start.
-        SpecError: `conf/lakeward.yaml` is wrong, so that nobody can say what the application is to be.
+        SpecError: `conf/lakeward.yaml` is invalid, so the application's settings are unknown.
     """
     with ExitStack() as held:
         opened: list[Spark] = []
@@ -74,6 +75,6 @@ def _warm(runtime: Runtime) -> Iterator[Spark]:
 def _own(site: MaintenanceContext, table: str) -> Iterator[Spark]:
     driver = site.settings().driver(MAINTENANCE)
     where = f"executors of {driver.master}" if driver.master else f"{driver.cores} cores, {driver.memory}"
-    with application(site.runtime, MAINTENANCE, driver) as mine, session(mine.runtime) as spark:
-        log.info("Started a Spark application for this table alone", table=table, on=where, seconds=mine.start_s)
-        yield Spark(spark, None, mine.runtime, lambda _: mine.ended())
+    with application(site.runtime, MAINTENANCE, driver) as app, session(app.runtime) as spark:
+        log.info("Spark application started", table=table, on=where, seconds=app.start_s)
+        yield Spark(spark, None, app.runtime, lambda _: app.ended())

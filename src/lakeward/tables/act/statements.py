@@ -1,7 +1,7 @@
-"""The Iceberg procedures as statements.
+"""The Iceberg maintenance procedures as SQL statements.
 
-`CALL` takes no bound values once a second SQL extension (Delta) wraps the parser, so every value becomes a literal by
-`literal` and every name is ours.
+`CALL` takes no bound values once a second SQL extension (Delta) wraps the parser, so every value is written by
+`literal`, and no name comes from a user.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from lakeward.spec.model.policy import Policy
 from lakeward.spec.sql.statements import quote, quote_table, quote_text
 from lakeward.tables.plan.model import Action, Rewrite, Tag
 
-_AT_ONCE = 2  # file groups rewritten at a time: the server is shared
+_AT_ONCE = 2  # file groups rewritten in parallel: the server is shared
 
 
 def statements(table: str, action: Action, policy: Policy) -> list[str]:
-    """What has to be run for a planned action, in order."""
+    """The statements of a planned action, in order."""
     if action.action == "compact":
         return [rewrite(table, each, policy) for each in action.rewrites]
     if action.action == "deletes":
@@ -33,7 +33,7 @@ def statements(table: str, action: Action, policy: Policy) -> list[str]:
 
 
 def rewrite(table: str, wanted: Rewrite, policy: Policy) -> str:
-    """Compaction of some partitions, in one commit unless it is more than a group's worth of bytes."""
+    """Compaction of partitions, in one commit unless it exceeds the bytes of one file group."""
     options: dict[str, str | int | float] = {
         "target-file-size-bytes": wanted.target,
         "min-file-size-bytes": wanted.below,
@@ -43,7 +43,7 @@ def rewrite(table: str, wanted: Rewrite, policy: Policy) -> str:
         "rewrite-job-order": "files-desc",
     }
     if wanted.takes_bytes > policy.compact.max_group_size.bytes:
-        # What is done stays done; and never Iceberg's default, under which every commit may fail and the run is green.
+        # Finished groups stay committed. Iceberg's default would report success even if every commit failed.
         options |= {
             "partial-progress.enabled": "true",
             "partial-progress.max-commits": policy.compact.max_commits,
@@ -58,21 +58,21 @@ def rewrite(table: str, wanted: Rewrite, policy: Policy) -> str:
     if wanted.mode == "layout":
         options["rewrite-all"] = "true"
     order = {"strategy": "sort", "sort_order": wanted.order.iceberg} if wanted.order is not None else {}
-    chosen = {key: str(each) for key, each in options.items()}
+    chosen = {key: str(option) for key, option in options.items()}
     return _call("rewrite_data_files", table, {**order, **_where(wanted.where)}, chosen)
 
 
 def merge_deletes(table: str, where: Sequence[str]) -> str:
-    """Position deletes of some partitions merged into as few files as the table's granularity allows."""
+    """Merge of the position deletes of partitions into as few files as the table's granularity allows."""
     return _call("rewrite_position_delete_files", table, _where(where), {"min-input-files": "2"})
 
 
 def _where(conditions: Sequence[str]) -> dict[str, str | int | datetime]:
-    return {"where": " OR ".join(f"({each})" for each in conditions)} if conditions else {}
+    return {"where": " OR ".join(f"({condition})" for condition in conditions)} if conditions else {}
 
 
 def expire(table: str, older_than: datetime, retain_last: int) -> str:
-    """Expiry with both bounds said: never the procedure's own defaults."""
+    """Expiry with both bounds given, never the procedure's defaults."""
     return _call(
         "expire_snapshots", table, {"older_than": older_than, "retain_last": retain_last, "stream_results": True}
     )
@@ -85,9 +85,9 @@ def set_properties(place: str, properties: Mapping[str, str]) -> str:
 
 
 def make_tag(table: str, tag: Tag) -> str:
-    """A tag that an expiry takes once its snapshot is old enough. Made anew, it would forget what it stood on."""
-    kept = f"{tag.kept // timedelta(minutes=1)} MINUTES"
-    at = f"AS OF VERSION {tag.snapshot_id:d} RETAIN {kept}"
+    """A tag that expiry drops once its snapshot is old enough. An existing tag is left alone, to keep its snapshot."""
+    max_age = f"{tag.kept // timedelta(minutes=1)} MINUTES"
+    at = f"AS OF VERSION {tag.snapshot_id:d} RETAIN {max_age}"
     return f"ALTER TABLE {quote_table(table, CATALOG)} CREATE TAG IF NOT EXISTS {quote(tag.name)} {at}"
 
 
@@ -98,7 +98,7 @@ def literal(value: str | int | datetime) -> str:
     if isinstance(value, int):
         return str(value)
     if isinstance(value, datetime):
-        # Snapshots are stamped in milliseconds; cut, not rounded, so that the edge itself is never crossed.
+        # Snapshot times are in milliseconds; truncated, not rounded, so that the cutoff is never exceeded.
         return f"TIMESTAMP {quote_text(value.astimezone(UTC).isoformat(sep=' ', timespec='milliseconds'))}"
     return quote_text(value)
 

@@ -1,7 +1,7 @@
-"""The cooperative window: streams that change a table's rows rest between two batches while it is rewritten.
+"""The maintenance pause: streams that change rows of a table pause between two batches while it is rewritten.
 
-A rewrite of files whose rows a MERGE changes meanwhile fails, whatever it cost. Streams that only add rows are left
-alone. A stream never rests longer than its freshness allows; what is not done by then races as without a window.
+A rewrite fails if a MERGE changes rows of its files meanwhile, whatever it has cost. Append streams are not paused. A
+stream never pauses longer than its freshness limit allows; after that the rewrite runs against it as without a pause.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from lakeward.tables.guard.actor import Transaction, actor
 log = structlog.get_logger(__name__)
 
 WAIT_S = 60.0
-"""The batch that is under way gets this long to end; then the rewrite goes on beside the stream."""
+"""The running batch gets this long to end; then the rewrite starts beside the stream."""
 LOOK_EVERY_S = 0.5
 
 
 @dataclass(frozen=True)
 class PausedWriters:
-    """What came of asking: the streams that did not stand aside in time, and how long it took to know."""
+    """The outcome of the request: the streams, those that did not pause in time, and the waiting time."""
 
     streams: tuple[str, ...]
     awake: tuple[str, ...] = ()
@@ -33,28 +33,28 @@ class PausedWriters:
 
     @property
     def words(self) -> str:
-        """For the log and the ledger; empty where nobody was asked."""
+        """For the log and the ledger; empty if no stream was asked."""
         if not self.streams:
             return ""
         if self.awake:
-            return f"{', '.join(self.awake)} came to no batch boundary in {self.waited_s:.0f} s and went on beside it"
-        return f"{', '.join(self.streams)} rested after {self.waited_s:.1f} s"
+            return f"{', '.join(self.awake)} did not pause within {self.waited_s:.0f} s and ran beside it"
+        return f"{', '.join(self.streams)} paused after {self.waited_s:.1f} s"
 
 
 @contextmanager
 def window(
     transaction: Transaction, table: str, streams: Sequence[str], wait_s: float = WAIT_S
 ) -> Iterator[PausedWriters]:
-    """Ask streams to rest for the length of the block, once they do or after `wait_s`.
+    """Ask streams to pause for the block; it starts once they have, or after `wait_s`.
 
-    Only the holder of the table's lease may call it. Whoever dies inside lets go: the lease lapses in seconds.
+    Only the holder of the table's lease may call it. If this process dies, the pause ends with the lease, in seconds.
     """
     if not streams:
         yield PausedWriters(())
         return
-    with transaction() as connection:  # of a maintenance that died: the table's lease is ours, so this is over
+    with transaction() as connection:  # left by a dead run: this process holds the table's lease
         leases.forget(connection, writer_pauses.WINDOW, table)
-        for stream in streams:  # and what they said in it is not said of this one
+        for stream in streams:  # an answer to the earlier request does not count
             leases.forget(connection, writer_pauses.RESTS, stream)
     with actor(transaction, table, ttl=writer_pauses.TTL, scope=writer_pauses.WINDOW):
         begun = monotonic()
@@ -66,5 +66,6 @@ def window(
                 break
             sleep(LOOK_EVERY_S)
         rested = PausedWriters(tuple(streams), tuple(awake), waited)
-        log.info(f"Window on {table}: {rested.words}")
+        log.info("Maintenance pause", table=table, streams=list(rested.streams), running=list(rested.awake),
+                 waited_s=round(rested.waited_s, 1))  # fmt: skip
         yield rested

@@ -1,1 +1,1 @@
-"""Rows that are erased for good: which they are, and the files that must go or be written again."""
+"""Erasing rows from an Iceberg table: which rows, and which files are deleted or rewritten."""

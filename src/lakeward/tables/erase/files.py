@@ -1,10 +1,10 @@
-"""Rows that go from an Iceberg table for good: no file that anything names, or that lies beside them, holds them.
+"""Erases rows from every file of an Iceberg table: referenced files, and unreferenced files below its location.
 
-1. *rewrite*: the files with such rows are written again without them, in one commit with the counts. Files are judged
-by all that is in them: a row that a MERGE replaced is deleted by a position, and still there. 2. *forget*: every
-snapshot but those that stay is removed, in one commit; what only those named is written down before it. 3. *delete*:
-what was written down, and what a rewrite that was killed had made. 4. *strays*: files that nothing names. Killed
-anywhere, each step finds what is left to do.
+1. *rewrite*: files with such rows are rewritten without them, in one commit that also updates the counts. All rows of a
+file count: a row that a MERGE replaced is deleted by position, and still in the file. 2. *forget*: every snapshot
+except the retained ones is removed, in one commit; before it, the files that only those reference are noted. 3.
+*delete*: the noted files, and files of a rewrite that was killed. 4. *strays*: unreferenced files. After a kill, each
+step finds the remaining work.
 """
 
 from __future__ import annotations
@@ -36,50 +36,50 @@ if TYPE_CHECKING:
     from pyiceberg.typedef import Record
 
 MAIN = "main"
-_NOTE = ".lakeward-erase-"  # hidden from Spark, Iceberg and the search for orphans
+_NOTE = ".lakeward-erase-"  # ignored by Spark, Iceberg and orphan removal
 _TRIES = 5
 
 
 def obstacle(table: Table) -> str:
-    """What of a table keeps its rows from being erased by this; empty if nothing does."""
+    """Why rows cannot be erased from this table, as a clause; empty if they can."""
     from pyiceberg.manifest import DataFileContent, FileFormat
     from pyiceberg.transforms import IdentityTransform
 
     if table.metadata.format_version > 2:
-        return "its format version is 3, whose deletion vectors and row ids are not written from here yet"
+        return "its format version is 3, whose deletion vectors and row ids are not supported yet"
     if table.properties.get("gc.enabled", "true").lower() == "false":
         return "gc.enabled is false: its files may be another table's"
     for place in PLACES:
         if place in table.properties and relative(f"{table.properties[place]}/any", table.location()) is None:
-            return f"{place} lies outside its location: what nothing names is not searched for there"
+            return f"{place} is outside of its location, where unreferenced files are not searched"
     if table.properties.get("write.format.default", "parquet").lower() != "parquet":
-        return "write.format.default is not parquet: what is written again would be of another make"
-    computed = not all(isinstance(each.transform, IdentityTransform) for each in table.spec().fields)
-    for each in _entries(table):
-        if computed and each.content == DataFileContent.DATA and each.spec_id != table.spec().spec_id:
-            return "it has files of an earlier partitioning: rewrite them all into the present one first"
-        if each.content == DataFileContent.EQUALITY_DELETES:
-            return "it has equality deletes, which hold values of rows"
-        if each.content == DataFileContent.DATA and each.file_format != FileFormat.PARQUET:
-            return f"it has files of {each.file_format}; Parquet is rewritten"
+        return "write.format.default is not parquet: rewritten files would have another format"
+    computed = not all(isinstance(field.transform, IdentityTransform) for field in table.spec().fields)
+    for file in _entries(table):
+        if computed and file.content == DataFileContent.DATA and file.spec_id != table.spec().spec_id:
+            return "it has files of an earlier partitioning: rewrite them into the current one first"
+        if file.content == DataFileContent.EQUALITY_DELETES:
+            return "it has equality deletes, which contain values of rows"
+        if file.content == DataFileContent.DATA and file.file_format != FileFormat.PARQUET:
+            return f"it has files of {file.file_format}; Parquet is rewritten"
     return ""
 
 
 def held(table: Table, match: Matching) -> set[str]:
-    """The data files any snapshot reaches that hold such rows, deleted by a position or not."""
+    """The data files referenced by any snapshot that have such rows, deleted by position or not."""
     from pyiceberg.expressions.visitors import _InclusiveMetricsEvaluator
     from pyiceberg.manifest import DataFileContent
 
     may: Any = _InclusiveMetricsEvaluator(table.schema(), match.prune, case_sensitive=True)
     return {
-        each.file_path
-        for each in _entries(table)
-        if each.content == DataFileContent.DATA and may.eval(each) and count(table, each, match)
+        file.file_path
+        for file in _entries(table)
+        if file.content == DataFileContent.DATA and may.eval(file) and count(table, file, match)
     }
 
 
 def holding(table: Table, snapshot: int, files: set[str]) -> bool:
-    """Whether a snapshot reaches one of these files."""
+    """Whether a snapshot references one of these files."""
     found = expect(table.metadata.snapshot_by_id(snapshot), f"snapshot {snapshot}")
     return any(
         entry.data_file.file_path in files
@@ -89,14 +89,14 @@ def holding(table: Table, snapshot: int, files: set[str]) -> bool:
 
 
 def count(table: Table, file: DataFile, match: Matching) -> int:
-    """How many such rows a file holds."""
+    """The number of such rows in a file."""
     return int(pc.sum(match.mask(_read(table, file, match.columns))).as_py() or 0)
 
 
 def live(table: Table, files: set[str], match: Matching, columns: tuple[str, ...] = ()) -> pa.Table:
     """Such rows of main's head, with these columns as far as the table has them."""
-    names = [each.name for each in table.schema().fields]
-    wanted = tuple(each for each in names if each in {*columns, *match.columns})
+    names = [field.name for field in table.schema().fields]
+    wanted = tuple(name for name in names if name in {*columns, *match.columns})
     found = [
         rows.filter(match.mask(rows))
         for task in _tasks(table, files)
@@ -109,18 +109,18 @@ def rewrite(
     load: Callable[[], Table], match: Matching, own: Callable[[Table, pa.Table], Mapping[str, str]],
     columns: tuple[str, ...], access: FileAccess,
 ) -> int:  # fmt: skip
-    """Step 1; the number of rows that went from main's head.
+    """Step 1; returns the number of rows removed from main's head.
 
-    An empty commit follows in the same one: the manifest that says which files went, with the bounds of their rows,
-    is the first one's alone, and goes with it.
+    The commit is followed by an empty one in the same transaction: only the first one's manifest lists the removed
+    files with the bounds of their rows, and it is removed with that snapshot.
 
     Args:
         load: the table as it is now.
-        own: the table and the rows that go -> properties of the same commit.
-        columns: what `own` looks at.
+        own: the table and the removed rows -> properties of the same commit.
+        columns: the columns that `own` needs.
 
     Raises:
-        Fenced: others committed to the table every time; nothing was changed.
+        Fenced: concurrent commits won every time; nothing was changed.
     """
     from pyiceberg.exceptions import CommitFailedException, ValidationException
 
@@ -132,7 +132,7 @@ def rewrite(
             return 0
         going = live(table, files, match, columns)
         name, counter = uuid.uuid4(), itertools.count(0)
-        access.write(f"{_folder(table)}/{_NOTE}{name}", b"[]")  # all that is made for this commit bears the name
+        access.write(f"{_folder(table)}/{_NOTE}{name}", b"[]")  # every file of this commit has the name
         told = {"lakeward.erase": str(name)}
         try:
             with table.transaction() as change:
@@ -146,7 +146,7 @@ def rewrite(
                 change.update_snapshot(snapshot_properties=told).fast_append().commit()
                 change.set_properties(dict(own(table, going)))
                 failpoints.hit("erase-before-commit")
-        except (CommitFailedException, ValidationException):  # PyIceberg's own retry says the second
+        except (CommitFailedException, ValidationException):  # PyIceberg's own retry raises the second
             continue
         failpoints.hit("erase-rewritten")
         return int(going.num_rows)
@@ -155,7 +155,7 @@ def rewrite(
 
 @dataclass(frozen=True)
 class _Partition:
-    """The partition of a file that is written again: its rows stay there, whatever the transforms make of them."""
+    """The partition of a rewritten file: its rows stay in it, whatever the transforms compute."""
 
     partition: Record
     spec: PartitionSpec
@@ -168,7 +168,7 @@ class _Partition:
 def _written(
     table: Table, file: DataFile, rows: pa.Table, name: uuid.UUID, counter: itertools.count[int]
 ) -> Iterator[DataFile]:
-    """Rows of a file in files of their own, in the same partition."""
+    """Rows of a file in new files of the same partition."""
     from pyiceberg.io.pyarrow import _dataframe_to_data_files, bin_pack_arrow_table, pyarrow_to_schema, write_file
     from pyiceberg.table import TableProperties, WriteTask
 
@@ -188,14 +188,14 @@ def _written(
 def forget(
     load: Callable[[], Table], drop: set[str], own: Callable[[Table], Mapping[str, str]], access: FileAccess
 ) -> int:
-    """Step 2: main's head and the refs that are not dropped stay, without any history; how many snapshots went.
+    """Step 2: keep main's head and the refs that are not dropped, without history; the number of removed snapshots.
 
     Args:
         load: the table as it is now.
         own: the table -> properties of the same commit.
 
     Raises:
-        Fenced: others committed to the table every time; nothing was changed.
+        Fenced: concurrent commits won every time; nothing was changed.
     """
     from pyiceberg.exceptions import CommitFailedException
     from pyiceberg.table.update import (
@@ -211,20 +211,23 @@ def forget(
         table = load()
         metadata = table.metadata
         stay = {ref.snapshot_id for name, ref in metadata.refs.items() if name not in drop}
-        gone = [each.snapshot_id for each in metadata.snapshots if each.snapshot_id not in stay]
+        gone = [snapshot.snapshot_id for snapshot in metadata.snapshots if snapshot.snapshot_id not in stay]
         if not gone and not drop & metadata.refs.keys():
             return 0
         left = table.metadata.model_copy(
-            update={"snapshots": [each for each in metadata.snapshots if each.snapshot_id in stay], "statistics": []}
+            update={
+                "snapshots": [snapshot for snapshot in metadata.snapshots if snapshot.snapshot_id in stay],
+                "statistics": [],
+            }
         )
         trimmed = type(table)(table.name(), left, table.metadata_location, table.io, table.catalog)
-        needed = {each.path for each in references(trimmed, set())}
-        going = sorted({each.path for each in references(table, set())} - needed)
+        needed = {reference.path for reference in references(trimmed, set())}
+        going = sorted({reference.path for reference in references(table, set())} - needed)
         access.write(f"{_folder(table)}/{_NOTE}{uuid.uuid4().hex}", json.dumps(going).encode())
         updates: list[Any] = [
             *(RemoveSnapshotRefUpdate(**{"ref-name": each}) for each in sorted(drop & metadata.refs.keys())),
             *([RemoveSnapshotsUpdate(**{"snapshot-ids": gone})] if gone else []),
-            *(RemoveStatisticsUpdate(**{"snapshot-id": each.snapshot_id}) for each in metadata.statistics),
+            *(RemoveStatisticsUpdate(**{"snapshot-id": statistic.snapshot_id}) for statistic in metadata.statistics),
             SetPropertiesUpdate(updates=dict(own(table))),
         ]
         head = metadata.current_snapshot_id
@@ -239,20 +242,20 @@ def forget(
 
 
 def delete(table: Table, access: FileAccess) -> int:
-    """Step 3: the files that were written down, or made for a commit that never was; how many went.
+    """Step 3: delete the noted files, and files of a commit that did not happen; returns their number.
 
     Args:
         table: freshly loaded.
     """
     folder = _folder(table)
-    notes = [each for each in access.names(folder) if each.startswith(_NOTE)]
+    notes = [name for name in access.names(folder) if name.startswith(_NOTE)]
     if not notes:
         return 0
-    needed = {each.path for each in references(table, set())}
+    needed = {reference.path for reference in references(table, set())}
     location = table.location().rstrip("/")
     kept = {relative(each, location) for each in needed}
-    marks = [each.removeprefix(_NOTE) for each in notes]
-    going = [path for each in notes for path in json.loads(access.content(f"{folder}/{each}") or b"[]")]
+    marks = [note.removeprefix(_NOTE) for note in notes]
+    going = [path for note in notes for path in json.loads(access.content(f"{folder}/{note}") or b"[]")]
     going += [
         f"{location}/{path}"
         for path, each in _below(location, access)
@@ -270,13 +273,14 @@ def delete(table: Table, access: FileAccess) -> int:
 
 
 def strays(table: Table, match: Matching, access: FileAccess) -> Iterator[tuple[str, datetime, bool]]:
-    """Data files below the location that nothing names and that hold such rows, or cannot be read: path, when it was
-    written, whether it could be read. Those that the search for orphans put aside are among them."""
+    """Unreferenced data files below the location with such rows, or unreadable ones: path, modification time, and
+    whether it could be read. Files in the trash folder of orphan removal are included.
+    """
     from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
     from pyiceberg.typedef import Record
 
     location = table.location().rstrip("/")
-    needed = {relative(each.path, location) for each in references(table, set())}
+    needed = {relative(reference.path, location) for reference in references(table, set())}
     for path, each in _below(location, access):
         if not each.name.endswith(".parquet") or path in needed:
             continue
@@ -284,10 +288,10 @@ def strays(table: Table, match: Matching, access: FileAccess) -> Iterator[tuple[
             content=DataFileContent.DATA, file_path=f"{location}/{path}", file_format=FileFormat.PARQUET,
             partition=Record(), record_count=0, file_size_in_bytes=each.size,
         )  # fmt: skip
-        file.spec_id = -1  # none: nothing is known of its partition, and no value is taken from there
+        file.spec_id = -1  # unknown partition: no value is taken from it
         try:
             found = count(table, file, match)
-        except (OSError, ValueError):  # not whole, or of another make
+        except (OSError, ValueError):  # incomplete, or of another format
             yield file.file_path, each.modified, False
             continue
         if found:
@@ -295,10 +299,10 @@ def strays(table: Table, match: Matching, access: FileAccess) -> Iterator[tuple[
 
 
 def _below(location: str, access: FileAccess) -> Iterator[tuple[str, Entry]]:
-    """Every file below a location, by its path from there."""
+    """Every file below a location, with its relative path."""
     for folder in access.walk(location):
-        for each in folder.files:
-            yield f"{folder.path}/{each.name}".lstrip("/"), each
+        for file in folder.files:
+            yield f"{folder.path}/{file.name}".lstrip("/"), file
 
 
 def _read(table: Table, file: DataFile, columns: tuple[str, ...]) -> pa.Table:
@@ -311,8 +315,8 @@ def _scan(table: Table, columns: tuple[str, ...] = ()) -> Any:
     from pyiceberg.expressions import AlwaysTrue
     from pyiceberg.io.pyarrow import ArrowScan
 
-    names = {each.name for each in table.schema().fields}
-    schema = table.schema().select(*(each for each in columns if each in names)) if columns else table.schema()
+    names = {field.name for field in table.schema().fields}
+    schema = table.schema().select(*(column for column in columns if column in names)) if columns else table.schema()
     return ArrowScan(table.metadata, table.io, schema, AlwaysTrue())
 
 
@@ -341,8 +345,8 @@ def _folder(table: Table) -> str:
 
 def _contention(table: Table) -> Fenced:
     return Fenced(
-        f"Rows of {'.'.join(table.name())} were not erased: others committed to it every time",
-        why=f"{_TRIES} attempts met a table that had changed",
-        next="the same command again",
+        f"Erasing rows of {'.'.join(table.name())}: fenced. Concurrent commits won every time",
+        why=f"The table changed during each of {_TRIES} attempts.",
+        next="run the same command again",
         code="LW-4004",
     )

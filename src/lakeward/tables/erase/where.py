@@ -1,4 +1,4 @@
-"""Which rows are erased: a condition on a table's columns, and the same condition on what was put aside of it."""
+"""The condition of rows to erase: on a table's columns, and on quarantined records of its streams."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _TEXTS = (RAW, ROW, ERROR, *RECORD_COLUMNS["kafka"])
 
 
 class Matching(Protocol):
-    """Rows that go. `columns` are what `mask` looks at; `prune` is true of no file's bounds that holds none of them."""
+    """Rows to erase. `columns` are the columns that `mask` needs; `prune` is false only for files without such rows."""
 
     @property
     def columns(self) -> tuple[str, ...]: ...
@@ -39,7 +39,7 @@ class Matching(Protocol):
 
 @dataclass(frozen=True)
 class Where:
-    """A condition on a table's columns; build it by `parse`."""
+    """A condition on a table's columns; created by `parse`."""
 
     schema: Schema
     prune: BooleanExpression = field(repr=False)
@@ -47,7 +47,7 @@ class Where:
     literals: tuple[Any, ...] = field(repr=False)
 
     def mask(self, rows: pa.Table) -> pa.Array:
-        """True for the rows that go; where the condition is null, the row stays."""
+        """True for the rows to erase; where the condition is null, the row stays."""
         import pyarrow.dataset as ds
         from pyiceberg.expressions.visitors import bind
         from pyiceberg.io.pyarrow import expression_to_pyarrow
@@ -57,28 +57,28 @@ class Where:
         return scanned.combine_chunks().fill_null(False)
 
     def of_values(self, values: dict[str, Any]) -> bool | None:
-        """Whether it holds for a record's values; None where they do not have all of its columns, or not as such."""
+        """Whether a record's values satisfy it; None if a column is missing, or a value has another type."""
         from pyiceberg.expressions.literals import literal
         from pyiceberg.typedef import Record
 
         if not set(self.columns) <= values.keys():
             return None
         found: list[Any] = [None] * len(self.schema.fields)
-        for index, each in enumerate(self.schema.fields):
-            if each.name in self.columns and (value := values[each.name]) is not None:
+        for index, column in enumerate(self.schema.fields):
+            if column.name in self.columns and (value := values[column.name]) is not None:
                 try:
-                    found[index] = literal(value).to(each.field_type).value
+                    found[index] = literal(value).to(column.field_type).value
                 except (TypeError, ValueError):
                     return None
         return bool(self._evaluate(Record(*found)))
 
     def in_text(self, text: str) -> bool:
-        """Whether one of the values the condition names stands in a text."""
-        return any(each.search(text) for each in self._patterns)
+        """Whether a text contains one of the condition's values."""
+        return any(pattern.search(text) for pattern in self._patterns)
 
     @cached_property
     def _patterns(self) -> list[re.Pattern[str]]:
-        words = sorted({str(each) for each in self.literals} - {""})
+        words = sorted({str(literal) for literal in self.literals} - {""})
         return [
             re.compile(re.escape(each) if re.search(r"[^\d.-]", each) else rf"(?<![\w.]){re.escape(each)}(?![\w.])")
             for each in words
@@ -92,35 +92,35 @@ class Where:
 
 
 def parse(text: str, schema: Schema, table: str) -> Where:
-    """A condition as people write it, e.g. `customer_id = 42 AND day < '2026-01-01'`.
+    """Parse a condition, e.g. `customer_id = 42 AND day < '2026-01-01'`.
 
     Raises:
-        SpecError: it is none, or not one on the table's own columns.
+        SpecError: the text is not a condition on the table's columns.
     """
     from pyiceberg.expressions import parser
     from pyiceberg.expressions.visitors import bind
     from pyparsing import ParseException
 
-    known = ", ".join(each.name for each in schema.fields)
+    known = ", ".join(field.name for field in schema.fields)
     try:
         found = parser.parse(text)
         columns, literals = _parts(found)
         bound = bind(schema, found, case_sensitive=True)
     except ParseException as error:
-        raise _wrong(table, f"it cannot be read from character {error.loc + 1} on", known) from None
+        raise _wrong(table, f"it cannot be parsed from character {error.loc + 1} on", known) from None
     except (TypeError, ValueError) as error:
         raise _wrong(table, str(error).splitlines()[0], known) from None
-    nested = sorted(each for each in columns if "." in each)
+    nested = sorted(column for column in columns if "." in column)
     if nested:
         raise _wrong(table, f"{', '.join(nested)} is within a struct", known)
     if not columns or type(bound).__name__ in ("AlwaysTrue", "AlwaysFalse"):
-        raise _wrong(table, "it holds for every row, or for none", known)
+        raise _wrong(table, "it is true for every row, or for none", known)
     return Where(schema, found, tuple(sorted(columns)), tuple(literals))
 
 
 def _wrong(table: str, why: str, known: str) -> SpecError:
     return SpecError(
-        f"--where is no condition on the rows of {table}",
+        f"Option --where is not a condition on the rows of {table}",
         why=f"{why}; its columns: {known}; comparisons, IN, LIKE 'begins%', IS NULL, AND, OR, NOT",
         next=f'e.g. lakeward tables erase {table} --where "customer_id = 42" --dry-run',
         code="LW-4005",
@@ -128,7 +128,7 @@ def _wrong(table: str, why: str, known: str) -> SpecError:
 
 
 def _parts(found: Any) -> tuple[set[str], list[Any]]:
-    """The columns of a condition, and the values that rows it holds for have: of `=`, `IN` and `LIKE`."""
+    """The columns of a condition, and the literals of `=`, `IN` and `LIKE` that matching rows contain."""
     from pyiceberg.expressions import EqualTo, In, Not, StartsWith
 
     columns: set[str] = set()
@@ -149,12 +149,12 @@ def _parts(found: Any) -> tuple[set[str], list[Any]]:
 
 @dataclass
 class QuarantinedRows:
-    """The condition on rows of a quarantine table: by the columns where `row` or `raw` has them as JSON, else by text.
+    """The condition on rows of a quarantine table: by columns if `row` or `raw` is JSON, else by text.
 
     Attributes:
-        streams: whose rows.
-        erase_unreadable: whether a row of theirs goes whose bytes are no text.
-        unreadable: how many such rows the last `mask` met.
+        streams: the streams whose rows are considered.
+        erase_unreadable: whether rows whose bytes are not text are erased.
+        unreadable: the number of such rows in the last `mask`.
     """
 
     where: Where
@@ -177,7 +177,7 @@ class QuarantinedRows:
         return pa.array([self._goes(each) for each in rows.select(list(self._there(rows))).to_pylist()], pa.bool_())
 
     def _there(self, rows: pa.Table) -> list[str]:
-        return [each for each in self.columns if each in rows.column_names]
+        return [column for column in self.columns if column in rows.column_names]
 
     def _goes(self, row: dict[str, Any]) -> bool:
         if (row[STREAM] or "").partition(BACKFILL)[0] not in self.streams:
@@ -185,8 +185,8 @@ class QuarantinedRows:
         judged = [found for each in (ROW, RAW) if (found := self._by_columns(row.get(each))) is not None]
         if judged:
             return any(judged)
-        texts = [_text(row.get(each)) for each in _TEXTS]
-        if any(self.where.in_text(each) for each in texts if each):
+        texts = [_text(row.get(column)) for column in _TEXTS]
+        if any(self.where.in_text(text) for text in texts if text):
             return True
         if self.where.literals and None not in texts:
             return False
@@ -203,7 +203,7 @@ class QuarantinedRows:
 
 
 def _text(value: Any) -> str | None:
-    """As text; None for bytes that are none. Keys and headers of any shape are written as they print."""
+    """As text; None for bytes that are not text. Keys and headers of any shape are printed."""
     if isinstance(value, bytes):
         try:
             return value.decode()
@@ -214,7 +214,7 @@ def _text(value: Any) -> str | None:
 
 @dataclass(frozen=True)
 class Results:
-    """Results of a table's checks whose observed value or error names one of the condition's values."""
+    """Check results of a table whose observed value or error contains one of the condition's values."""
 
     where: Where
     table: str

@@ -1,1 +1,1 @@
-"""What keeps maintenance from doing harm: one actor a table, positions on main, history somebody needs, locations."""
+"""Guards of maintenance: one lease a table, positions on main, snapshot pins, exclusive locations."""

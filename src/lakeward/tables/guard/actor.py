@@ -1,4 +1,4 @@
-"""One maintenance actor a table: a lease in database time, renewed by a heartbeat, lost to whoever takes over."""
+"""The lease of a table for one maintenance run, in database time, renewed by a heartbeat."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Transaction = Callable[[], AbstractContextManager[Connection]]
 
 
 def me() -> str:
-    """Who holds a lease, as people read it."""
+    """The holder of a lease, as shown to people."""
     return f"{socket.gethostname()} pid {os.getpid()}"
 
 
@@ -37,7 +37,7 @@ class Actor:
     """The holder of a table's lease.
 
     Attributes:
-        lost: set when the lease is gone: stop acting.
+        lost: set when the lease is lost: stop acting.
     """
 
     table: str
@@ -47,17 +47,19 @@ class Actor:
     _on_loss: list[Callable[[], None]] = field(default_factory=list)
 
     def when_lost(self, act: Callable[[], None]) -> None:
-        """Do `act` (from the heartbeat's thread) when the lease is lost."""
+        """Call `act` (from the heartbeat's thread) when the lease is lost."""
         self._on_loss.append(act)
 
     def check(self) -> None:
-        """Raises:
-        Refused: the lease was lost meanwhile.
+        """Stop if the lease was lost.
+
+        Raises:
+            Refused: the lease was lost meanwhile.
         """
         if self.lost.is_set():
             raise Refused(
-                f"Maintenance of {self.table} lost its lease",
-                why="the registry was out of reach longer than the lease lasts, or somebody took over",
+                f"Maintenance of {self.table} lost the lease of the table",
+                why="The registry did not answer for longer than the lease lasts, or another run took over.",
                 next=f"lakeward tables plan {self.table}",
                 code="LW-4007",
             )
@@ -67,35 +69,37 @@ class Actor:
 def actor(
     transaction: Transaction, table: str, holder: str | None = None, ttl: timedelta = TTL, scope: str = SCOPE
 ) -> Iterator[Actor]:
-    """Hold the table's lease for the length of the block; `scope` for another lease that is named by the table.
+    """Hold the table's lease for the block; `scope` is for another lease with the table's name.
 
     Raises:
-        Refused: somebody else maintains the table; names them.
+        Refused: another run holds the lease; names it.
     """
-    mine = Actor(table, uuid4().hex, scope)
+    lease = Actor(table, uuid4().hex, scope)
     with transaction() as connection:
-        taken = leases.take(connection, scope, table, mine.token, holder or me(), ttl)
+        taken = leases.take(connection, scope, table, lease.token, holder or me(), ttl)
         held = None if taken else leases.current(connection, scope, [table]).get(table)
     if taken is None:
         raise Refused(
-            f"{table} is being maintained already",
-            why=f"by {held.holder}, until {held.until:%H:%M:%S} UTC unless renewed" if held else "by somebody else",
-            next=f"lakeward tables plan {table}   when it is done",
+            f"Another run maintains {table} already",
+            why=f"{held.holder} has the lease until {held.until:%H:%M:%S} UTC, unless renewed."
+            if held
+            else "Another process has the lease.",
+            next=f"lakeward tables maintain {table}   when it has ended",
             code="LW-4006",
         )
     done = threading.Event()
-    beat = threading.Thread(target=_beat, args=(transaction, mine, ttl, done), name=f"lease of {table}", daemon=True)
+    beat = threading.Thread(target=_beat, args=(transaction, lease, ttl, done), name=f"lease of {table}", daemon=True)
     beat.start()
     try:
-        yield mine
+        yield lease
     finally:
         done.set()
         beat.join()
         try:
             with transaction() as connection:
-                leases.release(connection, scope, [table], mine.token)
+                leases.release(connection, scope, [table], lease.token)
         except DependencyDown:
-            log.warning("The lease of a table could not be given back; it ends by itself", table=table)
+            log.warning("Table lease not released; it expires", table=table)
 
 
 def _beat(transaction: Transaction, mine: Actor, ttl: timedelta, done: threading.Event) -> None:
@@ -111,10 +115,10 @@ def _beat(transaction: Transaction, mine: Actor, ttl: timedelta, done: threading
             if monotonic() - renewed < ttl.total_seconds():
                 continue
         mine.lost.set()
-        log.error("The lease of a table is lost: stopping", table=mine.table)
+        log.error("Table lease lost; stopping", table=mine.table)
         for act in mine._on_loss:
             try:
                 act()
-            except Exception as error:  # noqa: BLE001  the other things to stop must be stopped too
-                log.warning("Could not stop a statement", table=mine.table, error=str(error).splitlines()[0])
+            except Exception as error:  # noqa: BLE001  the other callbacks must run too
+                log.warning("Stopping a statement failed", table=mine.table, error=str(error).splitlines()[0])
         return

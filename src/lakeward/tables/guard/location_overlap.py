@@ -1,6 +1,6 @@
-"""Does any other table of the catalog keep files below a location? Asked of the catalog itself, now.
+"""Location overlap: whether another table of the catalog keeps files below a location. Asks the catalog, now.
 
-The registry knows only tables that were looked at; a table made a minute ago, or by somebody else, counts too.
+The registry knows observed tables only; a table created a minute ago, or by another system, counts too.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ PLACES = ("write.data.path", "write.metadata.path", "write.object-storage.path",
 
 
 def intruder_in(site: MaintenanceContext, table: str, location: str) -> str:
-    """What other table of the catalog has files below a location, or has the location below its own; empty for none.
+    """The overlap of another table's files or location with this location, as a sentence; empty for none.
 
     Args:
-        site: where.
-        table: the location's own table.
-        location: its folder.
+        site: the maintenance context.
+        table: the table at the location.
+        location: the table's folder.
     """
     for name in site.names():
         if name == table:
@@ -34,7 +34,7 @@ def intruder_in(site: MaintenanceContext, table: str, location: str) -> str:
             if relative(f"{folder}/any", location) is not None or canonical(location).startswith(
                 canonical(str(folder))
             ):
-                return f"Delta table {name} stands in {folder}"
+                return f"Delta table {name} is in {folder}"
             continue
         try:
             other = site.load(name)
@@ -42,7 +42,7 @@ def intruder_in(site: MaintenanceContext, table: str, location: str) -> str:
             continue  # dropped meanwhile
         except (LakewardError, OSError, ValueError) as error:
             reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-            return f"table {name} cannot be read ({reason}): nobody can tell whether its files lie here"
+            return f"table {name} cannot be read ({reason}): its files may be below this location"
         if canonical(location).startswith(canonical(other.metadata.location)):
             return f"it lies at or below the location of table {name} ({other.metadata.location})"
         inside = next((each for each in _places(other) if relative(each, location) is not None), None)
@@ -52,10 +52,10 @@ def intruder_in(site: MaintenanceContext, table: str, location: str) -> str:
 
 
 def _places(table: Table) -> Iterator[str]:
-    """Where a table keeps files, as far as its metadata file alone tells."""
+    """The places where a table keeps files, from its metadata file."""
     metadata = table.metadata
     yield f"{metadata.location.rstrip('/')}/any"
     yield from (f"{metadata.properties[name].rstrip('/')}/any" for name in PLACES if metadata.properties.get(name))
     yield table.metadata_location
-    yield from (each.metadata_file for each in metadata.metadata_log)
-    yield from (each.manifest_list for each in metadata.snapshots)
+    yield from (entry.metadata_file for entry in metadata.metadata_log)
+    yield from (snapshot.manifest_list for snapshot in metadata.snapshots)

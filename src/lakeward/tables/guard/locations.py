@@ -1,4 +1,4 @@
-"""A table must have its folder to itself: expiry and orphan removal delete files under it."""
+"""Comparison of file locations. A table must be alone in its folder: expiry and orphan removal delete files in it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _SAME_SCHEME = {"s3a": "s3", "s3n": "s3", "file": ""}
 
 
 def canonical(location: str) -> str:
-    """A location with one spelling per place: no `file:`, `s3` for its variants, one slash at the end."""
+    """A canonical spelling of a location: no `file:`, `s3` for its variants, one slash at the end."""
     scheme, mark, rest = location.partition(":")
     if not mark or "/" in scheme:
         scheme, rest = "", location
@@ -21,16 +21,16 @@ def canonical(location: str) -> str:
 
 
 def relative(path: str, location: str) -> str | None:
-    """A file's path below a location; None if it lies elsewhere."""
+    """A file's path below a location; None if it is elsewhere."""
     own, here = canonical(location), canonical(path).rstrip("/")
     return here.removeprefix(own) if here.startswith(own) else None
 
 
 def mismatch(path: str, location: str) -> bool:
-    """Whether a file that lies elsewhere by its name may be one below the location all the same.
+    """Whether a file with a path elsewhere may still be below the location.
 
-    The same path in another scheme, bucket or host: who lists one of them cannot tell whether it is the other. On this
-    machine also a path that reaches the location through a link.
+    The same path in another scheme, bucket or host may be the same place. On a local disk a path may also reach the
+    location through a link.
     """
     if relative(path, location) is not None:
         return False
@@ -49,7 +49,7 @@ def _real(folder: str) -> str:
 
 
 def intruder(table: str, location: str, tables: Mapping[str, str | None], checkpoints: Iterable[str]) -> str:
-    """Why the table may not be maintained; empty when it has its folder to itself.
+    """Why the table must not be maintained; empty when it is alone in its folder.
 
     Args:
         table: its name; `tables` may hold it too.

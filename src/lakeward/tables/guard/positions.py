@@ -1,7 +1,7 @@
-"""Is what every stream calls landed still on main? Expiry would erase the proof, so it asks first.
+"""Checks before expiry whether every stream's position is still on main: expiry would erase the evidence.
 
-A position whose snapshot is gone from the metadata is fine only if an expiry that asked this same question removed it;
-the ledger remembers which positions an expiry saw on main.
+A position whose snapshot is expired is fine only if an expiry after this same check removed it; the ledger records the
+positions that an expiry found on main.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from lakeward.tables.facts import TableFacts
 
 @dataclass(frozen=True)
 class OffMain:
-    """A position expiry must not run over. `reason` is the code the stream is blocked with."""
+    """A position that blocks expiry. `reason` is the reason code the stream is blocked with."""
 
     stream: str
     reason: str
@@ -37,7 +37,7 @@ class OffMain:
         return f"{self.what} ({self.why})"
 
     def document(self) -> dict[str, Any]:
-        """What `registry.streams.block` takes."""
+        """The argument of `registry.streams.block`."""
         return {"reason": self.reason, "what": self.what, "why": self.why, "next": self.next}
 
 
@@ -46,7 +46,7 @@ def off_main(facts: TableFacts, checked: Mapping[str, int]) -> list[OffMain]:
 
     Args:
         facts: the table now.
-        checked: stream -> the snapshot of its position that an earlier expiry of ours found on main.
+        checked: stream -> the snapshot of its position that an earlier expiry of Lakeward found on main.
     """
     known = facts.by_id()
 
@@ -65,7 +65,7 @@ def off_main(facts: TableFacts, checked: Mapping[str, int]) -> list[OffMain]:
             continue
         if facts.format == "delta":
             finding = log.walk(Path(facts.location), facts.sequence, held.snapshot).finding
-            # Delta cleans its log up by itself: what it no longer tells is no sign of anything.
+            # Delta expires its log by itself: a missing version is no evidence.
             finding = Finding.MET if finding is Finding.EXPIRED else finding
         else:
             finding = walk(facts.snapshot_id, look_up, held.snapshot, held.snapshot_seq).finding
@@ -86,7 +86,7 @@ def on_main(facts: TableFacts) -> dict[str, int]:
 
 
 def block_streams(connection: Connection, problems: Iterable[OffMain]) -> None:
-    """Make the streams wait for a person; said once, not at every look."""
+    """Block the streams until a person acts; recorded once, not at every observation."""
     for problem in problems:
         known = streams.find(connection, problem.stream)
         if known is not None and not known.blocked:
@@ -98,7 +98,7 @@ def _problem(facts: TableFacts, stream: str, held: position.Position, finding: F
     words = {
         Finding.ROLLED_BACK: "main was rolled back behind it",
         Finding.REPLACED: "the table was replaced after it",
-        Finding.EXPIRED: "somebody other than Lakeward expired it, so nobody can tell whether main still held it",
+        Finding.EXPIRED: "it was expired, but not by Lakeward, so whether main contained it is unknown",
     }
     reasons = {
         Finding.ROLLED_BACK: "rolled-back",
@@ -108,7 +108,7 @@ def _problem(facts: TableFacts, stream: str, held: position.Position, finding: F
     return OffMain(
         stream,
         reasons[finding],
-        f"What stream {stream} landed may be missing from {facts.table}: {words[finding]}",
+        f"Rows of stream {stream} may be missing from {facts.table}: {words[finding]}",
         f"position seq {held.seq} is snapshot {held.snapshot} (sequence {held.snapshot_seq}), "
         f"main's head is {facts.snapshot_id} (sequence {facts.sequence})",
         f"lakeward streams audit {stream}",

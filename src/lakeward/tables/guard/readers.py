@@ -1,4 +1,4 @@
-"""Streams that read a table as it grows: what they have not read yet, no expiry may take."""
+"""Snapshot pins of streams that read a table incrementally: expiry must keep what they have not read."""
 
 from __future__ import annotations
 
@@ -17,8 +17,9 @@ from lakeward.tables.plan.model import SnapshotPin
 
 @dataclass(frozen=True)
 class Reading:
-    """One source of one deployed stream. `at`: up to where it is landed, as recorded; None before its first batch, and
-    where the record of it is too old to be kept. `format`: of the table that is read."""
+    """One source of one deployed stream. `at`: the landed offset as recorded; None before its first batch, and when its
+    record is older than the retention. `format`: the format of the table that is read.
+    """
 
     stream: str
     source: str
@@ -27,8 +28,9 @@ class Reading:
 
 
 def registered(connection: Connection) -> dict[str, tuple[Reading, ...]]:
-    """Table -> the streams that read it: by what runs and by what waits to run. A stream that is stopped is one too,
-    until it is retired: it goes on where it stopped."""
+    """Table -> the streams that read it, by running and pending generations. A stopped stream counts until it is
+    retired: it resumes where it stopped.
+    """
     known = streams.all_streams(connection)
     specs = {name: [each.spec] for name, each in generations.latest(connection).items()}
     running = generations.of_streams(connection, {each.id: each.generation for each in known})
@@ -46,27 +48,28 @@ def registered(connection: Connection) -> dict[str, tuple[Reading, ...]]:
 
 
 def clamps(facts: TableFacts, readings: Iterable[Reading]) -> list[SnapshotPin]:
-    """The snapshot each reader stands on: its source begins there again, and goes on from it."""
+    """Pins the snapshot each reader resumes from."""
     chain = facts.main()
     found = []
-    for each in readings:
-        stands = standing(each, chain)
-        if stands is None:
+    for reading in readings:
+        resume = standing(reading, chain)
+        if resume is None:
             continue
-        at = "it has landed nothing yet" if each.at is None else f"it has read up to snapshot {stands.id}"
-        found.append(SnapshotPin(f"stream {each.stream}", f"{at}; until it is retired, it goes on there", stands.at))
+        at = "it has landed no batch yet" if reading.at is None else f"it has read up to snapshot {resume.id}"
+        found.append(SnapshotPin(f"stream {reading.stream}", f"{at}; it resumes there until it is retired", resume.at))
     return found
 
 
 def standing(reading: Reading, chain: Sequence[Snapshot]) -> Snapshot | None:
-    """The snapshot of main a reader stands on; the oldest for one that has read nothing; None if its own is gone."""
+    """The snapshot of main a reader resumes from; the oldest for one that has read nothing; None if its own is
+    expired."""
     if not chain:
         return None
     if reading.format == "delta":
         return _in_log(reading, chain)
     try:
         at = None if reading.at is None else position.parse(reading.at)
-    except ValueError:  # of another source, before the spec was changed
+    except ValueError:  # an offset of another source, before a change of the spec
         at = None
     if at is None or at.snapshot is None:
         return chain[-1]
@@ -74,7 +77,7 @@ def standing(reading: Reading, chain: Sequence[Snapshot]) -> Snapshot | None:
 
 
 def _in_log(reading: Reading, chain: Sequence[Snapshot]) -> Snapshot | None:
-    """Delta's offset names the commit that is under way: all that was in the table then, and came later, is needed."""
+    """Delta's offset names the commit being read: everything in the table at that version, and later, is needed."""
     at = None if reading.at is None else history.parse(reading.at)
     if at is None:
         return chain[-1]
@@ -84,19 +87,19 @@ def _in_log(reading: Reading, chain: Sequence[Snapshot]) -> Snapshot | None:
 
 
 def documents(facts: TableFacts, readings: Iterable[Reading]) -> list[dict[str, Any]]:
-    """As `tables health -o json` shows them."""
+    """The `readers` of `tables health -o json`."""
     chain = facts.main()
     found = []
-    for each in readings:
-        stands = standing(each, chain)
+    for reading in readings:
+        resume = standing(reading, chain)
         found.append(
             {
-                "stream": each.stream,
-                "source": each.source,
-                "snapshot_id": None if stands is None or each.at is None else stands.id,
-                "committed_at": None if stands is None else stands.at,
-                "begun": each.at is not None,
-                "lost": stands is None and bool(chain),
+                "stream": reading.stream,
+                "source": reading.source,
+                "snapshot_id": None if resume is None or reading.at is None else resume.id,
+                "committed_at": None if resume is None else resume.at,
+                "begun": reading.at is not None,
+                "lost": resume is None and bool(chain),
             }
         )
     return found

@@ -1,1 +1,1 @@
-"""Facts about tables, read from metadata with PyIceberg."""
+"""Observes facts about tables: from Iceberg metadata with PyIceberg, and from Delta logs."""

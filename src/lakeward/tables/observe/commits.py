@@ -1,4 +1,4 @@
-"""What one commit did, file by file, from the manifests it wrote."""
+"""Data files and rows that a commit added and removed, by partition, from its manifests."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def moved_by(table: Table, snapshots: Iterable[Snapshot]) -> dict[int, dict[str, Moved]]:
-    """Snapshot -> partition -> data files and rows in and out; commits that moved no data file are left out."""
+    """Snapshot -> partition -> data files and rows in and out; commits without data files are omitted."""
     found = {}
     for snapshot in snapshots:
         parts = _moved(table, snapshot.id)

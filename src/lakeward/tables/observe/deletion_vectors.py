@@ -1,4 +1,4 @@
-"""Whose rows a deletion vector deletes. PyIceberg reads manifests with the fields of format 2, which do not say it."""
+"""The data file of each deletion vector. PyIceberg reads manifests with format 2's fields, which lack it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _DATA_FILE, _REFERENCED_DATA_FILE = 2, 143
 
 
 def referenced(manifest: ManifestFile, io: FileIO) -> list[str | None]:
-    """The one data file each entry of a manifest is about, deleted entries among them, in order; None where several."""
+    """The data file each entry of a manifest refers to, in order, with deleted entries; None if there are several."""
     from pyiceberg.avro.file import AvroFile
     from pyiceberg.manifest import DATA_FILE_TYPE, MANIFEST_ENTRY_SCHEMAS
     from pyiceberg.typedef import Record

@@ -1,7 +1,7 @@
-"""One Delta table as facts, from its log alone.
+"""Facts about a Delta table, from its log.
 
-A version stands for a snapshot. What the checkpoint no longer says (which files a rewrite made, when a partition was
-last written) is carried on from the profile that was kept at the last look.
+A version is the counterpart of a snapshot. Facts that the checkpoint no longer has (which files a rewrite wrote, when a
+partition was last written) are carried over from the profile stored at the last observation.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from lakeward.spec.sql.statements import quote, quote_text
 from lakeward.tables.facts import File, PartitionFacts, Profile, Snapshot, TableFacts, Thresholds, summarise
 
 Judge = Callable[[int, Mapping[str, str]], Thresholds]
-"""(table bytes, table properties) -> the sizes its files are judged by."""
+"""(table bytes, table properties) -> size thresholds of its files."""
 _BY_TEXT = ("date", "timestamp", "timestamp_ntz", "boolean", "byte", "short", "integer", "long")
 _SQL = {"byte": "TINYINT", "short": "SMALLINT", "integer": "INT", "long": "BIGINT"}
 
@@ -27,12 +27,12 @@ def table_facts(name: str, state: State, judge: Judge, known: Profile | None = N
 
     Args:
         name: `namespace.table`.
-        state: what its log says.
-        judge: gives the thresholds.
-        known: the profile kept from an earlier look.
+        state: the state of its log.
+        judge: computes the thresholds.
+        known: the profile of an earlier observation.
     """
     properties = state.properties
-    thresholds = judge(sum(each.size for each in state.files.values()), properties)
+    thresholds = judge(sum(file.size for file in state.files.values()), properties)
     return TableFacts(
         table=name,
         format="delta",
@@ -59,7 +59,7 @@ def partition_name(values: Mapping[str, str | None], columns: Iterable[str]) -> 
 
 
 def partition_condition(state: State, values: Mapping[str, str | None]) -> str | None:
-    """The condition that selects a partition; empty for a table without partitions, None where SQL cannot say it."""
+    """The condition that selects a partition; empty for a table without partitions, None if SQL cannot express it."""
     parts = []
     for column in state.columns:
         kind, value = state.type_of(column), values.get(column)
@@ -70,12 +70,12 @@ def partition_condition(state: State, values: Mapping[str, str | None]) -> str |
         elif kind in _BY_TEXT:
             parts.append(f"{quote(column)} = CAST({quote_text(value)} AS {_SQL.get(kind, kind.upper())})")
         else:
-            return None  # floats, decimals, binaries: equality on them is not worth a wrong file
+            return None  # floats, decimals, binaries: equality may select wrong files
     return " AND ".join(parts)
 
 
 def _snapshots(state: State) -> tuple[Snapshot, ...]:
-    told = {change.version: change for change in state.changes}
+    changes = {change.version: change for change in state.changes}
     first = min(state.versions, default=0)
     return tuple(
         Snapshot(
@@ -83,14 +83,14 @@ def _snapshots(state: State) -> tuple[Snapshot, ...]:
             parent=version - 1 if version > first else None,
             sequence=version,
             at=_moment(at_ms),
-            operation=_operation(told.get(version)),
+            operation=_operation(changes.get(version)),
         )
         for version, at_ms in state.versions.items()
     )
 
 
 def _operation(change: Change | None) -> str:
-    """In Iceberg's words, from what a commit did to the files; what is too long ago counts as an append."""
+    """The operation in Iceberg's terms, from the changed files; a change that left the log counts as an append."""
     if change is None:
         return "append"
     if change.rewrite:
@@ -108,21 +108,21 @@ def _profile(state: State, thresholds: Thresholds, known: Profile | None) -> Pro
     groups: dict[str, list[tuple[str, Live]]] = defaultdict(list)
     for path, live in state.files.items():
         groups[partition_name(live.partition, state.columns)].append((path, live))
-    kept = {each.key: each for each in before.partitions} if before is not None else {}
+    previous_parts = {part.key: part for part in before.partitions} if before is not None else {}
     newest = _newest(state, since)
     partitions = []
     for key, held in groups.items():
         files = [File(live.size, live.rows or 0, _moment(live.at_ms), path in made) for path, live in held]
         part = summarise(key, partition_condition(state, held[0][1].partition), files, thresholds)
-        partitions.append(_carried(part, kept.get(key), newest))
-    partitions.sort(key=lambda each: (-each.small, each.key))
+        partitions.append(_carried(part, previous_parts.get(key), newest))
+    partitions.sort(key=lambda part: (-part.small, part.key))
     return Profile(
         snapshot_id=state.version,
         thresholds=thresholds,
-        files=sum(each.files for each in partitions),
-        bytes=sum(each.bytes for each in partitions),
-        records=sum(each.records for each in partitions),
-        small_files=sum(each.small for each in partitions),
+        files=sum(part.files for part in partitions),
+        bytes=sum(part.bytes for part in partitions),
+        records=sum(part.records for part in partitions),
+        small_files=sum(part.small for part in partitions),
         partitions=tuple(partitions),
         outputs=tuple(sorted(path for path in made & set(state.files) if state.files[path].size < thresholds.small)),
     )
@@ -131,12 +131,12 @@ def _profile(state: State, thresholds: Thresholds, known: Profile | None) -> Pro
 def _carried(
     part: PartitionFacts, kept: PartitionFacts | None, newest: Mapping[tuple[str, bool], datetime]
 ) -> PartitionFacts:
-    """When a partition was last written and rewritten: as commits say for themselves, and as was known before.
+    """A partition with the times it was last written and rewritten, from its commits or from the earlier profile.
 
     Args:
-        part: its files, by their own times.
-        kept: what was known of it.
-        newest: partition and whether it was rewritten -> the newest commit that did.
+        part: the facts from its files.
+        kept: the earlier facts.
+        newest: partition and whether rewritten -> the time of the newest such commit.
     """
     written, rewritten = newest.get((part.key, False)), newest.get((part.key, True))
     if kept is not None:
@@ -147,7 +147,7 @@ def _carried(
 def _newest(state: State, since: int) -> dict[tuple[str, bool], datetime]:
     return {
         (partition_name(live.partition, state.columns), change.rewrite): _moment(change.at_ms)
-        for change in state.changes  # oldest first: the last word counts
+        for change in state.changes  # oldest first: the newest commit wins
         if change.version > since
         for live in change.added.values()
     }

@@ -1,4 +1,4 @@
-"""One Iceberg table as facts, through PyIceberg."""
+"""Facts about an Iceberg table, through PyIceberg."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ if TYPE_CHECKING:
 
 Spot = tuple[int, tuple[Any, ...]]
 _FILE_PATH: Final = 2147483546
-"""Field id of `file_path` in a position delete file, by Iceberg's specification. Equal bounds: it names one file."""
+"""Field id of `file_path` in a position delete file, by Iceberg's specification. Equal bounds mean one data file."""
 _REF_AGE: Final = "history.expire.max-ref-age-ms"
 Judge = Callable[[int, Mapping[str, str]], Thresholds]
-"""(table bytes, table properties) -> the sizes its files are judged by."""
+"""(table bytes, table properties) -> size thresholds of its files."""
 
 
 def table_facts(table: Table, judge: Judge, known: Profile | None = None) -> TableFacts:
@@ -42,12 +42,12 @@ def table_facts(table: Table, judge: Judge, known: Profile | None = None) -> Tab
 
     Args:
         table: freshly loaded.
-        judge: gives the thresholds.
-        known: the profile kept from an earlier look; taken as it is when the snapshot and the thresholds are the same,
-            so that an unchanged table costs no more than its `load_table`.
+        judge: computes the thresholds.
+        known: the profile of an earlier observation; used unchanged if the snapshot and the thresholds are the same, so
+            that an unchanged table costs only its `load_table`.
     """
     metadata = table.metadata
-    snapshots = tuple(_snapshot(each) for each in metadata.snapshots)
+    snapshots = tuple(_snapshot(snapshot) for snapshot in metadata.snapshots)
     head = table.current_snapshot()
     size = _total(head, "total-files-size")
     thresholds = judge(size, table.properties)
@@ -79,7 +79,7 @@ def moment(milliseconds: int) -> datetime:
 
 
 def _ref(each: SnapshotRef, age_ms: str | None) -> Ref:
-    """`age_ms`: what the table says of refs that say nothing themselves."""
+    """`age_ms`: the table's default age of refs without one."""
     default = int(age_ms) if age_ms is not None and age_ms.isdecimal() else None
     return Ref(
         kind=each.snapshot_ref_type.value,
@@ -140,14 +140,14 @@ def _profile(
         name = partition_name(spec, values)
         condition = partition_condition(spec, schema, values)
         partitions.append(summarise(name, condition, held, thresholds, deletes.get((spec_id, values), DeleteFiles())))
-    partitions.sort(key=lambda each: (-each.small, each.key))
+    partitions.sort(key=lambda part: (-part.small, part.key))
     return Profile(
         snapshot_id=head.snapshot_id,
         thresholds=thresholds,
-        files=sum(each.files for each in partitions),
-        bytes=sum(each.bytes for each in partitions),
-        records=sum(each.records for each in partitions),
-        small_files=sum(each.small for each in partitions),
+        files=sum(part.files for part in partitions),
+        bytes=sum(part.bytes for part in partitions),
+        records=sum(part.records for part in partitions),
+        small_files=sum(part.small for part in partitions),
         delete_files=sum(each.files for each in deletes.values()),
         data_manifests=len(content[ManifestContent.DATA]),
         manifests=len(manifests),
@@ -156,7 +156,7 @@ def _profile(
 
 
 def _deletes(table: Table, manifests: list[ManifestFile]) -> tuple[dict[Spot, DeleteFiles], dict[str, int]]:
-    """The delete files of each partition, and data file -> its rows deleted by delete files that name it alone."""
+    """The delete files of each partition, and data file -> number of rows deleted by delete files for it alone."""
     from pyiceberg.manifest import DataFileContent, FileFormat, ManifestEntryStatus
 
     specs = table.specs()
@@ -175,7 +175,7 @@ def _deletes(table: Table, manifests: list[ManifestFile]) -> tuple[dict[Spot, De
             spot = _spot(manifest, data, specs)
             files[spot] += 1
             if data.file_format == FileFormat.PUFFIN and one is not None:
-                deleted[one] += data.record_count  # one a file: there is nothing to merge
+                deleted[one] += data.record_count  # one for each data file: no merge needed
             if data.content != DataFileContent.POSITION_DELETES or data.file_format == FileFormat.PUFFIN:
                 continue
             low, high = ((each or {}).get(_FILE_PATH) for each in (data.lower_bounds, data.upper_bounds))
@@ -193,7 +193,7 @@ def _deletes(table: Table, manifests: list[ManifestFile]) -> tuple[dict[Spot, De
 
 
 def _spot(manifest: ManifestFile, data: DataFile, specs: Mapping[int, PartitionSpec]) -> Spot:
-    """The partition of a file: the spec it was written by, and its values."""
+    """The partition of a file: its spec id and its values."""
     spec_id = manifest.partition_spec_id
     return spec_id, tuple(data.partition[i] for i in range(len(specs[spec_id].fields)))
 

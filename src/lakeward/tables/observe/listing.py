@@ -1,6 +1,7 @@
-"""The files below a table's location, held against what its metadata names.
+"""The files below a table's location, compared with the files its metadata references.
 
-They stand in a file of SQLite, not in memory: a table of two million files is looked at like one of ten.
+They are stored in an SQLite file, not in memory, so that a table of two million files needs no more memory than one of
+ten.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from lakeward.tables.observe.references import Reference
 from lakeward.tables.plan.orphans import SAMPLE, Survey
 
 ASIDE: Final = ".lakeward_orphans"
-"""Folder below a table's location; in it one folder a run, named by its time, with the files it put aside."""
+"""Trash folder below a table's location: one folder a run, named by its time, with the files it removed."""
 
 _TABLES = """
 CREATE TABLE files (path TEXT PRIMARY KEY, size INT, at REAL, hidden INT, used INT DEFAULT 0) WITHOUT ROWID;
@@ -26,15 +27,15 @@ CREATE TABLE aside (path TEXT, run TEXT, size INT, PRIMARY KEY (path, run)) WITH
 CREATE TABLE lost (path TEXT PRIMARY KEY) WITHOUT ROWID;
 CREATE VIEW unnamed AS SELECT path, size, at FROM files WHERE used = 0 AND NOT hidden;
 """
-_GONE = 2  # `used` of a file that was taken
+_GONE = 2  # value of `used` for a removed file
 
 
 class Listing:
-    """One look at one table. Paths are relative to its location.
+    """One listing of one table. Paths are relative to its location.
 
     Args:
         location: the table's folder.
-        file: where it is kept; in memory without.
+        file: the SQLite file; in memory without it.
     """
 
     def __init__(self, location: str, file: Path | None = None) -> None:
@@ -48,32 +49,32 @@ class Listing:
         self.elsewhere = 0
 
     def close(self) -> None:
-        """Let the file go."""
+        """Close the file."""
         self._db.close()
 
     def add(self, folder: Folder) -> None:
-        """One folder as it was listed."""
+        """Add one listed folder."""
         top, _, rest = folder.path.partition("/")
         if top == ASIDE:
             run, _, inside = rest.partition("/")
-            rows = [(_join(inside, each.name), run, each.size) for each in folder.files]
+            rows = [(_join(inside, file.name), run, file.size) for file in folder.files]
             self._db.executemany("INSERT OR REPLACE INTO aside VALUES (?, ?, ?)", rows)
             return
         stranger = _stranger(folder)
         if stranger:
             self.strangers.append(stranger)
-        held = [(_join(folder.path, each.name), each) for each in folder.files]
+        held = [(_join(folder.path, file.name), file) for file in folder.files]
         self._db.executemany(
             "INSERT OR REPLACE INTO files (path, size, at, hidden) VALUES (?, ?, ?, ?)",
             [(path, each.size, each.modified.timestamp(), _hidden(path)) for path, each in held],
         )
 
     def refer(self, named: Iterable[Reference], fresh: set[int] | None = None) -> list[str]:
-        """Mark what the metadata names; the paths among it that were taken before.
+        """Mark the referenced files; returns those among them that this run has already removed.
 
         Args:
-            named: files the table needs.
-            fresh: snapshots committed since the listing began: their files need not be in it. None: all are.
+            named: files the table references.
+            fresh: snapshots committed since the listing began, whose files may be missing in it. None: all snapshots.
         """
         back = []
         for each in named:
@@ -94,7 +95,7 @@ class Listing:
         return back
 
     def survey(self, before: datetime) -> Survey:
-        """What was found; only files written before this moment count as orphans."""
+        """The result; only files written before this moment count as orphans."""
         at = before.timestamp()
         listed, size = self._one("SELECT count(*), total(size) FROM files")
         orphans, waste = self._one("SELECT count(*), total(size) FROM unnamed WHERE at < ?", at)
@@ -116,20 +117,20 @@ class Listing:
         ).fetchall()
 
     def taken(self, path: str) -> None:
-        """Remember that a file was taken."""
+        """Record that a file was removed."""
         self._db.execute("UPDATE files SET used = ? WHERE path = ?", (_GONE, path))
 
     def lost(self, most: int = -1) -> list[str]:
-        """Files the table needs and that were not listed."""
+        """Referenced files that were not listed."""
         return [row[0] for row in self._db.execute("SELECT path FROM lost ORDER BY path LIMIT ?", (most,))]
 
     def put_aside(self) -> Iterator[tuple[str, str]]:
-        """Of the files the table needs and that were not listed, those an earlier run put aside: (path, its run)."""
+        """Referenced files that were not listed and are in the trash folder: (path, run)."""
         with closing(self._db.execute("SELECT path, max(run) FROM aside JOIN lost USING (path) GROUP BY path")) as rows:
             yield from rows
 
     def runs(self) -> dict[str, tuple[int, int]]:
-        """Run -> files and bytes it put aside that are still there."""
+        """Run -> number and bytes of its files in the trash folder."""
         rows = self._db.execute("SELECT run, count(*), total(size) FROM aside GROUP BY run")
         return {run: (count, int(size)) for run, count, size in rows}
 
@@ -143,22 +144,22 @@ def _join(folder: str, name: str) -> str:
 
 
 def _hidden(path: str) -> bool:
-    """Whether Spark and Iceberg would not see a file: what begins with a dot or a low line is not the table's own.
+    """Whether Spark and Iceberg ignore a file: names that begin with a dot or an underscore do not belong to the table.
 
-    A partition by a column whose name begins so is seen.
+    A partition folder of a column with such a name is not ignored.
     """
     *folders, name = path.split("/")
-    return name[0] in "._" or any(each[0] in "._" and "=" not in each for each in folders)
+    return name[0] in "._" or any(folder[0] in "._" and "=" not in folder for folder in folders)
 
 
 def _stranger(folder: Folder) -> str:
-    """What stands here that is not this table's; empty for nothing."""
+    """Foreign content of a folder, as a phrase; empty for none."""
     at = folder.path or "the location itself"
     if {"offsets", "commits"} <= set(folder.folders):
         return f"a checkpoint at {at}"
     if "_delta_log" in folder.folders:
         return f"a Delta table at {at}"
     parent, _, name = folder.path.rpartition("/")
-    if parent and name == "metadata" and any(each.name.endswith(".metadata.json") for each in folder.files):
+    if parent and name == "metadata" and any(file.name.endswith(".metadata.json") for file in folder.files):
         return f"an Iceberg table at {parent}"
     return ""

@@ -1,7 +1,7 @@
-"""A partition of an Iceberg table as a SQL condition and as a name people read.
+"""A partition of an Iceberg table as an SQL condition and as a readable name.
 
-The condition calls Iceberg's own transform (`lake.system.months(ts) = 516`), so it says exactly the partition: no time
-zone and no rounding can move its edge. Iceberg plans it down to whole files.
+The condition calls Iceberg's own transform (`lake.system.months(ts) = 516`), so it selects exactly the partition: no
+time zone or rounding can move its bounds. Iceberg plans it to whole files.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _TIMES = {"year": "years", "month": "months", "day": "days", "hour": "hours"}
 
 
 def partition_name(spec: PartitionSpec, values: Sequence[Any]) -> str:
-    """`field=value/field=value`, values as people write them; empty for an unpartitioned spec."""
+    """`field=value/field=value`, with readable values; empty for an unpartitioned spec."""
     return "/".join(
         f"{field.name}={_readable(str(field.transform), value)}"
         for field, value in zip(spec.fields, values, strict=True)
@@ -34,7 +34,7 @@ def partition_name(spec: PartitionSpec, values: Sequence[Any]) -> str:
 
 
 def partition_condition(spec: PartitionSpec, schema: Schema, values: Sequence[Any]) -> str | None:
-    """The condition that selects the partition; empty for an unpartitioned spec, None where SQL cannot say it."""
+    """The condition that selects the partition; empty for an unpartitioned spec, None if SQL cannot express it."""
     parts = [_condition(field, schema, value) for field, value in zip(spec.fields, values, strict=True)]
     if any(part is None for part in parts):
         return None
@@ -85,7 +85,7 @@ def _literal(kind: str, value: Any) -> str | None:
         return f"CAST({quote_text(str(value))} AS {kind.upper()})"
     if kind == "string" and isinstance(value, str):
         return quote_text(value)
-    return None  # floats, binaries, times: equality on them is not worth a wrong file
+    return None  # floats, binaries, times: equality may select wrong files
 
 
 def _readable(transform: str, value: Any) -> str:

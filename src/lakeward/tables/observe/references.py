@@ -1,4 +1,4 @@
-"""Every file a table's metadata names: of all retained snapshots, whatever branch, tag or staged batch holds them."""
+"""Every file that a table's metadata references, over all retained snapshots: branches, tags and staged batches."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Reference:
-    """One file that is needed.
+    """One referenced file.
 
     Attributes:
         path: as the metadata spells it.
-        by: the snapshot that added it; None where that is not known.
-        must: whether the table is damaged without it. Old metadata files may be gone.
+        by: the snapshot that added it; None if unknown.
+        must: whether the table is damaged without it. Old metadata files may be missing.
     """
 
     path: str
@@ -30,8 +30,8 @@ def references(table: Table, read: set[str]) -> Iterator[Reference]:
 
     Args:
         table: freshly loaded.
-        read: manifests and manifest lists that were read before; they are left out, and those read now are added: a
-            second call tells only what was committed since.
+        read: manifests and manifest lists of earlier calls. They are skipped, and those read now are added, so that a
+            second call returns only files committed since.
     """
     metadata = table.metadata
     yield Reference(table.metadata_location, must=False)

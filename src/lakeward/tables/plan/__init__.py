@@ -1,4 +1,4 @@
-"""The pure planner: facts, policy, needs and history in; actions with why, and non-actions with why, out."""
+"""The maintenance planner (pure): facts, policy, needs and history in; due and not due actions with reasons out."""
 
 from __future__ import annotations
 

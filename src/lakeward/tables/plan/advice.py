@@ -1,6 +1,6 @@
-"""What would make less work of a table than maintaining it: a line each, for a person. Pure; nothing is done by itself.
+"""Advice on a table: changes that reduce small files more cheaply than maintenance. Pure; nothing is changed.
 
-Each line stands on what the newest commits did, and is silent where they are too few to say.
+Each line is based on the newest commits; with too few commits there is none.
 """
 
 from __future__ import annotations
@@ -15,20 +15,20 @@ from lakeward.spec.model.policy import Compact
 from lakeward.tables.facts import PartitionFacts, Snapshot, TableFacts
 
 LOOK_BACK = 50
-"""Commits looked at; fewer than `LEAST` say nothing."""
+"""Newest commits that are considered; with fewer than `LEAST` there is no advice."""
 LEAST = 10
 LONG_ENOUGH = timedelta(minutes=1)
-"""No trigger shorter than this is needed for small tables' sake (Iceberg's own advice for streams)."""
+"""Longest trigger interval that is advised (Iceberg's own advice for streams)."""
 GAIN = 2.0
-"""Advice that would not halve what it is about is none."""
+"""Minimum gain of an advice: a factor of two."""
 FINE = 20
-"""A table of fewer partitions is no matter of their number."""
+"""Minimum number of partitions for advice on partitioning."""
 MODE = "write.distribution-mode"
 
 
 @dataclass(frozen=True)
 class Feed:
-    """A stream that lands in a table: its trigger's interval, and how old its newest rows may be."""
+    """A stream that lands in a table: its trigger's interval, and its freshness limit."""
 
     stream: str
     every: timedelta
@@ -37,7 +37,7 @@ class Feed:
 
 @dataclass(frozen=True)
 class _Commits:
-    """What a table's newest commits wrote, the middle one of them: files, bytes a file, partitions."""
+    """Medians over a table's newest commits: files, bytes a file, partitions."""
 
     files: float
     file_size: float
@@ -45,32 +45,34 @@ class _Commits:
 
 
 def advice(facts: TableFacts, compact: Compact, feeds: Sequence[Feed], now: datetime) -> tuple[str, ...]:
-    """One line for each thing that makes small files faster than it has to.
+    """One line for each cause of avoidable small files.
 
     Args:
         facts: the table now.
         compact: its policy.
-        feeds: the streams that land in it by an interval.
+        feeds: the streams that land in it at an interval.
         now: the moment ages are measured from.
     """
     commits = _commits(facts)
     lines: list[str] = []
     if commits is not None and commits.file_size < facts.profile.thresholds.fragment:
-        lines += [line for each in feeds if (line := _trigger(each, commits))]
+        lines += [line for feed in feeds if (line := _trigger(feed, commits))]
         lines += _distribution(facts, commits)
     return (*lines, *_partitions(facts, now - timedelta(seconds=compact.cold_after.seconds)))
 
 
 def _commits(facts: TableFacts) -> _Commits | None:
-    wrote = [each for each in facts.main() if each.operation != "replace" and each.count("added-data-files")]
+    wrote = [
+        snapshot for snapshot in facts.main() if snapshot.operation != "replace" and snapshot.count("added-data-files")
+    ]
     newest: Sequence[Snapshot] = wrote[:LOOK_BACK]
     if len(newest) < LEAST:
         return None
-    files = [each.count("added-data-files") for each in newest]
+    files = [snapshot.count("added-data-files") for snapshot in newest]
     return _Commits(
         median(files),
         median(each.count("added-files-size") / count for each, count in zip(newest, files, strict=True)),
-        median(each.count("changed-partition-count") for each in newest),
+        median(snapshot.count("changed-partition-count") for snapshot in newest),
     )
 
 
@@ -91,24 +93,24 @@ def _distribution(facts: TableFacts, commits: _Commits) -> list[str]:
     mode = facts.properties.get(MODE)
     if facts.format != "iceberg" or mode not in (None, "none") or each < GAIN:
         return []
-    said = f"{MODE} is none" if mode else f"{MODE} is not set"
+    setting = f"{MODE} is none" if mode else f"{MODE} is not set"
     return [
-        f"a commit writes {each:.0f} files into each partition, one for each task ({said}): "
+        f"a commit writes {each:.0f} files into each partition, one for each task ({setting}): "
         f"ALTER TABLE lake.{facts.table} SET TBLPROPERTIES ('{MODE}' = 'hash') makes it one"
     ]
 
 
 def _partitions(facts: TableFacts, cold: datetime) -> list[str]:
-    """Partitions nobody writes any more stay as small as they are: no rewrite joins two of them."""
-    parts = [each for each in facts.profile.partitions if each.key]
-    finished: list[PartitionFacts] = [each for each in parts if each.last_written is None or each.last_written < cold]
+    """Small finished partitions: no rewrite joins two of them."""
+    parts = [part for part in facts.profile.partitions if part.key]
+    finished: list[PartitionFacts] = [part for part in parts if part.last_written is None or part.last_written < cold]
     if len(parts) < FINE or len(finished) < FINE / 2:
         return []
-    held = median(each.bytes for each in finished)
+    held = median(part.bytes for part in finished)
     if held >= facts.profile.thresholds.fragment:
         return []
     fields = ", ".join(part.partition("=")[0] for part in parts[0].key.split("/"))
     return [
-        f"{count(len(parts), 'partition')} by {fields}, and half of the {len(finished)} that are finished hold less "
+        f"{count(len(parts), 'partition')} by {fields}, and half of the {len(finished)} finished ones have less "
         f"than {size(held)}: no compaction makes larger files of them; a coarser partitioning does"
     ]

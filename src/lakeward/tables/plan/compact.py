@@ -1,8 +1,8 @@
-"""When a partition's small files are rewritten, and files of which many rows are deleted.
+"""Plans compaction: which partitions' small files, and files with many deleted rows, are rewritten.
 
-A partition nobody writes to any more (cold) gets one final pass. A partition in use gets its fragments rewritten once
-enough gathered, or some gathered and time went by. What a rewrite leaves behind no longer matches the rule that asked
-for it: an output of a fragment pass leaves the fragments, a final pass is remembered by the ledger (fixed point).
+A partition that is no longer written (cold) gets one final pass. In a partition in use, fragments are rewritten once
+enough have gathered, or fewer after a time. The output of a rewrite no longer meets the rule that caused it: outputs of
+a fragment pass are not fragments, and the ledger records a final pass (fixed point).
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from lakeward.tables.facts import PartitionFacts, TableFacts, Thresholds
 from lakeward.tables.plan.cost import Pace, pace
 from lakeward.tables.plan.model import Action, History, NotPlanned, Rewrite
 
-CONTESTED = 2  # failed rewrites of a partition in a row: its writers win every race, so it waits until they are done,
-CONTESTED_FOR = timedelta(hours=6)  # but no longer than this: some are never done
-AT_ONCE = 40  # partitions in one statement: its condition stays readable, its commit small
+CONTESTED = 2  # after this many failed rewrites in a row a partition waits until its writers have ended,
+CONTESTED_FOR = timedelta(hours=6)  # but no longer than this
+AT_ONCE = 40  # maximum partitions in one statement, to keep its condition and its commit small
 
 
 @dataclass(frozen=True)
 class Due:
-    """One partition's verdict. `mode` is empty when it is not due; then `next_at` says when time makes it due."""
+    """The decision about one partition. `mode` is empty when it is not due; then `next_at` is when it will be."""
 
     partition: PartitionFacts
     mode: str
@@ -57,10 +57,10 @@ def judge(
 
     Args:
         part: its files.
-        policy, thresholds: what they are judged by.
+        policy, thresholds: the limits.
         finished: when it got its final layout; None: never.
         now: the moment ages are measured from.
-        failed: how often its rewrite failed in a row, and when last; None: it did not.
+        failed: number of failed rewrites in a row, and the time of the last; None: no failure.
     """
     found = _by_size(part, policy, thresholds, finished, now, failed)
     if found.mode or not part.deleted:
@@ -108,7 +108,9 @@ def _by_size(
         return Due(part, "", why, ready)
     if failed is not None and _lost(failed, now):
         next_at = min(each for each in (ready, failed[1] + CONTESTED_FOR) if each is not None)
-        return Due(part, "", f"{why}, but its rewrite failed {failed[0]} times: waits until no one writes it", next_at)
+        return Due(
+            part, "", f"{why}, but its rewrite failed {failed[0]} times: waits until its writers have ended", next_at
+        )
     cooled = rewritten + policy.cooldown.timedelta if rewritten else now
     if cooled > now and part.fragments < policy.waive_cooldown_at * policy.min_fragments:
         return Due(part, "", f"{why}, but it was rewritten {span(now - (rewritten or now))} ago", cooled)
@@ -116,7 +118,7 @@ def _by_size(
 
 
 def _lost(failed: tuple[int, datetime] | None, now: datetime) -> bool:
-    """Whether the partition's writers win every race for now."""
+    """Whether the partition's writers have won recent races."""
     return failed is not None and failed[0] >= CONTESTED and failed[1] + CONTESTED_FOR > now
 
 
@@ -134,7 +136,7 @@ def _late(
 ) -> tuple[bool, str, datetime | None]:
     if part.fragments < policy.late_min_fragments:
         return False, f"{part.fragments} of {policy.min_fragments} fragments", None
-    # A fragment older than the retained history has waited long enough.
+    # A fragment older than the retained history counts as late.
     since = _newest(rewritten, part.oldest_fragment)
     due_at = since + policy.late_after.timedelta if since else now
     waited = span(now - since) if since else "since before the retained history"
@@ -145,7 +147,7 @@ def _late(
 def plan_compact(
     facts: TableFacts, policy: Compact, history: History, now: datetime, only: Collection[str] = ()
 ) -> Action | NotPlanned:
-    """The compaction of a table, within the run's caps; the fullest partitions first. `only`: of these partitions."""
+    """The compaction of a table, within the run's limits, fullest partitions first. `only`: of these partitions."""
     if not policy.enabled:
         return NotPlanned("compact", "switched off by policy")
     thresholds = facts.profile.thresholds
@@ -156,38 +158,36 @@ def plan_compact(
         judge(part, policy, thresholds, _finished(part, history), now, history.contested.get(part.key))
         for part in parts
     ]
-    due = sorted((each for each in verdicts if each.mode), key=lambda each: -each.files)
+    due = sorted((verdict for verdict in verdicts if verdict.mode), key=lambda verdict: -verdict.files)
     if not due:
         found = _why_not(verdicts)
         return replace(found, why=found.why + unordered)
-    if len(parts) < len(every) and any(not each.partition.where for each in due):
-        name = next(each.partition.key for each in due if not each.partition.where)
-        return NotPlanned(
-            "compact", f"no condition of the engine selects {name} alone; name no partition for all of them"
-        )
+    if len(parts) < len(every) and any(not due_part.partition.where for due_part in due):
+        name = next(due_part.partition.key for due_part in due if not due_part.partition.where)
+        return NotPlanned("compact", f"no SQL condition selects {name} alone; compact all partitions instead")
     chosen = _within(due, policy, pace("compact", history.paces))
-    # A later final pass orders what it takes; Delta would take every file again.
+    # A later final pass sorts the files it rewrites; Delta would rewrite every file again.
     of_rest = None if facts.format == "delta" else policy.sort_order
     orders = {"fragments": None, "final": of_rest, "layout": policy.sort_order, "deletes": None}
     rewrites = tuple(
         rewrite for mode, order in orders.items() for rewrite in _rewrites(mode, chosen, thresholds, len(every), order)
     )
-    left = len(due) - len(chosen)
+    remaining = len(due) - len(chosen)
     why = chosen[0].why if len(due) == 1 else f"{count(len(due), 'partition')} due, the fullest has {chosen[0].why}"
     return Action(
         "compact",
-        why + (f"; {count(left, 'partition')} left for the next run" if left else "") + unordered,
-        partitions=tuple(each.partition.key for each in chosen),
-        files=sum(each.files for each in chosen),
-        size_bytes=sum(each.bytes for each in chosen),
+        why + (f"; {count(remaining, 'partition')} left for the next run" if remaining else "") + unordered,
+        partitions=tuple(due_part.partition.key for due_part in chosen),
+        files=sum(due_part.files for due_part in chosen),
+        size_bytes=sum(due_part.bytes for due_part in chosen),
         rewrites=rewrites,
     )
 
 
 def _finished(part: PartitionFacts, history: History) -> datetime | None:
-    """When the partition got its final layout, as good as the engine makes it.
+    """When the partition got its final layout, as far as the engine can reach it.
 
-    A final pass whose output stands is not done again for having left more files than promised: the next would too.
+    A final pass that left more files than promised is not repeated while its output exists: the next would do the same.
     """
     done, tried = history.finished.get(part.key), history.tried.get(part.key)
     if tried is None or part.last_rewritten is None or part.last_rewritten < tried:
@@ -196,24 +196,24 @@ def _finished(part: PartitionFacts, history: History) -> datetime | None:
 
 
 def _within(due: list[Due], policy: Compact, known: Pace) -> list[Due]:
-    """As many as the run's caps allow: files, bytes, and what this table manages in the run's time."""
+    """As many as the run's limits allow: files, bytes, and the table's measured pace."""
     most = min(policy.max_size.bytes, known.amount(policy.max_duration.seconds))
     chosen: list[Due] = []
     files = bytes_ = 0
-    for each in due:
-        if chosen and (files + each.files > policy.max_files or bytes_ + each.bytes > most):
+    for due_part in due:
+        if chosen and (files + due_part.files > policy.max_files or bytes_ + due_part.bytes > most):
             continue
-        chosen.append(each)
-        files, bytes_ = files + each.files, bytes_ + each.bytes
+        chosen.append(due_part)
+        files, bytes_ = files + due_part.files, bytes_ + due_part.bytes
     return chosen
 
 
 def _orderable(facts: TableFacts, policy: Compact) -> tuple[Compact, str]:
-    """The policy without an order this table cannot have, and why it cannot; small files are compacted all the same."""
+    """The policy without a sort order that this table cannot have, and the reason; small files are compacted anyway."""
     order = policy.sort_order
     if order is None:
         return policy, ""
-    missing = [each for each in order.columns if each not in facts.columns]
+    missing = [column for column in order.columns if column not in facts.columns]
     if missing:
         why = f"the table has no column {', '.join(missing)}; its columns: {', '.join(facts.columns)}"
     elif facts.format == "delta" and not order.zorder:
@@ -226,44 +226,44 @@ def _orderable(facts: TableFacts, policy: Compact) -> tuple[Compact, str]:
 def _rewrites(
     mode: str, chosen: list[Due], thresholds: Thresholds, all_parts: int, order: SortOrder | None
 ) -> Iterable[Rewrite]:
-    held = [each for each in chosen if each.mode == mode]
-    whole = len(held) == all_parts or any(not each.partition.where for each in held)
+    held = [due_part for due_part in chosen if due_part.mode == mode]
+    whole = len(held) == all_parts or any(not due_part.partition.where for due_part in held)
     below = {"fragments": thresholds.fragment, "deletes": 0}.get(mode, thresholds.small)
     step = max(len(held), 1) if whole else AT_ONCE
     for start in range(0, len(held), step):
         group = held[start : start + step]
         yield Rewrite(
             mode=mode,
-            partitions=tuple(each.partition.key for each in group),
-            where=() if whole else tuple(each.partition.where or "" for each in group),
+            partitions=tuple(due_part.partition.key for due_part in group),
+            where=() if whole else tuple(due_part.partition.where or "" for due_part in group),
             below=below,
             target=thresholds.target,
-            takes=sum(each.files for each in group),
-            gives=sum(_given(each, thresholds) for each in group),
-            takes_bytes=sum(each.bytes for each in group),
-            delete_files=sum(each.partition.delete_files for each in group),
+            takes=sum(due_part.files for due_part in group),
+            gives=sum(_given(due_part, thresholds) for due_part in group),
+            takes_bytes=sum(due_part.bytes for due_part in group),
+            delete_files=sum(due_part.partition.delete_files for due_part in group),
             order=order,
         )
 
 
 def _given(due: Due, thresholds: Thresholds) -> int:
-    """How many files are promised at most."""
-    if due.mode == "deletes":  # the rows are to go; nobody promised fewer files
+    """The maximum number of files that is promised."""
+    if due.mode == "deletes":  # it removes deleted rows; the number of files is unchanged
         return due.files
     full = -(-max(due.bytes, 1) // thresholds.target)
-    # Rows in another order take another room in columns, and each group of them ends with a file that is not full.
+    # Sorted rows compress differently, and each file group ends with a file that is not full.
     return 2 * full + 1 if due.mode == "layout" else full
 
 
 def _why_not(verdicts: list[Due]) -> NotPlanned:
     if not verdicts:
-        return NotPlanned("compact", "the table holds no files")
-    nearest = max(verdicts, key=lambda each: (each.partition.fragments, each.partition.small))
-    times = [each.next_at for each in verdicts if each.next_at is not None]
+        return NotPlanned("compact", "the table has no files")
+    nearest = max(verdicts, key=lambda verdict: (verdict.partition.fragments, verdict.partition.small))
+    times = [verdict.next_at for verdict in verdicts if verdict.next_at is not None]
     name = f"{nearest.partition.key}: " if nearest.partition.key else ""
     rest = f" (fullest of {len(verdicts)} partitions)" if len(verdicts) > 1 else ""
     return NotPlanned("compact", f"{name}{nearest.why}{rest}", min(times, default=None))
 
 
 def _newest(*moments: datetime | None) -> datetime | None:
-    return max((each for each in moments if each is not None), default=None)
+    return max((moment for moment in moments if moment is not None), default=None)

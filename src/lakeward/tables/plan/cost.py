@@ -1,7 +1,7 @@
-"""How long an action will take on this table: learned from its own runs, from a sane prior until there are any.
+"""Estimates the duration of an action on a table: learned from its runs, with a prior until there are any.
 
-Seconds are a start (session, plan, commit) and a rate. The prior counts as one run of its own, so that the first few
-measured runs move the estimate and do not overturn it.
+A duration is a start time (session, plan, commit) and a rate. The prior counts as one run, so that the first measured
+runs shift the estimate moderately.
 """
 
 from __future__ import annotations
@@ -10,17 +10,17 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-RUNS: Final = 20  # newest runs of an action that are learned from: older ones met another table or another machine
+RUNS: Final = 20  # newest runs of an action that are used: older ones are of another table size or machine
 
 
 @dataclass(frozen=True)
 class Pace:
-    """How long an action takes.
+    """The duration of an action.
 
     Attributes:
-        start_s: seconds whatever its size.
+        start_s: seconds that do not depend on the amount.
         per_second: bytes (compact), or delete files, manifests, snapshots or metadata files a second beyond that.
-        runs: how many runs this was learned from; 0: it is the prior.
+        runs: number of runs it was learned from; 0: the prior.
     """
 
     start_s: float
@@ -28,11 +28,11 @@ class Pace:
     runs: int = 0
 
     def seconds(self, amount: float) -> float:
-        """Expected seconds for so many bytes, manifests or snapshots."""
+        """Expected seconds for this amount of bytes, manifests or snapshots."""
         return self.start_s + amount / self.per_second
 
     def amount(self, seconds: float) -> float:
-        """What is expected to be done in so many seconds."""
+        """Expected amount in this many seconds."""
         return max(seconds - self.start_s, 0.0) * self.per_second
 
 
@@ -55,9 +55,9 @@ _PRIOR_RUN: Final[Mapping[str, float]] = {
 
 
 def learn(action: str, runs: Iterable[tuple[float, float]]) -> Pace:
-    """The pace of an action from its runs, newest first, each (amount, seconds); runs without an amount tell nothing.
+    """The pace of an action from its runs, newest first, each (amount, seconds); runs without an amount are ignored.
 
-    The rate is all amounts over all seconds, not a mean of rates: a tiny run tells little about a large one.
+    The rate is the total amount over the total time, not a mean of rates: a tiny run says little about a large one.
     """
     prior, weight = PRIORS[action], _PRIOR_RUN[action]
     seen = [(amount, seconds) for amount, seconds in runs if amount > 0 and seconds > 0][:RUNS]

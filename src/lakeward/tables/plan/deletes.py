@@ -1,9 +1,9 @@
-"""When delete files are merged (`rewrite_position_delete_files`): a reader of a data file opens each that may name it.
+"""Plans the merge of position delete files (`rewrite_position_delete_files`), each of which readers have to open.
 
-Spark's own writers keep one delete file for each data file and fold new deletes into it, so nothing piles up there.
-Tables with `write.delete.granularity=partition`, and those other engines write, get one more with every commit.
-Merging leaves one for each data file, or one for all: what is more than that is *excess*, and afterwards there is none
-(fixed point). Files with many deleted rows are rewritten without them by a compaction instead.
+Spark's writers keep one delete file for each data file and merge new deletes into it, so none accumulate. In tables
+with `write.delete.granularity=partition`, and of other engines, each commit adds one. A merge leaves one for each data
+file, or one for all; the others are *excess*, and there is none afterwards (fixed point). Files with many deleted rows
+are rewritten by a compaction instead.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from lakeward.tables.plan.model import Action, History, NotPlanned
 def plan_deletes(
     facts: TableFacts, policy: Deletes, history: History, now: datetime, only: Collection[str] = ()
 ) -> Action | NotPlanned:
-    """The merge of a table's position deletes, of all partitions that are due; `only`: of these."""
+    """The merge of a table's position deletes in all due partitions; `only`: of these."""
     if facts.format == "delta":
         return NotPlanned("deletes", "a Delta table has none")
     if facts.format_version >= 3:
-        return NotPlanned("deletes", "format 3 has one deletion vector for a data file, and no more")
+        return NotPlanned("deletes", "format 3 has at most one deletion vector for a data file")
     parts = [part for part in facts.profile.partitions if not only or part.key in only]
-    due = sorted((each for each in parts if each.excess_deletes >= policy.min_delete_files), key=_excess, reverse=True)
+    due = sorted((part for part in parts if part.excess_deletes >= policy.min_delete_files), key=_excess, reverse=True)
     if not due:
-        most = max((each.excess_deletes for each in parts), default=0)
+        most = max((part.excess_deletes for part in parts), default=0)
         held = count(facts.profile.delete_files, "delete file")
         return NotPlanned("deletes", f"{held}, {most} more than one partition needs (limit {policy.min_delete_files})")
     why = f"{count(due[0].delete_files, 'delete file')}, {due[0].excess_deletes} more than needed"
@@ -37,13 +37,13 @@ def plan_deletes(
     ready = last + policy.every.timedelta if last else now
     if ready > now:
         return NotPlanned("deletes", f"{why}, but merged {span(now - (last or now))} ago", ready)
-    selected = all(each.where for each in due)
+    selected = all(part.where for part in due)
     return Action(
         "deletes",
         why,
-        partitions=tuple(each.key for each in due),
-        files=sum(each.excess_deletes for each in due),
-        where=tuple(each.where or "" for each in due) if selected else (),
+        partitions=tuple(part.key for part in due),
+        files=sum(part.excess_deletes for part in due),
+        where=tuple(part.where or "" for part in due) if selected else (),
     )
 
 

@@ -1,7 +1,7 @@
-"""What a Delta table keeps of its past: files that no version needs (`VACUUM`), and how far back its log reaches.
+"""Plans VACUUM and log retention of a Delta table.
 
-`VACUUM` deletes by age alone and knows no reader: where somebody needs files older than what is kept, it waits. Delta
-cleans the log by age, with every checkpoint, and knows no reader either.
+`VACUUM` deletes by age and ignores readers: while a reader needs older files, it is not run. Delta expires the log by
+age, with every checkpoint, and ignores readers too.
 """
 
 from __future__ import annotations
@@ -17,27 +17,27 @@ from lakeward.tables.facts import TableFacts
 from lakeward.tables.plan.model import Action, History, Needs, NotPlanned
 
 LEAST_KEPT: Final = timedelta(hours=168)
-"""Delta's own floor: less lets a VACUUM take files of a commit or a query that is still going on."""
+"""Delta's minimum retention: with less a VACUUM may delete files of a running commit or query."""
 
 
 def plan_vacuum(
     facts: TableFacts, policy: Expire, needs: Needs, history: History, now: datetime
 ) -> Action | NotPlanned:
-    """The VACUUM of a table. Never below `needs.least_kept`, and not while a clamp is older than that."""
+    """The VACUUM of a table: never below `needs.least_kept`, and not while a snapshot pin is older."""
     if not policy.enabled:
         return NotPlanned("expire", "switched off by policy")
     if needs.refusals:
         return NotPlanned("expire", "; ".join(needs.refusals), refused=True)
-    kept = max(policy.older_than.timedelta, needs.least_kept)
-    cutoff, last = now - kept, history.done.get("expire")
-    seen = last - kept if last is not None else None  # what the last one took is still told by the log
-    left = [at for at in facts.tombstones.values() if seen is None or at >= seen]
-    going = [at for at in left if at < cutoff]
+    retention = max(policy.older_than.timedelta, needs.least_kept)
+    cutoff, last = now - retention, history.done.get("expire")
+    seen = last - retention if last is not None else None  # the log still has files that the last one deleted
+    remaining = [at for at in facts.tombstones.values() if seen is None or at >= seen]
+    going = [at for at in remaining if at < cutoff]
     if not going:
-        when = min(left, default=None)
-        why = f"no file was taken out more than {span(kept)} ago" if left else "no file waits to be deleted"
-        return NotPlanned("expire", why, when + kept if when else None)
-    what = f"{count(len(going), 'file')} were taken out more than {span(kept)} ago"
+        when = min(remaining, default=None)
+        why = f"no file was taken out more than {span(retention)} ago" if remaining else "no file waits to be deleted"
+        return NotPlanned("expire", why, when + retention if when else None)
+    what = f"{count(len(going), 'file')} were taken out more than {span(retention)} ago"
     tightest = min(needs.clamps, key=lambda clamp: clamp.at, default=None)
     if tightest is not None and tightest.at < cutoff:
         since = moment(tightest.at)
@@ -53,38 +53,40 @@ def plan_vacuum(
 KEPT: Final = "delta.logRetentionDuration"
 CLEANED: Final = "delta.enableExpiredLogCleanup"
 _DEFAULT: Final = timedelta(days=30)  # Delta's own
-_AHEAD: Final = timedelta(days=2)  # between seeing that a reader falls behind and the log being cut under it
+_AHEAD: Final = timedelta(days=2)  # margin between observing that a reader falls behind and the expiry of its log
 _INTERVAL: Final = re.compile(r"(?:interval\s+)?(\d+)\s+(second|minute|hour|day|week)s?", re.IGNORECASE)
 
 
 def plan_log(facts: TableFacts, policy: Policy, needs: Needs, now: datetime) -> Action | NotPlanned:
-    """The repair of the property that says how long the log reaches back.
+    """The repair of the property for log retention.
 
-    It is raised, whoever set it, before the clean-up takes what a reader has not read; and lowered where nobody set it
-    and the log grew long.
+    It is raised, whoever set it, before the clean-up removes what a reader has not read. It is lowered only if it is
+    not set and the log has grown long.
     """
     if not policy.metadata.enabled:
         return NotPlanned("metadata", "switched off by policy")
-    files, said = count(facts.metadata_files, "file") + " in its log", facts.properties.get(KEPT)
+    files, setting = count(facts.metadata_files, "file") + " in its log", facts.properties.get(KEPT)
     if facts.properties.get(CLEANED, "true").lower() == "false":
-        return NotPlanned("metadata", f"{files}, and no clean-up: {CLEANED} = false was set by somebody")
-    kept = _DEFAULT if said is None else _span(said)
-    if kept is None:
-        return NotPlanned("metadata", f"{files}; {KEPT} = {said} is no time this reads")
+        return NotPlanned("metadata", f"{files}, and no clean-up: {CLEANED} is set to false")
+    retention = _DEFAULT if setting is None else _span(setting)
+    if retention is None:
+        return NotPlanned("metadata", f"{files}; {KEPT} = {setting} is not an interval")
     tightest = min(needs.clamps, key=lambda clamp: clamp.at, default=None)
-    if tightest is not None and now - tightest.at + _AHEAD > kept:
+    if tightest is not None and now - tightest.at + _AHEAD > retention:
         wanted = _days(now - tightest.at + LEAST_KEPT)
-        why = f"the log reaches {span(kept)} back, and {tightest.who} needs what is {span(now - tightest.at)} old"
+        why = f"the log reaches {span(retention)} back, and {tightest.who} needs what is {span(now - tightest.at)} old"
         return Action("metadata", f"{why} ({tightest.why})", properties={KEPT: wanted})
-    if said is not None:
-        return NotPlanned("metadata", f"{files}, which reaches {span(kept)} back: {KEPT} is set")
+    if setting is not None:
+        return NotPlanned("metadata", f"{files}, which reaches {span(retention)} back: {KEPT} is set")
     if facts.metadata_files <= policy.metadata.log_files:
         return NotPlanned("metadata", f"{files} (limit {policy.metadata.log_files})")
     wanted_span = max(policy.expire.older_than.timedelta, needs.least_kept)
     if tightest is not None and now - tightest.at + _AHEAD > wanted_span:
         needed = f"{tightest.who} needs what is {span(now - tightest.at)} old"
         return NotPlanned("metadata", f"{files} (limit {policy.metadata.log_files}), but {needed}")
-    why = f"{files} (limit {policy.metadata.log_files}): it reaches {span(kept)} back, files do {span(wanted_span)}"
+    why = (
+        f"{files} (limit {policy.metadata.log_files}): it reaches {span(retention)} back, files do {span(wanted_span)}"
+    )
     return Action("metadata", why, properties={KEPT: _days(wanted_span)})
 
 

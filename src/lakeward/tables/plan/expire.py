@@ -1,4 +1,4 @@
-"""Which snapshots go: those older than the policy and every clamp allow, beyond the least number kept."""
+"""Plans snapshot expiry: snapshots older than the policy and every snapshot pin allow, beyond the minimum number."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from lakeward.tables.plan.model import Action, History, Needs, NotPlanned, Snaps
 
 
 def cutoff(policy: Expire, clamps: Sequence[SnapshotPin], now: datetime) -> tuple[datetime, SnapshotPin | None]:
-    """The moment before which snapshots may go, and the clamp that set it (None: the policy did)."""
-    wanted = now - policy.older_than.timedelta
+    """The time before which snapshots may expire, and the pin that set it (None: the policy did)."""
+    by_policy = now - policy.older_than.timedelta
     tightest = min(clamps, key=lambda clamp: clamp.at, default=None)
-    if tightest is None or tightest.at >= wanted:
-        return wanted, None
+    if tightest is None or tightest.at >= by_policy:
+        return by_policy, None
     return tightest.at, tightest
 
 
 def expirable(facts: TableFacts, older_than: datetime, retain_last: int, now: datetime) -> set[int]:
-    """The snapshots Iceberg would expire: neither named by a ref, nor young, nor among a branch's newest.
+    """The snapshots Iceberg would expire: not referenced, not young, and not among a branch's newest.
 
-    A ref that has outlived its own age goes with it, and names nothing any more.
+    A ref past its maximum age is dropped too and protects nothing.
     """
     kept: set[int] = set()
     outlived = facts.outlived(now)
@@ -47,14 +47,15 @@ def expirable(facts: TableFacts, older_than: datetime, retain_last: int, now: da
 
 
 def _by_itself(facts: TableFacts, older_than: datetime, now: datetime) -> str:
-    """What an expiry would take because a ref of ours has an age of its own, whatever it is told; empty for nothing."""
+    """What an expiry would remove because of a ref's own age, regardless of its arguments; empty for nothing."""
     main = facts.refs.get(MAIN)
     if main is not None and main.max_age_ms is not None:
         own = timedelta(milliseconds=main.max_age_ms)
         if now - own > older_than:
-            return f"branch main keeps its snapshots for {span(own)} (max-snapshot-age-ms), whatever an expiry is told"
+            return f"branch main keeps its snapshots for {span(own)} (max-snapshot-age-ms), regardless of the policy"
     if VERIFIED in facts.outlived(now):
-        return f"branch {VERIFIED} would go with it: its age is over (max-ref-age-ms of the branch or the table)"
+        age = "max-ref-age-ms of the branch or the table"
+        return f"branch {VERIFIED} would be dropped: its maximum age has passed ({age})"
     return ""
 
 

@@ -1,4 +1,4 @@
-"""When the metadata of an Iceberg table is set right: manifests are rewritten, and the properties that nobody set."""
+"""Plans metadata maintenance of an Iceberg table: rewriting manifests, and setting properties that are not set."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from lakeward.tables.plan.model import Action, History, NotPlanned
 DELETE: Final = "write.metadata.delete-after-commit.enabled"
 KEPT: Final = "write.metadata.previous-versions-max"
 _NAMED: Final = 100
-"""Iceberg's own limit of what a table's log names; older files stand on disk and are not counted."""
+"""Iceberg's default length of a table's metadata log; older files remain on disk and are not counted."""
 
 
 RETRIES: Final = {
@@ -22,15 +22,15 @@ RETRIES: Final = {
     "commit.retry.min-wait-ms": "200",
     "commit.retry.max-wait-ms": "10000",
 }
-"""How often a commit that another one overtook is tried again: Iceberg's four tries within a second are lost against a
-stream that commits every ten seconds, and the stream's own against a rewrite."""
+"""Retries of a commit after a conflict. Iceberg's default of four tries within a second loses against a
+stream that commits every ten seconds, and the stream's own commit loses against a rewrite."""
 
 
 def plan_metadata(facts: TableFacts, policy: Metadata) -> Action | NotPlanned:
-    """The repair of an Iceberg table's properties: those that bound metadata files, by Iceberg's own rule from then on,
-    and those that try a stream's commits again.
+    """The repair of an Iceberg table's properties: those that bound the number of metadata files, and those for commit
+    retries of its streams.
 
-    Only what nobody has set is set: a value that stands in the table was somebody's choice.
+    Only properties that are not set are set: an existing value is a decision.
     """
     if not policy.enabled:
         return NotPlanned("metadata", "switched off by policy")
@@ -38,7 +38,7 @@ def plan_metadata(facts: TableFacts, policy: Metadata) -> Action | NotPlanned:
     unset = {} if RETRIES.keys() & facts.properties.keys() else RETRIES
     if not facts.streams or not unset or (isinstance(found, NotPlanned) and found.refused):
         return found
-    retried = "its commits are given up after four tries within a second: commit.retry.num-retries is not set"
+    retried = "its commits fail after four tries within a second: commit.retry.num-retries is not set"
     if isinstance(found, NotPlanned):
         return Action("metadata", retried, properties=unset)
     return replace(found, why=f"{found.why}; {retried}", properties={**found.properties, **unset})
@@ -47,15 +47,15 @@ def plan_metadata(facts: TableFacts, policy: Metadata) -> Action | NotPlanned:
 def _files(facts: TableFacts, policy: Metadata) -> Action | NotPlanned:
     there, files = facts.properties.get(DELETE), count(facts.metadata_files, "metadata file")
     if there is not None and there.lower() == "true":
-        return NotPlanned("metadata", f"{files}, the oldest goes with each commit")
+        return NotPlanned("metadata", f"{files}, the oldest is deleted with each commit")
     if facts.properties.get("gc.enabled", "true").lower() == "false":
-        return NotPlanned("metadata", "gc.enabled is false: its files may belong to somebody else", refused=True)
+        return NotPlanned("metadata", "gc.enabled is false: its files may belong to another table", refused=True)
     if there is not None:
-        return NotPlanned("metadata", f"{files} and growing, but {DELETE} = {there} was set by somebody")
+        return NotPlanned("metadata", f"{files} and growing, but {DELETE} is set to {there}")
     own = facts.properties.get(KEPT)
     if own is not None and not own.isdecimal():
-        return NotPlanned("metadata", f"{files} and growing, but {KEPT} = {own} is no number")
-    # A log at its limit is one that files drop out of, and stay on disk.
+        return NotPlanned("metadata", f"{files} and growing, but {KEPT} = {own} is not a number")
+    # From a log at its limit, files are removed and remain on disk.
     limit = min(policy.previous_versions, _NAMED) if own is None else max(int(own), 1)
     if facts.metadata_files - 1 < limit:
         return NotPlanned("metadata", f"{files} (limit {limit} and the current one)")
@@ -67,7 +67,7 @@ def _files(facts: TableFacts, policy: Metadata) -> Action | NotPlanned:
     )
 
 
-WORTH = 10  # below this many manifests nobody feels the difference, and one rewrite ends below it
+WORTH = 10  # with fewer manifests a rewrite has no noticeable effect
 
 
 def plan_manifests(facts: TableFacts, policy: Manifests, history: History, now: datetime) -> Action | NotPlanned:

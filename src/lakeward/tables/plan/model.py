@@ -1,4 +1,4 @@
-"""What a plan is made of."""
+"""The data model of a maintenance plan: needs, history, actions, actions that are not due."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from lakeward.tables.plan.cost import Pace
 
 @dataclass(frozen=True)
 class SnapshotPin:
-    """Something that needs history: nothing committed at or after `at` may be expired.
+    """A need for history: no snapshot committed at or after `at` may expire.
 
     Attributes:
         who: `stream flights`, `quality`, `staged batches`.
-        why: what it needs it for, one phrase.
+        why: the reason, as a phrase.
     """
 
     who: str
@@ -28,14 +28,14 @@ class SnapshotPin:
 
 @dataclass(frozen=True)
 class Needs:
-    """What others need of the table.
+    """The needs of streams, checks and people for a table.
 
     Attributes:
-        clamps: the history somebody needs.
+        clamps: the snapshot pins.
         refusals: why expiry must not run at all: a position off main, a hold, `gc.enabled=false`.
-        hold_until: no maintenance before this.
-        forbidden: why no action at all may run, e.g. another table under its location.
-        least_kept: floor under the age of what a VACUUM of a Delta table deletes.
+        hold_until: no maintenance before this time.
+        forbidden: why no action may run, e.g. another table under its location.
+        least_kept: minimum age of files that a VACUUM of a Delta table deletes.
     """
 
     clamps: tuple[SnapshotPin, ...] = ()
@@ -47,16 +47,16 @@ class Needs:
 
 @dataclass(frozen=True)
 class History:
-    """What was done before, from the ledger.
+    """The history of maintenance, from the ledger.
 
     Attributes:
-        done: action -> when it last ended well.
-        failures: action -> failures in a row since then, and when the last was.
+        done: action -> when it last succeeded.
+        failures: action -> failures in a row since then, and the time of the last.
         finished: partition -> when it got its final layout.
-        idle: action -> runs in a row that changed nothing, and when the last was.
-        contested: partition -> rewrites of it in a row that failed since the last good one, and when the last did.
-        tried: partition -> when its newest final pass began that left more files than promised.
-        paces: action -> how long it takes here, as far as it was ever done.
+        idle: action -> runs in a row without a change, and the time of the last.
+        contested: partition -> failed rewrites in a row since the last successful one, and the time of the last.
+        tried: partition -> start of its newest final pass that left more files than promised.
+        paces: action -> its measured pace on this table.
     """
 
     done: Mapping[str, datetime] = field(default_factory=dict)
@@ -70,18 +70,18 @@ class History:
 
 @dataclass(frozen=True)
 class Rewrite:
-    """The partitions rewritten in one way.
+    """The partitions that are rewritten in one mode.
 
     Attributes:
-        mode: `fragments` (hot: only fragments are taken), `final` (cold: every small file is), `layout` (cold: every
-            file is, to be put in order) or `deletes` (files of which many rows are deleted).
+        mode: `fragments` (hot: only fragments), `final` (cold: every small file), `layout` (cold: every file, to sort
+            its rows) or `deletes` (files with many deleted rows).
         partitions: names; those of an unpartitioned table are `""`.
-        where: one condition a partition; empty when the whole table is meant.
-        below: files below this size in bytes are taken.
-        target: size in bytes of what is written.
+        where: one condition a partition; empty for the whole table.
+        below: files below this size in bytes are rewritten.
+        target: target size of written files, in bytes.
         takes, gives: promised files in and out.
         takes_bytes: promised bytes in.
-        order: of the rows written; None: as they come.
+        order: sort order of the written rows; None: unsorted.
     """
 
     mode: str
@@ -98,7 +98,7 @@ class Rewrite:
 
 @dataclass(frozen=True)
 class Tag:
-    """A tag to be made. `kept`: an expiry takes it once its snapshot is older."""
+    """A tag to create. `kept`: expiry drops it once its snapshot is older."""
 
     name: str
     snapshot_id: int
@@ -110,13 +110,13 @@ class Action:
     """One planned action.
 
     Attributes:
-        files: what it takes: files (compact), delete files (deletes), manifests, snapshots (expire) or metadata files.
-        rewrites: of a compaction.
-        where: of a merge of delete files: one condition a partition; empty when the whole table is meant.
-        properties: of a repair of the table's properties: what is set.
-        older_than, retain_last: of an expiry.
-        tag: of `tags`: what is made.
-        expected_s: seconds it should take, by this table's own runs.
+        files: number of files (compact), delete files (deletes), manifests, snapshots (expire) or metadata files.
+        rewrites: for a compaction.
+        where: for a merge of delete files: one condition a partition; empty for the whole table.
+        properties: for a repair of the table's properties: the new values.
+        older_than, retain_last: for an expiry.
+        tag: for `tags`: the new tag.
+        expected_s: expected seconds, by this table's own runs.
     """
 
     action: str
@@ -134,19 +134,19 @@ class Action:
 
     @property
     def cutoff(self) -> datetime:
-        """`older_than` of an expiry: the planner sets it."""
+        """`older_than` of an expiry, which the planner always sets."""
         return expect(self.older_than, f"older_than of {self.action}")
 
     @property
     def made_tag(self) -> Tag:
-        """`tag` of `tags`: the planner sets it."""
+        """`tag` of `tags`, which the planner always sets."""
         return expect(self.tag, f"tag of {self.action}")
 
     def document(self) -> dict[str, Any]:
         """The command line's JSON."""
         return {
             "action": self.action,
-            "partitions": [each for each in self.partitions if each],
+            "partitions": [part for part in self.partitions if part],
             "files": self.files,
             "size_bytes": self.size_bytes,
             "expected_s": round(self.expected_s, 1),
@@ -156,7 +156,7 @@ class Action:
 
 @dataclass(frozen=True)
 class NotPlanned:
-    """An action that is not due. `next_at`: when time alone makes it due, if it does."""
+    """An action that is not due. `next_at`: when it becomes due by time, if it does."""
 
     action: str
     why: str
@@ -170,7 +170,7 @@ class NotPlanned:
 
 @dataclass(frozen=True)
 class Plan:
-    """What is due for a table, in the order it is done, and what is not."""
+    """The due actions of a table, in the order they run, and the actions that are not due."""
 
     table: str
     snapshot_id: int | None
@@ -179,17 +179,19 @@ class Plan:
 
     def action(self, name: str) -> Action | None:
         """The planned action of this name."""
-        return next((each for each in self.actions if each.action == name), None)
+        return next((action for action in self.actions if action.action == name), None)
 
     def document(self) -> dict[str, Any]:
         """The command line's JSON."""
         return {
             "table": self.table,
-            "actions": [each.document() for each in self.actions],
-            "not_planned": [each.document() for each in self.not_planned],
+            "actions": [action.document() for action in self.actions],
+            "not_planned": [item.document() for item in self.not_planned],
         }
 
     def stored(self) -> dict[str, Any]:
-        """The same as plain JSON data, with the snapshot it was made for."""
-        left = [{**each.document(), "next_at": each.next_at and each.next_at.isoformat()} for each in self.not_planned]
-        return {**self.document(), "not_planned": left, "snapshot_id": self.snapshot_id}
+        """The same as plain JSON data, with the snapshot of the plan."""
+        not_planned = [
+            {**item.document(), "next_at": item.next_at and item.next_at.isoformat()} for item in self.not_planned
+        ]
+        return {**self.document(), "not_planned": not_planned, "snapshot_id": self.snapshot_id}

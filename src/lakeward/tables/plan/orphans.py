@@ -1,7 +1,7 @@
-"""When a table's orphan files may go, and when what was found looks more like a mistake than like waste.
+"""Decides whether orphan files may be removed, and when the listing looks like a mistake. Pure.
 
-The order is fixed: the location is listed first, what the metadata names is read after. A file that is committed in
-between is then named, not missing; and whatever was written lately is left alone, named or not.
+The order is fixed: the location is listed before the metadata is read. A file committed in between is then referenced,
+not missing; files written recently are left alone in any case.
 """
 
 from __future__ import annotations
@@ -15,24 +15,24 @@ from lakeward.platform.text import count, minute, size, span
 from lakeward.spec.model.policy import Orphans
 from lakeward.tables.plan.model import Action, Needs, NotPlanned
 
-SAMPLE: Final = 20  # paths shown of what was found
+SAMPLE: Final = 20  # maximum paths shown as examples
 ACTION: Final = "orphans"
-_EARLY: Final = 0.1  # share of the interval by which a run may come early: a weekly schedule is never on the second
+_EARLY: Final = 0.1  # share of the interval by which a run may be early: schedules are not exact to the second
 
 
 @dataclass(frozen=True)
 class Survey:
-    """What listing a location and reading its table's metadata found; paths are relative to the location.
+    """The result of comparing a listed location with the table's metadata; paths are relative to the location.
 
     Attributes:
-        listed, listed_bytes: files below the location, without those put aside.
-        orphans, orphan_bytes: old enough, and named by nothing.
-        young: named by nothing and too young.
-        aside, aside_bytes: put aside by earlier runs and still there.
-        lost: files the table needs that were not listed; `lost_sample` some of them.
-        elsewhere: files the table needs outside its location: they are not looked at.
-        strangers: other tables or checkpoints found below the location.
-        mismatched: needed files whose path is below the location in another scheme, bucket or host.
+        listed, listed_bytes: files below the location, without the trash folder.
+        orphans, orphan_bytes: unreferenced and old enough.
+        young: unreferenced and too young.
+        aside, aside_bytes: files in the trash folder.
+        lost: referenced files that were not listed; `lost_sample` are some of them.
+        elsewhere: referenced files outside of the location, which are not checked.
+        strangers: other tables or checkpoints below the location.
+        mismatched: referenced files whose path is below the location in another scheme, bucket or host.
         sample: some of the orphans.
     """
 
@@ -63,29 +63,29 @@ class Survey:
 
 
 def oldest_kept(policy: Orphans, longest_batch_s: float, now: datetime) -> datetime:
-    """Only what was written before this moment may go: a file of a batch under way is named by nothing yet."""
+    """Only files written before this time may be removed: a file of a running batch is not referenced yet."""
     return now - max(policy.older_than.timedelta, timedelta(seconds=3 * longest_batch_s))
 
 
 def rules(policy: Orphans, location: str) -> dict[str, Any]:
-    """What a dry run showed the outcome of: with other rules it is shown again before anything goes."""
+    """The rules of a run. With other rules, orphans are shown again before any file is removed."""
     return {"location": location, **policy.model_dump(mode="json", exclude={"enabled", "every"})}
 
 
 def shown(wanted: Mapping[str, Any], ledger: list[dict[str, Any]]) -> bool:
-    """Whether an earlier run by the same rules ended: what they find was shown to people before anything goes."""
+    """Whether an earlier run with the same rules ended: people have seen its result before files are removed."""
     return any(row["result"] in ("done", "skipped") and (row["before"] or {}).get("rules") == wanted for row in ledger)
 
 
 def stopped(policy: Orphans, needs: Needs, last: datetime | None, now: datetime, intruder: str) -> NotPlanned | None:
-    """Why a location is not even listed; None if it is.
+    """Why a location is not listed at all; None if it is.
 
     Args:
         policy: the table's thresholds.
         needs: what streams and people need of the table.
-        last: when its orphans last went.
+        last: when its orphans were last removed.
         now: the registry's time.
-        intruder: what else lies below the location, or around it.
+        intruder: an overlap of another table with the location.
     """
     if not policy.enabled:
         return NotPlanned(ACTION, "switched off by policy")
@@ -97,28 +97,28 @@ def stopped(policy: Orphans, needs: Needs, last: datetime | None, now: datetime,
         return NotPlanned(ACTION, "; ".join(needs.refusals), refused=True)
     ready = last + policy.every.timedelta * (1 - _EARLY) if last else now
     if ready > now:
-        return NotPlanned(ACTION, f"the location was gone through {span(now - (last or now))} ago", ready)
+        return NotPlanned(ACTION, f"the location was checked {span(now - (last or now))} ago", ready)
     return None
 
 
 def judge(found: Survey, policy: Orphans) -> Action | NotPlanned:
-    """Whether what was found may go."""
+    """Whether the found orphans may be removed."""
     what = (
         f"{count(found.orphans, 'orphan file')} of {size(found.orphan_bytes)} among {count(found.listed, 'file')} of "
     )
     what += size(found.listed_bytes)
     if found.strangers:
-        return _refused(f"below the location lies {', '.join(found.strangers)}: its files would be taken for orphans")
+        return _refused(f"below the location is {', '.join(found.strangers)}: its files would count as orphans")
     if found.mismatched:
         return _refused(
-            f"the table names {found.mismatched[0]}: the same path in another scheme, bucket or host, or through a "
-            "link; who lists one cannot tell whether it is the other"
+            f"the table references {found.mismatched[0]}: the same path by another scheme, bucket, host or link, "
+            "which may be the same place"
         )
     if found.lost:
         some = ", ".join(found.lost_sample[:3]) + (", .." if found.lost > 3 else "")
         return _refused(
-            f"{count(found.lost, 'file')} the table needs did not show in the listing ({some}): either the listing or "
-            "the table is broken"
+            f"{count(found.lost, 'file')} the table references were not listed ({some}): the listing is incomplete or "
+            "the table is damaged"
         )
     if not found.orphans:
         young = f", {found.young} too young to tell" if found.young else ""
@@ -130,7 +130,7 @@ def judge(found: Survey, policy: Orphans) -> Action | NotPlanned:
     return Action(ACTION, what, files=found.orphans, size_bytes=found.orphan_bytes)
 
 
-_LOOK = "look at some of them, then raise it for this table in conf/tables.yaml"
+_LOOK = "check some of them, then raise it for this table in conf/tables.yaml"
 
 
 def _refused(why: str) -> NotPlanned:

@@ -1,4 +1,4 @@
-"""Everything that is due for one table, in the order it is done."""
+"""Plans all actions of one table, in the order they run."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from lakeward.tables.plan.tags import plan_tags
 ORDER = ("compact", "deletes", "manifests", "tags", "expire", "metadata")
 FAILURES = 3
 BACK_OFF = timedelta(hours=6)
-IDLE = 5  # runs in a row that changed nothing: from then on half as often
+IDLE = 5  # after this many runs without a change an action is planned half as often
 
 
 def plan(
@@ -38,11 +38,11 @@ def plan(
     Args:
         facts: the table now.
         policy: its resolved policy.
-        needs: what streams, checks and people need of it.
-        history: what was done before.
+        needs: the needs of streams, checks and people.
+        history: the history of maintenance.
         now: the moment every age is measured from.
-        wanted: the actions looked at. Naming fewer than all does not make one due that is not.
-        only: the partitions whose files are looked at; all by default.
+        wanted: the actions to plan. Naming an action does not make it due.
+        only: the partitions to plan; all by default.
     """
     found: list[Action | NotPlanned] = []
     for name in (each for each in ORDER if each in wanted):
@@ -99,12 +99,12 @@ def _stopped(name: str, policy: Policy, needs: Needs, history: History, now: dat
     if last + wait <= now:
         return None
     if idle >= IDLE:
-        return NotPlanned(name, f"changed nothing {idle} times in a row; looked at half as often", last + wait)
+        return NotPlanned(name, f"changed nothing {idle} times in a row; planned half as often", last + wait)
     return NotPlanned(name, f"failed {count} times in a row; waits before the next try", last + wait)
 
 
 def _interval(name: str, policy: Policy) -> timedelta:
-    """The least time between two runs of an action."""
+    """The minimum time between two runs of an action."""
     if name in ("compact", "tags", "metadata"):
         return policy.compact.cooldown.timedelta
     every = {"deletes": policy.deletes.every, "manifests": policy.manifests.every}.get(name, policy.expire.every)

@@ -1,7 +1,7 @@
-"""Whether streams commit faster than their table is put in order, and what is to become of them.
+"""Back-pressure: whether streams commit faster than their table is compacted, and whether to slow them down. Pure.
 
-Commits count only while a rewrite is due: a stream of large files needs none and may go on for ever, and one whose
-table rests by its cooldown, or because somebody holds it, would wait for something that does not come.
+Commits count only while a rewrite is due. A stream of large files needs none and is never slowed down; a stream whose
+table is in its cooldown, or held by a person, would wait in vain.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from lakeward.tables.plan.model import NotPlanned, Plan
 
 @dataclass(frozen=True)
 class Pressure:
-    """The verdict.
+    """The decision.
 
     Attributes:
-        level: `warn` tells a person, `lengthen` doubles the trigger of its streams, `hold` lets no batch of them in.
-        commits: on main since the last good rewrite, as far back as history is retained.
-        why: one sentence, empty when all is well.
+        level: `warn` warns a person, `lengthen` doubles the trigger interval of its streams, `hold` pauses them.
+        commits: on main since the last successful rewrite, as far as history is retained.
+        why: one sentence, empty for level `ok`.
     """
 
     level: Level
@@ -33,19 +33,21 @@ class Pressure:
 
 
 def pressure(facts: TableFacts, compact: Compact, limits: Limits, rewritten: datetime | None, plan: Plan) -> Pressure:
-    """Judge a table.
+    """Decide for a table.
 
     Args:
         facts: the table now.
         compact, limits: its policy.
-        rewritten: when its last good compaction ended; None: never.
-        plan: what is due; a rewrite that is not due slows nobody down.
+        rewritten: when its last successful compaction ended; None: never.
+        plan: its plan; without a due rewrite no stream is slowed down.
     """
     since = [
-        each for each in facts.main() if each.operation != "replace" and (rewritten is None or each.at > rewritten)
+        snapshot
+        for snapshot in facts.main()
+        if snapshot.operation != "replace" and (rewritten is None or snapshot.at > rewritten)
     ]
     commits = len(since)
-    waiting = max((each.fragments for each in facts.profile.partitions), default=0)
+    waiting = max((part.fragments for part in facts.profile.partitions), default=0)
     reached = [level for level, limit in _limits(limits) if limit is not None and commits >= limit]
     if not reached or waiting < compact.min_fragments:
         return Pressure(Level.OK, commits)
@@ -64,7 +66,7 @@ def _limits(limits: Limits) -> tuple[tuple[Level, int | None], ...]:
 
 def _stopped(plan: Plan) -> str | None:
     """Why no rewrite is due; None where one is."""
-    if any(each.action == "compact" for each in plan.actions):
+    if any(action.action == "compact" for action in plan.actions):
         return None
-    found: NotPlanned | None = next((each for each in plan.not_planned if each.action == "compact"), None)
-    return found.why if found is not None else "it was not looked at"
+    found: NotPlanned | None = next((item for item in plan.not_planned if item.action == "compact"), None)
+    return found.why if found is not None else "compaction was not planned"

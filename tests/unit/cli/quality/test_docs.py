@@ -61,7 +61,7 @@ def test_named_tables_go_where_somebody_says(checked: Any, tmp_path: Path) -> No
     assert "1 run of 1 table" in done.out
     assert "nyc.flights" not in (tmp_path / "here" / "index.html").read_text()
     refused = checked.lakeward("quality", "docs", "nyc.none", "nyc.weather", "--to", str(tmp_path / "there"))
-    assert refused.code == 1 and "No check run of nyc.none is recorded" in refused.err
+    assert refused.code == 1 and "no check run of nyc.none is recorded" in refused.err
     assert "lakeward quality run nyc.none" in refused.err
     assert not (tmp_path / "there").exists()
 

@@ -32,11 +32,11 @@ def test_what_a_person_reads() -> None:
     }  # fmt: skip
     assert text(found) == [
         "s: 1,000 of 1,200 records would land in a.t by generation 2",
-        "  filtered  50: the transform drops them now",
-        "  present   3: the table had them already",
+        "  filtered  50: the transform filters them now",
+        "  present   3: the table has them already",
         "  still bad 140: small: not: n < 9",
         "  left      7: its record is gone",
-        "  next      generation 3 waits; a replay takes the one that runs: lakeward streams upgrade s",
+        "  next      generation 3 is pending; replay uses the running one: lakeward streams upgrade s",
     ]
     quiet = {**found, "dry_run": False, "filtered": 0, "present": 0, "failing": [], "left": []}
     assert text(quiet) == ["s: 1,000 of 1,200 records landed in a.t by generation 2"]

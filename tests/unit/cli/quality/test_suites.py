@@ -66,9 +66,9 @@ def test_an_import_is_written_linted_and_never_over_another(project: Path, capsy
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("export", "n.t"), "There is no suite for n.t"),
-        (("export", "t"), "no name of a table"),
-        (("import", "n.t", "nowhere.json"), "cannot be read"),
+        (("export", "n.t"), "n.t has no suite"),
+        (("export", "t"), "not a valid table name"),
+        (("import", "n.t", "nowhere.json"), "Cannot read"),
         (("import", "n.t", __file__), "is not JSON"),
         (("import", "../t", __file__), "is not JSON"),
     ],

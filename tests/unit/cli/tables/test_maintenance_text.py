@@ -23,7 +23,7 @@ def test_the_decision_who_holds_history_and_the_ledger(site, landed):
 
     unknown = site.lakeward("tables", "history", "nyc.flights")
     assert unknown.code == 2
-    assert "There is no table" in unknown.err
+    assert "does not exist" in unknown.err
 
     with site.registry() as connection:
         maintenance.register(connection, "nyc.flights", format="iceberg", location="x", table_class="append-stream")

@@ -91,10 +91,10 @@ def test_a_compaction_brings_no_rows_and_one_that_changed_their_number_is_not_be
         ([about("?"), delta_log.remove("f1", rewrite=True), delta_log.add("f2", 1)], "overwrite", "rewrites rows"),
         ([about("RESTORE", version="1"), delta_log.remove("f2")], "overwrite", "version 3 is a RESTORE"),
         ([about("RESTORE", version=None), delta_log.remove("f2")], "overwrite", "version 3 is a RESTORE"),
-        ([about("WRITE"), delta_log.add("never", 1)], "overwrite", "never is gone from the folder"),
+        ([about("WRITE"), delta_log.add("never", 1)], "overwrite", "never is missing from the folder"),
         ([about("WRITE"), delta_log.add("file:///elsewhere/f2", 1)], "overwrite", "a file is of another table"),
-        ([about("WRITE"), delta_log.add("_f2", 1)], "overwrite", "hides it"),
-        ([about("WRITE"), delta_log.add("day=1/f2", 1)], "overwrite", "does not tell its partition"),
+        ([about("WRITE"), delta_log.add("_f2", 1)], "overwrite", "skips a file"),
+        ([about("WRITE"), delta_log.add("day=1/f2", 1)], "overwrite", "does not contain its partition"),
     ],
 )
 def test_whatever_is_no_plain_append_needs_the_whole_table(table: Path, actions: Any, operation: str, why: str) -> None:
@@ -108,8 +108,8 @@ def test_whatever_is_no_plain_append_needs_the_whole_table(table: Path, actions:
 @pytest.mark.parametrize(
     ("changed", "why"),
     [
-        ({"stats": None}, "does not say how many rows"),
-        ({"stats": '{"minValues": {}}'}, "does not say how many rows"),
+        ({"stats": None}, "does not state the row counts"),
+        ({"stats": '{"minValues": {}}'}, "does not state the row counts"),
         ({"deletionVector": {"cardinality": 1}}, "a file has a deletion vector"),
     ],
 )
@@ -146,7 +146,7 @@ def test_a_restore_leaves_the_proof_behind_and_an_older_one_stands(table: Path) 
     delta_log.commit(table, 4, about("RESTORE", version="1"), delta_log.remove("f2"), delta_log.remove("f3"))
     verified, found = look(table, proof(3), proof(1))
     assert (verified, found.cut, found.kind) == (1, Cut.ROLLED_BACK, Kind.TABLE)
-    assert "the table was rolled back to before verified version 3 and went on to version 4" in found.why
+    assert "the table was rolled back to before verified version 3 and then continued to version 4" in found.why
     assert look(table, proof(3))[0] is None
 
 
@@ -233,7 +233,7 @@ def test_rows_that_were_rewritten_are_never_read_as_added_ones(table: Path) -> N
     found = DeltaTable("ns.t", table)
     found.look([])
     session: Any = None  # it is refused before a session is needed
-    with pytest.raises(LakewardError, match="cannot be read apart"):
+    with pytest.raises(LakewardError, match="Cannot read the rows"):
         found.rows(session, Read(1, 3))
     with pytest.raises(LakewardError, match="version 2 is not below version 1"):
         found.rows(session, Read(2, 1))

@@ -42,7 +42,7 @@ class TestAdvance:
 
     def test_does_not_publish_what_left_main(self, line) -> None:
         move = advance(rolled_back(line, verified=1), 3)
-        assert move.to is None and "left main" in move.why
+        assert move.to is None and "no longer on main" in move.why
 
     def test_comes_back_to_main(self, line) -> None:
         move = advance(rolled_back(line, verified=3), 4)
@@ -118,7 +118,7 @@ class TestMove:
             return advance(now, checked)
 
         done, _ = move(self.no_session, lake, "n.t", decide)
-        assert done.to is None and "left main" in done.why
+        assert done.to is None and "no longer on main" in done.why
         assert ([each.head for each in seen], history(lake, "n.t").verified) == ([checked, kept], None)
 
     def test_does_not_take_back_what_a_newer_run_moved_meanwhile(self, lake) -> None:
@@ -142,6 +142,6 @@ class TestMove:
             append(lake)
             return advance(now, checked)
 
-        with pytest.raises(Transient, match="could not be moved"):
+        with pytest.raises(Transient, match="Cannot move the branch"):
             move(self.no_session, lake, "n.t", decide)
         assert history(lake, "n.t").verified is None

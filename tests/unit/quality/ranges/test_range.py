@@ -25,7 +25,7 @@ def test_the_first_check_reads_the_table(line) -> None:
 
 def test_a_branch_nobody_proved_is_no_base(line) -> None:
     found = decide(line("append", "append", verified=2), [])
-    assert found.kind is Kind.TABLE and "somebody else" in found.why
+    assert found.kind is Kind.TABLE and "not created by Lakeward" in found.why
 
 
 def test_appends_and_compactions_are_an_increment(line) -> None:

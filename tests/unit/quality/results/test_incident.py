@@ -52,7 +52,7 @@ def test_the_message_says_what_since_when_how_much_which_rows_and_what_to_do(lin
     text = incidents.open_ones(registry)["quality", "ns.t"].text
     assert text.splitlines() == [
         "ns.t: critical check expect_column_values_to_be_between(fare) failed: 7 of 40 rows; riders are paid",
-        "readers of `verified` are still on snapshot 1, proven 2026-11-21 11:00:00 UTC; the stream goes on landing",
+        "readers of `verified` are still on snapshot 1, proven 2026-11-21 11:00:00 UTC; the stream continues to land",
         "since: snapshot 3 of 2026-11-21 11:00:00 UTC; stream s batch 3, offsets t/0 40 to 80",
         *(f'row: {{"fare": -1.5, "rider": "r{number}", "_kafka_offset": {40 + number}}}' for number in range(5)),
         "changed: it is the first batch of stream s by generation 7 (before: 6)",
@@ -102,7 +102,7 @@ def test_a_table_that_could_not_be_checked_says_so(line) -> None:
     broken = replace(held(line, verdict=Verdict.ERROR), checks=(), note="the table is gone", verified=None)
     told = incident.lines(broken, [], None, [])
     assert told[:2] == [
-        "ns.t could not be checked: the table is gone", "nothing is verified yet; the stream goes on landing",
+        "ns.t could not be checked: the table is gone", "no snapshot is verified yet; the stream continues to land",
     ]  # fmt: skip
     assert told[-1] == "do: lakeward quality lint   then: lakeward quality run ns.t"
 

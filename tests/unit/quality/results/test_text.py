@@ -38,7 +38,7 @@ def test_a_held_run_is_told_in_ten_lines(line) -> None:
     assert len(story) <= 10
     assert story[0].startswith("range: snapshots 1 (exclusive) to 2: ")
     assert story[1:] == [
-        "decided: 1 from metadata alone, 1 in one pass over the rows; 20 rows read",
+        "decided: 1 from metadata, 1 in one pass over the rows; 20 rows read",
         "critical check expect_column_values_to_not_be_null(a) failed: 2 of 20 rows; joins break",
         "for example {'a': None}",
         "first bad snapshot 2",
@@ -52,7 +52,7 @@ def test_a_held_run_is_told_in_ten_lines(line) -> None:
 
 def test_a_run_that_opened_no_data_file_says_so(line) -> None:
     story = told(result(line, Verdict.PASS, COUNTED).document())
-    assert "decided: 1 from metadata alone; no row was read to decide" in story
+    assert "decided: 1 from metadata; no row was read to decide" in story
     assert "verified is at snapshot 1" in story
 
 

@@ -57,7 +57,7 @@ def test_the_process_knows_nothing_it_need_not(monkeypatch, runtime: Runtime) ->
 
 
 def test_a_missing_suite_names_the_nearest(runtime: Runtime, project: Path) -> None:
-    with pytest.raises(SpecError, match=r"There is no suite for ns\.x") as caught:
+    with pytest.raises(SpecError, match=r"ns\.x has no suite") as caught:
         check(runtime, NOWHERE, project, ["ns.x"])
     assert "did you mean ns.t?" in caught.value.why
 

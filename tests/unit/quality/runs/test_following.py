@@ -43,4 +43,4 @@ def test_without_a_checker_one_line_says_what_it_costs_and_how_to_have_one() -> 
     why = decide(ASKED, served=False).why
     assert "no checker is up" in why and "slower" in why and START in why
     died = decide(replace(AT_WORK, lapsed_s=3), served=False).why
-    assert died.startswith("checker host:1 died at work")
+    assert died.startswith("checker host:1 died during this run")

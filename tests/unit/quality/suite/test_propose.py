@@ -29,11 +29,11 @@ def kinds(made: Proposal) -> list[str]:
     [
         (ONE, ["values_to_not_be_null", "values_to_be_between"], None),
         (replace(ONE, nulls=600), ["values_to_be_between"], None),
-        (replace(ONE, nulls=600, nan=True, kind="number"), [], "60% of its rows are null; it holds NaN"),
+        (replace(ONE, nulls=600, nan=True, kind="number"), [], "60% of its rows are null; it has NaN"),
         (replace(ONE, nulls=600, low=3, high=3), [], "one value, 3"),
-        (replace(ONE, nulls=600, distinct=990), [], "a number that names something"),
-        (replace(ONE, nulls=600, low=None), [], "bounds are not known"),
-        (replace(ONE, kind="time", nulls=600), [], "grows old"),
+        (replace(ONE, nulls=600, distinct=990), [], "probably a growing id"),
+        (replace(ONE, nulls=600, low=None), [], "bounds are unknown"),
+        (replace(ONE, kind="time", nulls=600), [], "becomes outdated"),
         (replace(ONE, kind="struct", nulls=600), [], "it is struct"),
         (Column("c", "text", nulls=0, shortest=1, longest=3, values=("A", "BBB")),
          ["values_to_not_be_null", "values_to_be_in_set"], None),
@@ -54,7 +54,7 @@ def test_what_a_column_is_worth(column: Column, wanted: list[str], left: str | N
 
 def test_a_name_with_a_dot_is_left_alone() -> None:
     made = propose(replace(SEEN, columns=(replace(ONE, name="a.b"), ONE)))
-    assert made.left == {"a.b": "Great Expectations takes its name for a path"}
+    assert made.left == {"a.b": "Great Expectations reads its name as a path"}
     assert made.expectations[0]["kwargs"]["column_set"] == ["c"]
     assert of(replace(ONE, name="a`b")).expectations == []
 
@@ -104,7 +104,7 @@ def test_the_head_says_how_much_was_read_and_what_was_left() -> None:
     made = of(replace(ONE, kind="time", nulls=600))
     told = " ".join(head_lines(replace(SEEN, rows=9000), made))
     assert "9,000 rows of ns.t at snapshot 7; values from the newest 1,000" in told
-    assert "Nothing for c: 60% of its rows are null; what a fixed bound says of a time grows old." in told
+    assert "No check of c: 60% of its rows are null; a fixed bound on a time becomes outdated." in told
 
 
 def test_of_a_large_table_the_newest_commits_are_read(line) -> None:

@@ -48,12 +48,12 @@ def test_of_other_runs_the_policy_says_nothing(verdict: Verdict, checks: list[di
 @pytest.mark.parametrize(
     ("checks", "obstacle", "why"),
     [
-        ([failed("a"), failed("b", "hold")], "", f"{NAME}(b) holds too, and is for a person"),
-        ([failed("a", scope="table")], "", f"{NAME}(a) looks at rows that are proven, too (scope: table)"),
-        ([failed("a", unexpected_count=None)], "", f"which rows fail {NAME}(a) cannot be told one by one"),
+        ([failed("a"), failed("b", "hold")], "", f"{NAME}(b) holds too, and needs a person's decision"),
+        ([failed("a", scope="table")], "", f"{NAME}(a) reads verified rows too (scope: table)"),
+        ([failed("a", unexpected_count=None)], "", f"the rows that fail {NAME}(a) cannot be selected one by one"),
         ([failed("a")], "stream s: lineage is none", "stream s: lineage is none"),
         ([failed("a"), failed("b", unexpected_count=61)], "",
-         "101 of 1,000 rows fail: more than one in 10 is for a person to look at"),
+         "101 of 1,000 rows fail: more than one in 10 needs a person's decision"),
     ],
 )  # fmt: skip
 def test_a_person_decides_and_is_told_why(checks: list[dict[str, Any]], obstacle: str, why: str) -> None:

@@ -20,7 +20,7 @@ def test_the_commit_tells_it_with_the_words_of_whoever_did_it(line: Any, registr
     history = replace(history, snapshots=named)
     found = decide(history, [Mark(ids[0], ids[0])])
     assert quarantined.told(registry, found, history) == (
-        "3 rows went to quarantine by act s/replay-1/ab, whose record is missing"
+        "3 rows moved to quarantine by operation s/replay-1/ab, which has no record"
     )
     changes.record(registry, "table", "ns.t", "waive", author="ada")
     changes.record(registry, "table", "ns.t", "quarantine", author="ada", text="3 rows went", token="s/replay-1/ab")

@@ -82,7 +82,7 @@ def test_partitions_that_stay_small_are_told_once_they_are_finished(facts, now):
     old = now - timedelta(hours=5)
     (line,) = said(facts(partitions=parts(40, MB, written=old)), now)
     assert line == (
-        "40 partitions by origin, hour, and half of the 40 that are finished hold less than 1.0 MB: no compaction "
+        "40 partitions by origin, hour, and half of the 40 finished ones have less than 1.0 MB: no compaction "
         "makes larger files of them; a coarser partitioning does"
     )
     assert said(facts(partitions=parts(40, 20 * MB, written=old)), now) == ()

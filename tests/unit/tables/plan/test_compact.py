@@ -147,7 +147,7 @@ def test_nothing_due_says_how_far_the_fullest_partition_is(facts):
 def test_switched_off_and_empty_tables_say_so(facts):
     off = POLICY.model_copy(update={"enabled": False})
     assert plan_compact(facts(), off, History(), NOW).why == "switched off by policy"
-    assert plan_compact(facts(), POLICY, History(), NOW).why == "the table holds no files"
+    assert plan_compact(facts(), POLICY, History(), NOW).why == "the table has no files"
 
 
 def test_a_run_takes_no_more_than_this_table_manages_in_its_time(facts):

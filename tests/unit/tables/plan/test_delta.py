@@ -107,7 +107,7 @@ def test_a_reader_that_falls_behind_gets_a_longer_log_before_it_is_cut(logged, n
     [
         (1000, {}, None, "1,000 files in its log (limit 1000)"),
         (9000, {KEPT: "interval 20 days"}, None, "9,000 files in its log, which reaches 20 days back"),
-        (9000, {KEPT: "INTERVAL '1-2' YEAR TO MONTH"}, None, "is no time this reads"),
+        (9000, {KEPT: "INTERVAL '1-2' YEAR TO MONTH"}, None, "is not an interval"),
         (9000, {CLEANED: "false"}, 90, "no clean-up"),
         (9000, {}, 6, "but stream totals needs what is 6 days old"),
     ],

@@ -94,11 +94,11 @@ def test_a_branch_with_an_age_of_its_own_keeps_or_gives_its_snapshots_by_it(fact
     shorter = facts(chain(20), refs={"main": Ref("branch", 20, max_age_ms=120_000)})
     found = plan_expire(shorter, POLICY, Needs(), History(), now)
     assert isinstance(found, NotPlanned) and found.refused
-    assert found.why == "branch main keeps its snapshots for 2 min (max-snapshot-age-ms), whatever an expiry is told"
+    assert found.why == "branch main keeps its snapshots for 2 min (max-snapshot-age-ms), regardless of the policy"
 
 
 def test_verified_is_not_let_go_by_its_age(facts, chain, now):
     held = facts(chain(20), refs={"verified": Ref("branch", 8, gone_after_ms=60_000)})
     found = plan_expire(held, POLICY, Needs(), History(), now)
     assert isinstance(found, NotPlanned) and found.refused
-    assert "branch verified would go with it" in found.why
+    assert "branch verified would be dropped" in found.why

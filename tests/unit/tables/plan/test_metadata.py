@@ -50,8 +50,8 @@ def test_a_limit_above_icebergs_own_is_reached_all_the_same(piled) -> None:
     [
         (50, {}, "50 metadata files (limit 50 and the current one)"),
         (90, {KEPT: "many"}, "90 metadata files and growing, but write.metadata.previous-versions-max = many is no"),
-        (90, {DELETE: "TRUE"}, "90 metadata files, the oldest goes with each commit"),
-        (90, {DELETE: "true"}, "90 metadata files, the oldest goes with each commit"),
+        (90, {DELETE: "TRUE"}, "90 metadata files, the oldest is deleted with each commit"),
+        (90, {DELETE: "true"}, "90 metadata files, the oldest is deleted with each commit"),
         (90, {DELETE: "false"}, "90 metadata files and growing, but write.metadata"),
         (90, {"gc.enabled": "false"}, "gc.enabled is false"),
     ],

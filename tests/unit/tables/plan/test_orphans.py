@@ -74,7 +74,7 @@ def test_the_same_path_in_another_place_is_a_mismatch(location, name, found):
     held.refer([Reference(name, 1)], fresh=set())
     assert bool(held.mismatched) == found
     decided = judge(held.survey(BEFORE), Orphans(max_share=0.99))
-    assert ("another scheme, bucket or host" in _why(decided)) == found
+    assert ("another scheme, bucket, host or link" in _why(decided)) == found
 
 
 def test_a_path_through_a_link_is_a_mismatch(tmp_path):
@@ -170,7 +170,7 @@ def test_the_longest_batch_counts_three_times():
         (Orphans(), Needs(), None, "table a.b keeps files here", "table a.b keeps", True),
         (Orphans(), Needs(refusals=("gc.enabled is false",)), None, "", "gc.enabled", True),
         (Orphans(), Needs(hold_until=NOW + timedelta(hours=1)), None, "", "held by a person", False),
-        (Orphans(), Needs(), NOW - timedelta(days=6), "", "gone through 6 days ago", False),
+        (Orphans(), Needs(), NOW - timedelta(days=6), "", "checked 6 days ago", False),
     ],
 )  # fmt: skip
 def test_what_keeps_a_location_from_being_listed(policy, needs, last, intruder, words, refused):

@@ -37,7 +37,7 @@ def test_the_newest_snapshot_of_yesterday_is_tagged(table, now) -> None:
 @pytest.mark.parametrize(
     ("refs", "why"),
     [
-        ({"lakeward-2026-02-28": 3}, "tag lakeward-2026-02-28 is there"),
+        ({"lakeward-2026-02-28": 3}, "tag lakeward-2026-02-28 exists"),
         ({"lakeward-2026-02-27": 14}, "nothing was committed since tag lakeward-2026-02-27"),
     ],
 )
@@ -58,7 +58,7 @@ def test_a_table_of_today_and_one_that_slept_get_none(facts, chain, table, now) 
     late = plan_tags(table, Tags(), now + 9 * DAY)
     assert isinstance(late, NotPlanned) and late.why == "nothing was committed for 9 days"
     shared = plan_tags(replace(table, properties={"gc.enabled": "false"}), Tags(), now)
-    assert isinstance(shared, NotPlanned) and "may belong to somebody else" in shared.why
+    assert isinstance(shared, NotPlanned) and "may belong to another table" in shared.why
     off = plan_tags(table, Tags(enabled=False), now)
     assert isinstance(off, NotPlanned)
     assert plan_tags(replace(table, format="delta"), Tags(), now) == NotPlanned("tags", "a Delta table has none")

@@ -1,8 +1,7 @@
-"""The bridge: Great Expectations' verdicts at the price of one pass.
+"""The bridge: Great Expectations' verdicts, computed in one pass over the rows.
 
-Great Expectations (GX) says what each expectation needs (a graph of metrics) and what it means (`metrics_validate`);
-we compute the numbers in between: all of them in one aggregate over the rows, a shuffle only for what needs one. The
-conditions are GX's own Spark columns, taken before GX runs them, so what a failing row is stands in one place: there.
-
+Great Expectations (GX) states what each expectation needs (a graph of metrics) and what it means (`metrics_validate`).
+The bridge computes the metrics in between: all in one aggregate over the rows, with a shuffle only for metrics that
+need one. The conditions are GX's own Spark columns, taken before GX runs them, so GX alone defines a failing row.
 Imports Great Expectations; only for the checking process.
 """

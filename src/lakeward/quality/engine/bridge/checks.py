@@ -1,4 +1,4 @@
-"""Checks on one frame: their metrics together, GX's verdicts, and rows of those that failed."""
+"""Runs checks on one frame: computes their metrics together, asks GX for verdicts, samples failing rows."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ log = structlog.get_logger(__name__)
 def check(
     frame: DataFrame, asked: Sequence[ConfiguredCheck], footers: FileStatistics | None = None, *, sampled: bool = True
 ) -> dict[str, Check]:
-    """The result of every check the bridge has families for, by its id; what is not in it is for stock GX.
+    """The results of the checks whose metrics the bridge can compute, by check id. The others are left to stock GX.
 
-    A check GX refuses, or whose numbers could not be computed, is an error of its own and no other's.
+    A check that GX refuses, or whose metrics fail, is an error of that check only.
 
     Args:
         frame: the rows.
         asked: the checks.
         footers: what metadata states about exactly these rows, if anything.
-        sampled: whether to bring failing rows home.
+        sampled: whether to fetch failing rows.
 
     Raises:
         PySparkException: no server answers.
@@ -45,11 +45,11 @@ def check(
     engine, columns = engine_of(frame), frame.schema.json()
     results: dict[str, Check] = {}
     covered: list[Needs] = []
-    for each in asked:
+    for check in asked:
         try:
-            needs = Needs(each, engine, columns)
-        except Exception as error:  # noqa: BLE001 - GX's models and registry raise what they like about a suite's words
-            results[each.id] = each.blank(State.ERROR, _refusal(error))
+            needs = Needs(check, engine, columns)
+        except Exception as error:  # noqa: BLE001 - GX's models and registry raise any type for a wrong suite
+            results[check.id] = check.blank(State.ERROR, _refusal(error))
             continue
         if all(covers(metric, engine) for metric in needs.all_metrics()):
             covered.append(needs)
@@ -65,11 +65,11 @@ def check(
 
 
 def least(frame: DataFrame, asked: Sequence[ConfiguredCheck], value: str) -> Any:
-    """The least of a value, by one query, among the rows that fail any of the checks; None when it has none.
+    """The least value, by one query, among the rows that fail any of the checks; None if it is unknown.
 
     Args:
-        asked: checks that judge a row by what stands in it.
-        value: SQL over the frame's columns and the hidden ones of its table.
+        asked: checks that judge a row by its own values.
+        value: SQL over the frame's columns and its table's hidden columns.
     """
     from pyspark.errors import PySparkException
     from pyspark.sql import functions as fn
@@ -77,9 +77,9 @@ def least(frame: DataFrame, asked: Sequence[ConfiguredCheck], value: str) -> Any
     engine, columns = engine_of(frame), frame.schema.json()
     metrics = Metrics(engine, frame)
     conditions = []
-    for needs in (Needs(each, engine, columns) for each in asked):
+    for needs in (Needs(check, engine, columns) for check in asked):
         condition = condition_of(needs.counted)
-        metrics.compute(each for each in needs.all_metrics() if each.id in _under(condition))
+        metrics.compute(metric for metric in needs.all_metrics() if metric.id in _under(condition))
         if condition.id in metrics.failed:
             return None
         fails, compute, accessor = metrics.values[condition.id]
@@ -89,35 +89,35 @@ def least(frame: DataFrame, asked: Sequence[ConfiguredCheck], value: str) -> Any
     except PySparkException as error:
         if no_server(error):
             raise
-        log.warning(f"the oldest failing row cannot be found: {_refusal(error)}")
+        log.warning("oldest failing row unknown", error=_refusal(error))
         return None
 
 
 def _within(domain: dict[str, Any], fails: Column, metrics: Metrics) -> Column:
-    """A condition on rows of a metric's domain, for every row of the frame."""
+    """The condition restricted to a metric's domain, for every row of the frame."""
     rows = metrics.domains.predicate(domain)
     return fails if rows is None else rows & fails
 
 
 def _under(metric: Any) -> set[Any]:
-    """The ids of a metric and of all it needs."""
-    return {metric.id}.union(*(_under(each) for each in metric.metric_dependencies.values()))
+    """The ids of a metric and of every metric it needs."""
+    return {metric.id}.union(*(_under(dependency) for dependency in metric.metric_dependencies.values()))
 
 
 def _judge(needs: Needs, metrics: Metrics, engine: Any) -> Check:
-    lost = next((metrics.failed[each.id] for each in needs.metrics if each.id in metrics.failed), None)
-    if lost is not None:
-        return needs.asked.blank(State.ERROR, lost)
+    reason = next((metrics.failed[metric.id] for metric in needs.metrics if metric.id in metrics.failed), None)
+    if reason is not None:
+        return needs.asked.blank(State.ERROR, reason)
     try:
         found = as_check(needs.asked, needs.verdict(metrics.values, engine))
     except Exception as error:  # noqa: BLE001 - as GX's own validator does: a verdict it cannot render is an error
         return needs.asked.blank(State.ERROR, _refusal(error))
-    rows_read = any(each.id in metrics.read for each in needs.all_metrics())
+    rows_read = any(metric.id in metrics.read for metric in needs.all_metrics())
     return replace(found, by="rows" if rows_read else "metadata")
 
 
 def _rows(failed: Sequence[Needs], metrics: Metrics) -> dict[str, list[dict[str, Any]]]:
-    """Failing rows of the checks that decide by row. They are shown and decide nothing: without them a check stands."""
+    """Samples of failing rows, for checks that judge by row. A check's result does not depend on its samples."""
     from pyspark.errors import PySparkException
 
     try:
@@ -126,7 +126,7 @@ def _rows(failed: Sequence[Needs], metrics: Metrics) -> dict[str, list[dict[str,
     except PySparkException as error:
         if no_server(error):
             raise
-        log.warning(f"failing rows cannot be shown: {_refusal(error)}")
+        log.warning("failing rows not sampled", error=_refusal(error))
         return {}
 
 
@@ -144,32 +144,32 @@ def _failing(needs: Needs, metrics: Metrics) -> Failing | None:
 
 
 def _refusal(error: Exception) -> str:
-    """The first line of pydantic's message only counts the arguments that are wrong."""
+    """The error as one sentence. For pydantic every argument is listed, because its first line only counts them."""
     errors = getattr(error, "errors", None)
     if not callable(errors):
         return sentence(str(error) or type(error).__name__)
-    told = [f"{'.'.join(map(str, each['loc'])) or 'kwargs'}: {each['msg']}" for each in errors()]
-    return sentence(f"Great Expectations refuses its kwargs: {'; '.join(told)}")
+    details = [f"{'.'.join(map(str, detail['loc'])) or 'kwargs'}: {detail['msg']}" for detail in errors()]
+    return sentence(f"Great Expectations refuses its kwargs: {'; '.join(details)}")
 
 
 FORM = {"result_format": "BASIC", "partial_unexpected_count": 0}
-"""Counts and shares; values are fetched for failed checks only, and by us."""
+"""Counts and shares. The bridge fetches values itself, for failed checks only."""
 
 
 Graph = tuple[Any, tuple[Any, ...]]
-"""An expectation of GX's, and the metrics it asks for with all those they need."""
+"""A GX expectation and its metrics, with every metric they need."""
 
 _MOST = 5_000
 _graphs: dict[tuple[str, str, str], Graph] = {}
-"""By expectation, arguments and columns: what GX makes of them takes 5 ms each, and is the same from run to run."""
+"""Cache by expectation, arguments and columns: GX takes 5 ms to build each, and the result is always the same."""
 
 
 class Needs:
-    """One check: GX's expectation and the metrics its verdict is made of.
+    """One check: the GX expectation and the metrics its verdict needs.
 
     Args:
         asked: the check.
-        engine: of GX's, for the frame.
+        engine: GX's execution engine for the frame.
         columns: the frame's schema as text.
     """
 
@@ -183,7 +183,7 @@ class Needs:
         self.expectation, self.metrics = _graphs[key]
 
     def all_metrics(self) -> Iterator[Any]:
-        """Every metric of the graph, each after those it needs; the same one may come again."""
+        """Every metric of the graph, each after those it needs; a metric may occur more than once."""
 
         def walk(metric: Any) -> Iterator[Any]:
             for dependency in metric.metric_dependencies.values():
@@ -197,7 +197,7 @@ class Needs:
     def counted(self) -> Any | None:
         """The metric that counts the failing rows; None for a check that does not decide by row."""
         name = getattr(self.expectation, "map_metric", None)
-        return next((each for each in self.metrics if each.metric_name == f"{name}.unexpected_count"), None)
+        return next((metric for metric in self.metrics if metric.metric_name == f"{name}.unexpected_count"), None)
 
     def verdict(self, values: dict[Any, Any], engine: Any) -> Any:
         """GX's own result from the values of the metrics."""

@@ -1,6 +1,7 @@
-"""Families of metrics and how each is computed: for nothing, in the one aggregate or by a shuffle; and of which rows.
+"""Metric families: how each GX metric is computed (without rows, in one aggregate, by a shuffle), and of which rows.
 
-A family knows its metrics by their names in Great Expectations (GX). A metric of no family sends its check to stock GX.
+A family recognizes its metrics by their names in Great Expectations (GX). A check with a metric of no family is run by
+stock GX.
 """
 
 from __future__ import annotations
@@ -19,14 +20,14 @@ _RECORDER = "lakeward-recorder"
 
 
 class Recorder:
-    """Stands where Great Expectations filters a frame, and keeps the predicates instead of filtering."""
+    """Replaces a frame where Great Expectations filters it, and records the predicates instead of filtering."""
 
     def __init__(self, schema: Any, predicates: tuple[Column, ...] = ()) -> None:
         self.schema = schema
         self.predicates = predicates
 
     def filter(self, condition: Column | str) -> Recorder:
-        """Remember one more predicate."""
+        """Record one more predicate."""
         from pyspark.sql import functions as fn
 
         made: Any = fn.expr(condition) if isinstance(condition, str) else condition
@@ -34,7 +35,7 @@ class Recorder:
 
 
 def engine_of(frame: DataFrame) -> Any:
-    """An engine of GX's for this frame alone: what it caches goes with it, and nothing is persisted."""
+    """A GX engine for this frame only: its cache ends with it, and nothing is persisted."""
     from great_expectations.execution_engine.sparkdf_batch_data import SparkDFBatchData
     from great_expectations.execution_engine.sparkdf_execution_engine import SparkDFExecutionEngine
 
@@ -52,7 +53,7 @@ class Domains:
         self._engine = engine
 
     def predicate(self, domain: Mapping[str, Any]) -> Column | None:
-        """What a row must satisfy to count; None for every row."""
+        """The condition a row must satisfy to count; None for every row."""
         recorded = self._engine.get_domain_records({**domain, "batch_id": _RECORDER})
         return reduce(and_, recorded.predicates) if recorded.predicates else None
 
@@ -71,12 +72,12 @@ class Known:
 
 @dataclass(frozen=True)
 class Free:
-    """GX makes it without a Spark job: a column not yet run, the schema, a number made of other numbers."""
+    """GX computes it without a Spark job: an unevaluated column, the schema, or a number derived from other numbers."""
 
 
 @dataclass(frozen=True)
 class Aggregate:
-    """One column of the one aggregate. `rows` None is every row; else the aggregate is about those rows only."""
+    """One column of the one aggregate. `rows` restricts the rows; None means every row."""
 
     column: Column
     rows: Column | None = None
@@ -84,7 +85,7 @@ class Aggregate:
 
 @dataclass(frozen=True)
 class Groups:
-    """One shuffle: rows grouped by equal keys; `total` makes the metric of the groups' sizes."""
+    """One shuffle: rows grouped by equal keys; `total` computes the metric from the group sizes."""
 
     rows: DataFrame
     keys: tuple[str, ...]
@@ -94,14 +95,14 @@ class Groups:
 Plan = Known | Free | Aggregate | Groups
 Values = Mapping[Any, Any]
 Family = Callable[[Any, Values, Domains], Plan | None]
-"""How to compute a metric from the values of those it needs; None for a metric of another family."""
+"""How to compute a metric from the values of the metrics it needs; None if it belongs to another family."""
 
 _PARTIAL = "metric_partial_fn"
 _CONDITION = "unexpected_condition"
 
 
 def condition_of(metric: Any) -> Any:
-    """The metric of GX that holds what a failing row is, for counts of failing rows; else None."""
+    """GX's metric with the condition of a failing row, for metrics that count failing rows; else None."""
     needs = metric.metric_dependencies
     if _CONDITION in needs:
         return needs[_CONDITION]
@@ -109,18 +110,18 @@ def condition_of(metric: Any) -> Any:
 
 
 def free(metric: Any, values: Values, domains: Domains) -> Plan | None:
-    """Columns GX has not run yet, the schema, and what is computed from other metrics."""
+    """Unevaluated columns, the schema, and metrics derived from other metrics."""
     name = metric.metric_name
     return Free() if name in _FREE or name.endswith((".condition", ".map", ".aggregate_fn")) else None
 
 
 def failing_values(metric: Any, values: Values, domains: Domains) -> Plan | None:
-    """None: the rows of failed checks are fetched afterwards, of all of them at once."""
+    """Known to be empty: rows of failed checks are fetched later, for all of them at once."""
     return Known([]) if metric.metric_name.endswith(".unexpected_values") else None
 
 
 def unique(metric: Any, values: Values, domains: Domains) -> Plan | None:
-    """Rows whose value, or combination of values, is there more than once."""
+    """Rows whose value, or combination of values, occurs more than once."""
     from pyspark.sql import functions as fn
 
     if not is_unique(metric):
@@ -134,10 +135,10 @@ def unique(metric: Any, values: Values, domains: Domains) -> Plan | None:
 
 
 def distinct(metric: Any, values: Values, domains: Domains) -> Plan | None:
-    """How many different values: all, those that are in no set, or those of a set that are missing.
+    """The number of distinct values: of all, of those outside a set, or of those of a set that are missing.
 
-    In the one aggregate it would multiply every row by the number of such metrics. The values themselves, which GX
-    would bring along, are all that the column has: they are left out, as where GX is asked for no examples.
+    In the one aggregate each such metric would multiply every row. GX would also return the values themselves, perhaps
+    the whole column: they are left out, as when GX is asked for no examples.
     """
     from pyspark.sql import functions as fn
 
@@ -159,7 +160,7 @@ def distinct(metric: Any, values: Values, domains: Domains) -> Plan | None:
 
 
 def failing_rows(metric: Any, values: Values, domains: Domains) -> Plan | None:
-    """Rows that meet GX's condition of a failing row, about one column or several; and the rows looked at."""
+    """The number of rows that meet GX's condition of a failing row, on one or more columns; and the rows examined."""
     from pyspark.sql import functions as fn
 
     condition = condition_of(metric)
@@ -174,7 +175,7 @@ def failing_rows(metric: Any, values: Values, domains: Domains) -> Plan | None:
     rows = domains.predicate(compute if single else {**compute, **accessor})
     one = fn.when(fails, 1).otherwise(0)
     total = fn.sum(one if rows is None else fn.when(rows, one))
-    # Of no rows at all GX tells None for a single column, by its aggregate, and 0 for more, by its count().
+    # Without any row GX returns None for a single column (an aggregate) and 0 for several (a count()).
     return Aggregate(total if single else fn.coalesce(total, fn.lit(0)))
 
 
@@ -186,7 +187,7 @@ def row_count(metric: Any, values: Values, domains: Domains) -> Plan | None:
 
 
 def aggregated(metric: Any, values: Values, domains: Domains) -> Plan | None:
-    """Whatever GX computes by an aggregate of its own."""
+    """Every metric that GX computes by an aggregate of its own."""
     if _PARTIAL not in metric.metric_dependencies:
         return None
     column, compute, _ = values[metric.metric_dependencies[_PARTIAL].id]
@@ -196,11 +197,11 @@ def aggregated(metric: Any, values: Values, domains: Domains) -> Plan | None:
 
 
 FAMILIES: tuple[Family, ...] = (free, failing_values, unique, distinct, failing_rows, row_count, aggregated)
-"""The first that answers does."""
+"""Tried in this order; the first that returns a plan is used."""
 
 
 def plan(metric: Any, values: Values, domains: Domains, first: tuple[Family, ...] = ()) -> Plan:
-    """How to compute a metric, only for what `covers` answers for; the families of `first` are asked first."""
+    """How to compute a metric for which `covers` is true. The families in `first` are tried first."""
     for family in (*first, *FAMILIES):
         made = family(metric, values, domains)
         if made is not None:
@@ -209,7 +210,7 @@ def plan(metric: Any, values: Values, domains: Domains, first: tuple[Family, ...
 
 
 def covers(metric: Any, engine: Any) -> bool:
-    """Whether a family computes the metric, said before anything is."""
+    """Whether a family can compute the metric, decided before any query."""
     from great_expectations.core.metric_function_types import MetricPartialFunctionTypes
     from great_expectations.expectations.registry import get_metric_provider
 
@@ -234,14 +235,14 @@ _FREE = (
     "column.non_null_proportion",
     "column.unique_proportion",
 )
-# Aggregates that pass over nulls anyway. GX filters each column's nulls first: a pass of its own for every column.
+# Aggregates that ignore nulls by themselves. GX filters nulls first, which takes one pass for each column.
 _PAST_NULLS = tuple(f"column.{name}" for name in ("max", "min", "mean", "sum", "standard_deviation", "non_null_count"))
-# Conditions by a window over all rows that a family computes otherwise.
+# GX computes these by a window over all rows; the family `unique` computes them by a shuffle.
 _UNIQUE = ("column_values.unique.condition", "compound_columns.unique.condition")
 
 
 def is_unique(metric: Any) -> bool:
-    """Whether it counts rows that are there more than once."""
+    """Whether the metric counts rows that occur more than once."""
     name = metric.metric_name
     return name.endswith(".unexpected_count") and name.replace(".unexpected_count", ".condition") in _UNIQUE
 
@@ -250,7 +251,7 @@ def keys_of(accessor: Mapping[str, Any]) -> tuple[str, ...]:
     """The columns a metric of GX is about."""
     if "column" in accessor:
         return (str(accessor["column"]),)
-    return tuple(str(each) for each in accessor["column_list"])
+    return tuple(str(column) for column in accessor["column_list"])
 
 
 def _count(rows: Column | None) -> Column:

@@ -1,4 +1,4 @@
-"""Computes the metrics of many checks together: rounds of one aggregate, until nothing is left that can be computed."""
+"""Computes the metrics of many checks together: rounds of one aggregate, until every metric has a value or an error."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
-# Raised when no server answers; whatever the server itself says about a statement comes as a kind of its own.
+# Raised when no server answers. Errors about a statement have other types.
 _NO_SERVER = ("SparkConnectGrpcException", "SparkConnectException", "RetriesExceeded")
 
 
@@ -24,9 +24,9 @@ class Metrics:
     """The metrics of one frame.
 
     Attributes:
-        values: of each metric by GX's id; columns not yet run are values too.
+        values: by the metric's GX id; an unevaluated column is a value too.
         failed: why a metric has no value.
-        read: the metrics that took rows.
+        read: the metrics for which rows were read.
     """
 
     def __init__(self, engine: Any, frame: DataFrame, first: tuple[Family, ...] = ()) -> None:
@@ -38,10 +38,10 @@ class Metrics:
         self._first = first
 
     def compute(self, metrics: Iterable[Any]) -> None:
-        """Give each of the metrics a value, or a reason why it has none.
+        """Give each metric a value, or a reason why it has none.
 
         Args:
-            metrics: GX's configurations, each after those it needs, all of a family.
+            metrics: GX's configurations, each after those it needs; a family covers each.
 
         Raises:
             PySparkException: no server answers.
@@ -50,26 +50,28 @@ class Metrics:
         while waiting:
             plans = self._plans(waiting)
             self._run(plans)
-            left = {key: each for key, each in waiting.items() if key not in self.values and key not in self.failed}
-            if len(left) == len(waiting):  # another round would be the same
-                names = sorted(each.metric_name for each in left.values())
+            remaining = {
+                key: each for key, each in waiting.items() if key not in self.values and key not in self.failed
+            }
+            if len(remaining) == len(waiting):  # another round would be the same
+                names = sorted(each.metric_name for each in remaining.values())
                 raise Internal(
-                    f"No value can be computed for {', '.join(names)}",
-                    why="a metric that they need is missing",
+                    f"Cannot compute {', '.join(names)}",
+                    why="A metric that they need is missing.",
                     code="LW-5004",
                 )
-            waiting = left
+            waiting = remaining
 
     def _plans(self, waiting: Mapping[Any, Any]) -> dict[Any, Aggregate | Groups]:
-        """What needs rows, after everything that needs none is done."""
+        """The plans of metrics that need rows, after computing every metric that needs none."""
         plans: dict[Any, Aggregate | Groups] = {}
         for key, metric in waiting.items():
-            needs = [each.id for each in metric.metric_dependencies.values()]
-            lost = next((self.failed[each] for each in needs if each in self.failed), None)
-            if lost is not None:
-                self.failed[key] = lost
+            needs = [dependency.id for dependency in metric.metric_dependencies.values()]
+            reason = next((self.failed[metric] for metric in needs if metric in self.failed), None)
+            if reason is not None:
+                self.failed[key] = reason
                 continue
-            if any(each not in self.values for each in needs):
+            if any(metric not in self.values for metric in needs):
                 continue
             try:
                 planned = plan(metric, self.values, self.domains, self._first)
@@ -79,7 +81,7 @@ class Metrics:
                     self.values[key] = planned.value
                 else:
                     plans[key] = planned
-            except Exception as error:  # noqa: BLE001 - GX and Spark raise what they like; it is this metric's answer
+            except Exception as error:  # noqa: BLE001 - GX and Spark raise any type; it is the error of this metric
                 self.failed[key] = _reason(error)
         return plans
 
@@ -101,7 +103,7 @@ class Metrics:
         together(session, [partial(self._collect, keys, ask) for keys, ask in asks if keys])
 
     def _collect(self, keys: Sequence[Any], ask: Callable[[Sequence[Any]], Sequence[Any]]) -> None:
-        """The values of all keys by one query; one that cannot be computed does not take the others with it."""
+        """Fetch the values of all keys by one query. On an error the keys are split: one bad metric fails alone."""
         from great_expectations.util import convert_to_json_serializable
         from pyspark.errors import PySparkException
 
@@ -110,7 +112,7 @@ class Metrics:
         except PySparkException as error:
             if no_server(error):
                 raise
-            if len(keys) == 1 or interrupted(error):  # a part of it would not be given more time
+            if len(keys) == 1 or interrupted(error):  # a smaller query would get no more time
                 self.failed |= dict.fromkeys(keys, _reason(error))
                 return
             middle = len(keys) // 2
@@ -121,7 +123,7 @@ class Metrics:
 
 
 def no_server(error: Exception) -> bool:
-    """Whether it says that no server answers, and nothing about the statement."""
+    """Whether the error means that no server answers, not that a statement failed."""
     return type(error).__name__ in _NO_SERVER
 
 
@@ -134,15 +136,15 @@ def _row_of(frame: DataFrame, column: Any, keys: Sequence[Any]) -> Sequence[Any]
 
 
 def _totals(groups: Sequence[Groups]) -> Sequence[Any]:
-    """The totals of all groups by one query: a shuffle each, one answer."""
+    """The totals of all groups by one query, with one shuffle each."""
     from pyspark.sql import functions as fn
 
     frames = []
-    for number, each in enumerate(groups):
-        names = [f"k{index}" for index in range(len(each.keys))]
-        keys = [fn.col(key).alias(name) for key, name in zip(each.keys, names, strict=True)]
-        sizes = each.rows.select(*keys).groupBy(*names).agg(fn.count(fn.lit(1)).alias("size"))
-        frames.append(sizes.agg(fn.lit(number).alias("number"), each.total(fn.col("size")).alias("total")))
+    for number, group in enumerate(groups):
+        names = [f"k{index}" for index in range(len(group.keys))]
+        keys = [fn.col(key).alias(name) for key, name in zip(group.keys, names, strict=True)]
+        sizes = group.rows.select(*keys).groupBy(*names).agg(fn.count(fn.lit(1)).alias("size"))
+        frames.append(sizes.agg(fn.lit(number).alias("number"), group.total(fn.col("size")).alias("total")))
     together = frames[0]
     for frame in frames[1:]:
         together = together.unionAll(frame)
@@ -157,9 +159,9 @@ AT_ONCE = 2
 
 
 def together(session: Any, asks: Sequence[Callable[[], None]]) -> None:
-    """Do all of them; what one raises is raised when the others have ended.
+    """Run all callables, `AT_ONCE` at a time. The first error is raised after all have ended.
 
-    Each thread has this one's tags, so that whoever interrupts this thread's statements interrupts theirs.
+    Each thread gets the tags of the calling thread, so that interrupting by tag also interrupts its statements.
     """
     if len(asks) < 2:
         for ask in asks:
@@ -168,12 +170,12 @@ def together(session: Any, asks: Sequence[Callable[[], None]]) -> None:
     tags = session.getTags()
 
     def tagged(ask: Callable[[], None]) -> None:
-        session.clearTags()  # the thread's own, of what it did before
+        session.clearTags()  # the pool thread's tags from an earlier callable
         for tag in tags:
             session.addTag(tag)
         ask()
 
     with ThreadPoolExecutor(AT_ONCE, thread_name_prefix="together") as pool:
         started = [pool.submit(tagged, ask) for ask in asks]
-    for each in started:
-        each.result()
+    for future in started:
+        future.result()

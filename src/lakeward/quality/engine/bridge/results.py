@@ -1,4 +1,4 @@
-"""What a check found: a result of Great Expectations as ours, and the failing rows of all failed checks by one job."""
+"""Converts GX results to check results, and samples failing rows of all failed checks by one job."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ if TYPE_CHECKING:
 
 
 SAMPLE = 10
-"""Most rows kept of a check."""
+"""Maximum number of sample rows of a check."""
 SQL = "unexpected_rows_expectation"
 _OF_VALUES = "expect_column_distinct_values_"
 
 
 def as_check(asked: ConfiguredCheck, found: Any) -> Check:
-    """What GX found; None stands for no result."""
+    """A GX result as a check result; None means GX returned no result."""
     blank = asked.blank(State.ERROR)
     if found is None:
-        return replace(blank, error="Great Expectations gave no result for this check")
+        return replace(blank, error="Great Expectations returned no result for this check")
     error = _error(found.exception_info or {})
     if error is not None:
         return replace(blank, error=sentence(error))
@@ -39,8 +39,8 @@ def as_check(asked: ConfiguredCheck, found: Any) -> Check:
     if asked.expectation.type == SQL:
         unexpected = observed
     if str(asked.expectation.type).startswith(_OF_VALUES):
-        told = {"values are not in the set": unexpected, "of the set are missing": result.get("missing_count")}
-        observed = ", ".join(f"{count} {words}" for words, count in told.items() if count is not None)
+        counts = {"values are not in the set": unexpected, "of the set are missing": result.get("missing_count")}
+        observed = ", ".join(f"{count} {words}" for words, count in counts.items() if count is not None)
         unexpected = None  # rows are not counted
     if observed is None and result.get("unexpected_percent") is not None:
         observed = f"{result['unexpected_percent']:.4g}% of {result.get('element_count')} rows fail"
@@ -55,7 +55,7 @@ def as_check(asked: ConfiguredCheck, found: Any) -> Check:
 
 
 def _error(info: dict[str, Any]) -> str | None:
-    """GX tells an exception in two shapes: flat, or by the metric that raised."""
+    """The exception of a GX result. GX uses two shapes: flat, or by the metric that raised."""
     for each in (info, *info.values()):
         if isinstance(each, dict) and each.get("raised_exception"):
             return str(each.get("exception_message") or _cause(str(each.get("exception_traceback") or "")))
@@ -63,18 +63,18 @@ def _error(info: dict[str, Any]) -> str | None:
 
 
 def _cause(traceback: str) -> str:
-    """What raised first, where GX kept no message: the last line of the first of the chained tracebacks."""
+    """The first exception, if GX kept no message: the last line of the first of the chained tracebacks."""
     lines = traceback.split("\n\n")[0].strip().splitlines()
     return lines[-1].strip() if lines else "the check raised an exception"
 
 
 _FAILED = "_lakeward_failed"
-_MARGIN = 4  # of a check that many rows fail, as many times the rows asked for are let through, by chance
+_MARGIN = 4  # if many rows fail a check, a random share of this many times the requested rows is sampled
 
 
 @dataclass(frozen=True)
 class Failing:
-    """What a failing row of one check is, and how many there are."""
+    """The condition of a failing row of one check, and the number of such rows."""
 
     rows: Column
     count: int
@@ -83,8 +83,8 @@ class Failing:
 def samples(frame: DataFrame, failing: Mapping[str, Failing], most: int) -> dict[str, list[dict[str, Any]]]:
     """Up to `most` whole failing rows of each check.
 
-    Of a check that many rows fail only a random share is let through, so that a check few rows fail is not crowded out,
-    and nothing is sorted or shuffled for it.
+    If many rows fail a check, only a random share is taken, so that checks with few failing rows get samples too.
+    Nothing is sorted or shuffled.
     """
     from pyspark.sql import functions as fn
 
@@ -107,7 +107,7 @@ def samples(frame: DataFrame, failing: Mapping[str, Failing], most: int) -> dict
 
 
 def repeated(frame: DataFrame, keys: tuple[str, ...], most: int) -> Column | None:
-    """A condition for rows of up to `most` combinations of values that are there more than once; None when none is."""
+    """A condition for rows of up to `most` combinations of values that occur more than once; None if there are none."""
     from pyspark.sql import functions as fn
 
     names = [f"k{index}" for index in range(len(keys))]

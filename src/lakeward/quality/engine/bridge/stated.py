@@ -1,4 +1,4 @@
-"""Metrics that the metadata of files states, so that no row is read for them."""
+"""Metrics taken from file statistics, so that no row is read for them."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from typing import Any
 from lakeward.quality.engine.bridge.families import Domains, Family, Known, Plan, Values
 from lakeward.quality.ranges.file_statistics import ColumnFacts, FileStatistics
 
-_LARGEST = 2**53  # beyond it Spark, comparing as double, and Python may differ
+_LARGEST = 2**53  # above it Spark compares as double and may differ from Python
 
 
 def stated(footers: FileStatistics) -> Family:
-    """The family of what these footers state."""
+    """The family of metrics that these file statistics contain."""
 
     def family(metric: Any, values: Values, domains: Domains) -> Plan | None:
         domain = metric.metric_domain_kwargs
         if any(domain.get(key) for key in ("row_condition", "filter_conditions", "table")):
-            return None  # about some of the rows only
+            return None  # restricted to some of the rows
         found = value_of(metric.metric_name, domain.get("column"), metric.metric_value_kwargs, footers)
         return None if found is None else Known(_as_gx_keeps_it(found.value))
 
@@ -25,7 +25,7 @@ def stated(footers: FileStatistics) -> Family:
 
 
 def value_of(name: str, column: str | None, kwargs: Mapping[str, Any], footers: FileStatistics) -> Known | None:
-    """The value of the metric `name` about every row; None when the footers do not state it."""
+    """The value of the metric `name` over every row; None when the statistics do not contain it."""
     if name == "table.row_count":
         return Known(footers.rows)
     facts = footers.columns.get(column or "", ColumnFacts())
@@ -44,12 +44,14 @@ def value_of(name: str, column: str | None, kwargs: Mapping[str, Any], footers: 
 
 
 def _inside(facts: ColumnFacts, kwargs: Mapping[str, Any]) -> bool:
-    """Whether every value is surely within the limits; only for numbers, which compare here as they do in Spark."""
+    """Whether every value is within the limits; only for numbers, which compare the same in Python and Spark."""
     if facts.low is None:
         return False
     least, greatest = kwargs.get("min_value"), kwargs.get("max_value")
     numbers = [each for each in (facts.low, facts.high, least, greatest) if each is not None]
-    if any(isinstance(each, bool) or not isinstance(each, int | float) or abs(each) >= _LARGEST for each in numbers):
+    if any(
+        isinstance(number, bool) or not isinstance(number, int | float) or abs(number) >= _LARGEST for number in numbers
+    ):
         return False
     if least is None and greatest is None:
         return False  # GX refuses it

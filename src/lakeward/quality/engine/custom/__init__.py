@@ -1,4 +1,4 @@
-"""Checks Great Expectations does not have; their grammar is `lakeward.spec.model.custom_expectations`."""
+"""Lakeward's own expectations, which Great Expectations lacks. Grammar: `lakeward.spec.model.custom_expectations`."""
 
 from lakeward.quality.engine.custom.base import CheckContext
 from lakeward.quality.engine.custom.check import check, is_own

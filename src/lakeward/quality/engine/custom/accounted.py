@@ -1,4 +1,4 @@
-"""Landed = offsets: one statement over three columns of the range's rows, and of those in quarantine."""
+"""`expect_landed_to_equal_offsets`: compares landed and quarantined records with the offsets the batches read."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _RANGES = "topic STRING, part INT, low BIGINT, high BIGINT"
 
 
 def landed_equals_offsets(kwargs: LandedEqualsOffsets, asked: ConfiguredCheck, context: CheckContext) -> Check:
-    """Records that the batches read and that are nowhere, more than once, or outside of what was read."""
+    """Records that the batches read and that are missing, doubled, or outside of the batches' offsets."""
     appends = commits(context.found)
     seqs: dict[str, list[int]] = {}
     for stream, seq in filter(None, map(batch_of, appends)):
@@ -29,38 +29,40 @@ def landed_equals_offsets(kwargs: LandedEqualsOffsets, asked: ConfiguredCheck, c
     runs = [each for stream, found in seqs.items() for each in stretches(stream, found, known[stream].batches)]
     _one_stream_a_topic(runs)
     counted = _counted(context, runs, {stream: _spec(stream, each.spec) for stream, each in known.items()})
-    theirs = [each for each in appends if batch_of(each) is None]
-    return _judged(asked, runs, counted, [f"{each.id} ({each.added:,} rows)" for each in theirs if each.added])
+    foreign = [append for append in appends if batch_of(append) is None]
+    return _judged(asked, runs, counted, [f"{commit.id} ({commit.added:,} rows)" for commit in foreign if commit.added])
 
 
 def _judged(
     asked: ConfiguredCheck, runs: Sequence[Stretch], counted: Mapping[str, int], theirs: Sequence[str]
 ) -> Check:
-    moved, skipped = sum(each.offsets for each in runs), sum(each.skipped for each in runs)
-    holes = sum(each.holes for each in runs)
-    unknown = [each.stream for each in runs if each.filtered is None]
-    filtered = sum(each.filtered or 0 for each in runs)
-    missing = moved - counted["landed"] - counted["aside"] - filtered - skipped - holes
+    moved, skipped = sum(run.offsets for run in runs), sum(run.skipped for run in runs)
+    holes = sum(run.holes for run in runs)
+    unknown = [run.stream for run in runs if run.filtered is None]
+    filtered = sum(run.filtered or 0 for run in runs)
+    missing = moved - counted["landed"] - counted["quarantined"] - filtered - skipped - holes
     if missing and unknown:
-        raise CannotTell(f"how many records stream {unknown[0]} filtered is not known of every batch of the range")
-    of = ", ".join(f"{each.stream} seq {each.from_seq} to {each.to_seq}" for each in runs)
-    text = f"offsets moved by {moved:,} ({of}): {counted['landed']:,} landed, {counted['aside']:,} in quarantine, "
-    text += f"{filtered:,} filtered, {skipped:,} given up, {holes:,} offsets without a record; "
-    text += f"{missing:,} missing, {counted['doubled']:,} rows doubled, {counted['beyond']:,} of no batch's offsets"
+        raise CannotTell(f"stream {unknown[0]} has batches in the range without a count of filtered records")
+    of = ", ".join(f"{run.stream} seq {run.from_seq} to {run.to_seq}" for run in runs)
+    text = f"offsets moved by {moved:,} ({of}): {counted['landed']:,} landed, "
+    text += f"{counted['quarantined']:,} in quarantine, "
+    text += f"{filtered:,} filtered, {skipped:,} skipped, {holes:,} offsets without a record; "
+    text += f"{missing:,} missing, {counted['doubled']:,} rows doubled, "
+    text += f"{counted['beyond']:,} outside the batches' offsets"
     if theirs:
-        text += f"; not accounted for, because no batch: snapshot {', '.join(theirs)}"
+        text += f"; not included, because not committed by a stream: snapshot {', '.join(theirs)}"
     wrong = abs(missing) + counted["doubled"] + counted["beyond"]
     if wrong:
-        text += f"; lakeward streams audit {runs[0].stream} names them"
+        text += f"; details: lakeward streams audit {runs[0].stream}"
     return result(asked, wrong == 0, rows=moved, unexpected_count=wrong, observed=text)
 
 
 def _counted(context: CheckContext, runs: Sequence[Stretch], specs: Mapping[str, Mapping[str, Any]]) -> dict[str, int]:
-    """Distinct records `landed` and `aside` (in quarantine alone), rows `doubled`, records `beyond` what was read."""
+    """Counts: records `landed`, records `quarantined` only, rows `doubled`, records `beyond` the batches' offsets."""
     from pyspark.sql.connect import functions as f
 
-    theirs = [each for each in commits(context.found) if batch_of(each) is None]
-    frames = [context.rows(part) for part in parts(context.found, theirs)]
+    foreign = [commit for commit in commits(context.found) if batch_of(commit) is None]
+    frames = [context.rows(part) for part in parts(context.found, foreign)]
     absent = [name for name in _COLUMNS if name not in frames[0].columns]
     if absent:
         raise CannotTell(f"the table has no column {absent[0]}: its rows cannot be traced to records")
@@ -72,11 +74,11 @@ def _counted(context: CheckContext, runs: Sequence[Stretch], specs: Mapping[str,
     def records(frame: Any, row: int) -> Any:  # Connect's stubs say classic frames come out
         return frame.select(topic.alias("t"), part.alias("p"), offset.alias("o"), f.lit(row).alias("row"))
 
-    rows = [records(each, 1) for each in frames]
+    rows = [records(frame, 1) for frame in frames]
     for stream, spec in specs.items():
-        aside = (spec.get("quarantine") or {}).get("table")
-        if aside:
-            rows.append(records(context.table(str(aside)).where(f.col("stream") == f.lit(stream)), 0))
+        quarantine_table = (spec.get("quarantine") or {}).get("table")
+        if quarantine_table:
+            rows.append(records(context.table(str(quarantine_table)).where(f.col("stream") == f.lit(stream)), 0))
     within = (f.col("t") == f.col("topic")) & (f.col("p") == f.col("part"))
     within &= (f.col("o") >= f.col("low")) & (f.col("o") < f.col("high"))
     by_record = reduce(lambda one, other: one.unionAll(other), rows).groupBy("t", "p", "o").agg(
@@ -85,7 +87,7 @@ def _counted(context: CheckContext, runs: Sequence[Stretch], specs: Mapping[str,
     inside = f.col("topic").isNotNull()
     found = by_record.join(f.broadcast(ranges.distinct()), within, "left").agg(
         f.count_if(inside & (f.col("rows") > 0)).alias("landed"),
-        f.count_if(inside & (f.col("rows") == 0)).alias("aside"),
+        f.count_if(inside & (f.col("rows") == 0)).alias("quarantined"),
         f.coalesce(f.sum(f.when(f.col("rows") > 1, f.col("rows") - 1)), f.lit(0)).alias("doubled"),
         f.count_if(~inside & (f.col("rows") > 0)).alias("beyond"),
     )
@@ -94,9 +96,9 @@ def _counted(context: CheckContext, runs: Sequence[Stretch], specs: Mapping[str,
 
 def _spec(stream: str, spec: Mapping[str, Any] | None) -> Mapping[str, Any]:
     if spec is None:
-        raise CannotTell(f"the registry does not know stream {stream}, so neither where it puts records aside")
+        raise CannotTell(f"stream {stream} is not in the registry, so its quarantine table is unknown")
     if spec.get("lineage") != "rows":
-        raise CannotTell(f"stream {stream} has lineage {spec.get('lineage') or 'none'}: a row of it is not one record")
+        raise CannotTell(f"stream {stream} has lineage {spec.get('lineage') or 'none'}: its rows do not map to records")
     return spec
 
 
@@ -105,4 +107,4 @@ def _one_stream_a_topic(runs: Sequence[Stretch]) -> None:
     for run in runs:
         for topic, _ in run.moved:
             if owner.setdefault(topic, run.stream) != run.stream:
-                raise CannotTell(f"streams {owner[topic]} and {run.stream} both land topic {topic} in it")
+                raise CannotTell(f"streams {owner[topic]} and {run.stream} both land topic {topic} in this table")

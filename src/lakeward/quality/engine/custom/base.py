@@ -1,4 +1,4 @@
-"""What every check of our own looks at, and how it gives its result."""
+"""The context and the result of Lakeward's own checks."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ SAMPLE = 10
 
 @dataclass(frozen=True)
 class CheckContext:
-    """What a check may look at.
+    """What a check may use.
 
     Attributes:
         found: the range of the run.
         history: the metadata it was decided on.
         frame: the rows this check reads.
         table: reads another table of the lake, as it is now.
-        past: check id -> its values in earlier runs, newest first.
+        past: check id -> its observed values in earlier runs, newest first.
         rows: reads the rows of a part of the range.
-        landings: stream and seq -> what the registry knows of its batches from there on.
+        landings: stream and seq -> the stream's batches in the registry from that seq on.
     """
 
     found: Range
@@ -42,8 +42,9 @@ class CheckContext:
     landings: Callable[[str, int], Landings]
 
     def together(self) -> DataFrame:
-        """The rows, for a check that looks at them together: all of them where some were rewritten. The rewritten ones
-        alone may be old, or parts of a group."""
+        """The rows for a check that judges them as a group. If rows were rewritten, this is the whole table, because
+        rewritten rows alone may be old rows or parts of a group.
+        """
         if self.found.rewritten and self.found.head is not None:
             return self.rows(Read(None, self.found.head.id))
         return self.frame()

@@ -1,4 +1,4 @@
-"""One of our own checks: which function does it, and what becomes of its errors."""
+"""Dispatches one of Lakeward's own checks, and turns its errors into a check result."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from lakeward.spec.model.custom_expectations import OWN
 from lakeward.spec.read.messages import findings
 
 Kind = Callable[[Any, ConfiguredCheck, CheckContext], Check]
-"""(its arguments, what is asked, what it may look at) -> the result."""
+"""(arguments, configured check, context) -> the result."""
 
 
 def is_own(asked: ConfiguredCheck) -> bool:
-    """Whether the check is one of ours."""
+    """Whether the check is one of Lakeward's own."""
     return str(asked.expectation.type) in OWN
 
 
 def check(asked: ConfiguredCheck, context: CheckContext) -> Check:
-    """The result of one check; whatever the engine raises is an error of this check alone."""
+    """The result of one check. Any error of the engine is an error of this check alone."""
     kinds: dict[str, Kind] = {
         "expect_volume_as_usual": usually.volume,
         "expect_freshness_as_usual": usually.freshness,
@@ -40,9 +40,9 @@ def check(asked: ConfiguredCheck, context: CheckContext) -> Check:
     try:
         return kinds[name](OWN[name].model_validate(data), asked, context)
     except ValidationError as error:
-        said = "; ".join(each.message for each in findings(error, OWN[name], data))
-        return asked.blank(State.ERROR, f"its kwargs are wrong: {said}")
+        messages = "; ".join(finding.message for finding in findings(error, OWN[name], data))
+        return asked.blank(State.ERROR, f"its kwargs are invalid: {messages}")
     except CannotTell as error:
         return asked.blank(State.ERROR, str(error))
-    except Exception as error:  # noqa: BLE001 - the boundary of one check: what an engine throws is neither pass nor failure
+    except Exception as error:  # noqa: BLE001 - the boundary of one check: an engine error is neither pass nor failure
         return asked.blank(State.ERROR, sentence(str(error)))

@@ -1,4 +1,4 @@
-"""Volume and freshness against the table's own history."""
+"""`expect_volume_as_usual` and `expect_freshness_as_usual`: compare a table with its own history."""
 
 from __future__ import annotations
 
@@ -14,32 +14,34 @@ from lakeward.quality.verdicts.verdict import Check, State
 from lakeward.spec.model.custom_expectations import Freshness, Usual, Volume
 from lakeward.spec.sql.statements import quote
 
-_SHORTEST_S = 60.0  # two commits in the same second are no rate
+_SHORTEST_S = 60.0  # a shorter interval gives no meaningful rate
 
 
 def volume(kwargs: Volume, asked: ConfiguredCheck, context: CheckContext) -> Check:
-    """Rows an hour since the last proof: a range may hold one commit or fifty, so rows alone compare nothing."""
+    """Rows an hour since the last proof. A range may have 1 commit or 50, so row counts alone are not comparable."""
     found = context.found
     base = context.history.snapshots.get(found.base.snapshot) if found.base else None
     if found.rewritten:
-        return asked.blank(State.SKIPPED, "rows were rewritten in the range: no commit states how many are new")
+        return asked.blank(State.SKIPPED, "rows were rewritten in the range: the number of new rows is unknown")
     if found.kind is not Kind.INCREMENT or found.head is None or base is None or found.rows is None:
-        return asked.blank(State.SKIPPED, "the rows of the range cannot be told from older ones, so neither their rate")
+        return asked.blank(State.SKIPPED, "the range has no rate: its rows cannot be separated from older rows")
     seconds = max((found.head.at - base.at).total_seconds(), _SHORTEST_S)
     rate = found.rows / seconds * 3600
     judged = judge(rate, found.head.at, context.past(asked.id), runs=kwargs.runs, at_least=kwargs.at_least)
     far = judged.spreads or 0.0
     wrong = {"less": far < -kwargs.limit, "more": far > kwargs.limit, "both": abs(far) > kwargs.limit}[kwargs.only]
-    told = f"{rate:,.0f} rows an hour ({found.rows:,} in {_span(seconds)})"
-    return result(asked, not wrong, rows=found.rows, observed=_observed(rate, told, judged, kwargs, "{:,.0f}".format))
+    measured = f"{rate:,.0f} rows an hour ({found.rows:,} in {_span(seconds)})"
+    return result(
+        asked, not wrong, rows=found.rows, observed=_observed(rate, measured, judged, kwargs, "{:,.0f}".format)
+    )
 
 
 def freshness(kwargs: Freshness, asked: ConfiguredCheck, context: CheckContext) -> Check:
-    """How old the newest event was when the newest commit of the range was made."""
+    """The age of the newest event when the newest commit of the range was made."""
     head = context.found.head
     if head is None:
         return asked.blank(State.SKIPPED, "the table has no snapshot yet")
-    # As seconds since 1970: a timestamp without a zone is taken for UTC, as the session's zone says.
+    # As seconds since 1970. A timestamp without a zone is read as UTC, the session's time zone.
     column = f"unix_micros(CAST(max({quote(kwargs.column)}) AS TIMESTAMP)) / 1e6"
     newest = context.together().selectExpr(f"{column} AS newest").collect()[0]["newest"]
     if newest is None:
@@ -47,16 +49,16 @@ def freshness(kwargs: Freshness, asked: ConfiguredCheck, context: CheckContext) 
     age = head.at.timestamp() - float(newest)
     judged = judge(age, head.at, context.past(asked.id), runs=kwargs.runs, at_least=kwargs.at_least)
     wrong = (judged.spreads or 0.0) > kwargs.limit
-    told = f"the newest event ({_time(float(newest))}) was {_span(age)} old when it was committed"
-    return result(asked, not wrong, observed=_observed(age, told, judged, kwargs, _span))
+    measured = f"the newest event ({_time(float(newest))}) was {_span(age)} old when it was committed"
+    return result(asked, not wrong, observed=_observed(age, measured, judged, kwargs, _span))
 
 
 def _observed(
     value: float, told: str, judged: Judged, kwargs: Usual, form: Callable[[float], str]
 ) -> dict[str, object]:
-    """The value, which becomes history, and a sentence that says what it was compared with."""
+    """The value, which later runs compare with, and a sentence that names what it was compared with."""
     if judged.spreads is None or judged.median is None or judged.spread is None:
-        text = f"{told}; nothing to compare with yet: {judged.runs} of {kwargs.at_least} runs"
+        text = f"{told}; too little history to compare: {judged.runs} of {kwargs.at_least} runs"
     else:
         of = "runs at this hour of other days" if judged.hourly else "runs"
         usual = f"{form(judged.median)} ± {form(judged.spread)}"
@@ -65,7 +67,7 @@ def _observed(
 
 
 def _span(seconds: float) -> str:
-    """Hours, minutes and seconds: 2:05:00; with a minus for events of the future."""
+    """Hours, minutes and seconds: 2:05:00; negative for events in the future."""
     return "-" * (seconds < 0) + str(timedelta(seconds=abs(round(seconds))))
 
 

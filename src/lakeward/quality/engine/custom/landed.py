@@ -1,8 +1,8 @@
-"""Which offsets the batches of a range moved over, and which of its commits are batches. Pure.
+"""Offsets of the batches in a range, and which of its commits are batches. Pure.
 
-A batch is told by the id its snapshot was staged under, `<stream>/<seq>/<nonce>`; its offsets are the registry's. Seqs
-that follow each other are one stretch: what lies between its first start and its last end must be there, also what no
-batch names. A stretch ends where a seq is nobody's: a person reset the stream there.
+A batch is recognized by the id its snapshot was staged under, `<stream>/<seq>/<nonce>`; its offsets come from the
+registry. Consecutive seqs form one stretch: all records between its first start and its last end must be present, also
+between batches. A stretch ends where a seq belongs to no batch: the stream was reset there.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ Partition = tuple[str, int]
 
 
 class CannotTell(Exception):
-    """Raised with a sentence when the records cannot be accounted for: neither a pass nor a failure."""
+    """Raised with a sentence when the records cannot be counted: neither a pass nor a failure."""
 
 
 @dataclass(frozen=True)
 class Landings:
-    """What the registry knows of a stream: its batches from a seq on, oldest first, and its newest spec."""
+    """A stream in the registry: its batches from a seq on, oldest first, and its newest spec."""
 
     batches: Sequence[Mapping[str, Any]]
     spec: Mapping[str, Any] | None
@@ -34,12 +34,12 @@ class Landings:
 
 @dataclass(frozen=True)
 class Stretch:
-    """Batches of one stream that follow each other.
+    """Consecutive batches of one stream.
 
     Attributes:
         moved: partition -> its offsets, first (inclusive) to last (exclusive).
-        skipped: records a person gave up.
-        consumed, filtered: what the batches counted; None where one did not.
+        skipped: records that a person skipped (`skip-batch`).
+        consumed, filtered: sums over the batches; None if one has no count.
     """
 
     stream: str
@@ -52,49 +52,49 @@ class Stretch:
 
     @property
     def offsets(self) -> int:
-        """How many offsets it moved over."""
+        """The number of offsets it covers."""
         return sum(to - first for first, to in self.moved.values())
 
     @property
     def holes(self) -> int:
-        """Offsets without a record: a transaction's markers, records compacted away."""
+        """Offsets without a record: transaction markers, records removed by log compaction."""
         return 0 if self.consumed is None else max(0, self.offsets - self.skipped - self.consumed)
 
 
 def batch_of(snapshot: Snapshot) -> tuple[str, int] | None:
-    """Stream and seq of the batch a snapshot is; None for a commit of somebody else."""
+    """Stream and seq of a snapshot that is a batch; None for any other commit."""
     parts = (snapshot.wap_id or "").split("/")
     return (parts[0], int(parts[1])) if len(parts) == 3 and parts[1].isdigit() else None
 
 
 def commits(found: Range) -> tuple[Snapshot, ...]:
-    """The range's commits that may bring rows, oldest first.
+    """The range's commits that may add rows, oldest first.
 
     Raises:
-        CannotTell: the rows of the range's batches cannot be read apart from others.
+        CannotTell: the rows of the range's batches cannot be separated from others.
     """
-    rewrites = [each for each in found.snapshots if each.operation not in ("append", "replace")]
+    rewrites = [snapshot for snapshot in found.snapshots if snapshot.operation not in ("append", "replace")]
     if rewrites:
         raise CannotTell(
-            f"snapshot {rewrites[0].id} is {_an(rewrites[0].operation)}: rows of batches may be gone again"
+            f"snapshot {rewrites[0].id} is {_an(rewrites[0].operation)}: it may have removed rows of batches"
         )
     whole = found.base is None and bool(found.snapshots) and found.snapshots[0].parent is None
     if found.kind is Kind.TABLE and (found.cut or not whole):
-        raise CannotTell("the batches of the range cannot be told from older ones, some of its snapshots are expired")
-    return tuple(each for each in found.snapshots if each.operation == "append")
+        raise CannotTell("the batches of the range cannot be separated from older ones: some snapshots are expired")
+    return tuple(snapshot for snapshot in found.snapshots if snapshot.operation == "append")
 
 
 def parts(found: Range, theirs: Sequence[Snapshot]) -> list[Read]:
-    """The range without the commits of somebody else, as few reads as there can be."""
+    """The range without foreign commits, as the smallest number of reads."""
     reads, start = [], found.base.snapshot if found.base else None
     foreign = {each.id for each in theirs}
     previous = start
-    for each in found.snapshots:
-        if each.id in foreign:
+    for snapshot in found.snapshots:
+        if snapshot.id in foreign:
             if previous is not None and previous != start:
                 reads.append(Read(start, previous))
-            start = each.id
-        previous = each.id
+            start = snapshot.id
+        previous = snapshot.id
     if previous is not None and previous != start:
         reads.append(Read(start, previous))
     return reads
@@ -104,11 +104,11 @@ def stretches(stream: str, seqs: Sequence[int], known: Sequence[Mapping[str, Any
     """The stretches of a stream's batches.
 
     Args:
-        seqs: of the range's snapshots.
-        known: the registry's batches from the one before the first of `seqs` on.
+        seqs: the seqs of the range's snapshots.
+        known: the registry's batches, from the one before the first of `seqs`.
 
     Raises:
-        CannotTell: the registry does not know a batch at an end of a stretch, or the offsets are not Kafka's.
+        CannotTell: the first or last batch of a stretch is not in the registry, or the offsets are not Kafka's.
     """
     rows = {row["seq"]: row for row in known if row["seq"] is not None}
     given_up = {seq for seq, row in rows.items() if row["skipped"] and min(seqs) < seq < max(seqs)}
@@ -124,7 +124,7 @@ def stretches(stream: str, seqs: Sequence[int], known: Sequence[Mapping[str, Any
 def _stretch(stream: str, run: Sequence[int], rows: Mapping[int, Mapping[str, Any]]) -> Stretch:
     for seq in (run[0], run[-1]):
         if seq not in rows:
-            raise CannotTell(f"the registry does not know the offsets of batch seq {seq} of stream {stream}")
+            raise CannotTell(f"the registry has no offsets of batch seq {seq} of stream {stream}")
     batches = [rows[seq] for seq in run if seq in rows]
     start: dict[Partition, int] = {}
     end: dict[Partition, int] = {}
@@ -132,10 +132,10 @@ def _stretch(stream: str, run: Sequence[int], rows: Mapping[int, Mapping[str, An
         for part, at in _offsets(stream, row["start_offsets"]):
             start.setdefault(part, at)
         for part, at in _offsets(stream, row["end_offsets"]):
-            start.setdefault(part, 0)  # a partition that is new to the topic is read from its beginning
+            start.setdefault(part, 0)  # a new partition of the topic is read from its beginning
             end[part] = at
     before = rows.get(run[0] - 1)
-    if before is not None:  # what lies between the two belongs to nobody, and must not be lost between two runs
+    if before is not None:  # records between the two batches must not be lost between two runs
         start.update(_offsets(stream, before["end_offsets"]))
     moved = {part: (start[part], to) for part, to in end.items() if to > start[part]}
     complete = len(batches) == len(run)
@@ -162,7 +162,7 @@ def _offsets(stream: str, texts: Mapping[str, str] | None) -> Iterator[tuple[Par
         try:
             read = parse(text)
         except (ValueError, AttributeError, TypeError):
-            raise CannotTell(f"stream {stream} does not read from Kafka: its positions are no numbers") from None
+            raise CannotTell(f"stream {stream} does not read from Kafka: its positions are not numbers") from None
         for topic, offsets in read.items():
             yield from (((topic, number), at) for number, at in offsets.items())
 

@@ -1,4 +1,4 @@
-"""Checks against another table of the lake: one statement, and a second one for examples when something is wrong."""
+"""Checks against another table: one statement, and a second one for examples of a failure."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ if TYPE_CHECKING:
 
 
 def keys_present(kwargs: KeysPresent, asked: ConfiguredCheck, context: CheckContext) -> Check:
-    """Rows whose key the reference does not have."""
+    """Rows whose key is not in the reference table."""
     from pyspark.sql.connect import functions as f
 
-    columns = [str(each) for each in kwargs.columns]
-    theirs = [str(each) for each in kwargs.keys or kwargs.columns]
+    columns = [str(column) for column in kwargs.columns]
+    theirs = [str(key) for key in kwargs.keys or kwargs.columns]
     marks = [f"_key_{index}" for index in range(len(columns))]
     known = context.table(str(kwargs.reference)).select(
         *(_of(f, a).alias(b) for a, b in zip(theirs, marks, strict=True))
     )
     rows = context.frame()
-    keyed = rows.where(_all([_of(f, each).isNotNull() for each in columns]))
-    # Counted by key first: a join of keys is smaller than one of rows.
+    keyed = rows.where(_all([_of(f, column).isNotNull() for column in columns]))
+    # Grouped by key first: a join of keys is smaller than a join of rows.
     counted = keyed.groupBy(*(_of(f, a).alias(b) for a, b in zip(columns, marks, strict=True))).agg(
         f.count(f.lit(1)).alias("_rows")
     )
@@ -36,8 +36,8 @@ def keys_present(kwargs: KeysPresent, asked: ConfiguredCheck, context: CheckCont
     judged, missing = (each or 0 for each in summed.collect()[0])
     worst = found.where(unknown).orderBy(f.desc("_rows")).limit(SAMPLE).collect() if missing else []
     sample = [
-        {**{name: plain(each[mark]) for name, mark in zip(columns, marks, strict=True)}, "rows": each["_rows"]}
-        for each in worst
+        {**{name: plain(row[mark]) for name, mark in zip(columns, marks, strict=True)}, "rows": row["_rows"]}
+        for row in worst
     ]
     return result(
         asked,
@@ -50,12 +50,12 @@ def keys_present(kwargs: KeysPresent, asked: ConfiguredCheck, context: CheckCont
 
 
 def totals_equal(kwargs: TotalsEqual, asked: ConfiguredCheck, context: CheckContext) -> Check:
-    """Groups whose totals differ, those missing on one side included."""
+    """Groups whose totals differ, including groups that are missing on one side."""
     from pyspark.sql.connect import functions as f
 
     names = [str(each) for each in kwargs.by]
     marks = [f"_by_{index}" for index in range(len(names))]
-    keyed = context.together().where(_all([_of(f, each).isNotNull() for each in names]))
+    keyed = context.together().where(_all([_of(f, name).isNotNull() for name in names]))
     ours = keyed.groupBy(*(_of(f, a).alias(b) for a, b in zip(names, marks, strict=True)))
     mine = ours.agg(f.expr(kwargs.total).cast("double").alias("_ours"))
     span = mine.agg(f.min(marks[0]).alias("low"), f.max(marks[0]).alias("high")).collect()[0]
@@ -75,9 +75,9 @@ def totals_equal(kwargs: TotalsEqual, asked: ConfiguredCheck, context: CheckCont
     ).collect()[0]  # fmt: skip
     worst = both.where(differs).orderBy(f.desc(f.abs(a - b))).limit(SAMPLE).collect() if summed["differ"] else []
     sample = [
-        {**{name: plain(each[mark]) for name, mark in zip(names, marks, strict=True)},
-         "total": each["_ours"], str(kwargs.other): each["_theirs"]}
-        for each in worst
+        {**{name: plain(row[mark]) for name, mark in zip(names, marks, strict=True)},
+         "total": row["_ours"], str(kwargs.other): row["_theirs"]}
+        for row in worst
     ]  # fmt: skip
     groups, differ = summed["groups"], summed["differ"]
     return result(
@@ -92,7 +92,7 @@ def totals_equal(kwargs: TotalsEqual, asked: ConfiguredCheck, context: CheckCont
 
 
 def _of(f: Any, column: str) -> Any:
-    """The column of that very name: a dot in it is no path."""
+    """The column of exactly this name: a dot in it is not a path."""
     from lakeward.spec.sql.statements import quote
 
     return f.col(quote(column))
@@ -100,6 +100,6 @@ def _of(f: Any, column: str) -> Any:
 
 def _all(conditions: list[Any]) -> Any:
     whole = conditions[0]
-    for each in conditions[1:]:
-        whole = whole & each
+    for condition in conditions[1:]:
+        whole = whole & condition
     return whole

@@ -1,8 +1,8 @@
-"""Whether a value is as usual: a robust z-score against earlier ones. Pure.
+"""Outlier test: a robust z-score against earlier values. Pure.
 
-The median and the median absolute deviation stand what a mean does not: a tenth of odd runs moves neither. The newest
-value is judged by runs at the same hour of other days once there are enough of them (rows come by day and night), and
-by the newest runs before. Whoever alarms too early is switched off: with too little history nothing is said.
+The median and the median absolute deviation resist outliers: a tenth of odd runs changes neither. The newest value is
+compared with runs at the same hour of other days if there are enough of them (rows come by day and night), else with
+the newest runs. With too little history no verdict is given, because early false alarms get a check switched off.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from dataclasses import dataclass
 from datetime import datetime
 from statistics import median
 
-_NORMAL = 1.4826  # what makes a median absolute deviation the standard deviation of normal noise
-_LEAST_SPREAD = 0.05  # of the median: a table that was the same every time may change a little
-_DAYS = 3  # other days with runs at this hour that make a season
+_NORMAL = 1.4826  # scales a median absolute deviation to the standard deviation of normal noise
+_LEAST_SPREAD = 0.05  # share of the median: tolerance for a table that never varied
+_DAYS = 3  # other days with runs at this hour that are needed for a seasonal comparison
 
 
 @dataclass(frozen=True)
 class Past:
-    """A value and when it was found."""
+    """An earlier value and its time."""
 
     at: datetime
     value: float
@@ -27,13 +27,13 @@ class Past:
 
 @dataclass(frozen=True)
 class Judged:
-    """How far a value is from the usual.
+    """The distance of a value from the usual.
 
     Attributes:
         spreads: signed; None while there is too little history.
         median, spread: of the history it was compared with.
-        runs: how many values that were.
-        hourly: whether they are those of the same hour of the day.
+        runs: the number of values in that history.
+        hourly: whether that history is of the same hour of the day.
     """
 
     spreads: float | None
@@ -47,13 +47,13 @@ def judge(value: float, at: datetime, past: Sequence[Past], *, runs: int, at_lea
     """Compare a value with earlier ones.
 
     Args:
-        past: newest first; as far back as there is, for the season.
-        runs: how many of the newest count where there is no season yet.
-        at_least: values to compare with before anything is said.
+        past: newest first; all of it, for the seasonal comparison.
+        runs: the number of newest values used without a seasonal comparison.
+        at_least: the number of values needed for a verdict.
     """
-    same = [each for each in past if each.at.hour == at.hour and each.at.date() != at.date()]
-    hourly = len(same) >= at_least and len({each.at.date() for each in same}) >= _DAYS
-    values = [each.value for each in (same if hourly else past[:runs])]
+    same = [value for value in past if value.at.hour == at.hour and value.at.date() != at.date()]
+    hourly = len(same) >= at_least and len({value.at.date() for value in same}) >= _DAYS
+    values = [value.value for value in (same if hourly else past[:runs])]
     if len(values) < at_least:
         return Judged(None, None, None, len(values), hourly)
     middle = median(values)

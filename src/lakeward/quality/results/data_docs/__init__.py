@@ -1,4 +1,4 @@
-"""Data Docs: Great Expectations' own pages of what check runs found, made on demand from the registry's results."""
+"""Data Docs: Great Expectations' pages of check runs, built on demand from the results in the registry."""
 
 from lakeward.quality.results.data_docs.site import Run, build, outdated, remove
 

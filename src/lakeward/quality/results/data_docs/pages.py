@@ -1,7 +1,7 @@
-"""A run as one page of HTML: GX's renderer and GX's template, closed to everything but itself.
+"""Renders a check run as one HTML page: GX's renderer and template, with a Content-Security-Policy that blocks loading.
 
-GX's page loads styles and scripts from six hosts of others, beside values of rows. Its policy here lets a browser load
-and run nothing at all; what the page needs of a look comes with it.
+GX's page loads styles and scripts from six foreign hosts, beside values of rows. The policy lets a browser load and run
+nothing; the needed styles are inline.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ POLICY = (
 
 
 class Pages:
-    """Renders runs; for one thread."""
+    """Renders runs; not thread-safe."""
 
     def __init__(self) -> None:
-        os.environ.setdefault("GX_ANALYTICS_ENABLED", "false")  # before the import: it would ask the network
+        os.environ.setdefault("GX_ANALYTICS_ENABLED", "false")  # before the import, which would send a network request
         from great_expectations.render.renderer.page_renderer import ValidationResultsPageRenderer
         from great_expectations.render.view.view import DefaultJinjaPageView
 
@@ -32,19 +32,19 @@ class Pages:
         self._view: Any = DefaultJinjaPageView(custom_styles_directory=str(STYLES))
 
     def page(self, run: Mapping[str, Any]) -> str:
-        """The page of a run, as `records.recorded` shows it."""
+        """The page of a run in the form of `records.recorded`."""
         document = self._renderer.render(validation(run))
         html: str = self._view.render(document, show_how_to_buttons=False)
         return closed(html)
 
 
 def closed(html: str) -> str:
-    """The page with a policy before anything it could load.
+    """The page with the policy as the first element of its head.
 
     Raises:
-        ValueError: it has no head to put the policy in.
+        ValueError: the page has no head.
     """
     before, head, after = html.partition("<head>")
     if not head:
-        raise ValueError("a page without a head cannot be closed")
+        raise ValueError("the page has no head for the security policy")
     return f"{before}{head}\n    {POLICY}{after}"

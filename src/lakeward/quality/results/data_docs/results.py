@@ -1,4 +1,4 @@
-"""A recorded run as Great Expectations' own result objects; nothing is computed anew."""
+"""Converts a recorded run to Great Expectations' result objects, without computing anything."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from lakeward.spec.model.custom_expectations import OWN
 def validation(run: Mapping[str, Any]) -> Any:
     """The `ExpectationSuiteValidationResult` of a run.
 
-    Checks that were skipped have no result, and are left out; one that ended with an error carries it, and counts as
-    not successful, as in GX.
+    Skipped checks have no result and are omitted. A check with an error carries it and counts as not successful, as in
+    GX.
 
     Args:
-        run: as `records.recorded` shows it.
+        run: in the form of `records.recorded`.
     """
     import great_expectations as gx
     from great_expectations.core import ExpectationSuiteValidationResult
     from great_expectations.core.run_identifier import RunIdentifier
 
     results = [_result(check) for check in run["checks"] if check["state"] != "skipped"]
-    good = sum(bool(each.success) for each in results)
+    good = sum(bool(result.success) for result in results)
     return ExpectationSuiteValidationResult(
         suite_name=run["table"],
         success=good == len(results),
@@ -45,7 +45,7 @@ def validation(run: Mapping[str, Any]) -> Any:
 
 
 def name(run: Mapping[str, Any]) -> str:
-    """What a run is about, in words."""
+    """A run's table, range and verdict, as a title."""
     start, end = run["from_snapshot"], run["to_snapshot"]
     noun = noun_of(run)
     rows = f"{noun} {end}" if start is None else f"{noun}s {start} (exclusive) to {end}"
@@ -53,7 +53,7 @@ def name(run: Mapping[str, Any]) -> str:
 
 
 def moment(at: Any) -> datetime:
-    """When a run began."""
+    """The start of a run."""
     return at if isinstance(at, datetime) else datetime.fromisoformat(str(at))
 
 
@@ -71,7 +71,7 @@ def _result(check: Mapping[str, Any]) -> Any:
             type=kind,
             kwargs=_tame(kwargs),
             severity=check["severity"],
-            # Only ours need words: GX has sentences for its own.
+            # GX has descriptions of its own expectations only.
             description=_words(kind, _tame(kwargs)) if kind in OWN else None,
         ),
         result=_facts(check, kwargs),
@@ -84,7 +84,7 @@ def _result(check: Mapping[str, Any]) -> Any:
 
 
 def _facts(check: Mapping[str, Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
-    """GX's `result`: what was observed, and of checks that count rows how many failed, with the kept examples."""
+    """GX's `result`: the observed value; for checks that count rows also the number of failing rows and examples."""
     found: dict[str, Any] = {}
     if check.get("observed") is not None:
         found["observed_value"] = _tame(check["observed"])
@@ -95,12 +95,12 @@ def _facts(check: Mapping[str, Any], kwargs: Mapping[str, Any]) -> dict[str, Any
         found |= {"unexpected_count": count, "unexpected_percent": 100 * count / rows if rows else 0.0}
         column = kwargs.get("column")
         values = [row.get(column) if column in row else dict(row) for row in check.get("sample") or ()]
-        found["partial_unexpected_list"] = [_tame(each) for each in values if each is not None]  # a null says nothing
+        found["partial_unexpected_list"] = [_tame(each) for each in values if each is not None]  # nulls are no examples
     return found
 
 
 def _tame(value: Any) -> Any:
-    """The same without tags: some of GX's tables, and its list of columns, show text as it is."""
+    """The value with HTML escaped: some of GX's tables, and its list of columns, do not escape text."""
     if isinstance(value, str):
         return escape(value, quote=False)
     if isinstance(value, Mapping):
@@ -109,12 +109,12 @@ def _tame(value: Any) -> Any:
 
 
 def _words(kind: str, kwargs: Mapping[str, Any]) -> str:
-    told = ", ".join(f"{key} {value}" for key, value in kwargs.items())
-    return kind.removeprefix("expect_").replace("_", " ") + (f" ({told})" if told else "")
+    arguments = ", ".join(f"{key} {value}" for key, value in kwargs.items())
+    return kind.removeprefix("expect_").replace("_", " ") + (f" ({arguments})" if arguments else "")
 
 
 def _known_to_gx(kind: str) -> None:
-    """Make one of our checks known as an expectation: GX looks its class up before it writes a word."""
+    """Register one of Lakeward's checks as a GX expectation: GX looks up the class before it renders it."""
     from great_expectations.exceptions.exceptions import ExpectationNotFoundError
     from great_expectations.expectations.expectation import BatchExpectation
     from great_expectations.expectations.registry import get_expectation_impl
@@ -124,5 +124,5 @@ def _known_to_gx(kind: str) -> None:
     except ExpectationNotFoundError:
         camel = "".join(part.capitalize() for part in kind.split("_"))
         settings = type("Config", (), {"extra": "allow"})
-        # Defining the class registers it. It is shown and never validated.
+        # Defining the class registers it. It is rendered and never validated.
         type(camel, (BatchExpectation,), {"Config": settings, "_validate": lambda self, *_, **__: None})

@@ -1,4 +1,4 @@
-"""The folder of Data Docs: an index and a page for each run, made whole and put in place at once."""
+"""The folder of Data Docs: an index and a page for each run, built aside and swapped in at once."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ from lakeward.quality.results.data_docs.pages import STYLES, Pages, closed
 from lakeward.quality.results.data_docs.results import moment
 
 Run = Mapping[str, Any]
-"""A recorded run with its checks, as `records.recorded` shows it."""
+"""A recorded run with its checks, in the form of `records.recorded`."""
 _MARK = ".lakeward-data-docs"
 
 
 def build(tables: Mapping[str, Sequence[Run]], folder: Path, most: int) -> Path:
-    """Make the site, in place of the one that is there; the index's path.
+    """Build the site and replace the existing one; returns the path of the index.
 
-    Its cost grows with the runs given, never with those of the past: GX's own index reads every result that is stored.
+    The cost depends on the given runs, not on past ones: GX's own index reads every stored result.
 
     Args:
         tables: table -> its newest runs, newest first.
-        folder: becomes the site; for its owner alone, for pages show values of rows.
-        most: how many runs of a table were asked for.
+        folder: the site's folder; readable by its owner only, because pages show values of rows.
+        most: the requested number of runs of a table.
 
     Raises:
-        Refused: the folder holds something else.
+        Refused: the folder has other content.
     """
     if folder.exists() and any(folder.iterdir()) and not (folder / _MARK).exists():
-        raise Refused(f"{folder} is not a folder of Data Docs", why="it holds other files, and would be replaced",
+        raise Refused(f"Cannot write Data Docs to {folder}", why="The folder has other files, which would be deleted.",
                       next="name an empty folder: --to DIR", code="LW-5012")  # fmt: skip
     folder.parent.mkdir(parents=True, exist_ok=True)
     made = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}-"))  # mode 0700
@@ -56,7 +56,7 @@ def build(tables: Mapping[str, Sequence[Run]], folder: Path, most: int) -> Path:
 
 
 def remove(folder: Path) -> bool:
-    """Remove a site, and nothing that is none; whether there was one."""
+    """Remove a site. Returns whether there was one; other folders are left alone."""
     if not (folder / _MARK).exists():
         return False
     shutil.rmtree(folder, ignore_errors=True)
@@ -64,26 +64,26 @@ def remove(folder: Path) -> bool:
 
 
 def outdated(folder: Path, keep: timedelta) -> bool:
-    """Whether a site is there that shows values of rows for longer than that."""
+    """Whether a site exists that is older than the retention of row values."""
     mark = folder / _MARK
     return mark.exists() and time.time() - mark.stat().st_mtime > keep.total_seconds()
 
 
 def _write(folder: Path, pages: Pages, run: Run) -> dict[str, Any]:
-    """Write the page of a run; its line in the index."""
+    """Write the page of a run; returns its line of the index."""
     at = moment(run["at"]).astimezone(UTC)
     table = [_safe(part) for part in str(run["table"]).split(".")]
-    # As deep as GX puts it: its page links to the index by that.
+    # At GX's own folder depth: its page links to the index by a relative path.
     place = Path("validations", *table, _safe(run["run"]), f"{at:%Y%m%dT%H%M%S}", f"{'.'.join(table)}.html")
     private.write(private.folder(folder / place.parent) / place.name, pages.page(run))
-    bad = [each for each in run["checks"] if each["state"] in ("fail", "error")]
+    bad = [check for check in run["checks"] if check["state"] in ("fail", "error")]
     return {
         "page": place.as_posix(),
         "at": f"{at:%Y-%m-%d %H:%M:%S}",
         "verdict": run["verdict"],
         "note": run.get("note") or "",
         "checks": len(run["checks"]),
-        "bad": [_line(each) for each in bad],
+        "bad": [_line(check) for check in bad],
         "snapshot": run["to_snapshot"],
     }
 
@@ -111,9 +111,9 @@ def _index(tables: Mapping[str, Sequence[Mapping[str, Any]]], most: int) -> str:
 def _trusted(text: str) -> Any:
     from markupsafe import Markup
 
-    return Markup(text)  # noqa: S704  our own style sheet
+    return Markup(text)  # noqa: S704  Lakeward's own style sheet
 
 
 def _safe(text: str) -> str:
-    """A name of a file: nothing that leads out of the folder."""
+    """A safe file name: it cannot lead out of the folder."""
     return "".join(each if each.isalnum() or each in "._-" else "_" for each in text).lstrip(".") or "_"
