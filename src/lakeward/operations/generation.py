@@ -1,4 +1,4 @@
-"""A generation that is another one's spec with another checkpoint: after a recovery, a reset or a skip."""
+"""New generation with the same spec and a new checkpoint, after a recover, reset or skip-batch."""
 
 from __future__ import annotations
 
@@ -10,7 +10,15 @@ from lakeward.registry.generations import Generation
 
 
 def again(connection: Connection, kept: Generation, checkpoint: str, author: str) -> int:
-    """Accept the spec of `kept` once more, under a new number, with `checkpoint`; the number."""
+    """Accept the spec of a generation under a new number with another checkpoint.
+
+    Args:
+        generation: whose spec, SQL and code are used.
+        checkpoint: folder of the new checkpoint.
+
+    Returns:
+        The new number.
+    """
     number = generations.latest(connection)[kept.stream].generation + 1
     generations.add(
         connection,
@@ -27,12 +35,12 @@ def again(connection: Connection, kept: Generation, checkpoint: str, author: str
     row = streams.get(connection, kept.stream)
     streams.accept(connection, kept.stream, generation=number, driver=spec_of(kept).driver)
     if row.pending_generation not in (None, kept.generation):
-        streams.set_pending(connection, kept.stream, row.pending_generation)  # what waits goes on waiting
+        streams.set_pending(connection, kept.stream, row.pending_generation)  # a pending generation stays pending
     return number
 
 
 def next_checkpoint(current: str, stream: str) -> str:
-    """The next folder: `flights`, `flights.2`, `flights.3` ... The old one is left where it is."""
+    """The next checkpoint folder: `flights`, `flights.2`, `flights.3` ... The old folder stays."""
     folder, slash, name = current.rpartition("/")
     number = name.removeprefix(f"{stream}.")
     following = int(number) + 1 if number.isdigit() else 2

@@ -1,8 +1,8 @@
-"""import: take over what a `toTable` query of somebody's landed, at the end of its checkpoint. Can be undone.
+"""Checkpoint import: continue an existing `toTable` query at the end of its checkpoint. Can be undone.
 
-The position is seeded where the newest batch of that query in the table ends (Spark's sink writes query and epoch into
-its snapshots), if the checkpoint calls just this batch its last, and finished. Where rows carry their source position,
-every record up to there must be in the table once. The old query's checkpoint is only read.
+Spark's sink writes query id and epoch into its snapshots. The position is seeded at the end of the query's newest batch
+in the table, if the checkpoint says that this batch is its last one and is finished. Where rows carry their source
+position, every record up to that position must be in the table exactly once. The old checkpoint is only read.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ _ATTEMPT = "import/"
 
 @dataclass(frozen=True)
 class ImportPlan(Plan):
-    """The position to seed; None: an import is undone."""
+    """`moved` is the position to seed; None undoes an import."""
 
     moved: Position | None = field(default=None)
 
 
 class Import(OnStream[ImportPlan]):
-    """Refuses everything doubtful. What could be proved and what could not are said."""
+    """Refuses everything that is doubtful. Reports what was proved and what could not be proved."""
 
     name = StreamOperation.IMPORT.value
 
@@ -43,8 +43,8 @@ class Import(OnStream[ImportPlan]):
         row = self.row()
         if row.desired == "running":
             raise Refused(
-                f"Stream {row.id} cannot be imported while it is to run",
-                why=f"it is {row.state}: {row.why}",
+                f"Stop stream {row.id} before importing a checkpoint",
+                why=f"the stream is {row.state}: {row.why}",
                 next=f"lakeward streams stop {row.id} --wait",
                 code="LW-2025",
             )
@@ -57,7 +57,7 @@ class Import(OnStream[ImportPlan]):
             newest = changes.newest(connection, "stream", self.stream)
         found = sink_position.in_lake(self.context, spec_of(self.generation(kept)), "import")
         if plan.moved is None:
-            self._undoing(found)  # still: a batch that landed since stands on what was imported
+            self._undoing(found)  # again: a batch may have landed since the plan
             made = next((item for item in newest if item["change"] == "import"), {})
             wap = (made.get("detail") or {}).get("before", {}).get(WAP)
             position_store.remove_position(found.lake, found.name, self.stream, str(found.raw), {WAP: wap})
@@ -65,7 +65,7 @@ class Import(OnStream[ImportPlan]):
                 self.changed(connection, {"end": found.position.end if found.position else None}, {"end": None})
             return self.done(f"the import is undone; {found.name} has no position of it and is as it was")
         if found.raw is not None:
-            raise self._no(f"{found.name} got a position of it meanwhile")
+            raise self._no(f"{found.name} has a position of the stream since the plan was made")
         wap = found.table.properties.get(WAP)
         with found.table.transaction() as change:
             change.set_properties({WAP: "true"})
@@ -80,8 +80,10 @@ class Import(OnStream[ImportPlan]):
     def _undoing(self, found: IcebergSinkPosition) -> ImportPlan:
         if found.position is None or not found.position.attempt.startswith(_ATTEMPT):
             raise Refused(
-                f"There is no import of stream {self.stream} to undo",
-                why="it was moved or has landed batches since" if found.position else f"{found.name} has no position",
+                f"Stream {self.stream} has no import to undo",
+                why="its position was moved or batches have landed since the import"
+                if found.position
+                else f"{found.name} has no position of the stream",
                 next=f"lakeward streams status {self.stream}",
                 code="LW-2026",
             )
@@ -91,13 +93,13 @@ class Import(OnStream[ImportPlan]):
         folder = self.request.folder
         if not folder:
             raise SpecError(
-                f"Which query is stream {self.stream} to take over?",
-                why="--checkpoint is missing",
+                "Missing option --checkpoint",
+                why=f"it names the checkpoint folder of the query that stream {self.stream} continues",
                 next=f"lakeward streams import {self.stream} --checkpoint FOLDER --dry-run",
                 code="LW-2027",
             )
         if found.position is not None:
-            raise self._no(f"{found.name} has a position of it already (seq {found.position.seq})")
+            raise self._no(f"{found.name} already has a position of the stream (seq {found.position.seq})")
         query = checkpoint_batch.read(self.context.runtime, folder, 0).query_id
         if not query:
             raise self._no(f"{folder}/metadata is absent or holds no query id")
@@ -132,7 +134,7 @@ class Import(OnStream[ImportPlan]):
         )
 
     def _proved(self, found: IcebergSinkPosition, moved: Position) -> tuple[Position, str]:
-        """The position with its totals, and whether every record is in the table once."""
+        """The position with its totals, and whether every record is in the table exactly once."""
         columns = {each.name for each in found.table.schema().fields}
         if not moved.begin:
             return moved, "not proved: that every record is in the table once; where the query began is not known"
@@ -160,8 +162,8 @@ class Import(OnStream[ImportPlan]):
 
     def _no(self, why: str) -> Refused:
         return Refused(
-            f"Stream {self.stream} cannot be imported; nothing was changed",
+            f"Cannot import a checkpoint into stream {self.stream}; nothing was changed",
             why=why,
-            next="stop the old query between two batches and try again, or give the stream a table of its own",
+            next="stop the old query between two batches and repeat the command, or give the stream a table of its own",
             code="LW-2024",
         )

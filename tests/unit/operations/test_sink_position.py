@@ -31,7 +31,7 @@ def test_the_keys_a_stream_remembers_cannot_be_made_anew(connected, runtime, bac
     })  # fmt: skip
     with pytest.raises(Refused, match="Cannot recover") as refused:
         sink_position.of(site, spec, "recover")
-    assert "it remembers the keys of source: without them a duplicate would land" in refused.value.why
+    assert "it keeps the keys of source to drop duplicates" in refused.value.why
 
 
 def test_a_delta_table_is_refused_by_what_is_wrong_with_it_not_by_its_kind(connected, runtime, backend) -> None:

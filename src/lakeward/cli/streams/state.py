@@ -1,4 +1,4 @@
-"""`streams state`: what a stream remembers, from its checkpoint and its newest report."""
+"""`streams state`: state store of a stream, from its checkpoint and its newest progress report."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def show(
     stream: Stream,
     rows: Annotated[int, typer.Option(min=0, max=MOST, help="how many rows of each store are shown")] = 0,
 ) -> None:
-    """What a stream keeps between its batches. Read only, whether it runs or not; starts a Spark of its own."""
+    """Show the state store of a stream, running or not. Read only; starts its own Spark."""
     from lakeward.engine import analysis
     from lakeward.engine.checkpoint import files, state_store
     from lakeward.registry import generations, observations, streams
@@ -37,7 +37,7 @@ def show(
     folder = state().runtime.checkpoint_of(generation.checkpoint)
     if "://" in folder and not folder.startswith("file:"):
         raise SpecError(
-            f"The state of stream {stream} cannot be shown yet",
+            f"Cannot show the state of stream {stream} yet",
             why=f"its checkpoint is not on the file system of this machine: {folder}",
             next=f"lakeward streams status {stream}   has its rows and bytes",
             code="LW-1237",
@@ -61,7 +61,7 @@ def document(
     """The JSON: one entry for each store. Rows and bytes are the operator's own figures, of its newest report.
 
     Args:
-        frozen: the options that the checkpoint keeps, whatever the spec says now.
+        frozen: options that the checkpoint has frozen, independent of the spec.
     """
     shown = []
     for each in stores:
@@ -74,7 +74,7 @@ def document(
 def text(data: dict[str, Any]) -> str:
     """For people: a store a paragraph."""
     if not data["stateful"]:
-        return f"{data['stream']} keeps no state: each batch stands for itself ({data['checkpoint']})"
+        return f"{data['stream']} keeps no state: every batch is independent ({data['checkpoint']})"
     lines = []
     for each in data["stores"]:
         what = f"operator {each['operator']} {each['name']}, {each['provider'] or 'provider not known'}"

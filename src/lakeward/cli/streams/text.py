@@ -1,4 +1,4 @@
-"""Tables of `lakeward streams ...` for people: one line a thing, never folded, the sentence last."""
+"""Tables of `lakeward streams ...` for people: one line each, never folded, the sentence last."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The work of a backfill: batch by batch from its position to its end, each landed by the protocol of a stream's."""
+"""Execution of a backfill: batch by batch from its position to its end, each by the commit protocol of a stream."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ _log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True)
 class Report:
-    """What a backfill did.
+    """Result of a backfill.
 
     Attributes:
-        stream, generation: whose, by which spec.
-        into, position: the table, and the name of the position in it.
+        stream, generation: the stream and the generation that processed the range.
+        into, position: the table and the name of the position in it.
         start, end: canonical offsets: from (inclusive) and to (exclusive).
-        begun: how far an earlier run of it had come; None for a new one.
-        batches, consumed, landed, quarantined, filtered: of this run; `filtered` is None where rows and records do not
+        begun: position of an earlier run of the backfill; None for a new one.
+        batches, consumed, landed, quarantined, filtered: of this run; `filtered` is None if rows and records do not
             correspond.
-        done: whether the range is landed whole.
-        windows: those that are replaced, where it is windows.
+        done: whether the whole range has landed.
+        windows: the windows that are replaced, if windows are repaired.
     """
 
     stream: str
@@ -60,7 +60,7 @@ class Report:
 
 @dataclass(frozen=True)
 class Work:
-    """A backfill, made ready."""
+    """A backfill, ready to run."""
 
     own: SparkSession
     wanted: Assignment
@@ -73,7 +73,7 @@ class Work:
     way: WriteStrategy
 
     def run(self, report: Report, begun: Position | None, tell: Callable[[Report], None]) -> Report:
-        """Batch by batch up to the end."""
+        """Land batch by batch up to the end of the range."""
         at, number = (begun.end[self.inlet.name], begun.batch + 1) if begun else (report.start, 0)
         while (upto := self.span.next(at)) is not None:
             report = self._land(report, number, at, upto)
@@ -95,8 +95,8 @@ class Work:
             bad = sum(each for _, each, _ in found.bad)
             if bad and aside is None:
                 raise Refused(
-                    f"Stream {self.wanted.stream} has {bad} bad rows in this range and nowhere to put them",
-                    why=f"between {start} and {end}",
+                    f"Stream {self.wanted.stream}: {bad} invalid rows and no quarantine table configured",
+                    why=f"the rows are of records between {start} and {end}",
                     next="add quarantine: {table: namespace.table} to the stream's file, then: lakeward deploy",
                     code="LW-2011",
                 )
@@ -110,7 +110,7 @@ class Work:
 
             counted = Counted(found.consumed, bad, traced=self.exact_count)
             outcome = self.landing.land(found.good, number, counted, put_aside, None)
-        _log.info("range landed", stream=self.wanted.stream, position=report.position, batch=number, upto=end)
+        _log.info("backfill batch landed", stream=self.wanted.stream, position=report.position, batch=number, upto=end)
         lost = report.filtered is None or outcome.filtered is None
         return replace(
             report,
@@ -123,6 +123,6 @@ class Work:
 
 
 def topics(wanted: Assignment, inlet: StreamSource, start: str, end: str, times: int = 1) -> TopicRange:
-    """A range of topics, in batches `times` as large as the stream's own."""
+    """A range of topics, in batches `times` as large as those of the stream."""
     kafka = wanted.spec.source.kafka
     return TopicRange(inlet, start, end, times * ((kafka and kafka.max_offsets_per_trigger) or 0))

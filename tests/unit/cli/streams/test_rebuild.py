@@ -14,7 +14,7 @@ def test_a_plan_names_the_offsets_the_tables_and_what_would_be_missing(site: Any
     assert site.lakeward(*_WORDS).code == 2, "it says why, in a sentence"
     answer = site.lakeward(*_WORDS, "--dry-run")
     assert answer.code == 4
-    assert "table nyc.flights does not exist, and only it says how far the stream is" in answer.err
+    assert "table nyc.flights does not exist, and the stream's position was in it" in answer.err
 
     table = landed({0: 5, 1: 3}, rows=[(0, each) for each in range(5)] + [(1, each) for each in range(3)])
     found = site.lakeward(*_WORDS, "--dry-run", "-o", "json").json

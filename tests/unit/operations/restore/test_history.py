@@ -119,5 +119,5 @@ def test_what_expired_between_leaves_it_unknown() -> None:
 
 def test_a_backfill_is_taken_out_whole_or_not_at_all() -> None:
     wholly_after("other", LINKS[20], LINKS.get)
-    with pytest.raises(Unknown, match="a part of it landed before"):
+    with pytest.raises(Unknown, match="it landed partly before"):
         wholly_after("other", LINKS[40], LINKS.get)
