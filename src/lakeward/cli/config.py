@@ -74,8 +74,8 @@ def of_project(stream: str) -> LoadedStream:
     found = loaded.streams.get(stream)
     if found is None:
         # The file may be wrong, its SQL, what all streams share, or its id may not be the file's name.
-        mine = [each for each in loaded.problems if each.file.startswith(f"conf/streams/{stream}.")]
-        raise_if_any(mine or [each for each in loaded.problems if each.file.startswith("conf/")])
+        mine = [problem for problem in loaded.problems if problem.file.startswith(f"conf/streams/{stream}.")]
+        raise_if_any(mine or [problem for problem in loaded.problems if problem.file.startswith("conf/")])
         known = ", ".join(sorted(loaded.streams)) or "none"
         like = nearest(stream, loaded.streams)
         raise SpecError(

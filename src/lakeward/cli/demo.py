@@ -107,7 +107,9 @@ def _look_at_report(file: Path) -> None:
 def _hand_over(done: Report, file: Path | None) -> bool:
     """Write the report and print the summary. If it cannot be written, print it and return False."""
     output, document = state().output, done.document()
-    summary = "\n".join(["every claim holds" if done.ok else "NOT PROVED", *(f"  {each}" for each in done.problems)])
+    summary = "\n".join(
+        ["every claim holds" if done.ok else "NOT PROVED", *(f"  {problem}" for problem in done.problems)]
+    )
     text = json.dumps(document, indent=2)
     try:
         if file is not None:

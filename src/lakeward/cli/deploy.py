@@ -43,15 +43,15 @@ def deploy(
             changes = registry_deploy.deploy(connection, specs, author=author(), retire=retire or ())
     data = {"changes": [change.document() for change in changes]}
     if plan:
-        concerned = _readers({name: each.spec for name, each in known.items()}, specs)
-        for each in data["changes"]:
-            each["readers"] = concerned.get(each["stream"], [])
-            each["why"] = "; ".join([each["why"], *each["readers"]])
+        concerned = _readers({name: accepted.spec for name, accepted in known.items()}, specs)
+        for entry in data["changes"]:
+            entry["readers"] = concerned.get(entry["stream"], [])
+            entry["why"] = "; ".join([entry["why"], *entry["readers"]])
         grown = _tables(specs, [change.stream for change in changes if change.change == "changed"])
-        for each in data["changes"]:
-            each["table_changes"] = grown.get(each["stream"], [])
-            if each["table_changes"]:
-                each["why"] += f"; in its table: {', '.join(each['table_changes'])}"
+        for entry in data["changes"]:
+            entry["table_changes"] = grown.get(entry["stream"], [])
+            if entry["table_changes"]:
+                entry["why"] += f"; in its table: {', '.join(entry['table_changes'])}"
     columns = ["stream", "change", "generation", "checkpoint_compatible", "why"]
     state().output.show(data, rows="changes", columns=columns)
     for problem in loaded.problems:

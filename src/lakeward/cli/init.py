@@ -35,7 +35,9 @@ def init(directory: Annotated[Path, typer.Argument(metavar="DIR", help="A folder
     if len(commands) < 3:
         commands.append("lakeward streams list")
     data = {"project": str(target), "files": made, "next": commands}
-    text = "\n".join([f"{target}", *(f"  {name}" for name in made), "", "next:", *(f"  {each}" for each in commands)])
+    text = "\n".join(
+        [f"{target}", *(f"  {name}" for name in made), "", "next:", *(f"  {command}" for command in commands)]
+    )
     state().output.either(data, text)
 
 

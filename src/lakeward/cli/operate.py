@@ -75,7 +75,7 @@ def spark_of(runner: Runner) -> Callable[[Sequence[Assignment]], AbstractContext
     from lakeward.engine import analysis
 
     os.environ.setdefault("GX_ANALYTICS_ENABLED", "false")
-    return lambda streams: analysis.session([each.spec for each in streams], runner.runtime, lake=True)
+    return lambda streams: analysis.session([assignment.spec for assignment in streams], runner.runtime, lake=True)
 
 
 def operate(

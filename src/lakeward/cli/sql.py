@@ -49,7 +49,7 @@ def sql(
     if len(rows) > limit:
         here.output.note(f"only the first {limit} rows are shown; --limit N shows more")
         rows = rows[:limit]
-    data: dict[str, Any] = {"columns": columns, "rows": [[_value(each) for each in row] for row in rows]}
+    data: dict[str, Any] = {"columns": columns, "rows": [[_value(cell) for cell in row] for row in rows]}
     if isinstance(here.output, ConsoleOutput):
         records = [dict(zip(columns, row, strict=True)) for row in data["rows"]]
         here.output.show({"rows": records}, rows="rows", columns=columns)
@@ -92,7 +92,7 @@ def check(statement: str, *, write: bool) -> str:
             next="repeat the command with --write, if this is intended",
             code="LW-1219",
         )
-    called = {each.name.lower() for each in parsed.find_all(exp.Anonymous)}
+    called = {function.name.lower() for function in parsed.find_all(exp.Anonymous)}
     if called & _NOT_READING:
         raise Refused(
             f"{sorted(called & _NOT_READING)[0]}() runs Java code on the server",
@@ -128,9 +128,9 @@ def _value(value: Any) -> Any:
     if isinstance(value, bytes | bytearray):
         return bytes(value).hex()
     if isinstance(value, dict):
-        return {str(key): _value(each) for key, each in value.items()}
+        return {str(key): _value(item) for key, item in value.items()}
     if hasattr(value, "asDict"):
         return _value(value.asDict())
     if isinstance(value, list | tuple):
-        return [_value(each) for each in value]
+        return [_value(item) for item in value]
     return value

@@ -27,15 +27,15 @@ class Backpressure:
     def turn(self, running: Mapping[str, Running], picture: DesiredState | None, taken: float) -> None:
         """Set the pace of every stream. Without the registry no stream is slowed down."""
         now = time.monotonic()
-        said = picture.asks(taken) if picture is not None else None
-        pressures = said.pressures if said is not None else {}
-        for name, each in running.items():
-            pressed = pressures.get(_table_of(each.wanted.spec) or "")
+        requests = picture.asks(taken) if picture is not None else None
+        pressures = requests.pressures if requests is not None else {}
+        for name, query in running.items():
+            pressed = pressures.get(_table_of(query.wanted.spec) or "")
             before = self._since.get(name)
             if pressed is None or pressed.level is Level.RELEASED:
                 if before is not None:
                     del self._since[name]
-                    each.gate.space(0)
+                    query.gate.space(0)
                     _log.info("back-pressure released", stream=name, slowed_s=round(now - before[1], 1))
                 continue
             if before is None or before[0] is not pressed.level:
@@ -47,7 +47,7 @@ class Backpressure:
                     stream=name,
                     why=pressed.why,
                 )
-            each.gate.space(_distance_s(each.wanted.spec, pressed.level), AGAIN_S)
+            query.gate.space(_distance_s(query.wanted.spec, pressed.level), AGAIN_S)
         for name in self._since.keys() - running.keys():
             del self._since[name]
 

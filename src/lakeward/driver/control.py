@@ -109,7 +109,7 @@ class Control:
         if died is not None:
             return self.lost(died)
         for task in self.tasks.finished():
-            self._over(task)
+            self._task_ended(task)
         self._watch()
         if self._end is None:
             self._act()
@@ -127,7 +127,7 @@ class Control:
         wanted = frozenset(picture.run) if picture is not None else frozenset()
         waiting = self.failures.waiting(taken) | self.tasks.streams
         unleased = frozenset(name for name in wanted if name not in self._running and not self.link.leased(name))
-        seen = {name: self._seen(each) for name, each in self._running.items()}
+        seen = {name: self._seen(running) for name, running in self._running.items()}
         for action in deciding.decide(
             picture, seen, ending=self.ending.is_set(), waiting=waiting | unleased, packages=packages.active()
         ):
@@ -137,9 +137,9 @@ class Control:
                         self._end = End(code, why, str(FailureClass.FENCED))
                     elif not self.tasks.streams or self._ending_for() > ENDING_DRAIN_S:
                         self._end = End(code, why)
-                case Start(each):
-                    self._begun[each.stream] = expect(picture, "what is to run: a start was decided from it").now
-                    self._start(each)
+                case Start(assignment):
+                    self._begun[assignment.stream] = expect(picture, "what is to run: a start was decided from it").now
+                    self._start(assignment)
                 case Drain(stream, why):
                     self._drain(stream, why)
                 case Finish(stream):
@@ -158,9 +158,9 @@ class Control:
 
     def kill_all(self) -> None:
         """Stop every query at once: this driver must not write any more. Waits at most `KILL_S`."""
-        for each in self._running.values():
-            each.gate.close()
-        killing = [threading.Thread(target=each.kill, daemon=True) for each in self._running.values()]
+        for running in self._running.values():
+            running.gate.close()
+        killing = [threading.Thread(target=running.kill, daemon=True) for running in self._running.values()]
         for thread in killing:
             thread.start()
         end = time.monotonic() + KILL_S
@@ -171,41 +171,43 @@ class Control:
     def lost(self, words: str) -> End:
         """The end of a driver whose JVM died. A batch is blamed only if it was the only one running."""
         # A batch may have failed because of the JVM's end before this loop noticed it.
-        inside = [each for each in self._running.values() if each.gate.inside is not None or each.function.failure]
+        inside = [
+            running for running in self._running.values() if running.gate.inside is not None or running.function.failure
+        ]
         kind = str(judge(text=words).failure_class)
         if len(inside) != 1:
             return End(1, words, kind)
-        [each] = inside
-        batch, begun = each.begun(files.LocalFiles())
-        return End(1, words, kind, each.stream, each.gate.inside if batch is None else batch, begun)
+        [affected] = inside
+        batch, begun = affected.begun(files.LocalFiles())
+        return End(1, words, kind, affected.stream, affected.gate.inside if batch is None else batch, begun)
 
     def watched(self) -> Sequence[Watched]:
         """The positions that the lag thread measures."""
         return self.standing.watched(list(self._running.values()))
 
-    def _seen(self, each: Running) -> ObservedQuery:
-        since = self._draining.get(each.stream)
+    def _seen(self, started: Running) -> ObservedQuery:
+        since = self._draining.get(started.stream)
         draining = since is not None
         limit = ENDING_DRAIN_S if self.ending.is_set() else DRAIN_S
         return ObservedQuery(
-            generation=each.wanted.generation,
-            active=each.active,
+            generation=started.wanted.generation,
+            active=started.active,
             draining=draining,
-            drained=draining and each.drained(),
+            drained=draining and started.drained(),
             overdue=since is not None and time.monotonic() - since > limit,
-            exact=each.exact,
-            leased=self.link.leased(each.stream),
-            unbatched=each.wanted.spec.trigger.unbatched,
-            stale=not draining and each.function.flow.stateful and each.references.changed(each.session),
+            exact=started.exact,
+            leased=self.link.leased(started.stream),
+            unbatched=started.wanted.spec.trigger.unbatched,
+            stale=not draining and started.function.flow.stateful and started.references.changed(started.session),
         )
 
     def _watch(self) -> None:
         """Interrupt queries that hang; the other streams keep running."""
         now = time.monotonic()
-        for name, each in list(self._running.items()):
-            quiet = self._watchdog.look(each, self.standing.waiting(name), now)
+        for name, running in list(self._running.items()):
+            quiet = self._watchdog.look(running, self.standing.waiting(name), now)
             if quiet is not None:
-                self._interrupt(name, each, quiet)
+                self._interrupt(name, running, quiet)
 
         for task in self.tasks.slow("start", START_S):
             dump = thread_dumps.write(self.folder, f"{task.stream}-start", self.jvm)
@@ -237,14 +239,14 @@ class Control:
         self.link.busy |= {wanted.stream}
         self.tasks.begin("start", wanted.stream, lambda: self.starter.start(wanted), wanted)
 
-    def _over(self, task: Task) -> None:
+    def _task_ended(self, task: Task) -> None:
         """Handle the end of a start, a stop or an interruption."""
         match task:
             case Task(kind="start", error=None):
                 self._started(task.subject, task.result)
             case Task(kind="start", error=Exception() as error):
                 text = jvm_errors.of_error(error)
-                self._failed(task.subject, Failure(_told(task.subject, error), text=text))
+                self._failed(task.subject, Failure(_spec_error(task.subject, error), text=text))
             case Task(error=Exception() as error):
                 self._end = End(1, f"Stream {task.stream}: stop failed: {error}", str(FailureClass.INFRA))
             case Task(kind="stop"):
@@ -362,7 +364,7 @@ class Control:
             self.failures.handle(wanted, failure, picture.now if picture is not None else None)
 
 
-def _told(wanted: Assignment, error: Exception) -> BaseException:
+def _spec_error(wanted: Assignment, error: Exception) -> BaseException:
     """The error; a stored spec that this version cannot parse becomes a `SpecError`."""
     if not isinstance(error, ValidationError):
         return error

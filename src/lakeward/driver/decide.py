@@ -99,8 +99,8 @@ def decide(
     renewed = _renewed(picture, packages)
     why = "the driver was asked to end" if ending else "its driver restarts with other packages" if renewed else ""
     actions: list[Action] = []
-    for stream, each in sorted(seen.items()):
-        action = _of_started(stream, each, picture, why)
+    for stream, query in sorted(seen.items()):
+        action = _of_started(stream, query, picture, why)
         if action is not None:
             actions.append(action)
     if why:
@@ -118,22 +118,22 @@ def _renewed(picture: DesiredState | None, packages: str | None) -> bool:
 
     If some streams need the loaded packages and others do not, a start of the others is refused: waiting cannot help.
     """
-    wanted = {each.packages for each in picture.run.values()} - {None} if picture is not None else set()
+    wanted = {assignment.packages for assignment in picture.run.values()} - {None} if picture is not None else set()
     return bool(wanted) and packages is not None and packages not in wanted
 
 
-def _of_started(stream: str, each: ObservedQuery, picture: DesiredState | None, ending: str) -> Action | None:
-    if not each.active:
+def _of_started(stream: str, query: ObservedQuery, picture: DesiredState | None, ending: str) -> Action | None:
+    if not query.active:
         return FinalizeQuery(stream)
-    if each.unbatched and not each.leased:
+    if query.unbatched and not query.leased:
         return Finish(
             stream
         )  # at once: a real-time query writes continuously, and its next boundary may be minutes away
-    if each.draining:
-        return Finish(stream) if each.drained or each.overdue else None
+    if query.draining:
+        return Finish(stream) if query.drained or query.overdue else None
     if ending:
         return Drain(stream, ending)
-    if not each.exact and not each.leased:
+    if not query.exact and not query.leased:
         # Only the lease prevents a second driver from writing the same rows to such a sink.
         return Drain(stream, "its lease lapsed and its sink keeps no position")
     if picture is None:
@@ -141,8 +141,8 @@ def _of_started(stream: str, each: ObservedQuery, picture: DesiredState | None, 
     wanted = picture.run.get(stream)
     if wanted is None:
         return Drain(stream, "it is not to run")
-    if wanted.generation != each.generation:
-        return Drain(stream, f"generation {wanted.generation} is to run instead of {each.generation}")
-    if each.stale:
+    if wanted.generation != query.generation:
+        return Drain(stream, f"generation {wanted.generation} is to run instead of {query.generation}")
+    if query.stale:
         return Drain(stream, "a reference changed")
     return None

@@ -136,7 +136,7 @@ class Failures:
                 lines = events.newest(connection, "stream", wanted.stream)
         except DependencyDown:
             return _History()
-        last = next((each for each in reversed(lines) if each["kind"] == "failed" and "same" in each["fields"]), None)
+        last = next((line for line in reversed(lines) if line["kind"] == "failed" and "same" in line["fields"]), None)
         if last is None:
             return _History()
         known = last["fields"]
@@ -198,7 +198,7 @@ class Failures:
     def _block(
         self, stream: str, failure: Failure, judged: Judgement, number: int, reason: str, same: int = 1
     ) -> Write:
-        detail: dict[str, Any] = {"reason": reason, **_told(stream, failure, judged, same)}
+        detail: dict[str, Any] = {"reason": reason, **_block_text(stream, failure, judged, same)}
         detail |= {"batch": failure.batch_id, "offsets": failure.offsets}
         kind = str(judged.failure_class)
         _log.error("stream blocked", stream=stream, failure_class=kind, **detail)
@@ -265,7 +265,7 @@ class Failures:
         return write
 
 
-def _told(stream: str, failure: Failure, judged: Judgement, same: int) -> dict[str, str]:
+def _block_text(stream: str, failure: Failure, judged: Judgement, same: int) -> dict[str, str]:
     """The what, why and next of a block."""
     error, words = failure.error, failure.words.splitlines()
     start = f"lakeward streams start {stream}"

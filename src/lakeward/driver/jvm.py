@@ -87,16 +87,18 @@ class Jvm:
         memory = re.search(r".*OutOfMemoryError.*", tail)
         how = f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
         if code == _EXIT_OUT_OF_MEMORY or memory:
-            said = memory.group().strip()[:300] if memory else "OutOfMemoryError"
-            return f"The driver ran out of memory: its JVM {how}: {said}"
+            reason = memory.group().strip()[:300] if memory else "OutOfMemoryError"
+            return f"The driver ran out of memory: its JVM {how}: {reason}"
         return f"The driver lost its JVM: it {how}"
 
     def _of_spark(self) -> str:
         tail = self._tail()
         thrown = re.findall(r'^Exception in thread "[^"]*" (.*)', tail, re.MULTILINE)
         causes = re.findall(r"^Caused by: (.*)", tail, re.MULTILINE)
-        said = "; ".join(words[-1].strip()[:300] for words in (thrown, causes) if words)
-        return f"The driver lost its JVM: it runs on, but its Spark context was stopped{f': {said}' if said else ''}"
+        reason = "; ".join(words[-1].strip()[:300] for words in (thrown, causes) if words)
+        return (
+            f"The driver lost its JVM: it runs on, but its Spark context was stopped{f': {reason}' if reason else ''}"
+        )
 
     def _tail(self) -> str:
         try:
@@ -116,4 +118,4 @@ def _stopped(context: Any) -> bool:
 
 def _thread_print(gateway: Any) -> str:
     """A thread dump by Spark's own method, as in its UI: it also works without the tools of a JDK."""
-    return "\n".join(str(each.toString()) for each in gateway.jvm.org.apache.spark.util.Utils.getThreadDump())
+    return "\n".join(str(thread.toString()) for thread in gateway.jvm.org.apache.spark.util.Utils.getThreadDump())

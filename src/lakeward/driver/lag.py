@@ -51,7 +51,7 @@ class Meter:
 
     def rates(self) -> tuple[float | None, float | None]:
         """(arriving records, growth of the lag) per second, over the last minute; None with too few measurements."""
-        ends = [(moment, sum(sum(parts.values()) for parts in each.values())) for moment, each in self._ends]
+        ends = [(moment, sum(sum(parts.values()) for parts in offsets.values())) for moment, offsets in self._ends]
         return _slope(ends), _slope(list(self._lags))
 
 
@@ -116,7 +116,7 @@ class LagThread:
         self._meters: dict[tuple[str, str], Meter] = {}
         self._brokers: dict[Cluster, Broker] = {}
         self._oldest: dict[tuple[str, str], _Oldest] = {}
-        self._said = ""
+        self._last_error = ""
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="lag", daemon=True)
 
@@ -135,39 +135,39 @@ class LagThread:
             except LakewardError:
                 continue  # the streams themselves report that their broker is down or refuses them
             except Exception as error:  # noqa: BLE001  # named boundary: one unexpected answer must not end the thread
-                if str(error) != self._said:
+                if str(error) != self._last_error:
                     _log.exception("lag measurement failed")
-                self._said = str(error)
+                self._last_error = str(error)
             else:
-                self._said = ""
+                self._last_error = ""
 
     def once(self) -> None:
         """Measure all streams now, with one request per broker. A broker that is down does not affect the others."""
         watched = list(self._watched())
         down: LakewardError | None = None
-        for cluster in sorted({each.cluster for each in watched}, key=lambda each: each.connection):
-            mine = [each for each in watched if each.cluster == cluster]
+        for cluster in sorted({target.cluster for target in watched}, key=lambda target: target.connection):
+            of_cluster = [target for target in watched if target.cluster == cluster]
             try:
-                self._measure(self._brokers.setdefault(cluster, Broker(cluster)), mine)
+                self._measure(self._brokers.setdefault(cluster, Broker(cluster)), of_cluster)
             except LakewardError as error:
                 down = error
         if down is not None:
             raise down
 
     def _measure(self, asked: Broker, watched: Sequence[Watched]) -> None:
-        ends = broker.end_offsets(asked.cluster, sorted({topic for each in watched for topic in each.topics}))
+        ends = broker.end_offsets(asked.cluster, sorted({topic for target in watched for topic in target.topics}))
         now = time.monotonic()
         by_stream: dict[str, list[Source]] = {}
-        for each in watched:
-            part = {topic: ends[topic] for topic in each.topics if topic in ends}
-            meter = self._meters.setdefault((each.stream, each.source), Meter())
-            records, seconds = meter.measure(each.at, part, now)
-            found = Source(each, part, records, seconds, *meter.rates(), asked.retention(each.topics))
-            by_stream.setdefault(each.stream, []).append(found)
+        for target in watched:
+            part = {topic: ends[topic] for topic in target.topics if topic in ends}
+            meter = self._meters.setdefault((target.stream, target.source), Meter())
+            records, seconds = meter.measure(target.at, part, now)
+            found = Source(target, part, records, seconds, *meter.rates(), asked.retention(target.topics))
+            by_stream.setdefault(target.stream, []).append(found)
         for stream, sources in by_stream.items():
-            known = [each.seconds for each in sources if each.seconds is not None]
+            known = [source.seconds for source in sources if source.seconds is not None]
             longest = max(known) if len(known) == len(sources) else None
-            self._note(stream, sum(each.records for each in sources), longest)
+            self._note(stream, sum(source.records for source in sources), longest)
             self._watch(stream, document(sources, self._waiting(sources)))
 
     def _waiting(self, sources: Sequence[Source]) -> float | None:
@@ -176,15 +176,15 @@ class LagThread:
         Earlier measurements give the age if they reach back to the position; otherwise one record is fetched.
         """
         found = []
-        for each in sources:
-            if not each.records:
+        for source in sources:
+            if not source.records:
                 continue
-            if each.seconds is not None:
-                found.append(time.time() - each.seconds)
+            if source.seconds is not None:
+                found.append(time.time() - source.seconds)
                 continue
-            kept = self._oldest.setdefault((each.watched.stream, each.watched.source), _Oldest())
+            kept = self._oldest.setdefault((source.watched.stream, source.watched.source), _Oldest())
             if time.monotonic() >= kept.until:
-                times = broker.written_at(each.watched.cluster, each.waiting())
+                times = broker.written_at(source.watched.cluster, source.waiting())
                 kept.written, kept.until = min(times.values(), default=None), time.monotonic() + WRITTEN_EVERY_S
             if kept.written is not None:
                 found.append(kept.written)
@@ -213,14 +213,14 @@ class Source:
 def document(sources: Sequence[Source], oldest: float | None) -> dict[str, Any]:
     """The JSON document that `registry.observations` describes."""
     partitions = []
-    for each in sources:
-        landed = position.parse(each.watched.at)
-        for topic, ends in sorted(each.ends.items()):
+    for source in sources:
+        landed = position.parse(source.watched.at)
+        for topic, ends in sorted(source.ends.items()):
             for partition, end in sorted(ends.items()):
                 at = landed.get(topic, {}).get(partition)
                 partitions.append(
                     {
-                        "source": each.watched.source,
+                        "source": source.watched.source,
                         "topic": topic,
                         "partition": partition,
                         "position": at,
@@ -232,11 +232,11 @@ def document(sources: Sequence[Source], oldest: float | None) -> dict[str, Any]:
         "partitions": partitions,
         "oldest": None if oldest is None else datetime.fromtimestamp(oldest, UTC).isoformat(timespec="seconds"),
         "retention_s": min((s.retention_s for s in sources if s.retention_s is not None), default=None),
-        "arriving_per_second": _sum([each.arriving for each in sources]),
-        "lag_per_second": _sum([each.growing for each in sources]),
+        "arriving_per_second": _sum([source.arriving for source in sources]),
+        "lag_per_second": _sum([source.growing for source in sources]),
     }
 
 
 def _sum(values: Sequence[float | None]) -> float | None:
-    known = [each for each in values if each is not None]
+    known = [value for value in values if value is not None]
     return round(sum(known), 2) if known and len(known) == len(values) else None

@@ -40,16 +40,16 @@ class LagTargets:
     def watched(self, running: Iterable[Running]) -> list[Watched]:
         """The sources to measure: those of running streams, from the first batch on."""
         found = []
-        for each in running:
-            ends = self._at.get(each.stream, {})
-            if each.wanted.spec.trigger.unbatched:
+        for query in running:
+            ends = self._at.get(query.stream, {})
+            if query.wanted.spec.trigger.unbatched:
                 # A real-time query reports its position only at boundaries: in between its lag would seem to grow.
-                if self._gauged.get(each.stream) == ends:
+                if self._gauged.get(query.stream) == ends:
                     continue
-                self._gauged[each.stream] = ends
-            for inlet in each.function.flow.inlets:
+                self._gauged[query.stream] = ends
+            for inlet in query.function.flow.inlets:
                 at = ends.get(inlet.name)
                 gauge = None if at is None else inlet.gauge(at)
                 if at is not None and gauge is not None:
-                    found.append(Watched(each.stream, inlet.name, gauge.cluster, gauge.topics, at))
+                    found.append(Watched(query.stream, inlet.name, gauge.cluster, gauge.topics, at))
         return found

@@ -139,10 +139,10 @@ def _run(launch: Launch) -> End:
         measured,
         lambda stream, found: recorder.watch(stream, app_id=app_id, **found),
     )
-    tender = event_log.EventLogRotator(launch.folder)
+    rotator = event_log.EventLogRotator(launch.folder)
     link.state = "running"
-    for each in (recorder, lag, tender):
-        each.start()
+    for thread in (recorder, lag, rotator):
+        thread.start()
     link.look_now()
     recorder.event("driver", launch.driver, "started", "driver started", pid=os.getpid(), spark_ui=link.spark_ui)
     end = End(1, "the control loop ended without a reason")
@@ -161,14 +161,14 @@ def _run(launch: Launch) -> End:
     finally:
         link.state = "stopping"
         lag.close()
-        tender.close()
+        rotator.close()
         cause = judge(text=end.why).cause if end.code else None
         recorder.event(
             "driver", launch.driver, "ended", f"driver ended: {end.why}", exit_code=end.code, cause=cause and str(cause)
         )
         recorder.close()
         link.close()
-        _told(launch, link, end)
+        _record_exit(launch, link, end)
         _stop(spark)
     return end
 
@@ -185,7 +185,7 @@ def _stop(spark: SparkSession) -> None:
     stopping.join(STOP_S)
 
 
-def _told(launch: Launch, link: Link, end: End) -> None:
+def _record_exit(launch: Launch, link: Link, end: End) -> None:
     """Record the exit in the registry; while it is down, `exit.json` is the only record."""
     with suppress(DependencyDown), link.connect() as connection:
         drivers.exited(

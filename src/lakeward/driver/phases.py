@@ -20,11 +20,11 @@ def state_of(progress: Mapping[str, Any]) -> dict[str, int]:
     operators = progress.get("stateOperators") or []
 
     def summed(*names: str) -> int:
-        return sum(int(each.get(name, 0) or 0) for each in operators for name in names)
+        return sum(int(operator.get(name, 0) or 0) for operator in operators for name in names)
 
-    metrics = [each.get("customMetrics") or {} for each in operators]
+    metrics = [operator.get("customMetrics") or {} for operator in operators]
     return {
         "rows": summed("numRowsTotal"),
         "bytes": summed("memoryUsedBytes"),
-        "disk_bytes": sum(int(each.get("rocksdbSstFileSize", 0) or 0) for each in metrics),
+        "disk_bytes": sum(int(metric.get("rocksdbSstFileSize", 0) or 0) for metric in metrics),
     }

@@ -122,7 +122,9 @@ class Recorder:
         """Queue Spark's progress report of a batch; it arrives after the batch."""
         with self._lock:
             found = self._done.pop((stream, int(progress["batchId"])), None)
-        late = sum(int(each.get("numRowsDroppedByWatermark", 0)) for each in progress.get("stateOperators") or [])
+        late = sum(
+            int(operator.get("numRowsDroppedByWatermark", 0)) for operator in progress.get("stateOperators") or []
+        )
         if found is not None:
             self._batches.append(_row(found[1], late, progress))
             self.watch(stream, phases=phases.of(progress, found[1]))
@@ -188,7 +190,7 @@ class Recorder:
 
     def _add_watch(self, latest: dict[str, dict[str, Any]]) -> None:
         now = time.monotonic()
-        for stream in [each for each in self._watch_new if now >= self._watch_due.get(each, 0.0)]:
+        for stream in [stream for stream in self._watch_new if now >= self._watch_due.get(stream, 0.0)]:
             self._watch_new.discard(stream)
             self._watch_due[stream] = now + WATCH_S
             at = rfc3339(datetime.now(UTC), "seconds")
@@ -202,8 +204,8 @@ class Recorder:
 
 def _forget(queue: deque[Any], written: list[Any]) -> None:
     """Remove written entries from the front; the bound may have dropped some already."""
-    for each in written:
-        if queue and queue[0] is each:
+    for entry in written:
+        if queue and queue[0] is entry:
             queue.popleft()
 
 

@@ -137,11 +137,11 @@ class Link:
                 with engine.connect(self._url, self.pgpass) as connection:
                     picture, held = self._look(connection, began)
             except DependencyDown as error:
-                self._away(error)
+                self._registry_down(error)
             except Exception:  # noqa: BLE001  # named boundary: a dead thread would let every lease expire silently
                 _log.exception("registry not readable")
             else:
-                self._back()
+                self._registry_up()
                 self._note(held, began)  # a lease counts only after the transaction is committed
                 with self._looked:
                     self._picture, self._taken = picture, began
@@ -156,26 +156,26 @@ class Link:
         held: set[tuple[str, str]] = set()
         if row is None or row.token != token:
             return DesiredState(now, fenced=True), held
-        hosted = {each.id: each for each in drivers.hosted(connection, name)}
+        hosted = {stream.id: stream for stream in drivers.hosted(connection, name)}
         self._hosted = frozenset(hosted)
         if began - self._renewed >= RENEW_S:
-            if not drivers.beat(connection, name, token, state=self._says(), spark_ui=self.spark_ui):
+            if not drivers.beat(connection, name, token, state=self._reported_state(), spark_ui=self.spark_ui):
                 return DesiredState(now, fenced=True), held
             held = self._renew(connection, began)
-        ready = {each.id: each for each in hosted.values() if _ready(each)}
+        ready = {stream.id: stream for stream in hosted.values() if _ready(stream)}
         held -= {("stream", stream) for stream in self._give_back(connection, frozenset(ready))}
-        later = {each.id for each in ready.values() if each.run_after is not None and each.run_after > now}
-        run = {stream: each for stream, each in ready.items() if stream not in later}
+        later = {stream.id for stream in ready.values() if stream.run_after is not None and stream.run_after > now}
+        run = {stream: hosted_stream for stream, hosted_stream in ready.items() if stream not in later}
         for stream in sorted(run):
             known = ("stream", stream) in held or self.leased(stream)
             if not known and self._take(connection, "stream", stream):
                 held.add(("stream", stream))
         wanted = self._wanted(connection, run)
-        resting, slowed = self._windows(connection), backpressure.current(connection)
+        resting, slowed = self._maintenance_windows(connection), backpressure.current(connection)
         picture = DesiredState(now, wanted, frozenset(later), frozenset(hosted), windows=resting, pressures=slowed)
         return picture, held
 
-    def _windows(self, connection: Connection) -> dict[str, str]:
+    def _maintenance_windows(self, connection: Connection) -> dict[str, str]:
         """Record which streams pause for maintenance; returns the open maintenance windows."""
         rest = self.resting
         gone = sorted(self._rested - rest)
@@ -186,7 +186,7 @@ class Link:
         self._rested = rest
         return writer_pauses.opened(connection)
 
-    def _says(self) -> str:
+    def _reported_state(self) -> str:
         """State of the driver; `stuck` while the control loop hangs, e.g. in a call to the JVM."""
         hangs = self.turned is not None and time.monotonic() - self.turned > TURN_S
         return STUCK if hangs else self.state
@@ -202,15 +202,19 @@ class Link:
 
     def _wanted(self, connection: Connection, run: Mapping[str, Hosted]) -> dict[str, Assignment]:
         """The streams to run with their specs. A spec never changes, so each is read once."""
-        keys = {(each.id, each.generation) for each in run.values()}
+        keys = {(stream.id, stream.generation) for stream in run.values()}
         self._plans = {key: plan for key, plan in self._plans.items() if key in keys}
         self._plans |= drivers.plans(connection, keys - self._plans.keys())
         return {
             stream: Assignment(
-                stream, plan.generation, plan.spec, self._launch.runtime.checkpoint_of(plan.checkpoint), each.query_id
+                stream,
+                plan.generation,
+                plan.spec,
+                self._launch.runtime.checkpoint_of(plan.checkpoint),
+                hosted_stream.query_id,
             )
-            for stream, each in run.items()
-            if (plan := self._plans.get((stream, each.generation))) is not None
+            for stream, hosted_stream in run.items()
+            if (plan := self._plans.get((stream, hosted_stream.generation))) is not None
         }
 
     def _give_back(self, connection: Connection, ready: frozenset[str]) -> list[str]:
@@ -234,16 +238,16 @@ class Link:
                 if scope == "stream":
                     self._until[name] = until
 
-    def _away(self, error: DependencyDown) -> None:
+    def _registry_down(self, error: DependencyDown) -> None:
         if self._away_since is None:
             self._away_since = time.monotonic()
             _log.warning("registry unreachable", why=error.why)
 
-    def _back(self) -> None:
+    def _registry_up(self) -> None:
         if self._away_since is not None:
             _log.info("registry reachable again", away_s=round(time.monotonic() - self._away_since, 1))
             self._away_since = None
 
 
-def _ready(each: Hosted) -> bool:
-    return each.desired == "running" and each.blocked is None and each.removed_at is None
+def _ready(stream: Hosted) -> bool:
+    return stream.desired == "running" and stream.blocked is None and stream.removed_at is None

@@ -21,7 +21,7 @@ from lakeward.connectors.kafka.source import KafkaStreamSource
 from lakeward.connectors.kafka.starting_offsets import partitions
 from lakeward.connectors.python import packages
 from lakeward.connectors.source import StreamSource
-from lakeward.driver.real_time import query as hop
+from lakeward.driver.real_time import query as real_time_query
 from lakeward.driver.real_time.accounting import RecordAccounting
 from lakeward.driver.real_time.progress_marker import ProgressMarker, ProgressMarkers
 from lakeward.driver.real_time.running import RunningRealTimeQuery
@@ -109,16 +109,16 @@ class QueryLauncher:
         asked = partial(_topic_ids, sources)
         landing = choose(own, wanted, self.runtime, asked, lambda: self.held(wanted.stream), forms)
         kept = self._kept(own, wanted)
-        standing = landing.look(topics)
-        begin = self._judge(wanted, kept, standing, landing, sources, topics)
+        sink_state = landing.look(topics)
+        begin = self._judge(wanted, kept, sink_state, landing, sources, topics)
         found = landing.beside(wanted.checkpoint, kept, self.declared, topics)
         if found is not None:
             found.check()
         if spec.trigger.unbatched:
-            begin = _hop_begin(own, wanted, sources, topics, kept, begin)
+            begin = _real_time_begin(own, wanted, sources, topics, kept, begin)
         references = References(wanted.stream, spec.reference, self.runtime)
         built = flow.build(own, spec, sources, references.frames(own), begin)
-        notes = _fits(own, wanted, kept, standing.position, built)
+        notes = _fits(own, wanted, kept, sink_state.position, built)
         executors.check(own, spec, self.runtime, wanted.checkpoint, stateful=built.stateful)
         with self._creating:  # streams start in parallel, and two cannot create one namespace at a time
             landing.prepare(built.columns, stateful=built.stateful)
@@ -143,7 +143,7 @@ class QueryLauncher:
         # Each stream has its own scheduler pool. The property is thread-local; the query's thread inherits it.
         own.sparkContext.setLocalProperty("spark.scheduler.pool", wanted.stream)
         if spec.trigger.unbatched:
-            query = hop.start(own, built, self.runtime, wanted.checkpoint)
+            query = real_time_query.start(own, built, self.runtime, wanted.checkpoint)
         else:
             query = (
                 built.query.writeStream.queryName(wanted.stream)
@@ -204,16 +204,16 @@ class QueryLauncher:
         self,
         wanted: Assignment,
         kept: Checkpoint,
-        standing: SinkState,
+        sink_state: SinkState,
         landing: Landing,
         sources: list[StreamSource],
         topic_ids: dict[str, str],
     ) -> flow.Start:
         """Preflight: compare checkpoint, table and sources; returns where the query begins."""
-        position = standing.position
-        if standing.absent is not None and (not kept.empty or wanted.known_query):
+        position = sink_state.position
+        if sink_state.absent is not None and (not kept.empty or wanted.known_query):
             # The table was created before the first batch: a new one would miss the rows that have landed.
-            raise standing.absent().error()
+            raise sink_state.absent().error()
         verdict = preflight.classify(
             wanted.stream,
             kept,
@@ -223,8 +223,8 @@ class QueryLauncher:
             begins=all(inlet.begins for inlet in sources),
         )
         finding = verdict.check()
-        if standing.halt is not None:
-            raise standing.halt.error()
+        if sink_state.halt is not None:
+            raise sink_state.halt.error()
         ends = position.end if position is not None else preflight.ends_of(kept, [inlet.name for inlet in sources])
         for inlet in sources:
             at = ends.get(inlet.name)
@@ -241,7 +241,7 @@ def _topic_ids(sources: list[StreamSource]) -> dict[str, str]:
     return found
 
 
-def _hop_begin(
+def _real_time_begin(
     own: SparkSession,
     wanted: Assignment,
     sources: list[StreamSource],
@@ -253,10 +253,10 @@ def _hop_begin(
     [source] = sources
     inlet = expect_type(source, KafkaStreamSource, "the source")
     names = sorted(topics)
-    hop.check_cores(wanted.spec, partitions(inlet.cluster, names), own.sparkContext.defaultParallelism)
+    real_time_query.check_cores(wanted.spec, partitions(inlet.cluster, names), own.sparkContext.defaultParallelism)
     ends = preflight.ends_of(kept, [inlet.name])
     passed = ProgressMarker(kept.committed + 1, ends[inlet.name]) if ends else None
-    begin = hop.begin(inlet, ProgressMarkers(own, wanted.checkpoint), names, passed)
+    begin = real_time_query.begin(inlet, ProgressMarkers(own, wanted.checkpoint), names, passed)
     # Set at every start: until its first epoch is committed, continuous processing begins again.
     return replace(found, fresh=True, begin={inlet.name: begin})
 
@@ -272,7 +272,7 @@ def _follow(landing: Sent, function: BatchFunction, query: StreamingQuery, wante
         files=checkpoint.files_of(own, wanted.checkpoint),
         folder=wanted.checkpoint,
         marks=ProgressMarkers(own, wanted.checkpoint),
-        check=lambda count: hop.check_cores(spec, count, own.sparkContext.defaultParallelism),
+        check=lambda count: real_time_query.check_cores(spec, count, own.sparkContext.defaultParallelism),
         interval_s=float(interval.seconds),
     )
     accounts.query = query

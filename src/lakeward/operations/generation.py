@@ -9,7 +9,7 @@ from lakeward.registry import generations, streams
 from lakeward.registry.generations import Generation
 
 
-def again(connection: Connection, kept: Generation, checkpoint: str, author: str) -> int:
+def accept_again(connection: Connection, generation: Generation, checkpoint: str, author: str) -> int:
     """Accept the spec of a generation under a new number with another checkpoint.
 
     Args:
@@ -19,24 +19,24 @@ def again(connection: Connection, kept: Generation, checkpoint: str, author: str
     Returns:
         The new number.
     """
-    number = generations.latest(connection)[kept.stream].generation + 1
+    new_number = generations.latest(connection)[generation.stream].generation + 1
     generations.add(
         connection,
-        stream=kept.stream,
-        generation=number,
-        spec=kept.spec,
-        digest=kept.digest,
-        sql=kept.sql,
-        code=kept.code,
-        versions=kept.versions,
+        stream=generation.stream,
+        generation=new_number,
+        spec=generation.spec,
+        digest=generation.digest,
+        sql=generation.sql,
+        code=generation.code,
+        versions=generation.versions,
         author=author,
         checkpoint=checkpoint,
     )
-    row = streams.get(connection, kept.stream)
-    streams.accept(connection, kept.stream, generation=number, driver=spec_of(kept).driver)
-    if row.pending_generation not in (None, kept.generation):
-        streams.set_pending(connection, kept.stream, row.pending_generation)  # a pending generation stays pending
-    return number
+    row = streams.get(connection, generation.stream)
+    streams.accept(connection, generation.stream, generation=new_number, driver=spec_of(generation).driver)
+    if row.pending_generation not in (None, generation.generation):
+        streams.set_pending(connection, generation.stream, row.pending_generation)  # a pending generation stays pending
+    return new_number
 
 
 def next_checkpoint(current: str, stream: str) -> str:

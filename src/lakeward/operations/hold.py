@@ -29,7 +29,7 @@ def hold(connection: Connection, stream: str, until: datetime | Duration, *, aut
         )
     streams.set_hold(connection, stream, end)
     text = f"no automatic restart until {end:%Y-%m-%d %H:%M} UTC"
-    _tell(connection, stream, "hold", author, comment, row.hold_until, end, text)
+    _record(connection, stream, "hold", author, comment, row.hold_until, end, text)
     return text
 
 
@@ -50,11 +50,11 @@ def lift(connection: Connection, stream: str, *, author: str, comment: str) -> s
         )
     streams.set_hold(connection, stream, None)
     text = "automatic restarts are on again"
-    _tell(connection, stream, "unhold", author, comment, row.hold_until, None, text)
+    _record(connection, stream, "unhold", author, comment, row.hold_until, None, text)
     return text
 
 
-def _tell(
+def _record(
     connection: Connection,
     stream: str,
     change: str,
@@ -64,7 +64,7 @@ def _tell(
     after: datetime | None,
     text: str,
 ) -> None:
-    moments = {"before": before, "after": after}
-    said = {name: {"hold_until": None if at is None else at.isoformat()} for name, at in moments.items()}
-    changes.record(connection, "stream", stream, change, author=author, comment=comment, **said)
+    times = {"before": before, "after": after}
+    values = {name: {"hold_until": None if at is None else at.isoformat()} for name, at in times.items()}
+    changes.record(connection, "stream", stream, change, author=author, comment=comment, **values)
     events.record(connection, "stream", stream, change, f"{text} (by {author})", comment=comment)

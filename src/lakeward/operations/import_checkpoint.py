@@ -49,7 +49,7 @@ class Import(OnStream[ImportPlan]):
                 code="LW-2025",
             )
         found = sink_position.in_lake(self.context, spec_of(self.generation(row.generation)), "import")
-        return self._undoing(found) if self.request.undo else self._seeding(found)
+        return self._undo_plan(found) if self.request.undo else self._seed_plan(found)
 
     def apply(self, plan: ImportPlan, held: Held) -> Outcome:
         with self.context.connect() as connection:
@@ -57,7 +57,7 @@ class Import(OnStream[ImportPlan]):
             newest = changes.newest(connection, "stream", self.stream)
         found = sink_position.in_lake(self.context, spec_of(self.generation(kept)), "import")
         if plan.moved is None:
-            self._undoing(found)  # again: a batch may have landed since the plan
+            self._undo_plan(found)  # again: a batch may have landed since the plan
             made = next((item for item in newest if item["change"] == "import"), {})
             wap = (made.get("detail") or {}).get("before", {}).get(WAP)
             position_store.remove_position(found.lake, found.name, self.stream, str(found.raw), {WAP: wap})
@@ -65,7 +65,7 @@ class Import(OnStream[ImportPlan]):
                 self.changed(connection, {"end": found.position.end if found.position else None}, {"end": None})
             return self.done(f"the import is undone; {found.name} has no position of it and is as it was")
         if found.raw is not None:
-            raise self._no(f"{found.name} has a position of the stream since the plan was made")
+            raise self._refused(f"{found.name} has a position of the stream since the plan was made")
         wap = found.table.properties.get(WAP)
         with found.table.transaction() as change:
             change.set_properties({WAP: "true"})
@@ -77,7 +77,7 @@ class Import(OnStream[ImportPlan]):
             f"the position is seq {moved.seq} of {found.name}; the next start goes on there with a new checkpoint"
         )
 
-    def _undoing(self, found: IcebergSinkPosition) -> ImportPlan:
+    def _undo_plan(self, found: IcebergSinkPosition) -> ImportPlan:
         if found.position is None or not found.position.attempt.startswith(_ATTEMPT):
             raise Refused(
                 f"Stream {self.stream} has no import to undo",
@@ -89,7 +89,7 @@ class Import(OnStream[ImportPlan]):
             )
         return ImportPlan(f"take the import back: {found.name} loses its position, its rows stay")
 
-    def _seeding(self, found: IcebergSinkPosition) -> ImportPlan:
+    def _seed_plan(self, found: IcebergSinkPosition) -> ImportPlan:
         folder = self.request.folder
         if not folder:
             raise SpecError(
@@ -99,16 +99,16 @@ class Import(OnStream[ImportPlan]):
                 code="LW-2027",
             )
         if found.position is not None:
-            raise self._no(f"{found.name} already has a position of the stream (seq {found.position.seq})")
+            raise self._refused(f"{found.name} already has a position of the stream (seq {found.position.seq})")
         query = checkpoint_batch.read(self.context.runtime, folder, 0).query_id
         if not query:
-            raise self._no(f"{folder}/metadata is absent or holds no query id")
+            raise self._refused(f"{folder}/metadata is absent or holds no query id")
         batch = self._newest_batch(found, query)
         files = checkpoint_batch.read(self.context.runtime, folder, batch)
         if files.ends is None or not files.finished:
-            raise self._no(f"batch {batch} is in {found.name}, but {folder} does not call it finished")
+            raise self._refused(f"batch {batch} is in {found.name}, but {folder} does not call it finished")
         if files.followed:
-            raise self._no(f"{folder}/offsets/{batch + 1} exists: a later batch was begun and may have landed")
+            raise self._refused(f"{folder}/offsets/{batch + 1} exists: a later batch was begun and may have landed")
         first = checkpoint_batch.first(self.context.runtime, folder, len(files.ends))
         moved = Position(
             seq=1,
@@ -119,7 +119,7 @@ class Import(OnStream[ImportPlan]):
             attempt=f"{_ATTEMPT}{query}/{batch}",
             at=now(),
         )
-        moved, proof = self._proved(found, moved)
+        moved, proof = self._verified(found, moved)
         lines = (
             f"proved: batch {batch} is the newest of query {query} in {found.name}, and its checkpoint's last",
             proof,
@@ -133,16 +133,16 @@ class Import(OnStream[ImportPlan]):
             moved,
         )
 
-    def _proved(self, found: IcebergSinkPosition, moved: Position) -> tuple[Position, str]:
+    def _verified(self, found: IcebergSinkPosition, moved: Position) -> tuple[Position, str]:
         """The position with its totals, and whether every record is in the table exactly once."""
-        columns = {each.name for each in found.table.schema().fields}
+        columns = {column.name for column in found.table.schema().fields}
         if not moved.begin:
             return moved, "not proved: that every record is in the table once; where the query began is not known"
         if not set(IDENTITY_COLUMNS["kafka"]) <= columns:
             return moved, "not proved: that every record is in the table once; it has no position columns"
         counted = audit.audit(found.table, self.stream, moved)
         if counted.missing or counted.duplicates or counted.beyond:
-            raise self._no(
+            raise self._refused(
                 f"of {counted.consumed:,} records {counted.missing:,} are missing, {counted.duplicates:,} are there "
                 f"twice and {counted.beyond:,} lie beyond the checkpoint"
             )
@@ -157,10 +157,12 @@ class Import(OnStream[ImportPlan]):
             if snapshot.summary is not None and snapshot.summary.get(_QUERY) == query and snapshot.summary.get(_EPOCH)
         ]
         if not epochs:
-            raise self._no(f"no snapshot of {found.name} is of query {query}: it wrote elsewhere, or they have expired")
+            raise self._refused(
+                f"no snapshot of {found.name} is of query {query}: it wrote elsewhere, or they have expired"
+            )
         return max(epochs)
 
-    def _no(self, why: str) -> Refused:
+    def _refused(self, why: str) -> Refused:
         return Refused(
             f"Cannot import a checkpoint into stream {self.stream}; nothing was changed",
             why=why,

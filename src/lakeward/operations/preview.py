@@ -121,7 +121,7 @@ def of(session: SparkSession, spec: StreamSpec, runtime: Runtime, samples: Sampl
             columns={field.name: field.dataType.simpleString() for field in result.schema.fields},
             rows=_json(good.limit(most)),
             landed=good.count(),
-            quarantined=[_put_aside(each) for frame in aside for each in _json(frame)],
+            quarantined=[_quarantined_entry(row) for frame in aside for row in _json(frame)],
             notes=tuple(_notes(spec, rows_stay_rows=spec.lineage == "rows")),
         )
     except UserCodeFailed as error:
@@ -148,7 +148,7 @@ def _json(frame: DataFrame) -> list[dict[str, Any]]:
     return [json.loads(row[0]) for row in frame.select(whole).collect()]
 
 
-def _put_aside(kept: Mapping[str, Any]) -> dict[str, Any]:
+def _quarantined_entry(kept: Mapping[str, Any]) -> dict[str, Any]:
     place = [kept.get(name) for name in ("_kafka_topic", "_kafka_partition", "_kafka_offset")]
     known = None if place[0] is None else f"{place[0]}/{place[1]} offset {place[2]}"
     return {

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from lakeward.operations import sink_position
-from lakeward.operations.generation import again, next_checkpoint
+from lakeward.operations.generation import accept_again, next_checkpoint
 from lakeward.operations.operation import Held
 from lakeward.operations.request import Outcome, Plan, StreamOperation
 from lakeward.operations.stream import OnStream, spec_of, want
@@ -79,7 +79,7 @@ class Recover(OnStream[RecoverPlan]):
         held.check()
         found.write(found.position.moved("recover", self.context.author, end=plan.end))
         with self.context.connect() as connection:
-            number = again(connection, kept, plan.checkpoint, self.context.author)
+            number = accept_again(connection, kept, plan.checkpoint, self.context.author)
             want(connection, row, "running")
             self.changed(
                 connection,

@@ -12,7 +12,7 @@ from lakeward.connectors.commit_protocol.position import Position
 from lakeward.connectors.iceberg import audit
 from lakeward.connectors.kafka import position as kafka_position
 from lakeward.operations import reset_target, sink_position
-from lakeward.operations.generation import again, next_checkpoint
+from lakeward.operations.generation import accept_again, next_checkpoint
 from lakeward.operations.operation import Held
 from lakeward.operations.request import Outcome, Plan, StreamOperation
 from lakeward.operations.sink_position import SinkPosition
@@ -67,23 +67,23 @@ class Reset(OnStream[ResetPlan]):
                     next=f"lakeward streams stop {row.id} --wait",
                     code="LW-2052",
                 )
-            self._accepted(plan)
+            self._check_accepted(plan)
         return plan
 
     def drained_plan(self, plan: ResetPlan) -> ResetPlan:
         """The plan with exact counts: no batch lands any more."""
         kept = self.generation(self.row().generation)
         now = self._plan(sink_position.of(self.context, spec_of(kept), "reset"))
-        self._accepted(now)
+        self._check_accepted(now)
         return now
 
     def apply(self, plan: ResetPlan, held: Held) -> Outcome:
         kept, found = self.generation(self.row().generation), plan.sink
         held.check()
-        moved = found.write(self._moved(found, plan, kept))
+        moved = found.write(self._new_position(found, plan, kept))
         checkpoint = next_checkpoint(kept.checkpoint, self.stream)
         with self.context.connect() as connection:
-            number = again(connection, kept, checkpoint, self.context.author)
+            number = accept_again(connection, kept, checkpoint, self.context.author)
             before = found.position
             self.changed(
                 connection,
@@ -118,7 +118,7 @@ class Reset(OnStream[ResetPlan]):
             else:
                 rereads += before - after
                 lines.append(f"{name}: {count(before - after, 'record')} read again ({after} to {before - 1})")
-        doubled, unfiltered = self._doubled(found, there, here, rereads)
+        doubled, unfiltered = self._duplicates(found, there, here, rereads)
         if doubled:
             lines.append(f"{count(doubled, 'row')} of {found.name} would land a second time")
         if at is None:
@@ -136,14 +136,14 @@ class Reset(OnStream[ResetPlan]):
             drains=(self.stream,),
         )
 
-    def _doubled(
+    def _duplicates(
         self, found: SinkPosition, there: dict[Place, int], here: dict[Place, int], rereads: int
     ) -> tuple[int, int]:
         """Rows that would land twice, and filtered records among those that are read again."""
         if not rereads or found.position is None:
             return 0, 0
         landed = counting.rows_between(found.rows, there, here)
-        rows, records = (sum(each[index] for each in landed.values()) for index in (0, 1))
+        rows, records = (sum(counts[index] for counts in landed.values()) for index in (0, 1))
         filtered = found.position.totals.filtered
         if not filtered or found.spec.quarantine is None:
             return rows, min(filtered, rereads - records)
@@ -151,10 +151,10 @@ class Reset(OnStream[ResetPlan]):
             aside = sink_position.lake_of(self.context.runtime).load_table(str(found.spec.quarantine.table))
         except NoSuchTableError:
             return rows, min(filtered, rereads - records)
-        put_aside = sum(each[1] for each in audit.put_aside_between(aside, there, here).values())
+        put_aside = sum(counts[1] for counts in audit.put_aside_between(aside, there, here).values())
         return rows, max(0, min(filtered, rereads - records - put_aside))
 
-    def _accepted(self, plan: ResetPlan) -> None:
+    def _check_accepted(self, plan: ResetPlan) -> None:
         """Check the accepted number of duplicate rows.
 
         Raises:
@@ -169,7 +169,7 @@ class Reset(OnStream[ResetPlan]):
             code="LW-2050",
         )
 
-    def _moved(self, found: SinkPosition, plan: ResetPlan, kept: Generation) -> Position:
+    def _new_position(self, found: SinkPosition, plan: ResetPlan, kept: Generation) -> Position:
         ids = sink_position.topic_ids(self.context, found.spec)
         before = found.position
         if before is None:
@@ -203,8 +203,8 @@ def _begin(before: Position, known: Position, end: dict[str, str]) -> dict[str, 
     for source, text in end.items():
         parts = {
             (topic, part): min(at, first.get((topic, part), there.get((topic, part), at)))
-            for topic, each in kafka_position.parse(text).items()
-            for part, at in each.items()
+            for topic, parts in kafka_position.parse(text).items()
+            for part, at in parts.items()
             if (topic, part) in first
             or (topic, part) not in landed  # else the partition appeared later and began at its first record
         }

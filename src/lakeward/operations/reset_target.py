@@ -91,7 +91,7 @@ def _file(text: str, spec: StreamSpec) -> dict[str, Offsets]:
             next=f"write {_FORM}",
             code="LW-2053",
         )
-    return {name: _offsets(text, each) for name, each in by_source.items()}
+    return {name: _offsets(text, offsets) for name, offsets in by_source.items()}
 
 
 def _names_sources(document: Any, names: list[str]) -> bool:
@@ -100,7 +100,7 @@ def _names_sources(document: Any, names: list[str]) -> bool:
         isinstance(document, dict)
         and set(document) <= set(names)
         and all(
-            isinstance(each, dict) and all(isinstance(p, dict) for p in each.values()) for each in document.values()
+            isinstance(part, dict) and all(isinstance(p, dict) for p in part.values()) for part in document.values()
         )
     )
 

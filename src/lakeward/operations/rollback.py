@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from lakeward.operations.context import ObservedStream
-from lakeward.operations.generation import again
+from lakeward.operations.generation import accept_again
 from lakeward.operations.operation import Held
 from lakeward.operations.request import Outcome, Plan, StreamOperation
 from lakeward.operations.stream import OnStream, spec_of
@@ -80,7 +80,7 @@ class Rollback(OnStream[RollbackPlan]):
                     code="LW-2066",
                 )
             if not same:  # recover or reset made a new checkpoint since: that one continues
-                number = again(connection, target, before.checkpoint, self.context.author)
+                number = accept_again(connection, target, before.checkpoint, self.context.author)
                 streams.set_desired(connection, [self.stream], row.desired)
                 streams.set_proving(connection, self.stream, None)
             if row.proving is not None and row.proving.get("generation") == plan.before:
@@ -124,8 +124,8 @@ class Rollback(OnStream[RollbackPlan]):
             return False
         with self.context.connect() as connection:
             timeline = events.newest(connection, "stream", self.stream)
-        since = max((each["id"] for each in timeline if each["kind"] == self.name), default=0)
+        since = max((event["id"] for event in timeline if event["kind"] == self.name), default=0)
         return any(
-            each["kind"] == "started" and each["id"] > since and each["fields"].get("generation") == number
-            for each in timeline
+            event["kind"] == "started" and event["id"] > since and event["fields"].get("generation") == number
+            for event in timeline
         )

@@ -45,7 +45,8 @@ from lakeward.telemetry import failpoints
 log = structlog.get_logger(__name__)
 
 ON_STREAMS: dict[str, type[Operation[Any]]] = {
-    each.name: each for each in (Start, Stop, Restart, Upgrade, Rollback, Recover, Reset, SkipBatch, Import)
+    operation.name: operation
+    for operation in (Start, Stop, Restart, Upgrade, Rollback, Recover, Reset, SkipBatch, Import)
 }
 """Name -> class of the operations that a request alone describes."""
 
@@ -125,7 +126,7 @@ class Runner(Context):
     def _hold(
         self, operation: Operation[Any], stream: str, held: Held, ended: Ended, stack: ExitStack
     ) -> None:  # fmt: skip
-        asked = asked_with(operation.request)
+        asked = request_arguments(operation.request)
         ticket = operation_lock(self, operation, stream, asked, lambda: ended.detail)
         held.streams[stream] = stack.enter_context(ticket)
 
@@ -154,7 +155,7 @@ class Runner(Context):
                     plan = self._drain(operation, plan, own, finishing=finishing)
                 outcome = operation.apply(plan, own)
                 ledger.outcome = outcome
-                detail = outcome.detail + self._start_again(operation, plan, own)
+                detail = outcome.detail + self._restart_drained(operation, plan, own)
                 outcome = replace(outcome, detail=detail, data={**plan.data, **outcome.data})
             ended.outcome = outcome
         return outcome
@@ -192,7 +193,7 @@ class Runner(Context):
                     held.streams[stream].resume()
             raise
 
-    def _start_again(self, operation: Operation[Any], plan: Plan, held: Held) -> str:
+    def _restart_drained(self, operation: Operation[Any], plan: Plan, held: Held) -> str:
         """Start the drained streams; returns the clause that follows the outcome's sentence."""
         single = operation.kind == "stream"
         if not held.drained:
@@ -287,7 +288,7 @@ def check_approval(operation: Operation[Any], plan: Plan) -> None:
         )
 
 
-def asked_with(request: Request) -> dict[str, Any]:
+def request_arguments(request: Request) -> dict[str, Any]:
     """Arguments of the request, for the record of the operation."""
     asked = {
         "to": request.to,

@@ -283,7 +283,7 @@ def topic_ids(context: Context, spec: StreamSpec) -> dict[str, str]:
 
 def with_new_partitions(context: Context, spec: StreamSpec, ends: Mapping[str, str]) -> dict[str, str]:
     """The ends, completed with the first offset of new partitions: a new query needs an offset for each partition."""
-    whole = {str(name): ends[name] for name, each in spec.sources.items() if each.kafka is None and name in ends}
+    whole = {str(name): ends[name] for name, source in spec.sources.items() if source.kafka is None and name in ends}
     for name, (_, at, topics) in kafka_of(context, spec).items():
         text = ends.get(name, NO_DATA)
         if text == NO_DATA:
@@ -340,7 +340,7 @@ def skipped(position: Position, end: Mapping[str, str]) -> tuple[tuple[Skip, ...
     )
     if jump.end:
         kept.append(jump)
-    number = sum(_length(each.start.get(name, NO_DATA), at) for each in kept for name, at in each.end.items())
+    number = sum(_length(skip.start.get(name, NO_DATA), at) for skip in kept for name, at in skip.end.items())
     return tuple(kept), number
 
 

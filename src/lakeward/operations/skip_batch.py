@@ -17,7 +17,7 @@ from lakeward.connectors.kafka import peek
 from lakeward.connectors.kafka import position as kafka_position
 from lakeward.connectors.kafka.position import Offsets
 from lakeward.operations import sink_position
-from lakeward.operations.generation import again, next_checkpoint
+from lakeward.operations.generation import accept_again, next_checkpoint
 from lakeward.operations.operation import Held
 from lakeward.operations.request import Outcome, Plan, StreamOperation
 from lakeward.operations.sink_position import SinkPosition
@@ -54,7 +54,7 @@ class SkipBatch(OnStream[SkipPlan]):
 
     def plan(self) -> SkipPlan:
         row = self.row()
-        self._failed(row)
+        self._check_failed(row)
         kept = self.generation(row.generation)
         return self._plan(kept, sink_position.of(self.context, spec_of(kept), "skip a batch of"))
 
@@ -69,7 +69,7 @@ class SkipBatch(OnStream[SkipPlan]):
             )
         return self.request.batch
 
-    def _failed(self, row: Stream) -> None:
+    def _check_failed(self, row: Stream) -> None:
         """Check that the batch is the one that failed last.
 
         Raises:
@@ -98,8 +98,8 @@ class SkipBatch(OnStream[SkipPlan]):
     def _plan(self, kept: Generation, found: SinkPosition) -> SkipPlan:
         folder = self.context.runtime.checkpoint_of(kept.checkpoint)
         files = checkpoint_batch.read(self.context.runtime, folder, self.batch)
-        end = self._agreeing(found, files, folder)
-        start = self._start(found, files, folder)
+        end = self._batch_end(found, files, folder)
+        start = self._batch_start(found, files, folder)
         low = {name: kafka_position.parse(text) for name, text in start.items()}
         high = {name: kafka_position.parse(text) for name, text in end.items()}
         lines, total = [], 0
@@ -124,7 +124,7 @@ class SkipBatch(OnStream[SkipPlan]):
             drains=(self.stream,),
         )
 
-    def _agreeing(self, found: SinkPosition, files: BatchFiles, folder: str) -> dict[str, str]:
+    def _batch_end(self, found: SinkPosition, files: BatchFiles, folder: str) -> dict[str, str]:
         """Where the batch ends, by source. Checkpoint and table must agree that it is the next one and has not landed.
 
         Raises:
@@ -148,7 +148,7 @@ class SkipBatch(OnStream[SkipPlan]):
             code="LW-2080",
         )
 
-    def _start(self, found: SinkPosition, files: BatchFiles, folder: str) -> dict[str, str]:
+    def _batch_start(self, found: SinkPosition, files: BatchFiles, folder: str) -> dict[str, str]:
         """Where the batch begins: at the end of the table's position. The checkpoint must agree."""
         planned = None if files.begins is None else by_source(found.spec, files.begins)
         if found.position is None:
@@ -185,10 +185,10 @@ class SkipBatch(OnStream[SkipPlan]):
         kept, found = self.generation(self.row().generation), plan.sink
         end = sink_position.with_new_partitions(self.context, found.spec, plan.end)
         held.check()
-        moved = found.write(self._moved(found, plan, end, kept))
+        moved = found.write(self._new_position(found, plan, end, kept))
         folder = next_checkpoint(kept.checkpoint, self.stream)
         with self.context.connect() as connection:
-            number = again(connection, kept, folder, self.context.author)
+            number = accept_again(connection, kept, folder, self.context.author)
             batches.record(
                 connection,
                 stream=self.stream,
@@ -216,7 +216,7 @@ class SkipBatch(OnStream[SkipPlan]):
         detail = f"{count(plan.records, 'record')} of batch {self.batch} skipped, the position is seq {moved.seq}"
         return self.done(detail, plan.data)
 
-    def _moved(self, found: SinkPosition, plan: SkipPlan, end: dict[str, str], kept: Generation) -> Position:
+    def _new_position(self, found: SinkPosition, plan: SkipPlan, end: dict[str, str], kept: Generation) -> Position:
         before = found.position or Position.before_first(kept.generation, plan.start)
         return before.moved(
             "skip",
@@ -263,4 +263,4 @@ def by_source(spec: StreamSpec, texts: tuple[str, ...]) -> dict[str, str]:
 
 
 def _reads(topics: tuple[Any, ...], pattern: str | None, topic: str) -> bool:
-    return topic in {str(each) for each in topics} or bool(pattern and re.fullmatch(pattern, topic))
+    return topic in {str(name) for name in topics} or bool(pattern and re.fullmatch(pattern, topic))

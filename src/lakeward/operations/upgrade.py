@@ -9,7 +9,7 @@ from sqlalchemy import Connection, func, select
 
 from lakeward.operations import sink_position
 from lakeward.operations.context import ObservedStream
-from lakeward.operations.generation import again
+from lakeward.operations.generation import accept_again
 from lakeward.operations.operation import Held
 from lakeward.operations.request import Outcome, Plan, StreamOperation
 from lakeward.operations.stream import OnStream, spec_of
@@ -105,19 +105,19 @@ class Upgrade(OnStream[UpgradePlan]):
                 f"generation {number} takes over at the next batch boundary; unless it lands {BATCHES} batches "
                 f"within {span(plan.within.total_seconds())} with lag under the limits, it is rolled back"
             )
-        told = held.streams[self.stream].until(
+        waited = held.streams[self.stream].until(
             lambda seen: seen.row.proving is None or seen.row.generation != number,
             "proven",
             usual_s=min(plan.within.total_seconds() + 300.0, LONGEST_S),
             tolerates=_will_be_rolled_back,
         )
-        return self.done(self._judged(number, told))
+        return self.done(self._result(number, waited))
 
     def _accept(self, connection: Connection, plan: UpgradePlan) -> int:
         """Accept the pending generation; under a new number if the checkpoint was replaced since it was deployed."""
         before, after = self.generation(plan.before), self.generation(plan.after)
         if after.checkpoint != before.checkpoint:
-            return again(connection, after, before.checkpoint, self.context.author)
+            return accept_again(connection, after, before.checkpoint, self.context.author)
         streams.accept(connection, self.stream, generation=plan.after, driver=plan.driver)
         return plan.after
 
@@ -125,11 +125,11 @@ class Upgrade(OnStream[UpgradePlan]):
         kept = generations.get(connection, row.id, row.generation)
         stable = generations.last_stable(connection, {row.id: number}).get(row.id)
         # Without a stable one, fall back to the generation that runs now, if it was never rolled back.
-        ran = row.generation if kept is not None and kept.failed_at is None and row.blocked is None else None
+        running = row.generation if kept is not None and kept.failed_at is None and row.blocked is None else None
         now = connection.execute(select(func.now())).scalar_one()
-        return Proving(number, stable or ran, now, now + time, BATCHES, self.context.author)
+        return Proving(number, stable or running, now, now + time, BATCHES, self.context.author)
 
-    def _judged(self, number: int, told: str) -> str:
+    def _result(self, number: int, waited: str) -> str:
         after = self.generation(number)
         with self.context.connect() as connection:
             row = streams.get(connection, self.stream)
@@ -140,7 +140,7 @@ class Upgrade(OnStream[UpgradePlan]):
                 next=f"lakeward streams events {self.stream}",
                 code="LW-2092",
             )
-        return f"generation {number} is stable, {told}"
+        return f"generation {number} is stable, {waited}"
 
 
 def continues(row: Stream, old: StreamSpec, new: StreamSpec, after: Generation) -> None:

@@ -192,7 +192,7 @@ def _by_totals(position: Position) -> dict[str, Any]:
 def _ranges(position: Position, spec: StreamSpec) -> dict[str, Any]:
     """The contiguous range of each partition: the only proof if a row is made of several records."""
     parts = []
-    read = {str(name): each for name, each in spec.sources.items()}
+    read = {str(name): source_spec for name, source_spec in spec.sources.items()}
     for source, end in sorted(position.end.items()):
         if source in read and read[source].kinesis is not None:
             begun = shard_offsets.ranges(

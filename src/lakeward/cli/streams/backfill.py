@@ -75,7 +75,7 @@ def backfill(
     output, words = state().output, ("earliest", "latest")
     files = None
     if from_files is not None:
-        since, until = (None if each is None or each in words else _time(each) for each in (from_, to))
+        since, until = (None if bound is None or bound in words else _time(bound) for bound in (from_, to))
         files = Files(from_files, since, until, format_, files_per_batch)
     options = Options(
         from_ or "earliest", to, into, in_place, None if windows is None else _between(windows), _length(margin), files

@@ -34,9 +34,9 @@ def events(stream: Stream, lines: Lines = 30, since: Since = None) -> None:
         row = streams.get(connection, stream)
         found = recorded.newest(connection, "stream", stream, lines)
         found += recorded.newest(connection, "driver", row.driver, lines)
-    found = [each for each in found if young is None or each["at"] >= young]
-    found = sorted(found, key=lambda each: (each["at"], each["id"]))[-lines:]
-    shown = [{name: each[name] for name in ("at", "scope", "name", "kind", "text", "fields")} for each in found]
+    found = [entry for entry in found if young is None or entry["at"] >= young]
+    found = sorted(found, key=lambda entry: (entry["at"], entry["id"]))[-lines:]
+    shown = [{name: entry[name] for name in ("at", "scope", "name", "kind", "text", "fields")} for entry in found]
     state().output.either({"stream": stream, "events": shown}, timeline(shown))
 
 
@@ -57,7 +57,7 @@ def logs(stream: Stream, lines: Lines = 50, since: Since = None, grep: Grep = No
         )
     state().output.note(str(file))
     data = {"stream": stream, "driver": driver.name, "file": file, "lines": found}
-    state().output.either(data, "\n".join(text(each) for each in found))
+    state().output.either(data, "\n".join(text(entry) for entry in found))
 
 
 @app.command()
@@ -70,7 +70,7 @@ def batches(stream: Stream, lines: Lines = 20) -> None:
     with state().registry() as connection:
         streams.get(connection, stream)
         found = recorded.newest(connection, stream, lines)[::-1]
-    shown = [{name: value for name, value in each.items() if name != "stream"} for each in found]
+    shown = [{name: value for name, value in entry.items() if name != "stream"} for entry in found]
     state().output.either({"stream": stream, "batches": shown}, told(shown))
 
 

@@ -240,7 +240,7 @@ def _operate(operation: str, stream: str | None, tag: str | None, max_parallel: 
 
     with ThreadPoolExecutor(max_parallel) as pool:
         answers = list(pool.map(attempt, names))
-    state().output.show({"operations": [each for each, _ in answers]}, rows="operations")
+    state().output.show({"operations": [answer for answer, _ in answers]}, rows="operations")
     worst = max(code for _, code in answers)
     if worst:
         raise typer.Exit(worst)

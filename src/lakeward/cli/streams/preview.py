@@ -41,8 +41,8 @@ def text(found: Preview) -> str:
     if found.landed > len(found.rows):
         lines.append(f"  and {found.landed - len(found.rows):,} more")
     lines += [
-        f"quarantined  {each['record'] or each['source']}: {each['reason']}: {each['error']}"
-        for each in found.quarantined
+        f"quarantined  {record['record'] or record['source']}: {record['reason']}: {record['error']}"
+        for record in found.quarantined
     ]
     lines += ["columns", *(f"  {name} {kind}" for name, kind in found.columns.items())]
     return "\n".join([*lines, *(f"note   {note}" for note in found.notes)])

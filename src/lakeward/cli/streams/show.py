@@ -33,7 +33,7 @@ def list_streams(
     from lakeward.supervision.decide.health import State
     from lakeward.supervision.report.document import entry
 
-    words = [each.value for each in State]
+    words = [state_name.value for state_name in State]
     if only is not None and only not in words:
         raise SpecError(
             f"There is no state {only!r}",
@@ -44,11 +44,11 @@ def list_streams(
     view = _view()
     found = [entry(view, stream) for stream in view.facts.streams]
     found = [
-        each
-        for each in found
-        if (only is None or each["state"] == only)
-        and (tag is None or tag in each["tags"])
-        and (owner is None or each["owner"] == owner)
+        stream
+        for stream in found
+        if (only is None or stream["state"] == only)
+        and (tag is None or tag in stream["tags"])
+        and (owner is None or stream["owner"] == owner)
     ]
     state().output.either({"streams": found}, table(found, view.facts.now))
 

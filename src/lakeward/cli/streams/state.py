@@ -64,10 +64,10 @@ def document(
         frozen: options that the checkpoint has frozen, independent of the spec.
     """
     shown = []
-    for each in stores:
-        told = reported[each.operator] if each.operator < len(reported) else {}
+    for store in stores:
+        told = reported[store.operator] if store.operator < len(reported) else {}
         figures = {"rows": told.get("numRowsTotal"), "memory_bytes": told.get("memoryUsedBytes")}
-        shown.append({**asdict(each), "provider": provider, **figures})
+        shown.append({**asdict(store), "provider": provider, **figures})
     return {"stream": stream, "checkpoint": folder, "stateful": bool(stores), "frozen": dict(frozen), "stores": shown}
 
 
@@ -76,19 +76,21 @@ def text(data: dict[str, Any]) -> str:
     if not data["stateful"]:
         return f"{data['stream']} keeps no state: every batch is independent ({data['checkpoint']})"
     lines = []
-    for each in data["stores"]:
-        what = f"operator {each['operator']} {each['name']}, {each['provider'] or 'provider not known'}"
-        if each["variable"]:
-            what += f", {each['kind']} {each['variable']}{', with a time to live' if each['ttl'] else ''}"
-        elif each["store"] != "default":
-            what += f", {each['store']}"
-        lines.append(f"{what}: batches {each['from_batch']} to {each['to_batch']}, {count(each['partitions'], 'part')}")
-        if each["rows"] is not None:
-            lines.append(f"  {count(each['rows'], 'row')} of the operator, {size(each['memory_bytes'])} in memory")
+    for store in data["stores"]:
+        what = f"operator {store['operator']} {store['name']}, {store['provider'] or 'provider not known'}"
+        if store["variable"]:
+            what += f", {store['kind']} {store['variable']}{', with a time to live' if store['ttl'] else ''}"
+        elif store["store"] != "default":
+            what += f", {store['store']}"
+        lines.append(
+            f"{what}: batches {store['from_batch']} to {store['to_batch']}, {count(store['partitions'], 'part')}"
+        )
+        if store["rows"] is not None:
+            lines.append(f"  {count(store['rows'], 'row')} of the operator, {size(store['memory_bytes'])} in memory")
         for word in ("keys", "values"):
-            columns = ", ".join(f"{name} {kind}" for name, kind in each[word].items())
+            columns = ", ".join(f"{name} {kind}" for name, kind in store[word].items())
             lines += [f"  {word}  {columns}"] if columns else []
-        lines += [f"  {json.dumps(row, ensure_ascii=False)}" for row in each["sample"]]
-        lines += [f"  cannot be read: {each['problem']}"] if each["problem"] else []
+        lines += [f"  {json.dumps(row, ensure_ascii=False)}" for row in store["sample"]]
+        lines += [f"  cannot be read: {store['problem']}"] if store["problem"] else []
     lines += ["frozen in the checkpoint; another value in the spec takes effect after reset, or under a new id:"]
     return "\n".join([*lines, *(f"  {name} = {value}" for name, value in data["frozen"].items())])

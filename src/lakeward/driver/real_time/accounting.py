@@ -69,7 +69,7 @@ class RecordAccounting:
     query: StreamingQuery | None = field(default=None, init=False)
     _closed: threading.Event = field(default_factory=threading.Event, init=False)
     _due: float = field(default=0.0, init=False)
-    _said: float | None = field(default=None, init=False)
+    _reported_at: float | None = field(default=None, init=False)
 
     def begin(self) -> None:
         """Read the progress marker and the newest boundary."""
@@ -131,17 +131,17 @@ class RecordAccounting:
         if position.canonical(start) != end:
             self.function(self.inlet.again(self.function.session, start, end), batch)
         else:
-            self._nothing(batch)
+            self._empty_boundary(batch)
         self.done = ProgressMarker(batch + 1, end)
         self.marks.put(self.done)
 
-    def _nothing(self, batch: int) -> None:
+    def _empty_boundary(self, batch: int) -> None:
         """Handle a boundary without records; reported at an interval."""
         with self.function.gate.batch(batch):
             pass
         now = time.monotonic()
-        if self._said is None or now - self._said >= IDLE_S or self.interval_s >= IDLE_S:
-            self._said = now
+        if self._reported_at is None or now - self._reported_at >= IDLE_S or self.interval_s >= IDLE_S:
+            self._reported_at = now
             outcome = BatchResult(self.sent.running(batch), filtered=0)
             mine = self.function
             mine.report(Done(mine.stream, mine.generation, batch, outcome, 0, 0, None, now, 0.0))

@@ -77,8 +77,10 @@ def backfill(
     """
     suited(wanted.spec, into)
     (inlet,) = source_types.of(wanted.spec, runtime)
-    span = topics(wanted, inlet, start, end)
-    return _over(spark, wanted, runtime, span, _way(into), into=into, named=named, dry_run=dry_run, tell=tell)
+    backfill_range = topics(wanted, inlet, start, end)
+    return _land_range(
+        spark, wanted, runtime, backfill_range, _strategy_of(into), into=into, named=named, dry_run=dry_run, tell=tell
+    )
 
 
 def overwrite(
@@ -105,11 +107,11 @@ def overwrite(
     """
     overwritable(wanted.spec, readers)
     (inlet,) = source_types.of(wanted.spec, runtime)
-    way = InPlace(spark, wanted, inlet.name)
-    first, last = way.within(start, end)
+    strategy = InPlace(spark, wanted, inlet.name)
+    first, last = strategy.within(start, end)
     # Each batch rewrites the files that it replaces rows in: few large batches write less than many small ones.
-    span = topics(wanted, inlet, first, last, times=10)
-    return _over(spark, wanted, runtime, span, way, into=None, dry_run=dry_run, tell=tell)
+    backfill_range = topics(wanted, inlet, first, last, times=10)
+    return _land_range(spark, wanted, runtime, backfill_range, strategy, into=None, dry_run=dry_run, tell=tell)
 
 
 def repair_windows(
@@ -139,13 +141,13 @@ def repair_windows(
     window = repairable(wanted.spec, readers)
     (source,) = source_types.of(wanted.spec, runtime)
     inlet = expect_type(source, KafkaStreamSource, "the source")
-    way = Windows(spark, wanted, window, low, high, margin)
-    way.covers, at = way.range()
-    span = TopicRange(inlet, *way.offsets(inlet, at), most=0)
-    told = f"{window.column} from {way.covers.low.isoformat()} to {way.covers.high.isoformat()}"
-    if way.covers.final < high:
+    strategy = Windows(spark, wanted, window, low, high, margin)
+    strategy.covers, at = strategy.range()
+    backfill_range = TopicRange(inlet, *strategy.offsets(inlet, at), most=0)
+    told = f"{window.column} from {strategy.covers.low.isoformat()} to {strategy.covers.high.isoformat()}"
+    if strategy.covers.final < high:
         told += f"; left out: windows that end after {at.complete_through}, which the stream has not closed"
-    done = _over(spark, wanted, runtime, span, way, into=None, dry_run=dry_run, tell=tell)
+    done = _land_range(spark, wanted, runtime, backfill_range, strategy, into=None, dry_run=dry_run, tell=tell)
     return replace(done, windows=told)
 
 
@@ -153,7 +155,7 @@ def backfill_files(
     spark: SparkSession,
     wanted: Assignment,
     runtime: Runtime,
-    span: FilesRange,
+    backfill_range: FilesRange,
     *,
     into: str | None = None,
     dry_run: bool = False,
@@ -165,19 +167,21 @@ def backfill_files(
         Refused: also if files have changed since an earlier run landed them.
     """
     suited(wanted.spec, into, files=True)
-    return _over(spark, wanted, runtime, span, _way(into), into=into, dry_run=dry_run, tell=tell)
+    return _land_range(
+        spark, wanted, runtime, backfill_range, _strategy_of(into), into=into, dry_run=dry_run, tell=tell
+    )
 
 
-def _way(into: str | None) -> WriteStrategy:
+def _strategy_of(into: str | None) -> WriteStrategy:
     return ByKey() if into is None else NewTable(into)
 
 
-def _over(
+def _land_range(
     spark: SparkSession,
     wanted: Assignment,
     runtime: Runtime,
-    span: BackfillRange,
-    way: WriteStrategy,
+    backfill_range: BackfillRange,
+    strategy: WriteStrategy,
     *,
     into: str | None,
     named: str | None = None,
@@ -185,27 +189,29 @@ def _over(
     tell: Callable[[Report], None],
 ) -> Report:
     """Land a range that was checked; see `backfill`."""
-    spec, inlet = wanted.spec, span.inlet
+    spec, inlet = wanted.spec, backfill_range.inlet
     own = session.for_stream(spark, spec)
     table = into or str(spec.sink.label)
-    name, begun, left = (named, None, ()) if named else _choose(own, wanted, table, span.start, way)
+    name, begun, left = (named, None, ()) if named else _choose(own, wanted, table, backfill_range.start, strategy)
     report = Report(
-        wanted.stream, wanted.generation, table, name, span.start, span.end,
+        wanted.stream, wanted.generation, table, name, backfill_range.start, backfill_range.end,
         begun=begun.end[inlet.name] if begun else None,
     )  # fmt: skip
     if begun is not None:
-        span.goes_on(begun)
+        backfill_range.goes_on(begun)
     if dry_run:
         return report
-    for each in left:
-        _forget(own, table, each)
-    chosen = choose(own, _aimed(wanted, name, table), runtime, inlet.ids, lambda: None, {inlet.name: inlet.canonical})
+    for finished in left:
+        _remove_position(own, table, finished)
+    chosen = choose(
+        own, _retargeted(wanted, name, table), runtime, inlet.ids, lambda: None, {inlet.name: inlet.canonical}
+    )
     landing = expect_type(chosen, IcebergLanding, "the sink")
-    way.begin(landing)
-    standing = landing.look(inlet.ids())
-    if standing.halt is not None:
-        raise standing.halt.error()
-    begun = standing.position
+    strategy.begin(landing)
+    sink_state = landing.look(inlet.ids())
+    if sink_state.halt is not None:
+        raise sink_state.halt.error()
+    begun = sink_state.position
     report = replace(report, begun=begun.end[inlet.name] if begun else None)
     references = References(wanted.stream, spec.reference, runtime)
     try:
@@ -214,28 +220,30 @@ def _over(
             built = replace(
                 built, lineage="none"
             )  # without a position column, a record that comes out twice cannot be detected
-        if built.stateful and not way.stateful:
+        if built.stateful and not strategy.stateful:
             raise Refused(
                 f"Stream {wanted.stream} cannot be backfilled yet",
                 why="it keeps state; windows of a separate range would lack earlier records",
                 next=f"lakeward streams backfill {wanted.stream} --windows FROM..TO   repairs windows in its table",
                 code="LW-2001",
             )
-        way.prepare(landing, built)
+        strategy.prepare(landing, built)
         landing.writer.stateful = False
         if spec.quarantine is not None:
             quarantine.create(own, str(spec.quarantine.table))
-        sorter, counts = RowRouter(wanted.stream, built), built.lineage == "rows"
-        done = Work(own, wanted, inlet, landing, sorter, references, counts, span, way).run(report, begun, tell)
-        if not way.alone:
-            _forget(own, table, name)
+        router, counts = RowRouter(wanted.stream, built), built.lineage == "rows"
+        done = Work(own, wanted, inlet, landing, router, references, counts, backfill_range, strategy).run(
+            report, begun, tell
+        )
+        if not strategy.alone:
+            _remove_position(own, table, name)
         return done
     finally:
         references.release()
 
 
 def _choose(
-    own: SparkSession, wanted: Assignment, table: str, start: str, way: WriteStrategy
+    own: SparkSession, wanted: Assignment, table: str, start: str, strategy: WriteStrategy
 ) -> tuple[str, Position | None, Sequence[str]]:
     """The backfill's name, its position if an earlier run left one, and names of killed ones that had finished."""
     others: Mapping[str, Position] = {}
@@ -245,11 +253,11 @@ def _choose(
         others = jvm.others_of(metadata, "", table)
         rows = metadata.currentSnapshot() is not None
         used = _published(metadata)
-    if way.whole is not None:
-        left = [name for name in others if name.startswith(wanted.stream + way.whole)]
-        return following(wanted.stream, way.whole, [*others, *used]), None, left
+    if strategy.whole is not None:
+        left = [name for name in others if name.startswith(wanted.stream + strategy.whole)]
+        return following(wanted.stream, strategy.whole, [*others, *used]), None, left
     source = str(next(iter(wanted.spec.sources)))
-    begin, alone = {source: start}, way.alone
+    begin, alone = {source: start}, strategy.alone
     return *name_of(wanted.stream, wanted.generation, table, others, begin, alone=alone, rows=rows, used=used), ()
 
 
@@ -263,7 +271,7 @@ def _published(metadata: Any) -> list[str]:
     return list(found)
 
 
-def _forget(own: SparkSession, table: str, name: str) -> None:
+def _remove_position(own: SparkSession, table: str, name: str) -> None:
     """Remove the backfill's position from the stream's own table, where it would count as another stream's.
 
     Landing the range again changes nothing: a row never replaces an equally new one, or it replaces its equal.
@@ -286,7 +294,7 @@ def _forget(own: SparkSession, table: str, name: str) -> None:
     _log.warning("backfill position not removed", table=table, position=name)
 
 
-def _aimed(wanted: Assignment, name: str, table: str) -> Assignment:
+def _retargeted(wanted: Assignment, name: str, table: str) -> Assignment:
     """The assignment with another sink table, under the backfill's name."""
     document: dict[str, Any] = copy.deepcopy(json.loads(json.dumps(dict(wanted.document))))
     document["sink"]["iceberg"]["table"] = table

@@ -126,7 +126,7 @@ class Backfill(Operation[BackfillPlan]):
             reading = readers.registered(connection)
         wanted = Assignment(self.subject, row.generation, kept.spec, kept.checkpoint)
         spec, options = wanted.spec, self.options
-        growing = tuple(sorted({each.stream for each in reading.get(str(spec.sink.label), ())}))
+        growing = tuple(sorted({reader.stream for reader in reading.get(str(spec.sink.label), ())}))
         if options.windows is not None:
             repairable(spec, growing)
         elif options.overwrite:
@@ -189,7 +189,7 @@ class Backfill(Operation[BackfillPlan]):
         """
         source = str(next(iter(spec.sources)))
         start, end = (
-            reset_target.of(self.context, spec, each, {})[source] for each in (self.options.start, self.options.to)
+            reset_target.of(self.context, spec, bound, {})[source] for bound in (self.options.start, self.options.to)
         )
         if next_end(parse(start), parse(end), 0) is None:
             raise SpecError(

@@ -124,7 +124,7 @@ class FilesRange:
         batches stay distinct."""
         from pyspark.sql import functions as F
 
-        files = [each.url for each in self.listing.within(start, end)]
+        files = [file.url for file in self.listing.within(start, end)]
         among = files[0] if len(files) == 1 else f"{files[0]} .. {files[-1]}"
         known = F.col(_PATH) if _PATH in bad.columns else F.lit(None).cast("string")
         return bad.withColumn(_PATH, F.coalesce(known, F.lit(among)))
@@ -173,8 +173,8 @@ def _known(spec: StreamSpec, kind: str, valid: tuple[str, ...]) -> None:
 def _by_name(listing: Listing) -> str:
     """The format by the suffix that all names share."""
     found = set()
-    for each in listing.files:
-        ending = each.path.with_suffix("").suffix if each.path.suffix in (".gz", ".bz2", ".zst") else each.path.suffix
+    for file in listing.files:
+        ending = file.path.with_suffix("").suffix if file.path.suffix in (".gz", ".bz2", ".zst") else file.path.suffix
         found.add(_ENDINGS.get(ending.lower(), ""))
     if len(found) == 1 and (only := found.pop()):
         return only

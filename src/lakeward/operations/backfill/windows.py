@@ -50,12 +50,14 @@ class WindowRange:
         """The condition on the window's column, for Spark."""
         from pyspark.sql import functions as F
 
-        return F.col(self.column).between(*(F.timestamp_micros(F.lit(_micros(each))) for each in (self.low, self.high)))
+        return F.col(self.column).between(
+            *(F.timestamp_micros(F.lit(_micros(bound))) for bound in (self.low, self.high))
+        )
 
     def expression(self, jvm: Any) -> Any:
         """The condition for Iceberg."""
         of = jvm.org.apache.iceberg.expressions.Expressions
-        low, high = (each.astimezone(UTC).isoformat() for each in (self.low, self.high))
+        low, high = (bound.astimezone(UTC).isoformat() for bound in (self.low, self.high))
         return getattr(of, "and")(of.greaterThanOrEqual(self.column, low), of.lessThanOrEqual(self.column, high))
 
     def standing(self, metadata: Any) -> None:
@@ -96,7 +98,7 @@ class Windows(WriteStrategy):
     whole = "@windows-"
 
     @property
-    def _aimed(self) -> WindowRange:
+    def _window_range(self) -> WindowRange:
         return expect(self.covers, "the range: it is found before anything is read")
 
     def range(self) -> tuple[WindowRange, Position]:
@@ -127,7 +129,7 @@ class Windows(WriteStrategy):
         Raises:
             Refused: the topic no longer has all of them.
         """
-        begun, landed = (kafka_position.parse(each.get(inlet.name, "-")) for each in (at.begin, at.end))
+        begun, landed = (kafka_position.parse(ends.get(inlet.name, "-")) for ends in (at.begin, at.end))
         topics = sorted(landed)
         since = broker.offsets_at(inlet.cluster, topics, self.low - self.margin)
         first = broker.begin_offsets(inlet.cluster, topics)
@@ -149,7 +151,11 @@ class Windows(WriteStrategy):
 
     def begin(self, landing: IcebergLanding) -> None:
         writer = landing.writer
-        given = {each.name: getattr(writer, each.name) for each in fields(writer) if each.init}
+        given = {
+            column_field.name: getattr(writer, column_field.name)
+            for column_field in fields(writer)
+            if column_field.init
+        }
         landing.writer = OverwriteWriter(**{**given, "change": Append()})
         landing.mode = "append"
 
@@ -165,11 +171,11 @@ class Windows(WriteStrategy):
         super().prepare(landing, built)
 
     def aim(self, landing: IcebergLanding, start: str, end: str) -> None:
-        expect_type(landing.writer, OverwriteWriter, "the writer").covers = self._aimed
+        expect_type(landing.writer, OverwriteWriter, "the writer").covers = self._window_range
 
     def sorted(self, found: RoutedRows, counted: bool) -> RoutedRows:
         """Only the windows of the range. Records that cannot be decoded already are in the stream's quarantine."""
-        return RoutedRows(found.good.where(self._aimed.condition()), found.consumed, [])
+        return RoutedRows(found.good.where(self._window_range.condition()), found.consumed, [])
 
     def _refused(self, why: str, next_: str = "") -> Refused:
         stream = self.wanted.stream

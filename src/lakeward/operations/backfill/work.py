@@ -66,16 +66,16 @@ class Work:
     wanted: Assignment
     inlet: StreamSource
     landing: IcebergLanding
-    sorter: RowRouter
+    router: RowRouter
     references: References
     exact_count: bool
-    span: BackfillRange
-    way: WriteStrategy
+    backfill_range: BackfillRange
+    strategy: WriteStrategy
 
     def run(self, report: Report, begun: Position | None, tell: Callable[[Report], None]) -> Report:
         """Land batch by batch up to the end of the range."""
         at, number = (begun.end[self.inlet.name], begun.batch + 1) if begun else (report.start, 0)
-        while (upto := self.span.next(at)) is not None:
+        while (upto := self.backfill_range.next(at)) is not None:
             report = self._land(report, number, at, upto)
             at, number = upto, number + 1
             tell(report)
@@ -86,13 +86,13 @@ class Work:
         batch = RunningBatch(report.position, number, {name: start}, {name: end}, self.inlet.ids())
         self.landing.writer.planned = lambda _: batch
         aside = self.wanted.spec.quarantine
-        self.span.before(start, end)
+        self.backfill_range.before(start, end)
         with ExitStack() as held:
-            self.way.aim(self.landing, start, end)
-            raw = self.way.chosen(self.inlet.again(self.own, start, end))
-            found = self.sorter.by_row(raw, self.references.frames(self.own), held)
-            found = self.way.sorted(found, self.exact_count)
-            bad = sum(each for _, each, _ in found.bad)
+            self.strategy.aim(self.landing, start, end)
+            raw = self.strategy.chosen(self.inlet.again(self.own, start, end))
+            found = self.router.by_row(raw, self.references.frames(self.own), held)
+            found = self.strategy.sorted(found, self.exact_count)
+            bad = sum(rows for _, rows, _ in found.bad)
             if bad and aside is None:
                 raise Refused(
                     f"Stream {self.wanted.stream}: {bad} invalid rows and no quarantine table configured",
@@ -102,10 +102,13 @@ class Work:
                 )
 
             def put_aside() -> None:
-                self.span.unchanged(start, end)
+                self.backfill_range.unchanged(start, end)
                 for kept, rows, identity in found.bad:
                     if rows and aside is not None:
-                        placed, whose = self.span.placed(kept, start, end), self.way.named(report.position)
+                        placed, whose = (
+                            self.backfill_range.placed(kept, start, end),
+                            self.strategy.named(report.position),
+                        )
                         quarantine.insert(placed, str(aside.table), whose, identity, self.wanted.generation)
 
             counted = Counted(found.consumed, bad, traced=self.exact_count)

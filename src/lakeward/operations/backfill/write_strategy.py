@@ -125,7 +125,11 @@ class InPlace(WriteStrategy):
 
     def begin(self, landing: IcebergLanding) -> None:
         writer = landing.writer
-        given = {each.name: getattr(writer, each.name) for each in fields(writer) if each.init}
+        given = {
+            column_field.name: getattr(writer, column_field.name)
+            for column_field in fields(writer)
+            if column_field.init
+        }
         landing.writer = OverwriteWriter(**given)
 
     def prepare(self, landing: IcebergLanding, built: Flow) -> None:
@@ -208,7 +212,7 @@ class InPlace(WriteStrategy):
 
 def _cut(start: str, end: str, at: Position, source: str) -> tuple[kafka_position.Offsets, kafka_position.Offsets]:
     """A range cut to what the stream has landed: from its first record up to its position."""
-    begun, landed = (kafka_position.parse(each.get(source, "-")) for each in (at.begin, at.end))
+    begun, landed = (kafka_position.parse(ends.get(source, "-")) for ends in (at.begin, at.end))
     first, last = kafka_position.parse(start), kafka_position.parse(end)
     low: kafka_position.Offsets = {}
     high: kafka_position.Offsets = {}

@@ -72,12 +72,12 @@ class Erase(Operation[ErasePlan]):
             Refused: a tag or branch that holds them was created since.
         """
         access = FileAccess(self.context.runtime.lake)
-        self._forget(plan)
+        self._remove_stored_values(plan)
         for target in plan.targets:
             held.check()
-            self._from(target, access)
-        self._forget(plan)  # again: a check may have run meanwhile
-        totals = {each.table: self._counted(each.table) for each in plan.targets}
+            self._erase_from(target, access)
+        self._remove_stored_values(plan)  # again: a check may have run meanwhile
+        totals = {target.table: self._counted(target.table) for target in plan.targets}
         data = {**plan.data, "rows": totals[self.subject], "by_table": totals, "files": 0}
         rest = sum(totals.values()) - totals[self.subject]
         detail = (
@@ -88,11 +88,11 @@ class Erase(Operation[ErasePlan]):
             self.record_change(connection, {"at": datetime.now(UTC).isoformat(timespec="seconds"), **data})
             text = f"{detail} (by {self.context.author})"
             events.record(connection, "table", self.subject, WORD, text, comment=self.request.comment)
-        for each in plan.targets:
-            rename.amend(sink_position.lake_of(self.context.runtime), each.table, lambda _: {MARKER: None}, {})
+        for target_table in plan.targets:
+            rename.amend(sink_position.lake_of(self.context.runtime), target_table.table, lambda _: {MARKER: None}, {})
         return self.done(detail, data)
 
-    def _forget(self, plan: ErasePlan) -> None:
+    def _remove_stored_values(self, plan: ErasePlan) -> None:
         """Remove the values from stored check samples, incidents and Data Docs."""
 
         def goes(line: str) -> bool:
@@ -103,7 +103,7 @@ class Erase(Operation[ErasePlan]):
             incidents.forget_lines(connection, incident.KIND, self.subject, goes)
         data_docs.remove(self.context.runtime.data_docs)
 
-    def _from(self, target: Target, access: FileAccess) -> None:
+    def _erase_from(self, target: Target, access: FileAccess) -> None:
         """Erase from one table and verify it."""
         catalog = sink_position.lake_of(self.context.runtime)
 
@@ -133,9 +133,9 @@ class Erase(Operation[ErasePlan]):
                     next="the same command with --dry-run   shows the new plan",
                     code="LW-2017",
                 )
-            files.forget(load, drop, _stands, access)
+            files.forget(load, drop, _positions_on_head, access)
         files.delete(load(), access)
-        self._strays(load(), target, access)
+        self._remove_unreferenced(load(), target, access)
         if files.held(load(), target.match):
             raise Unhealthy(
                 f"Some rows of {target.table} were not erased",
@@ -144,7 +144,7 @@ class Erase(Operation[ErasePlan]):
                 code="LW-2015",
             )
 
-    def _strays(self, table: Table, target: Target, access: FileAccess) -> None:
+    def _remove_unreferenced(self, table: Table, target: Target, access: FileAccess) -> None:
         """Remove unreferenced files that hold such rows.
 
         Raises:
@@ -182,11 +182,11 @@ class Erase(Operation[ErasePlan]):
         return kept
 
 
-def _stands(table: Table) -> dict[str, str]:
+def _positions_on_head(table: Table) -> dict[str, str]:
     """The positions, moved to main's head. The snapshots they name expire, and a new chain above them would look like a
     replaced table. A position whose rows were rolled back stays as it is, and blocks its stream."""
     head = table.current_snapshot()
-    known = {each.snapshot_id: link_of(each) for each in table.metadata.snapshots}
+    known = {snapshot.snapshot_id: link_of(snapshot) for snapshot in table.metadata.snapshots}
     return {
         position.key(stream): at.model_copy(
             update={"snapshot": head.snapshot_id, "snapshot_seq": head.sequence_number}
@@ -209,9 +209,9 @@ def _of_sink(rows: pa.Table, table: Table) -> dict[str, int]:
             with suppress(ValueError):  # not a Kafka source
                 of_topic |= dict.fromkeys(offsets_of(end), stream)
     sums: dict[str, int] = {}
-    for each in rows.column(topic).to_pylist():
-        if each in of_topic:
-            sums[of_topic[each]] = sums.get(of_topic[each], 0) + 1
+    for topic_name in rows.column(topic).to_pylist():
+        if topic_name in of_topic:
+            sums[of_topic[topic_name]] = sums.get(of_topic[topic_name], 0) + 1
     return sums
 
 

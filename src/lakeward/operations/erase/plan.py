@@ -88,7 +88,7 @@ def plan(context: Context, scope: Scope) -> ErasePlan:
     table = restoring.load(context, scope.table)
     condition = where.parse(scope.where, table.schema(), scope.table)
     with context.connect() as connection:
-        _allowed(connection, scope.table)
+        _check_allowed(connection, scope.table)
         writers = tuple(sorted(restoring.writers(connection, scope.table)))
         aside = _quarantines(connection, table)
         samples = verifications.samples(connection, scope.table)
@@ -97,8 +97,8 @@ def plan(context: Context, scope: Scope) -> ErasePlan:
         matches[name] = QuarantinedRows(condition, of, scope.erase_unreadable is True)
     matches[results_table.TABLE] = Results(condition, scope.table)
     targets = tuple(found for name, match in matches.items() if (found := _target(context, name, match)) is not None)
-    _refs(scope, targets)
-    unreadable = sum(each.unreadable for each in targets)
+    _check_refs(scope, targets)
+    unreadable = sum(target.unreadable for target in targets)
     if unreadable and scope.erase_unreadable is None:
         raise Refused(
             f"Cannot match {count(unreadable, 'row')} in the quarantine of {scope.table} against the condition",
@@ -107,13 +107,13 @@ def plan(context: Context, scope: Scope) -> ErasePlan:
             code="LW-2018",
         )
     main, rest = targets[0], targets[1:]
-    put_aside = sum(each.rows for each in rest if each.table in aside)
-    dropped = sorted({ref for each in targets for ref in each.drop})
-    reached = sum(len(each.files) for each in targets)
+    put_aside = sum(target.rows for target in rest if target.table in aside)
+    dropped = sorted({ref for target in targets for ref in target.drop})
+    reached = sum(len(target.files) for target in targets)
     data = {
         "rows": main.rows, "quarantined": put_aside, "samples": samples,
-        "results": sum(each.rows for each in rest if each.table == results_table.TABLE), "unreadable": unreadable,
-        "files": reached, "refs": dropped, "streams": list(writers), "tables": [each.table for each in targets],
+        "results": sum(target.rows for target in rest if target.table == results_table.TABLE), "unreadable": unreadable,
+        "files": reached, "refs": dropped, "streams": list(writers), "tables": [target.table for target in targets],
         "columns": list(condition.columns),
     }  # fmt: skip
     text = (
@@ -122,14 +122,14 @@ def plan(context: Context, scope: Scope) -> ErasePlan:
     )
     return ErasePlan(
         text, tuple(_lines(scope, targets, dropped, writers)), data, _key(scope, data), holds=writers, drains=writers,
-        leases=tuple(each.table for each in targets), targets=targets, names=condition.in_text,
+        leases=tuple(target.table for target in targets), targets=targets, names=condition.in_text,
     )  # fmt: skip
 
 
 def _lines(scope: Scope, targets: tuple[Target, ...], dropped: list[str], writers: tuple[str, ...]) -> list[str]:
     found = [
-        f"{each.table}: {count(each.rows, 'row')}, in {count(len(each.files), 'file')} of all snapshots"
-        for each in targets
+        f"{target.table}: {count(target.rows, 'row')}, in {count(len(target.files), 'file')} of all snapshots"
+        for target in targets
     ]
     found.append(f"all earlier snapshots of {scope.table} expire: a restore cannot go back further")
     if dropped:
@@ -141,14 +141,14 @@ def _lines(scope: Scope, targets: tuple[Target, ...], dropped: list[str], writer
     return found
 
 
-def _allowed(connection: Connection, name: str) -> None:
+def _check_allowed(connection: Connection, name: str) -> None:
     """Check that nothing forbids an erase.
 
     Raises:
         Refused: a person holds the table, or a stream reads it incrementally.
     """
     restoring.not_held(connection, name)
-    reading = sorted({each.stream for each in readers.registered(connection).get(name, ())})
+    reading = sorted({reader.stream for reader in readers.registered(connection).get(name, ())})
     if reading:
         raise Refused(
             f"Cannot erase rows of {name} while {listed(reading)} reads it incrementally",
@@ -162,7 +162,10 @@ def _quarantines(connection: Connection, table: Table) -> dict[str, set[str]]:
     """Quarantine table -> the streams of the table that use it."""
     found: dict[str, set[str]] = {}
     writing = restoring.writers(connection, ".".join(table.name()))
-    for stream in {*writing, *(each.partition("@")[0] for each in position.streams_of(table.properties))}:
+    for stream in {
+        *writing,
+        *(position_name.partition("@")[0] for position_name in position.streams_of(table.properties)),
+    }:
         row = streams.find(connection, stream)
         kept = None if row is None else generations.get(connection, stream, row.generation)
         named = None if kept is None else ((kept.spec.get("quarantine") or {}).get("table"))
@@ -196,14 +199,14 @@ def _target(context: Context, name: str, match: Matching) -> Target | None:
     )  # fmt: skip
 
 
-def _refs(scope: Scope, targets: tuple[Target, ...]) -> None:
+def _check_refs(scope: Scope, targets: tuple[Target, ...]) -> None:
     """Check that tags and branches that hold the rows may be dropped.
 
     Raises:
         Refused: a tag or branch that Lakeward did not make holds the rows, and `drop_refs` is false.
     """
     named = sorted(
-        f"{ref} of {each.table}" for each in targets for ref in each.drop - {BRANCH} if not ref.startswith(DAILY)
+        f"{ref} of {target.table}" for target in targets for ref in target.drop - {BRANCH} if not ref.startswith(DAILY)
     )
     if named and not scope.drop_refs:
         raise Refused(

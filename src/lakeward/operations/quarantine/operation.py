@@ -80,9 +80,9 @@ class Quarantine(Operation[QuarantinePlan]):
         """A dry run also reads the table, to report the rows that would move."""
         with self.context.connect() as connection:
             streams, _ = landing(connection, self.subject, self.stream)
-            growing = sorted({each.stream for each in readers.registered(connection).get(self.subject, ())})
-        for each in streams:
-            suited(each.spec, growing)
+            growing = sorted({reader.stream for reader in readers.registered(connection).get(self.subject, ())})
+        for assignment in streams:
+            suited(assignment.spec, growing)
         text = f"move the unproven rows of {self.subject} that fail {self.check_name} to quarantine"
         plan = QuarantinePlan(text, key=self.check, streams=tuple(streams), readers=tuple(growing))
         if not self.request.dry_run:
@@ -98,7 +98,7 @@ class Quarantine(Operation[QuarantinePlan]):
 
     def apply(self, plan: QuarantinePlan, held: Held) -> Outcome:
         data = self._moved(plan, dry_run=False)
-        moved = sum(each["moved"] for each in data["streams"])
+        moved = sum(entry["moved"] for entry in data["streams"])
         return self.done(f"{moved:,} rows of {self.subject} that fail {self.check_name} moved to quarantine", data)
 
     def _moved(self, plan: QuarantinePlan, *, dry_run: bool) -> dict[str, Any]:
@@ -110,10 +110,10 @@ class Quarantine(Operation[QuarantinePlan]):
         done = [
             asdict(
                 act(
-                    self._session, each, context.runtime, failing, context.connect, by, readers=plan.readers,
+                    self._session, assignment, context.runtime, failing, context.connect, by, readers=plan.readers,
                     dry_run=dry_run,
                 )
             )
-            for each in plan.streams
+            for assignment in plan.streams
         ]  # fmt: skip
         return {"check": self.check, "name": self.check_name, "dry_run": dry_run, "comment": comment, "streams": done}

@@ -83,14 +83,14 @@ class Policy:
         result = self._newest()
         if result is None or not self.due(result):
             return result or {}
-        streams, grown, decided = self._decided(result)
+        streams, incremental_readers, decided = self._decided(result)
         if decided is None or not decided.checks:
             return self._left(result, decided)
         self.tell("warning", f"{quarantine_policy.LINE}{decided.why} now (on_fail: quarantine)", {})
         with self.opens(streams) as spark:
             for _ in range(ROUNDS):
                 try:
-                    done = self._moved(spark, streams, grown, decided.checks, result)
+                    done = self._moved(spark, streams, incremental_readers, decided.checks, result)
                 except LakewardError as error:
                     if error.exit_code == 3:
                         raise
@@ -99,7 +99,7 @@ class Policy:
                 _, _, decided = self._decided(result)
                 if decided is None or not decided.checks:
                     return self._left(result, decided)
-                if not any(each.moved for each in done):
+                if not any(report.moved for report in done):
                     return self._left(result, Decided((), "none of the failing rows may move; see the rows that stay"))
         why = f"failing rows landed again in each of {ROUNDS} rounds; a rule of the stream would keep them out"
         return self._left(result, Decided((), why))
@@ -115,16 +115,18 @@ class Policy:
                 streams, _ = landing(connection, self.table)
             except LakewardError as error:
                 streams, why = [], error.what
-            grown = sorted({each.stream for each in readers.registered(connection).get(self.table, ())})
+            incremental_readers = sorted(
+                {reader.stream for reader in readers.registered(connection).get(self.table, ())}
+            )
         if streams:
-            why = obstacle_of(self.table, [each.spec for each in streams], grown)
-        return streams, grown, quarantine_policy.decide(Verdict(result["verdict"]), result["checks"], why)
+            why = obstacle_of(self.table, [assignment.spec for assignment in streams], incremental_readers)
+        return streams, incremental_readers, quarantine_policy.decide(Verdict(result["verdict"]), result["checks"], why)
 
     def _moved(
         self,
         spark: SparkSession,
         streams: list[Assignment],
-        grown: list[str],
+        incremental_readers: list[str],
         checks: Sequence[str],
         run: dict[str, Any],
     ) -> list[Report]:
@@ -137,17 +139,17 @@ class Policy:
         done = []
         for id in checks:
             failing = failing_rows(self.connect, self.runtime, self.table, asked[id], by_policy=True)
-            for each in streams:
-                found = act(spark, each, self.runtime, failing, self.connect, by, readers=grown)
+            for assignment in streams:
+                found = act(spark, assignment, self.runtime, failing, self.connect, by, readers=incremental_readers)
                 done.append(found)
-                self._told(found, by)
+                self._report(found, by)
         self.reports += done
         return done
 
-    def _told(self, found: Report, by: Act) -> None:
-        for each in found.left:
+    def _report(self, found: Report, by: Act) -> None:
+        for entry in found.left:
             self.tell(
-                "warning", f"{quarantine_policy.LINE}{quarantine_policy.rows(each['count'])} stay: {each['why']}", {}
+                "warning", f"{quarantine_policy.LINE}{quarantine_policy.rows(entry['count'])} stay: {entry['why']}", {}
             )
         if found.seq is None:
             return
@@ -158,9 +160,9 @@ class Policy:
 
     def _checked(self, done: list[Report]) -> dict[str, Any]:
         """Check the table again, up to the newest commit that removed rows, if there is one."""
-        tokens = {each.token for each in done if each.token}
+        tokens = {report.token for report in done if report.token}
         history = metadata.history(metadata.catalog(self.runtime), self.table)
-        upto = next((each.id for each in history.ancestry(history.head) if each.wap_id in tokens), None)
+        upto = next((snapshot.id for snapshot in history.ancestry(history.head) if snapshot.wap_id in tokens), None)
         (result,) = check(self.runtime, self.registry_url, self.project, [self.table], upto=upto, tell=self.tell)
         return result
 

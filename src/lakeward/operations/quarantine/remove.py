@@ -143,8 +143,12 @@ def put_aside(
     (inlet,) = source_types.of(wanted.spec, runtime)
     chosen = choose(own, wanted, runtime, dict, lambda: None, {inlet.name: inlet.canonical})
     landing = expect_type(chosen, IcebergLanding, "the sink")
-    given = {each.name: getattr(landing.writer, each.name) for each in fields(landing.writer) if each.init}
-    act = _Act(own, wanted, inlet, OverwriteWriter(**given), failing, dry_run, before)
+    given = {
+        column_field.name: getattr(landing.writer, column_field.name)
+        for column_field in fields(landing.writer)
+        if column_field.init
+    }
+    act = _QuarantineRun(own, wanted, inlet, OverwriteWriter(**given), failing, dry_run, before)
     for attempt in range(ATTEMPTS):
         if attempt:
             pause(attempt)
@@ -156,7 +160,7 @@ def put_aside(
 
 
 @dataclass(frozen=True)
-class _Act:
+class _QuarantineRun:
     """One quarantine run, ready to be tried."""
 
     own: SparkSession
@@ -188,10 +192,10 @@ class _Act:
         rows_ = self.failing.read(self.own)
         at = self._look(table)  # read after the rows were selected: every selected record lies below the position
         head = self._head(table)
-        covers, found, strangers = self._covers(rows_, at)
+        covers, found, foreign = self._covers(rows_, at)
         left = (
-            [{"why": "they carry no position of a record that this stream has landed", "count": strangers}]
-            if strangers
+            [{"why": "they carry no position of a record that this stream has landed", "count": foreign}]
+            if foreign
             else []
         )
         report = replace(report, found=found, left=left)
@@ -203,7 +207,7 @@ class _Act:
         shaped = self._shaped(bad, covers).localCheckpoint(eager=True)
         again = shaped.where(shaped[quarantine.KEPT] == quarantine.Kept.RECORD.value).count()
         moved = shaped.count()
-        report = replace(report, found=max(found, moved + strangers), moved=moved, records=again)
+        report = replace(report, found=max(found, moved + foreign), moved=moved, records=again)
         report = replace(report, start=covers.start, end=covers.end)
         if self.dry_run or not moved:
             return report
@@ -258,18 +262,18 @@ class _Act:
         landed = kafka_position.parse(position.end.get(self.inlet.name, "-")) if position is not None else {}
         low: kafka_position.Offsets = {}
         high: kafka_position.Offsets = {}
-        strangers = 0
+        foreign = 0
         for topic, part, first, last, number in ends:
             if first is None or landed.get(topic, {}).get(part, -1) <= last:
-                strangers += number
+                foreign += number
                 continue
             low.setdefault(topic, {})[part] = first
             high.setdefault(topic, {})[part] = last + 1
-        found = sum(each[4] for each in ends)
+        found = sum(part[4] for part in ends)
         if not low:
-            return None, found, strangers
+            return None, found, foreign
         start, end = kafka_position.render(low), kafka_position.render(high)
-        return FailingRows(self.wanted.stream, table, self.inlet.name, start, end, fails), found, strangers
+        return FailingRows(self.wanted.stream, table, self.inlet.name, start, end, fails), found, foreign
 
     def _bounded(self, rows_: DataFrame, fails: Column) -> None:
         """Check the number of failing rows, and that no proven row fails.

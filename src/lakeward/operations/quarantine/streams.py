@@ -25,11 +25,17 @@ def landing(connection: Connection, table: str, only: str | None = None) -> tupl
         for row in rows
         if row.id in specs
     ]
-    found = [each for each in every if each.spec.sink.label == table and only in (None, each.stream)]
+    found = [
+        assignment for assignment in every if assignment.spec.sink.label == table and only in (None, assignment.stream)
+    ]
     if not found:
-        aside = [each for each in every if each.spec.quarantine and each.spec.quarantine.table == table]
+        aside = [
+            assignment
+            for assignment in every
+            if assignment.spec.quarantine and assignment.spec.quarantine.table == table
+        ]
         next_ = f"lakeward quality replay {aside[0].spec.sink.label}" if aside else "lakeward streams list"
-        landing = sorted({each.spec.sink.label for each in every if each.spec.quarantine})
+        landing = sorted({assignment.spec.sink.label for assignment in every if assignment.spec.quarantine})
         raise SpecError(
             f"No stream{f' {only}' if only else ''} lands in {table}",
             why=f"{table} is a quarantine table: name the table that its rows should have landed in"

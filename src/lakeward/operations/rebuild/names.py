@@ -68,12 +68,12 @@ def next_number(table: str, location: str, tables: Iterable[str]) -> int:
         tables: `namespace.table` of all tables in the namespace.
     """
     pattern = re.compile(rf"{re.escape(table.rpartition('.')[2])}_(?:rebuild|before)_(\d+)")
-    known = [each.rpartition(".")[2] for each in tables] + [location.rstrip("/").rpartition("/")[2]]
-    return max((int(found[1]) for each in known if (found := pattern.fullmatch(each))), default=0) + 1
+    known = [table_name.rpartition(".")[2] for table_name in tables] + [location.rstrip("/").rpartition("/")[2]]
+    return max((int(found[1]) for name in known if (found := pattern.fullmatch(name))), default=0) + 1
 
 
 def number_of(stream: str, positions: Iterable[str]) -> int | None:
     """Number of the rebuild that fills a table with these positions; None if none does."""
     prefix = filling(stream, 0)[:-1]
-    found = [each.removeprefix(prefix) for each in positions if each.startswith(prefix)]
-    return max((int(each) for each in found if each.isdigit()), default=None)
+    found = [position_name.removeprefix(prefix) for position_name in positions if position_name.startswith(prefix)]
+    return max((int(number) for number in found if number.isdigit()), default=None)

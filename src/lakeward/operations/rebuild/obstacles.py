@@ -55,7 +55,7 @@ def alone(context: Context, stream: str, table: str, old: Table) -> None:
             "finish a backfill first; for another stream, give one of the two a table of its own",
         )
     with context.connect() as connection:
-        reading = sorted({each.stream for each in readers.registered(connection).get(table, ())})
+        reading = sorted({reader.stream for reader in readers.registered(connection).get(table, ())})
     if reading:
         raise no(
             stream,

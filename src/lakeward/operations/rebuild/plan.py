@@ -163,16 +163,16 @@ def _of_tables(
         )  # fmt: skip
     live = position_of(old, stream)
     alone(context, stream, table, old)
-    beside = [".".join(each) for each in lake.list_tables(table.rpartition(".")[0])]
+    beside = [".".join(identifier) for identifier in lake.list_tables(table.rpartition(".")[0])]
     number = names.next_number(table, old.location(), beside)
     made, at, fill = options.into or names.made(table, number), None, names.filling(stream, number)
     _own_folder(stream, made, old)
-    for each in (
+    for candidate in (
         [options.into] if options.into else [name for name in sorted(beside) if name.startswith(f"{table}_rebuild_")]
     ):
-        known = _filled(lake, stream, each, named=options.into is not None)
+        known = _filled(lake, stream, candidate, named=options.into is not None)
         if known is not None:
-            made, (fill, at) = each, known
+            made, (fill, at) = candidate, known
             number = names.number_of(stream, [fill]) or number
     end = live.end[source]
     start = at.begin[source] if at is not None else target.of(context, spec, options.start, {})[source]
@@ -287,7 +287,7 @@ def _filled(lake: Catalog, stream: str, made: str, *, named: bool) -> tuple[str,
     number = names.number_of(stream, there)
     fills = [names.filling(stream, number)] if number is not None else []
     if named and not fills:
-        fills = [each for each in there if each.startswith(f"{stream}{BACKFILL}")]
+        fills = [position_name for position_name in there if position_name.startswith(f"{stream}{BACKFILL}")]
     if len(fills) == 1 and set(there) <= {stream, *fills}:
         return fills[0], there[fills[0]]
     if not named or (not there and table.current_snapshot() is None):

@@ -23,7 +23,7 @@ from lakeward.connectors.iceberg import rename
 from lakeward.connectors.iceberg.rename import Moved
 from lakeward.operations import sink_position
 from lakeward.operations.context import Context
-from lakeward.operations.generation import again
+from lakeward.operations.generation import accept_again
 from lakeward.operations.operation import Held, Lock, Operation
 from lakeward.operations.rebuild import names
 from lakeward.operations.rebuild import plan as planning
@@ -83,7 +83,7 @@ class Rebuild(Operation[RebuildPlan]):
     def plan(self) -> RebuildPlan:
         plan = planning.plan(self.context, self.subject, self.options)
         if plan.swapped is None and not self.request.dry_run:
-            self._accepted(plan, plan.lost)
+            self._check_accepted(plan, plan.lost)
         return plan
 
     def drained_plan(self, plan: RebuildPlan) -> RebuildPlan:
@@ -121,23 +121,23 @@ class Rebuild(Operation[RebuildPlan]):
         if plan.at is None:
             work.begin()
         kafka = plan.spec.source.kafka
-        small = max(SMALL, (kafka and kafka.max_offsets_per_trigger) or 0)
+        few = max(SMALL, (kafka and kafka.max_offsets_per_trigger) or 0)
         end, left = plan.end, plan.records
         while True:
             work.fill(end)
             now = planning.position_of(self._load(plan.table), plan.stream).end[plan.source]
-            come = between(end, now)
-            log.info("rebuild round filled", stream=plan.stream, table=plan.made, upto=end, new_records=come)
-            if come <= small or come >= left:
+            new_records = between(end, now)
+            log.info("rebuild round filled", stream=plan.stream, table=plan.made, upto=end, new_records=new_records)
+            if new_records <= few or new_records >= left:
                 return
-            end, left = now, come
+            end, left = now, new_records
 
     def _hand_over(self, plan: RebuildPlan, work: Filling, held: Held) -> Outcome:
         before = plan.kept.generation
         accepted: int | None = None
         try:
             for _ in range(_TRIES):
-                old, new, proof, over = self._ready(plan, work, held)
+                old, new, proof, over = self._prepare_swap(plan, work, held)
                 if accepted is None:
                     accepted = self._accept(plan)
                 held.check()
@@ -155,7 +155,7 @@ class Rebuild(Operation[RebuildPlan]):
                 )
         except (Exception, KeyboardInterrupt):
             if accepted is not None:
-                self._take_back(plan, accepted, before)
+                self._undo_accept(plan, accepted, before)
             raise
         failpoints.hit("rebuild-swapped")
         if held.drained:  # it need not wait for the last steps; a block concerned the old table
@@ -163,7 +163,7 @@ class Rebuild(Operation[RebuildPlan]):
                 streams.set_desired(connection, held.drained, "running")
         return self._settle(plan, over, work, "; ".join(proof.lines), proof)
 
-    def _ready(self, plan: RebuildPlan, work: Filling, held: Held) -> tuple[Table, Table, Proof, HandOver]:
+    def _prepare_swap(self, plan: RebuildPlan, work: Filling, held: Held) -> tuple[Table, Table, Proof, HandOver]:
         """Both tables ready for the swap, verified on exactly the metadata that is swapped."""
         old = self._load(plan.table)
         live = planning.position_of(old, plan.stream)
@@ -178,7 +178,7 @@ class Rebuild(Operation[RebuildPlan]):
             plan.stream, old, new, plan.fill, at, plan.source, self._quarantine(plan), rows=plan.spec.lineage == "rows"
         )
         gone = lost(old, live.begin.get(plan.source, position.NO_DATA), plan.start, end)
-        self._accepted(plan, gone)
+        self._check_accepted(plan, gone)
         now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
         over = HandOver(
             number=plan.number,
@@ -199,13 +199,13 @@ class Rebuild(Operation[RebuildPlan]):
         key, filled = position.key(plan.stream), position.key(plan.fill)
 
         def change(table: Table) -> dict[str, str | None]:
-            return {key: _moved(plan, live, at, table, self.context.author, now).to_json(),
+            return {key: _new_position(plan, live, at, table, self.context.author, now).to_json(),
                     names.marker(plan.stream): planning.told(over)}  # fmt: skip
 
         expected = {filled: new.properties[filled], key: new.properties.get(key)}
         new = rename.amend(self._lake, plan.made, change, expected)
         if new.metadata.current_snapshot_id != head:
-            return self._ready(plan, work, held)  # another writer committed rows: verify them too
+            return self._prepare_swap(plan, work, held)  # another writer committed rows: verify them too
         return old, new, proof, over
 
     def _settle(
@@ -217,7 +217,7 @@ class Rebuild(Operation[RebuildPlan]):
         self._retire(plan.stream, over)
         with self.context.connect() as connection:
             known = changes.newest(connection, "stream", plan.stream)
-            if not any(each["change"] == WORD and (each["detail"] or {}).get("at") == over.at for each in known):
+            if not any(change["change"] == WORD and (change["detail"] or {}).get("at") == over.at for change in known):
                 self.record_change(connection, {"at": over.at, **over.told})
         rename.amend(
             self._lake,
@@ -255,11 +255,11 @@ class Rebuild(Operation[RebuildPlan]):
             if chosen.generation == kept.generation:
                 return kept.generation
             if chosen.checkpoint != kept.checkpoint:
-                return again(connection, chosen, kept.checkpoint, self.context.author)
+                return accept_again(connection, chosen, kept.checkpoint, self.context.author)
             streams.accept(connection, plan.stream, generation=chosen.generation, driver=spec_of(chosen).driver)
         return chosen.generation
 
-    def _take_back(self, plan: RebuildPlan, accepted: int, before: int) -> None:
+    def _undo_accept(self, plan: RebuildPlan, accepted: int, before: int) -> None:
         """Undo the acceptance if the swap failed: the old generation continues, the new one is pending again."""
         if accepted == before:
             return
@@ -267,7 +267,7 @@ class Rebuild(Operation[RebuildPlan]):
             if generations.restore(connection, plan.stream, before, before=accepted):
                 streams.set_pending(connection, plan.stream, accepted)
 
-    def _accepted(self, plan: RebuildPlan, gone: Lost) -> None:
+    def _check_accepted(self, plan: RebuildPlan, gone: Lost) -> None:
         """Check the accepted number of missing rows.
 
         Raises:
@@ -297,7 +297,7 @@ class Rebuild(Operation[RebuildPlan]):
         return None
 
 
-def _moved(plan: RebuildPlan, live: Position, at: Position, table: Table, author: str, now: str) -> Position:
+def _new_position(plan: RebuildPlan, live: Position, at: Position, table: Table, author: str, now: str) -> Position:
     """The stream's position in the new table: totals of the fill, end offsets of the stream."""
     head = table.current_snapshot()
     sink = expect(plan.spec.sink.iceberg, "a sink `iceberg`")

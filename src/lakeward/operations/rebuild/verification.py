@@ -85,9 +85,9 @@ def prove(
         + (f"; {holes:,} offsets without a record" if holes else "")
     ]
     lines += [
-        f"{each['partition']}: {each['rows_before']:,} rows before, {each['rows']:,} now"
-        for each in data["partitions"]
-        if each["rows_before"] is not None
+        f"{part['partition']}: {part['rows_before']:,} rows before, {part['rows']:,} now"
+        for part in data["partitions"]
+        if part["rows_before"] is not None
     ]
     return Proof(tuple(lines), data)
 
@@ -96,15 +96,15 @@ def _compared(old: Table, new: Table, at: Position, source: str) -> list[dict[st
     """Rows of the same records in both tables, by partition; None if the old rows carry no source position."""
     low, high = places(at.begin[source]), places(at.end[source])
     now = counting.rows_between(scan(new), low, high)
-    told = set(IDENTITY_COLUMNS["kafka"]) <= set(old.schema().column_names)
-    then = counting.rows_between(scan(old), low, high) if told else {}
+    traced = set(IDENTITY_COLUMNS["kafka"]) <= set(old.schema().column_names)
+    then = counting.rows_between(scan(old), low, high) if traced else {}
     return [
         {
             "partition": f"{topic}/{part}",
             "from": low[topic, part],
             "to": to,
             "rows": now.get((topic, part), (0, 0))[0],
-            "rows_before": then.get((topic, part), (0, 0))[0] if told else None,
+            "rows_before": then.get((topic, part), (0, 0))[0] if traced else None,
         }
         for (topic, part), to in sorted(high.items())
     ]

@@ -74,7 +74,7 @@ class Replay(Operation[ReplayPlan]):
         if not self.request.dry_run:
             return plan
         with self.resources(plan):
-            done = [self._replayed(each, plan, dry_run=True) for each in plan.streams]
+            done = [self._replayed(assignment, plan, dry_run=True) for assignment in plan.streams]
         return ReplayPlan(text, data=self._data(done), streams=plan.streams)
 
     @contextmanager
@@ -84,14 +84,14 @@ class Replay(Operation[ReplayPlan]):
 
     def apply(self, plan: ReplayPlan, held: Held) -> Outcome:
         done = []
-        for each in plan.streams:
-            found = self._replayed(each, plan, dry_run=False)
+        for assignment in plan.streams:
+            found = self._replayed(assignment, plan, dry_run=False)
             done.append(found)
             if found["seq"] is not None:
                 told = {"table": self.subject, **{name: found[name] for name in _RECORDED}}
                 with self.context.connect() as connection:
-                    self.record_change(connection, told, of=("stream", each.stream))
-        rows, records = (sum(each[name] for each in done) for name in ("landed", "found"))
+                    self.record_change(connection, told, of=("stream", assignment.stream))
+        rows, records = (sum(report[name] for report in done) for name in ("landed", "found"))
         return self.done(f"{rows:,} of {records:,} quarantined records landed in {self.subject}", self._data(done))
 
     def _replayed(self, wanted: Assignment, plan: ReplayPlan, *, dry_run: bool) -> dict[str, Any]:

@@ -121,7 +121,9 @@ def replay(
         landing.as_it_is(built.columns)
         if isinstance(landing.writer.change, Upsert):
             landing.writer.change = replace(landing.writer.change, ties=False)
-        act = _Act(own, wanted, inlet, landing, RowRouter(wanted.stream, built), references, aside, reason, report)
+        act = _ReplayRun(
+            own, wanted, inlet, landing, RowRouter(wanted.stream, built), references, aside, reason, report
+        )
         for attempt in range(ATTEMPTS):
             if attempt:
                 pause(attempt)
@@ -135,7 +137,7 @@ def replay(
 
 
 @dataclass(frozen=True)
-class _Act:
+class _ReplayRun:
     """One replay, ready to be tried."""
 
     own: SparkSession
@@ -172,11 +174,11 @@ class _Act:
             if self.reason is not None:
                 rows = rows.where(F.col(quarantine.REASON) == self.reason)
             rows = keep(rows.dropDuplicates([quarantine.SOURCE, *self.identity]).withColumn(_WHY, self._why(at)), held)
-            counts = {each[_WHY]: int(each["count"]) for each in rows.groupBy(_WHY).count().collect()}
+            counts = {cell[_WHY]: int(cell["count"]) for cell in rows.groupBy(_WHY).count().collect()}
             found = replace(
                 self.report,
                 found=sum(counts.values()),
-                left=[{"why": each.text, "count": counts[each.value]} for each in Left if each.value in counts],
+                left=[{"why": reason.text, "count": counts[reason.value]} for reason in Left if reason.value in counts],
             )
             if None not in counts:
                 return found
@@ -185,7 +187,7 @@ class _Act:
             sorted_ = self.sorter.by_row(self._raw(records), self.references.frames(self.own), held)
             good = keep(sorted_.good, held)
             claims = self._claims(records, good, sorted_).localCheckpoint(eager=True)
-            became = {each[0]: int(each[1]) for each in claims.groupBy(quarantine.BECAME).count().collect()}
+            became = {group[0]: int(group[1]) for group in claims.groupBy(quarantine.BECAME).count().collect()}
             found = replace(
                 found,
                 landed=became.get(LANDED, 0),
@@ -282,4 +284,4 @@ def _failing(found: RoutedRows) -> list[dict[str, Any]]:
     told = F.slice(F.array_sort(F.collect_set(quarantine.ERROR)), 1, _SAMPLES).alias("errors")
     every = reduce(lambda one, other: one.unionByName(other), bad)
     groups = every.groupBy(quarantine.REASON).agg(F.count(F.lit(1)).alias("count"), told)
-    return [each.asDict() for each in groups.orderBy(F.desc("count"), quarantine.REASON).collect()]
+    return [group.asDict() for group in groups.orderBy(F.desc("count"), quarantine.REASON).collect()]

@@ -65,7 +65,7 @@ def batches_after(stream: str, position: Position, target: Link, look_up: LookUp
     """
     if ancestry.walk(target.snapshot, look_up, position.snapshot, position.snapshot_seq).right:
         return []
-    kept = {each.snapshot for each in chain(target.snapshot, look_up)}
+    kept = {link.snapshot for link in chain(target.snapshot, look_up)}
     found: list[Link] = []
     current = look_up(position.snapshot) if position.snapshot is not None else None
     while current is not None and current.snapshot not in kept:
@@ -83,7 +83,7 @@ def wholly_after(stream: str, target: Link, look_up: LookUp) -> None:
     Raises:
         Unknown: one is at or before the target.
     """
-    if any(seq_of(each, stream) for each in chain(target.snapshot, look_up)):
+    if any(seq_of(link, stream) for link in chain(target.snapshot, look_up)):
         raise Unknown("it landed partly before and partly after that snapshot")
 
 
@@ -111,26 +111,26 @@ def stood(
     newest = max((row["seq"] for row in used), default=0)
     if missing and (settled or missing[0] < newest or not newest):
         kind = Unknown if missing[0] < newest else Late
-        raise kind(f"the registry has no record of its batch seq {', '.join(str(each) for each in missing[:5])}")
+        raise kind(f"the registry has no record of its batch seq {', '.join(str(seq) for seq in missing[:5])}")
     at = dict(used[0]["start_offsets"] or {})
     end = at
     for row in used:
         apart = ranges.differences(end, row["start_offsets"] or {})
-        if any(each.landed is not None for each in apart):  # a new partition has no earlier end
+        if any(difference.landed is not None for difference in apart):  # a new partition has no earlier end
             raise Unknown(f"its position was moved before seq {row['seq']}: {ranges.in_words(apart)}")
         end = row["end_offsets"] or {}
     apart = [] if missing else ranges.differences(end, position.end)
-    if any(each.landed is not None for each in apart):
+    if any(difference.landed is not None for difference in apart):
         raise Unknown(f"its position was moved after its last batch: {ranges.in_words(apart)}")
     totals = position.totals
     for row in used:
-        totals = _less(totals, row, seqs.get(row["seq"]))
+        totals = _without(totals, row, seqs.get(row["seq"]))
     for seq in missing:
         totals = totals.model_copy(update={"landed": totals.landed - seqs[seq].added})
     return Stood(at, totals, tuple(link.snapshot for link in gone))
 
 
-def _less(totals: Totals, row: Mapping[str, Any], link: Link | None) -> Totals:
+def _without(totals: Totals, row: Mapping[str, Any], link: Link | None) -> Totals:
     """The totals without one batch. For a batch that was found landed already, its snapshot has the row count."""
     if link is None:
         return totals

@@ -119,7 +119,7 @@ def plan(context: Context, name: str, to: int, *, settled: bool = False) -> Rest
     """
     table = load(context, name)
     rollback.movable(table.catalog, name)
-    known = {each.snapshot_id: link_of(each) for each in table.metadata.snapshots}
+    known = {snapshot.snapshot_id: link_of(snapshot) for snapshot in table.metadata.snapshots}
     head = table.metadata.current_snapshot_id
     main = history.chain(head, known.get)
     target = _target(table, name, to, known, main)
@@ -136,8 +136,8 @@ def plan(context: Context, name: str, to: int, *, settled: bool = False) -> Rest
         verified = _verified(connection, table, name, target, known.get)
         read_past = _read_past(connection, name, target, known.get)
     lines, of_streams = _of_streams(backs)
-    gone = main[: next(index for index, each in enumerate(main) if each.snapshot == to)]
-    _no_act(table, name, gone)
+    gone = main[: next(index for index, link in enumerate(main) if link.snapshot == to)]
+    _check_no_quarantine_commit(table, name, gone)
     strangers, strange = told.of_nobody(table, gone, set(position.streams_of(table.properties)))
     lines += strange
     if read_past:
@@ -153,7 +153,7 @@ def plan(context: Context, name: str, to: int, *, settled: bool = False) -> Rest
         "readers": read_past,
     }  # fmt: skip
     text = f"roll {name} back from snapshot {head} to {to}: {count(len(gone), 'commit')}, {before:,} to {after:,} rows"
-    key = {"to": to, "of_nobody": strangers, "end": {each["stream"]: each["end"] for each in of_streams}}
+    key = {"to": to, "of_nobody": strangers, "end": {entry["stream"]: entry["end"] for entry in of_streams}}
     of_table = tuple(sorted(running))
     there = head == to and not backs
     return RestorePlan(
@@ -165,14 +165,14 @@ def plan(context: Context, name: str, to: int, *, settled: bool = False) -> Rest
 
 def _of_streams(backs: tuple[Back, ...]) -> tuple[list[str], list[dict[str, Any]]]:
     lines, found = [], []
-    for each in backs:
-        if each.position is None:
-            lines.append(f"{each.stream}: {count(each.before.totals.landed, 'row')} removed; run that backfill again")
-            found.append({"stream": each.stream, "rows": each.before.totals.landed, "replayed": [], "end": None})
-        elif each.again:
-            data, words = told.of_stream(each.stream, each.before, each.position)
+    for back in backs:
+        if back.position is None:
+            lines.append(f"{back.stream}: {count(back.before.totals.landed, 'row')} removed; run that backfill again")
+            found.append({"stream": back.stream, "rows": back.before.totals.landed, "replayed": [], "end": None})
+        elif back.again:
+            data, words = told.of_stream(back.stream, back.before, back.position)
             lines += words
-            found.append({**data, "end": each.position.end})
+            found.append({**data, "end": back.position.end})
     return lines, found
 
 
@@ -182,9 +182,9 @@ def _target(table: Table, name: str, to: int, known: Mapping[int, Link], main: l
     Raises:
         Refused: it has expired or is not an ancestor of main's head.
     """
-    if any(each.snapshot == to for each in main):
+    if any(link.snapshot == to for link in main):
         return known[to]
-    newest = ", ".join(f"{each.snapshot} ({told.moment(table, each.snapshot)})" for each in main[:5]) or "none"
+    newest = ", ".join(f"{link.snapshot} ({told.moment(table, link.snapshot)})" for link in main[:5]) or "none"
     if to not in known:
         why = f"the snapshot has expired or never was one of this table; the newest on main: {newest}"
     else:
@@ -200,13 +200,13 @@ def _target(table: Table, name: str, to: int, known: Mapping[int, Link], main: l
     )
 
 
-def _no_act(table: Table, name: str, gone: list[Link]) -> None:
+def _check_no_quarantine_commit(table: Table, name: str, gone: list[Link]) -> None:
     """Check that no replay or quarantine commit is rolled back: rows would be lost or duplicated.
 
     Raises:
         Refused: one was published since the snapshot.
     """
-    acts = [each for each in gone if replay.is_act(each.attempt or each.wap_id or "")]
+    acts = [link for link in gone if replay.is_act(link.attempt or link.wap_id or "")]
     if acts:
         newest = acts[0]
         raise Refused(
@@ -239,11 +239,11 @@ def not_held(connection: Connection, name: str) -> None:
 def writers(connection: Connection, name: str) -> dict[str, Generation]:
     """Stream -> running generation, of all streams that write the table."""
     rows = streams.all_streams(connection)
-    found = generations.of_streams(connection, {each.id: each.generation for each in rows})
+    found = generations.of_streams(connection, {row.id: row.generation for row in rows})
     return {
-        stream: each
-        for stream, each in found.items()
-        if ((each.spec.get("sink") or {}).get("iceberg") or {}).get("table") == name
+        stream: generation
+        for stream, generation in found.items()
+        if ((generation.spec.get("sink") or {}).get("iceberg") or {}).get("table") == name
     }
 
 
@@ -259,7 +259,7 @@ def _back(
         if "@" in stream:  # a backfill: no driver lands it, a person runs it again
             history.wholly_after(stream, target, look_up)
             return Back(stream, at, None)
-        first = min((history.seq_of(each, stream) for each in gone), default=at.seq + 1)
+        first = min((history.seq_of(link, stream) for link in gone), default=at.seq + 1)
         stood = history.stood(stream, at, gone, batches.since(connection, stream, first), settled=settled)
     except Unknown as error:
         kind = NotRecorded if isinstance(error, Late) else Refused
@@ -291,19 +291,19 @@ def _back(
 
 def _verified(connection: Connection, table: Table, name: str, target: Link, look_up: LookUp) -> int | None:
     """The snapshot of `verified` after the restore: unchanged, or the newest proven snapshot that stays."""
-    kept = [each.snapshot for each in history.chain(target.snapshot, look_up)]
+    kept = [link.snapshot for link in history.chain(target.snapshot, look_up)]
     held = table.metadata.refs.get(BRANCH)
     if held is None or held.snapshot_id in kept:
         return None if held is None else held.snapshot_id
     proved = {row["to_snapshot"] for row in verifications.proofs(connection, name)}
-    return next((each for each in kept if each in proved), None)
+    return next((snapshot for snapshot in kept if snapshot in proved), None)
 
 
 def _read_past(connection: Connection, name: str, target: Link, look_up: LookUp) -> list[str]:
     """Streams that read the table incrementally and have read removed snapshots."""
-    kept = {each.snapshot for each in history.chain(target.snapshot, look_up)}
+    kept = {link.snapshot for link in history.chain(target.snapshot, look_up)}
     return sorted(
-        each.stream
-        for each in readers.registered(connection).get(name, ())
-        if each.at is not None and (at := snapshot_of(each.at)) is not None and at not in kept and look_up(at)
+        reader.stream
+        for reader in readers.registered(connection).get(name, ())
+        if reader.at is not None and (at := snapshot_of(reader.at)) is not None and at not in kept and look_up(at)
     )

@@ -16,7 +16,7 @@ from typing import Any
 from lakeward.connectors.commit_protocol import position
 from lakeward.connectors.iceberg import rename, rollback
 from lakeward.operations.context import Context
-from lakeward.operations.generation import again, next_checkpoint
+from lakeward.operations.generation import accept_again, next_checkpoint
 from lakeward.operations.operation import Held, Lock, Operation
 from lakeward.operations.request import Outcome, Request
 from lakeward.operations.restore import plan as planning
@@ -92,15 +92,15 @@ class Restore(Operation[RestorePlan]):
     def _move(self, now: RestorePlan) -> Marker:
         """The one commit, on exactly the metadata that was read after the writers stopped."""
         # People see what they approved; the exact batches are known only now.
-        data = {**now.data, "streams": [{**each, "end": None} for each in now.data["streams"]]}
+        data = {**now.data, "streams": [{**entry, "end": None} for entry in now.data["streams"]]}
         marker = Marker(
             now.to,
             datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
-            {each.stream: each.kept.checkpoint for each in now.backs if each.again and each.kept is not None},
+            {back.stream: back.kept.checkpoint for back in now.backs if back.again and back.kept is not None},
             data,
         )
         properties = {
-            position.key(each.stream): None if each.position is None else each.position.to_json() for each in now.backs
+            position.key(back.stream): None if back.position is None else back.position.to_json() for back in now.backs
         }
         at = now.loaded.metadata.refs.get(BRANCH)
         branches = {} if at is None or at.snapshot_id == now.verified else {BRANCH: now.verified}
@@ -121,7 +121,7 @@ class Restore(Operation[RestorePlan]):
             if held.drained:  # a block concerned the rows from before
                 streams.set_desired(connection, held.drained, "running")
             known = changes.newest(connection, "table", self.subject)
-            if not any(each["change"] == WORD and (each["detail"] or {}).get("at") == left.at for each in known):
+            if not any(change["change"] == WORD and (change["detail"] or {}).get("at") == left.at for change in known):
                 self.record_change(connection, {"at": left.at, **left.data})
                 events.record(
                     connection, "table", self.subject, WORD, f"{detail} (by {self.context.author})",
@@ -138,7 +138,7 @@ class Restore(Operation[RestorePlan]):
             if kept is None or kept.checkpoint != old:
                 return  # it already has a new one
             folder = next_checkpoint(old, stream)
-            number = again(connection, kept, folder, self.context.author)
+            number = accept_again(connection, kept, folder, self.context.author)
             before = {"checkpoint": old, "generation": kept.generation}
             after = {"checkpoint": folder, "generation": number, "table": self.subject, "snapshot": str(left.to)}
             self.record_change(connection, {"before": before, "after": after}, of=("stream", stream))

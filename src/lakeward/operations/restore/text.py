@@ -42,14 +42,14 @@ def of_nobody(table: Table, gone: list[Link], known: set[str]) -> tuple[list[int
     Rewrites are left out: maintenance repeats them.
     """
     found, lines = [], []
-    for each in gone:
-        if each.operation == "replace" or (each.attempt or each.wap_id or "").split("/")[0] in known:
+    for link in gone:
+        if link.operation == "replace" or (link.attempt or link.wap_id or "").split("/")[0] in known:
             continue
-        found.append(each.snapshot)
-        extra = _summary(table, each.snapshot)
+        found.append(link.snapshot)
+        extra = _summary(table, link.snapshot)
         rows = f"{int(extra.get('added-records', 0)):,} rows added, {int(extra.get('deleted-records', 0)):,} removed"
         lines.append(
-            f"snapshot {each.snapshot} ({moment(table, each.snapshot)}, {each.operation}, {rows}) is not of a stream: "
+            f"snapshot {link.snapshot} ({moment(table, link.snapshot)}, {link.operation}, {rows}) is not of a stream: "
             "it is lost"
         )
     if len(lines) > _SHOWN:

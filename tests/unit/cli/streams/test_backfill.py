@@ -36,7 +36,7 @@ def test_options_that_do_not_go_together_are_named(site: Any, tmp_path: Any) -> 
     into = ("--into", "nyc.again", "--from-files")
     assert "There are no files at" in said(*into, str(tmp_path / "none"))
     (tmp_path / "1.csv").write_text("x")
-    assert "cannot read files of csv" in said(*into, str(tmp_path / "1.csv"))
+    assert "cannot read files of format csv" in said(*into, str(tmp_path / "1.csv"))
     assert "Cannot read soon as a time" in said(*into, str(tmp_path / "1.csv"), "--from", "soon")
     (tmp_path / "1").write_text("x")
     assert "Cannot derive the format of the files" in said(*into, str(tmp_path))

@@ -114,13 +114,13 @@ def test_what_cannot_be_taken_back_is_refused_with_the_reason(site: Any, table: 
         assert answer.code == 4, answer
         return str(answer.err)
 
-    assert "the snapshot has expired or never was one of this table" in refused("17")
+    assert "has expired or never was one of this table" in refused("17")
     assert site.lakeward("tables", "restore", "nyc.none", "--to", "1", "--dry-run").code == 2
 
     with table.manage_snapshots() as change:
         change.create_branch(int(to), "aside")
     table.append(table.scan().to_arrow(), branch="aside")
-    assert "the snapshot is not an ancestor of main's head" in refused(str(table.refresh().metadata.refs["aside"].snapshot_id))
+    assert "not an ancestor of main's head" in refused(str(table.refresh().metadata.refs["aside"].snapshot_id))
 
     at = parse(table.properties[key("flights")], "flights", "nyc.flights")
     stand(table, at, end={"flights": offsets(site, 9)})

@@ -32,7 +32,7 @@ def _spec(sink: dict[str, Any], **more: Any) -> StreamSpec:
         ({"iceberg": {"table": "a.t"}}, "a.q", "a.q is the stream's own"),
         ({"iceberg": {"table": "a.t", "mode": "complete"}}, "a.n", "mode complete replaces all rows"),
         ({"iceberg": _UPSERT}, None, "mode upsert without order_by"),
-        ({"iceberg": {**_UPSERT, "order_by": "v", "delete_when": "n < 0"}}, None, "delete_when keeps no trace of a deleted key"),
+        ({"iceberg": {**_UPSERT, "order_by": "v", "delete_when": "n < 0"}}, None, "delete_when keeps no trace"),
         ({"delta": {"table": "a.t"}}, "a.n", "its sink is delta"),
     ],
 )

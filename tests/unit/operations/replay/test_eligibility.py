@@ -40,7 +40,7 @@ def test_a_stream_of_one_topic_into_a_table_is_suited() -> None:
         ({"quarantine": None}, "it has no quarantine table"),
         ({"sink": {"iceberg": {"table": "a.t", "mode": "complete"}}}, "mode complete replaces all rows"),
         ({"sink": {"iceberg": _UPSERT}}, "mode upsert without order_by"),
-        ({"sink": {"iceberg": {**_UPSERT, "order_by": "v", "delete_when": "n < 0"}}}, "delete_when keeps no trace of a deleted key"),
+        ({"sink": {"iceberg": {**_UPSERT, "order_by": "v", "delete_when": "n < 0"}}}, "delete_when keeps no trace"),
         ({"source": {"rate": {"rows_per_second": 1}}, "decode": None}, "a record of rate has no position"),
         (
             {"source": None, "decode": None, "sources": {"a": {**_KAFKA, "decode": {"json": "n INT"}}, "b": _KAFKA}},
