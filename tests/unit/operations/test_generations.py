@@ -152,7 +152,7 @@ def test_waiting_for_an_upgrade_ends_well_when_it_is_proven_and_with_3_when_it_i
     waiting = Request(StreamOperation.UPGRADE, "flights")
     assert "generation 2 is stable" in operator(sleep=prove).run(waiting).detail
     generation(3, trigger={"every": "6s"})
-    with pytest.raises(Unhealthy, match="taken back; generation 2 runs again") as failed:
+    with pytest.raises(Unhealthy, match="rolled back; generation 2 runs again") as failed:
         operator(sleep=take_back).run(waiting)
     assert "the limit is 10" in failed.value.why
     assert failed.value.exit_code == 3

@@ -112,7 +112,7 @@ def test_a_start_in_a_driver_that_runs_waits_for_this_start_and_not_for_an_old_b
             operator(timeout_s=1.0).run(Request(StreamOperation.START, "flights"))
     finally:
         os.kill(driver, signal.SIGCONT)
-    assert "it is starting: it was to start" in waited.value.why
+    assert "the stream is starting: it was to start" in waited.value.why
     assert operator().run(Request(StreamOperation.START, "flights")).result == "done"
 
 

@@ -29,7 +29,7 @@ def _spec(sink: dict[str, Any], **more: Any) -> StreamSpec:
     [
         ({"iceberg": {"table": "a.t"}}, None, "its sink only appends: rows that are in the table would land a second"),
         ({"iceberg": {"table": "a.t"}}, "a.t", "a.t is a table of the stream itself"),
-        ({"iceberg": {"table": "a.t"}}, "a.q", "a.q is the stream's own"),
+        ({"iceberg": {"table": "a.t"}}, "a.q", "a.q is a table of the stream itself"),
         ({"iceberg": {"table": "a.t", "mode": "complete"}}, "a.n", "mode complete replaces all rows"),
         ({"iceberg": _UPSERT}, None, "mode upsert without order_by"),
         ({"iceberg": {**_UPSERT, "order_by": "v", "delete_when": "n < 0"}}, None, "delete_when keeps no trace"),
@@ -57,7 +57,7 @@ def test_other_sources_are_not_read_in_ranges_yet() -> None:
     [
         ({"iceberg": _UPSERT}, {}, [], "--overwrite is for Iceberg tables of mode append; its sink is iceberg, mode u"),
         ({"delta": {"table": "a.t"}}, {}, [], "--overwrite is for Iceberg tables of mode append; its sink is delta"),
-        ({"iceberg": {"table": "a.t"}}, {"source": {"rate": {}}, "decode": None}, [], "its rows must name the records"),
+        ({"iceberg": {"table": "a.t"}}, {"source": {"rate": {}}, "decode": None}, [], "its rows must carry positions"),
         ({"iceberg": {"table": "a.t"}}, {}, ["r"], "a commit that takes rows out blocks the streams that read a.t: r"),
     ],
 )

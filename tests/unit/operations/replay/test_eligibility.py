@@ -35,7 +35,7 @@ def test_a_stream_of_one_topic_into_a_table_is_suited() -> None:
 @pytest.mark.parametrize(
     ("more", "why"),
     [
-        ({"sink": {"delta": {"table": "a.t"}}}, "its sink is delta; replaying is done for Iceberg tables"),
+        ({"sink": {"delta": {"table": "a.t"}}}, "its sink is delta; replays support Iceberg tables only"),
         ({"sink": {"console": {}}}, "its sink is console"),
         ({"quarantine": None}, "it has no quarantine table"),
         ({"sink": {"iceberg": {"table": "a.t", "mode": "complete"}}}, "mode complete replaces all rows"),
