@@ -110,7 +110,7 @@ def test_a_position_in_postgresql_is_moved_by_the_same_operations(
     with pytest.raises(Blocked, match="lakeward streams recover"):
         lab.starter().start(wanted)
     deployed(registry, document, wanted.checkpoint)
-    with pytest.raises(Refused, match="its sink is a table of PostgreSQL"):
+    with pytest.raises(Refused, match="its sink is a PostgreSQL table"):
         operator.run(Request(StreamOperation.IMPORT, document["id"], folder="/none"))
     request = Request(StreamOperation.RESET, document["id"], comment="again", to="earliest", duplicates=4, wait=False)
     with pytest.raises(Refused, match="would land 5 rows a second time"):
