@@ -49,4 +49,4 @@ def test_what_a_person_reads() -> None:
     assert landed(found) == "7 rows of 8 records landed in a.n as s@backfill-1; 1 quarantined"
     again = Report("s", 3, "a.n", "s@backfill-1", "{1}", "{9}", begun="{4}")
     assert landed(again) == "a.n already has the range, as s@backfill-1"
-    assert planned(again) == "land {1} to {9} in a.n as s@backfill-1, on from {4}"
+    assert planned(again) == "land {1} to {9} in a.n as s@backfill-1, continued from {4}"
