@@ -26,7 +26,7 @@ def test_a_plan_names_the_offsets_the_tables_and_what_would_be_missing(site: Any
         change.set_properties({"lakeward.stream.others.position": table.properties["lakeward.stream.flights.position"]})
     answer = site.lakeward(*_WORDS, "--comment", "x")
     assert answer.code == 4
-    assert "others landed in nyc.flights too" in answer.err
+    assert "others also landed in nyc.flights" in answer.err
     with table.transaction() as change:
         change.remove_properties("lakeward.stream.others.position")
 
