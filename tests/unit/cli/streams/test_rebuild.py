@@ -38,4 +38,4 @@ def test_a_plan_names_the_offsets_the_tables_and_what_would_be_missing(site: Any
         )  # fmt: skip
     answer = site.lakeward(*_WORDS, "--comment", "x")
     assert answer.code == 4
-    assert "tail reads nyc.flights as it grows, and would be blocked" in answer.err
+    assert "tail reads nyc.flights incrementally and would be blocked" in answer.err
