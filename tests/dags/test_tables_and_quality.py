@@ -166,7 +166,7 @@ def test_a_restore_shows_what_goes_waits_for_a_yes_and_takes_the_table_back(
     said = airflow.call("PATCH", path, json={"chosen_options": ["Approve"], "params_input": {}})
     assert said.status_code == 200, said.text
     assert airflow.finished("tables_restore", run, 400) == "success"
-    assert "stands at snapshot" in airflow.log("tables_restore", run, "restore")
+    assert "is at snapshot" in airflow.log("tables_restore", run, "restore")
     back = catalog.load_table(table)
     assert back.metadata.current_snapshot_id == first
     with airflow.registry() as connection:

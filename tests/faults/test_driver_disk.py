@@ -63,7 +63,7 @@ def test_a_full_disk_is_named_burns_no_patience_and_loses_nothing(
         *_, failed = world.wait_for(
             f"the failure for want of room in {place}",
             lambda number=number: (
-                found if len(found := driver.events("stream failed, tries again")) >= number else None
+                found if len(found := driver.events("stream failed, will restart")) >= number else None
             ),
         )
         assert (failed["failure_class"], failed["cause"]) == ("dependency", "disk full"), driver.said()

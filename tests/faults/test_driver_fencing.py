@@ -46,7 +46,7 @@ def test_of_many_drivers_of_one_stream_the_newest_launch_lands_and_the_others_en
     (loser,) = _ended(*pair)
     (successor,) = (each for each in pair if each is not loser)
     assert loser.process.returncode == 75, loser.said()
-    assert not loser.events("spark is up"), "it did nothing"
+    assert not loser.events("spark started"), "it did nothing"
     world.numbers(topic, range(200, 300))
     world.wait_landed(table, stream, 300)
     world.lake_sql(

@@ -55,7 +55,7 @@ def test_no_step_of_a_batch_loses_or_doubles_a_row_when_the_driver_dies_there(
     world.wait_landed(table, stream, sent)
     world.wait_landed(f"{world.name}.python", other, sent)
     assert died.exists()
-    assert not last.events("stream failed, tries again")
+    assert not last.events("stream failed, will restart")
     assert last.terminate() == 0, last.said()
     for each in (table, f"{world.name}.python"):
         assert sorted(row["n"] for row in world.rows(each)) == list(range(sent))

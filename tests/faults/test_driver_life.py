@@ -71,7 +71,7 @@ def test_a_driver_that_is_told_to_end_before_spark_is_up_ends(world: Any, simple
     topic = world.kafka.create_topic()
     world.deploy(simple(f"{world.name}_s", topic, f"{world.name}.t"))
     driver = world.launch()
-    world.wait_for("its first words", lambda: driver.events("driver starts"))
+    world.wait_for("its first words", lambda: driver.events("driver started"))
     world.wait_for("its JVM", lambda: _children(driver.pid))
     assert driver.terminate() == 0, driver.said()
     assert world.rows(f"{world.name}.t") == []

@@ -34,7 +34,7 @@ def test_a_time_without_postgres_pauses_at_most_commits_and_restarts_nothing(
         world.numbers(topics[world.name], range(100, 200))
         world.wait_for(
             "the registry's absence",
-            lambda world=world: drivers[world.name].events("the registry is away, streams land on"),
+            lambda world=world: drivers[world.name].events("registry unreachable"),
         )
     paused_at = private_world.wait_for("the batch that waits", lambda: paused.events("batch waits"))
     apart_world.wait_landed(f"{apart_world.name}.t", f"{apart_world.name}_s", 200)
@@ -48,7 +48,7 @@ def test_a_time_without_postgres_pauses_at_most_commits_and_restarts_nothing(
     private_world.wait_landed(f"{private_world.name}.t", f"{private_world.name}_s", 200)
     for world, rows in ((private_world, 200), (apart_world, 300)):
         stream, table, driver = f"{world.name}_s", f"{world.name}.t", drivers[world.name]
-        world.wait_for("the registry's return", lambda driver=driver: driver.events("the registry is back"))
+        world.wait_for("the registry's return", lambda driver=driver: driver.events("registry reachable again"))
         seq = world.position(table, stream)["seq"]
         world.wait_for(
             "the record",
@@ -57,7 +57,7 @@ def test_a_time_without_postgres_pauses_at_most_commits_and_restarts_nothing(
             ),
         )
         assert len(driver.events("stream started")) == 1, "no stream restarts"
-        assert not driver.events("stream failed, tries again")
+        assert not driver.events("stream failed, will restart")
         assert driver.terminate() == 0, driver.said()
         assert sorted(row["n"] for row in world.rows(table)) == list(range(rows))
 
@@ -69,7 +69,7 @@ def test_a_catalog_away_at_the_start_is_named_and_tried_again(world: Any, simple
         world.runtime = world.runtime.model_copy(update={"lake": world.runtime.lake.model_copy(update={"port": dead})})
         stream = world.deploy(simple(f"{world.name}_s", world.kafka.create_topic(), f"{world.name}.t"))
         driver = world.launch()
-        [failed, *_] = world.wait_for("the failure", lambda: driver.events("stream failed, tries again"))
+        [failed, *_] = world.wait_for("the failure", lambda: driver.events("stream failed, will restart"))
         assert failed["failure_class"] == "dependency"
         assert f"127.0.0.1:{dead}" in failed["error"]
         seen = world.wait_for("the record", lambda: world.observation(stream))

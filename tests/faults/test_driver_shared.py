@@ -81,7 +81,7 @@ def test_a_neighbour_that_comes_changes_goes_fails_or_hangs_leaves_the_others_ru
     assert "failed 3 times in the same way" in blocked["what"]
     assert "unlucky" in blocked["error"]
     assert topic in blocked["offsets"]["source"]["end"]
-    assert any("stream failed, tries again" in line for line in blocked["log"])
+    assert any("stream failed, will restart" in line for line in blocked["log"])
 
     [hung, *_] = world.wait_for("the hung batch", lambda: _events(world, hangs, "hung"))
     dump = Path(hung["fields"]["dump"])

@@ -64,9 +64,9 @@ def version() -> None:
 
 
 def main(argv: list[str] | None = None) -> None:
-    """Entry point: the one place where a foreseen error becomes three lines and an exit code."""
+    """Entry point: the only place where an expected error becomes three lines and an exit code."""
     rest = context.take_common_options(sys.argv[1:] if argv is None else argv)
-    logs.to_stderr()  # structlog's own default is stdout, where only data may stand
+    logs.to_stderr()  # structlog's own default is stdout, which is for data only
     try:
         app(rest)
     except Internal:  # a bug: its stack trace says where

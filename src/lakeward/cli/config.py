@@ -1,4 +1,4 @@
-"""`lakeward config`: what the project's files say, and everything that is wrong with them."""
+"""`lakeward config`: validate the project's files, show resolved specs."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ def validate(
     found = f"{_count(len(loaded.streams), 'stream')}, {_count(len(loaded.suites), 'suite')}"
     lines.append(f"ok: {found}" if ok else _count(errors, "problem"))
     if deep and not loaded.ok:
-        lines.append("Spark was not asked: it needs files without problems")
+        lines.append("--deep skipped: it needs files without problems")
     state().output.either({"ok": ok, "problems": [problem.document() for problem in problems]}, "\n".join(lines))
     if not ok:
         raise typer.Exit(2)
 
 
 def _runtime() -> Runtime | None:
-    """The addresses of the stack, if one was ever started here."""
+    """The addresses of the stack; None if none was started here."""
     try:
         return state().runtime
     except Unhealthy:
@@ -62,10 +62,10 @@ def show(stream: Annotated[str, typer.Argument(help="The stream's id.")]) -> Non
 
 
 def of_project(stream: str) -> LoadedStream:
-    """A stream as the project's file has it.
+    """A stream of the project's files.
 
     Raises:
-        SpecError: there is none of that name, or its file is wrong.
+        SpecError: the stream does not exist, or its file is not valid.
     """
     from lakeward.spec.read.loader import load_project
     from lakeward.spec.read.problems import nearest, raise_if_any
@@ -74,8 +74,8 @@ def of_project(stream: str) -> LoadedStream:
     found = loaded.streams.get(stream)
     if found is None:
         # The file may be wrong, its SQL, what all streams share, or its id may not be the file's name.
-        mine = [each for each in loaded.problems if each.file.startswith(f"conf/streams/{stream}.")]
-        raise_if_any(mine or [each for each in loaded.problems if each.file.startswith("conf/")])
+        mine = [problem for problem in loaded.problems if problem.file.startswith(f"conf/streams/{stream}.")]
+        raise_if_any(mine or [problem for problem in loaded.problems if problem.file.startswith("conf/")])
         known = ", ".join(sorted(loaded.streams)) or "none"
         like = nearest(stream, loaded.streams)
         raise SpecError(
@@ -96,7 +96,7 @@ def with_origins(document: dict[str, Any], origins: Mapping[str, str]) -> str:
 
 def _value(document: dict[str, Any], path: str) -> str:
     found = _at(document, path)
-    if path.startswith(("transform.code.", "sink.code.")):  # a whole module; whoever wants to read it opens its file
+    if path.startswith(("transform.code.", "sink.code.")):  # a whole module: show only its length
         return _count(len(found.splitlines()), "line")
     return _short(found)
 
@@ -106,7 +106,7 @@ def _count(number: int, noun: str) -> str:
 
 
 def _at(document: dict[str, Any], path: str) -> Any:
-    """The value at a dotted path; keys may hold dots themselves (Spark settings), and be beginnings of others."""
+    """The value at a dotted path; keys may contain dots (Spark settings), and be prefixes of others."""
     return next(_values(document, path))
 
 

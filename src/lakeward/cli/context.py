@@ -1,4 +1,4 @@
-"""What every command needs: where the project and the home are, how to print, how to reach the registry."""
+"""Context of every command: project, home, output, registry."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection
 
 _FORMS = ("", *Form, *(f"={form}" for form in Form))
-"""What may follow -o in one word."""
+"""Suffixes of -o within one argument."""
 
 
 @dataclass
@@ -35,7 +35,7 @@ class State:
 
     @property
     def kafka(self) -> list[str] | None:
-        """The Kafka connections that are known here; None where no stack is."""
+        """The known Kafka connections; None without a stack."""
         from lakeward.connectors.kafka import cluster
 
         try:
@@ -44,7 +44,7 @@ class State:
             return None
 
     def durations(self, streams: Collection[str]) -> dict[str, list[float]]:
-        """Seconds of the newest batches of each stream; nothing where no registry answers."""
+        """Seconds of the newest batches of each stream; empty without a registry."""
         from lakeward.registry import batches
 
         try:
@@ -71,7 +71,7 @@ def state() -> State:
 
 
 def take_common_options(argv: Sequence[str]) -> list[str]:
-    """Read `-o`, `--project` and `--home` wherever they stand, and return the other arguments.
+    """Parse `-o`, `--project` and `--home` at any place, and return the other arguments.
 
     They work before and after the noun and the verb, so a script may append `-o json` to any command; typer binds an
     option to one level only.
@@ -81,7 +81,7 @@ def take_common_options(argv: Sequence[str]) -> list[str]:
     parser.add_argument("-o", "--output", choices=[form.value for form in Form], default=Form.table.value)
     parser.add_argument("--project", type=Path)
     parser.add_argument("--home", type=Path)
-    # argparse takes whatever begins with -o for the option with its value: `--comment "-on call"`.
+    # argparse takes any argument that begins with -o for the option with its value: `--comment "-on call"`.
     texts = {f"\0{at}": word for at, word in enumerate(argv) if word.startswith("-o") and word[2:] not in _FORMS}
     words = {word: mark for mark, word in texts.items()}
     known, rest = parser.parse_known_args([words.get(word, word) for word in argv])

@@ -1,4 +1,4 @@
-"""`config validate --deep`: what only Spark can tell about the project's specs, with file, line and column."""
+"""`config validate --deep`: problems that only Spark's analysis finds, with file, line and column."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from lakeward.spec.read.problems import Problem, nearest
 
 
 def deep_problems(project: Project, loaded: Loaded, runtime: Runtime | None) -> list[Problem]:
-    """Everything Spark's analysis finds wrong with the transforms, rules and sinks of a project without problems.
+    """The problems that Spark's analysis finds in the transforms, rules and sinks of an otherwise valid project.
 
     Args:
-        runtime: of a running stack: it knows the tables that are references; None without one.
+        runtime: of a running stack, for reference tables; None without one.
     """
     streams = [loaded.streams[name] for name in sorted(loaded.streams)]
     with analysis.session([stream.spec for stream in streams], runtime) as spark:

@@ -1,4 +1,4 @@
-"""`lakeward demo`: a year of New York flights through everything, live or as a finite proof."""
+"""`lakeward demo`: a year of New York flights through the whole stack, live or as a finite check."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def demo(
 
 
 def _end_well() -> None:
-    """A closed terminal and a kill stop everything too, as Ctrl-C does."""
+    """Handle a closed terminal and SIGTERM like Ctrl-C."""
     for ending in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(ending, signal.default_int_handler)
 
@@ -68,7 +68,7 @@ def _check(report: Path | None, seed: int, records: int, rate: float | None, kee
     done = None
     try:
         done = Check(stand, wanted, output.note).run()
-        written = _hand_over(done, report)  # before anything is stopped: what goes wrong then costs no report
+        written = _hand_over(done, report)  # before the stop: a failure there must not lose the report
     finally:
         if keep:
             output.note(f"left running: lakeward stack status --home {shlex.quote(str(home.root))}")
@@ -85,7 +85,7 @@ def _check(report: Path | None, seed: int, records: int, rate: float | None, kee
 
 
 def _look_at_report(file: Path) -> None:
-    """Refuse a report that could not be written at the end.
+    """Check that the report can be written at the end.
 
     Raises:
         SpecError: the file cannot be written.
@@ -97,23 +97,25 @@ def _look_at_report(file: Path) -> None:
             tempfile.TemporaryFile(dir=file.parent).close()
     except OSError as error:
         raise SpecError(
-            "The report cannot be written",
+            "Cannot write the report",
             why=f"{file}: {error.strerror}",
-            next="--report FILE in a folder you may write",
+            next="name a file in a writable folder: --report FILE",
             code="LW-1202",
         ) from None
 
 
 def _hand_over(done: Report, file: Path | None) -> bool:
-    """Write the report, and say how it ended. Where it cannot be written after all it is printed; then False."""
+    """Write the report and print the summary. If it cannot be written, print it and return False."""
     output, document = state().output, done.document()
-    summary = "\n".join(["every claim holds" if done.ok else "NOT PROVED", *(f"  {each}" for each in done.problems)])
+    summary = "\n".join(
+        ["every claim holds" if done.ok else "NOT PROVED", *(f"  {problem}" for problem in done.problems)]
+    )
     text = json.dumps(document, indent=2)
     try:
         if file is not None:
             file.write_text(text + "\n")
     except OSError as error:
-        output.note(f"{file} cannot be written: {error.strerror}; the report stands here instead")
+        output.note(f"{file} cannot be written: {error.strerror}; the report is printed instead")
         output.either(document, f"{text}\n{summary}")
         return False
     output.either(document, summary)

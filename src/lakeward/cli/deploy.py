@@ -18,12 +18,13 @@ if TYPE_CHECKING:
 
 
 def deploy(
-    plan: Annotated[bool, typer.Option("--plan", help="Say what would happen; touch nothing.")] = False,
+    plan: Annotated[bool, typer.Option("--plan", help="Show the changes; change nothing.")] = False,
     retire: Annotated[
-        list[str] | None, typer.Option("--retire", help="A stream whose file is gone: stop and forget it. Repeatable.")
+        list[str] | None,
+        typer.Option("--retire", help="A stream whose file was removed: stop and retire it. Repeatable."),
     ] = None,
 ) -> None:
-    """Make the project's streams known. What runs is not touched: a changed stream shows `upgrade pending`."""
+    """Register new and changed streams. Running streams are not restarted; a changed one shows `upgrade pending`."""
     from lakeward.cli.masters import asked
     from lakeward.registry import deploy as registry_deploy
     from lakeward.spec.read.loader import load_project
@@ -42,15 +43,15 @@ def deploy(
             changes = registry_deploy.deploy(connection, specs, author=author(), retire=retire or ())
     data = {"changes": [change.document() for change in changes]}
     if plan:
-        concerned = _readers({name: each.spec for name, each in known.items()}, specs)
-        for each in data["changes"]:
-            each["readers"] = concerned.get(each["stream"], [])
-            each["why"] = "; ".join([each["why"], *each["readers"]])
+        concerned = _readers({name: accepted.spec for name, accepted in known.items()}, specs)
+        for entry in data["changes"]:
+            entry["readers"] = concerned.get(entry["stream"], [])
+            entry["why"] = "; ".join([entry["why"], *entry["readers"]])
         grown = _tables(specs, [change.stream for change in changes if change.change == "changed"])
-        for each in data["changes"]:
-            each["table_changes"] = grown.get(each["stream"], [])
-            if each["table_changes"]:
-                each["why"] += f"; in its table: {', '.join(each['table_changes'])}"
+        for entry in data["changes"]:
+            entry["table_changes"] = grown.get(entry["stream"], [])
+            if entry["table_changes"]:
+                entry["why"] += f"; in its table: {', '.join(entry['table_changes'])}"
     columns = ["stream", "change", "generation", "checkpoint_compatible", "why"]
     state().output.show(data, rows="changes", columns=columns)
     for problem in loaded.problems:
@@ -58,13 +59,13 @@ def deploy(
             state().output.note(problem.text())
     for _, who, error in asked(loaded.settings, {str(spec.driver) for spec in specs.values()}):
         if error is not None:
-            state().output.note(f"{error.what}, and {who} will wait for it: {error.why}; {error.next}")
+            state().output.note(f"{error.what}; {who} will wait for it: {error.why}; {error.next}")
     if plan:
-        state().output.note("nothing was touched; without --plan this is done")
+        state().output.note("nothing was changed; run without --plan to apply this")
 
 
 def _install(specs: Mapping[str, StreamSpec]) -> None:
-    """Install what the streams' Python needs, so that what cannot be had is told now and not when a stream starts."""
+    """Install the packages of the streams' Python code, so that a missing one is reported now, not at a start."""
     from lakeward.connectors.python import packages
 
     wanted = {name: spec.packages for name, spec in specs.items() if spec.packages}
@@ -72,14 +73,14 @@ def _install(specs: Mapping[str, StreamSpec]) -> None:
         return
     try:
         places = state().runtime.environments
-    except Unhealthy:  # drivers run elsewhere: there it is done at the start
+    except Unhealthy:  # drivers run on another machine, which installs them at the start
         return
     for name, lines in wanted.items():
         packages.install(name, lines, places)
 
 
 def _readers(accepted: Mapping[str, Mapping[str, Any]], specs: Mapping[str, StreamSpec]) -> dict[str, list[str]]:
-    """Stream -> what its change means for the streams that read its table."""
+    """Stream -> effects of its change on the streams that read its table."""
     from pydantic import ValidationError
 
     from lakeward.spec.deploy.upgrade_order import order
@@ -87,14 +88,14 @@ def _readers(accepted: Mapping[str, Mapping[str, Any]], specs: Mapping[str, Stre
 
     before = {}
     for name, document in accepted.items():
-        with suppress(ValidationError):  # of another version of Lakeward: the plan says so
+        with suppress(ValidationError):  # written by another version of Lakeward: the plan reports it
             before[name] = StreamSpec.model_validate(dict(document))
     return order(before, specs)
 
 
 def _tables(specs: Mapping[str, StreamSpec], changed: list[str]) -> dict[str, list[str] | None]:
-    """Stream -> what its new generation changes in its table, None where nobody can say without a stack. Asks Spark, if
-    a stream may change any."""
+    """Stream -> column changes of its table by its new generation; None if unknown without a stack. Uses Spark if a
+    stream may change its table."""
     from lakeward.engine import analysis
     from lakeward.operations import sink_position
 
@@ -111,7 +112,7 @@ def _tables(specs: Mapping[str, StreamSpec], changed: list[str]) -> dict[str, li
 
 
 def author() -> str:
-    """Who changes something, for the record: `LAKEWARD_AUTHOR` (CI sets it), else the user of the operating system."""
+    """The author of changes: `LAKEWARD_AUTHOR` (CI sets it), else the user of the operating system."""
     try:
         return os.environ.get("LAKEWARD_AUTHOR") or getpass.getuser()
     except (OSError, KeyError):  # a container may run under a user id that has no name

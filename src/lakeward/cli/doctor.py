@@ -1,4 +1,4 @@
-"""`lakeward doctor`: what is missing here, and the exact next command."""
+"""`lakeward doctor`: check machine and stack, with the command that repairs each problem."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def doctor() -> None:
 
 
 def _masters() -> list[Check]:
-    """Whether the clusters answer that the project's drivers use; wrong settings are told by `config validate`."""
+    """Whether the Spark masters of the project's drivers answer; invalid settings are reported by `config validate`."""
     from lakeward.cli.masters import asked
     from lakeward.spec.read.loader import load_settings
     from lakeward.stack.doctor import Check
@@ -51,7 +51,7 @@ def _masters() -> list[Check]:
 
 
 def _reconciled() -> list[Check]:
-    """Whether somebody looks after the streams; nothing to say where there is no registry yet, or it is away."""
+    """Whether reconcile passes run; no check without a registry."""
     from lakeward.stack.doctor import Check
     from lakeward.supervision import dead_mans_switch
 
@@ -60,7 +60,7 @@ def _reconciled() -> list[Check]:
         with state().registry() as connection:
             missed, newest = dead_mans_switch.look(connection), dead_mans_switch.newest(connection)
     except LakewardError:
-        return []  # a registry that is away is a part of the stack that is not up: that line says so
+        return []  # another check reports a registry that is down
     if missed:
         return [Check("reconcile", False, missed, wanted, dead_mans_switch.NEXT)]
     found = "no pass yet" if newest is None else f"the newest pass {newest.age_s:.0f} s ago"

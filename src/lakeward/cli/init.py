@@ -1,4 +1,4 @@
-"""`lakeward init DIR`: a project of one's own."""
+"""`lakeward init DIR`: create a new project."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from lakeward.platform.errors import Refused, SpecError
 from lakeward.platform.runtime import resolved
 
 _PLACES: Final[dict[str, str]] = {"gitignore": ".gitignore", "ci/lakeward.yml": ".github/workflows/lakeward.yml"}
-"""Templates that stand elsewhere in a project: package data under a leading dot is easily lost.
+"""Templates with another path in a project: package data with a leading dot is easily lost.
 
-Python files end in `.txt` here: they belong to the new project, not to this package.
+Python files end in `.txt` here, because they belong to the new project, not to this package.
 """
 
 _SCHEMAS = Path("conf/.schemas")
@@ -35,7 +35,9 @@ def init(directory: Annotated[Path, typer.Argument(metavar="DIR", help="A folder
     if len(commands) < 3:
         commands.append("lakeward streams list")
     data = {"project": str(target), "files": made, "next": commands}
-    text = "\n".join([f"{target}", *(f"  {name}" for name in made), "", "next:", *(f"  {each}" for each in commands)])
+    text = "\n".join(
+        [f"{target}", *(f"  {name}" for name in made), "", "next:", *(f"  {command}" for command in commands)]
+    )
     state().output.either(data, text)
 
 
@@ -43,7 +45,7 @@ def create(target: Path) -> list[str]:
     """Write the files of a new project into `target`; returns their paths, relative and sorted.
 
     Raises:
-        Refused: `target` is a file or a folder with something in it; nothing was touched.
+        Refused: `target` is a file or a folder that is not empty; nothing was changed.
         SpecError: it cannot be written.
     """
     from lakeward.spec.docs import schema
@@ -54,9 +56,9 @@ def create(target: Path) -> list[str]:
         if target.is_file() or (target.is_dir() and any(target.iterdir())):
             what = "is a file" if target.is_file() else "is not empty"
             raise Refused(
-                f"{target} {what}; nothing was touched",
-                why="init never writes over anything",
-                next="name a folder that is new: lakeward init mylake",
+                f"Cannot create a project: {target} {what}",
+                why="init never overwrites files; nothing was changed",
+                next="name a new folder: lakeward init mylake",
                 code="LW-1203",
             )
         for name, text in contents.items():
@@ -65,13 +67,13 @@ def create(target: Path) -> list[str]:
             file.write_text(text, encoding="utf-8")
     except OSError as error:
         raise SpecError(
-            f"{target} cannot be written", why=str(error), next="name another folder", code="LW-1204"
+            f"Cannot write {target}", why=str(error), next="name another folder: lakeward init mylake", code="LW-1204"
         ) from None
     return sorted(contents)
 
 
 def _templates(folder: Traversable, prefix: str = "") -> dict[str, str]:
-    """Place in the project -> text of every template."""
+    """Path in the project -> text of every template."""
     found: dict[str, str] = {}
     for item in folder.iterdir():
         name = f"{prefix}{item.name}"

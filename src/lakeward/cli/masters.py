@@ -1,4 +1,4 @@
-"""Whether the Spark clusters of a project answer: asked by `doctor`, and told by `deploy`."""
+"""Probe of the Spark masters of a project, for `doctor` and `deploy`."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ if TYPE_CHECKING:
 
 
 def asked(settings: Settings, drivers: Iterable[str] | None = None) -> Iterator[tuple[str, str, DependencyDown | None]]:
-    """Master, the drivers that need it in words, and why it does not answer; None where it does.
+    """Master, the drivers that need it as text, and the error if it does not answer.
 
     Args:
-        drivers: those it is about; None: all that are declared.
+        drivers: names of drivers; None: all declared ones.
     """
     needed: dict[SparkMaster, list[str]] = {}
     for name in settings.drivers if drivers is None else sorted(set(drivers)):

@@ -1,4 +1,4 @@
-"""How every command runs an operation: shows its plan, asks at a terminal, runs it, prints the outcome."""
+"""Common part of all operation commands: show the plan, ask for approval, run, print the outcome."""
 
 from __future__ import annotations
 
@@ -26,20 +26,20 @@ Timeout = Annotated[
     str | None,
     typer.Option(metavar="DURATION", help="with --wait: how long, e.g. 90s; default: 5m, upgrade 15m to 30m"),
 ]
-Comment = Annotated[str, typer.Option(help="why; kept with the change")]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="say exactly what would be done, and touch nothing")]
-Yes = Annotated[bool, typer.Option("--yes", help="approve what is shown without being asked; needs --comment")]
+Comment = Annotated[str, typer.Option(help="the reason; recorded with the change")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="show exactly what would be done, and change nothing")]
+Yes = Annotated[bool, typer.Option("--yes", help="approve the plan without a question; needs --comment")]
 Kill = Annotated[
     bool,
     typer.Option(
         "--kill",
-        help="end the driver's process when it does not stop in time; give it up when its host cannot be asked",
+        help="kill the driver's process if it does not stop in time; give it up if its host cannot be reached",
     ),
 ]
 
 
 def runner_of(timeout: str | None = None) -> Runner:
-    """The runner of whoever types the command."""
+    """The runner, with the user of the command as author."""
     from lakeward.cli.deploy import author
     from lakeward.operations.runner import Runner
     from lakeward.spec.model.types import Duration
@@ -48,7 +48,9 @@ def runner_of(timeout: str | None = None) -> Runner:
     try:
         seconds = None if timeout is None else Duration(timeout).seconds
     except ValueError as error:
-        raise SpecError(f"--timeout {timeout} is not a duration", why=str(error), code="LW-1205") from None
+        raise SpecError(
+            f"Cannot read --timeout {timeout}", why=str(error), next="give a duration: --timeout 90s", code="LW-1205"
+        ) from None
     logs.to_stderr()
     who = author()
     return Runner(
@@ -62,24 +64,24 @@ def runner_of(timeout: str | None = None) -> Runner:
 
 
 def _settings() -> Any:
-    """The project's settings, for the size of drivers; the defaults where there is no project here."""
+    """The project's settings, for the size of drivers; the defaults without a project."""
     from lakeward.spec.read.loader import load_project
 
     return load_project(state().project).settings
 
 
 def spark_of(runner: Runner) -> Callable[[Sequence[Assignment]], AbstractContextManager[SparkSession]]:
-    """Opens a Spark of its own on this machine, with the lake's catalog, for some streams."""
+    """A function that opens a Spark session on this machine, with the lake's catalog, for some streams."""
     from lakeward.engine import analysis
 
     os.environ.setdefault("GX_ANALYTICS_ENABLED", "false")
-    return lambda streams: analysis.session([each.spec for each in streams], runner.runtime, lake=True)
+    return lambda streams: analysis.session([assignment.spec for assignment in streams], runner.runtime, lake=True)
 
 
 def operate(
     runner: Runner, asked: Request | Operation[Any], *, dry_run: bool = False, yes: bool = False
 ) -> Outcome:  # fmt: skip
-    """Show what an operation would do, get it approved where that is needed, and run it.
+    """Show the plan of an operation, ask for approval if needed, and run it.
 
     Raises:
         LakewardError: as `Runner.run`.
@@ -95,7 +97,7 @@ def operate(
 
 
 def approved(runner: Runner, operation: Operation[Any], *, yes: bool) -> Operation[Any]:
-    """The operation with the approval of the person at the terminal, who is shown the plan first; or as it was."""
+    """Show the plan and ask for approval; returns the operation with the answer."""
     from lakeward.operations.request import Approval
 
     plan = runner.plan(operation)
@@ -108,7 +110,7 @@ def approved(runner: Runner, operation: Operation[Any], *, yes: bool) -> Operati
 
 
 def show(lines: tuple[str, ...]) -> None:
-    """Lines for the person at the terminal."""
+    """Print lines to the terminal."""
     for line in lines:
         state().output.note(line)
 

@@ -1,4 +1,4 @@
-"""The output seam: commands hand over data, this module prints it.
+"""Output of commands: commands pass data, this module prints it.
 
 `-o json` puts one JSON document, and nothing else, on stdout; messages go to stderr. The table form is for people.
 Commands never print by themselves.
@@ -45,7 +45,7 @@ def _plain(value: object) -> object:
 
 
 def json_text(data: object) -> str:
-    """The data as JSON; a number that JSON has no word for is text: `"NaN"`, `"Infinity"`, as Spark writes it too."""
+    """The data as JSON. Numbers that JSON lacks become text, as in Spark: `"NaN"`, `"Infinity"`."""
     try:
         return json.dumps(data, default=_plain, indent=2, allow_nan=False)
     except ValueError:
@@ -64,7 +64,7 @@ class Output(ABC):
         self.messages.print(Text(text), soft_wrap=True)
 
     def error(self, error: LakewardError) -> None:
-        """A foreseen error: what, why, next. No stack trace."""
+        """Print an expected error: what, why, next. No stack trace."""
         self.messages.print(Text(error.headline, style="bold red"), soft_wrap=True)
         if error.why:
             self.messages.print(Text(f"  why:  {error.why}"), soft_wrap=True)
@@ -77,11 +77,11 @@ class Output(ABC):
 
     @abstractmethod
     def text(self, text: str) -> None:
-        """Print text that is its own form: a log tail, YAML, a block."""
+        """Print preformatted text: a log tail, YAML, a report."""
 
     @abstractmethod
     def either(self, data: dict[str, Any], text: str) -> None:
-        """Print `data` as JSON, or `text` for people where a table is the wrong form for it."""
+        """Print `data` as JSON, or `text` for people if a table does not fit."""
 
 
 class JsonOutput(Output):
@@ -102,7 +102,7 @@ class ConsoleOutput(Output):
 
     def __init__(self) -> None:
         super().__init__()
-        # A pipe has no width: a path that is folded cannot be copied, a line that is cut cannot be searched.
+        # A pipe has no width: folded paths cannot be copied, and cut lines cannot be searched.
         width = None if sys.stdout.isatty() else _PIPE_WIDTH
         self.console = Console(highlight=False, width=width, soft_wrap=width is not None)
 
@@ -138,14 +138,14 @@ class ConsoleOutput(Output):
         self._print(grid)
 
     def _print(self, table: Table) -> None:
-        """A table, without the blanks a column is filled up with at the end of a line."""
+        """Print a table without trailing blanks."""
         with self.console.capture() as captured:
             self.console.print(table)
         sys.stdout.write("".join(f"{line.rstrip()}\n" for line in captured.get().splitlines()))
 
 
 def _sized(column: str, value: object) -> str:
-    """A cell of a table; sizes as people read them."""
+    """A cell of a table; sizes with units."""
     return size(value) if column.endswith(_BYTES) and isinstance(value, int) else _cell(value)
 
 

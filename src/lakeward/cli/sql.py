@@ -12,7 +12,7 @@ from lakeward.cli.context import state
 from lakeward.cli.output import ConsoleOutput
 from lakeward.platform.errors import Refused, SpecError
 
-# Functions that run whatever Java is on the server's classpath. Read only is a convenience, not a wall.
+# Functions that call any Java method on the server. Read-only mode is a convenience, not a security boundary.
 _NOT_READING = {"reflect", "java_method", "try_reflect"}
 
 
@@ -32,7 +32,7 @@ def sql(
     here = state()
     try:
         with session(here.runtime) as spark:
-            if location.CATALOG in checked:  # Delta has no catalog: who asks for a name gives it first
+            if location.CATALOG in checked:  # Delta has no catalog: known tables are registered first
                 for table in location.known(here.runtime.lake):
                     location.register(spark, here.runtime.lake, table)
             spark.catalog.setCurrentCatalog(CATALOG)
@@ -40,11 +40,16 @@ def sql(
             columns = list(found.columns)
             rows = [list(row) for row in found.limit(limit + 1).collect()]
     except PySparkException as error:
-        raise SpecError("Spark refused the statement", why=_reason(error), next="", code="LW-1221") from None
+        raise SpecError(
+            "Spark refused the statement",
+            why=_reason(error),
+            next='correct it, then: lakeward sql "SELECT ..."',
+            code="LW-1221",
+        ) from None
     if len(rows) > limit:
         here.output.note(f"only the first {limit} rows are shown; --limit N shows more")
         rows = rows[:limit]
-    data: dict[str, Any] = {"columns": columns, "rows": [[_value(each) for each in row] for row in rows]}
+    data: dict[str, Any] = {"columns": columns, "rows": [[_value(cell) for cell in row] for row in rows]}
     if isinstance(here.output, ConsoleOutput):
         records = [dict(zip(columns, row, strict=True)) for row in data["rows"]]
         here.output.show({"rows": records}, rows="rows", columns=columns)
@@ -64,17 +69,17 @@ def check(statement: str, *, write: bool) -> str:
     from lakeward.spec.sql.statements import SqlProblem, statements
 
     if write:
-        return statement  # Spark says what is wrong with it
+        return statement  # Spark reports errors in it
     try:
         found = statements(statement)
     except SqlProblem as error:
         raise SpecError(
-            "This SQL cannot be read", why=str(error), next="correct it; strings stand in '...'", code="LW-1222"
+            "Cannot parse the SQL", why=str(error), next="correct it; write strings in '...'", code="LW-1222"
         ) from None
     if len(found) != 1:
         raise SpecError(
-            "There is no statement here" if not found else "One statement at a time",
-            why=f"{len(found)} statements stand in the text",
+            "Expected exactly one SQL statement",
+            why=f"the text has {len(found)} statements",
             next='lakeward sql "SELECT ..."',
             code="LW-1218",
         )
@@ -82,16 +87,17 @@ def check(statement: str, *, write: bool) -> str:
     reading = isinstance(parsed, exp.Query | exp.Values | exp.Describe | exp.Show) or _is_show(parsed)
     if not reading or parsed.find(exp.Into, exp.Insert, exp.Delete, exp.Update, exp.Merge):
         raise Refused(
-            "This statement could change something",
-            why=f"it is {_kind(parsed)}; without --write only one SELECT, VALUES, SHOW or DESCRIBE runs",
-            next="the same with --write, if you mean it",
+            "The statement may change data",
+            why=f"it is {_kind(parsed)}; without --write only a SELECT, VALUES, SHOW or DESCRIBE runs",
+            next="repeat the command with --write, if this is intended",
             code="LW-1219",
         )
-    called = {each.name.lower() for each in parsed.find_all(exp.Anonymous)}
+    called = {function.name.lower() for function in parsed.find_all(exp.Anonymous)}
     if called & _NOT_READING:
         raise Refused(
-            f"{sorted(called & _NOT_READING)[0]}() runs code of the server",
-            next="the same with --write",
+            f"{sorted(called & _NOT_READING)[0]}() runs Java code on the server",
+            why="without --write only functions that read are allowed",
+            next="repeat the command with --write, if this is intended",
             code="LW-1220",
         )
     return statement
@@ -114,7 +120,7 @@ def _reason(error: Exception) -> str:
 
 
 def _value(value: Any) -> Any:
-    """A cell as JSON: numbers stay numbers, everything else that JSON lacks becomes text."""
+    """A cell as JSON: numbers stay numbers, other types that JSON lacks become text."""
     if isinstance(value, datetime):
         return value
     if isinstance(value, date | Decimal | timedelta):
@@ -122,9 +128,9 @@ def _value(value: Any) -> Any:
     if isinstance(value, bytes | bytearray):
         return bytes(value).hex()
     if isinstance(value, dict):
-        return {str(key): _value(each) for key, each in value.items()}
+        return {str(key): _value(item) for key, item in value.items()}
     if hasattr(value, "asDict"):
         return _value(value.asDict())
     if isinstance(value, list | tuple):
-        return [_value(each) for each in value]
+        return [_value(item) for item in value]
     return value

@@ -1,4 +1,4 @@
-"""`lakeward stack`: everything a lakehouse needs, on one machine."""
+"""`lakeward stack`: start, show and stop the services of a lakehouse on one machine."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def stack() -> Stack:
 
 
 def deploy() -> None:
-    """Carry the project's specs into the registry; a project without streams is fine."""
+    """Deploy the project's specs to the registry; a project may have no streams."""
     from lakeward.cli.deploy import author
     from lakeward.registry import deploy as registry_deploy
     from lakeward.registry.engine import connect
@@ -94,9 +94,9 @@ def deploy() -> None:
 
 
 def stop_drivers() -> None:
-    """Ask every driver of this home to end after its batch, all at once; one that does not is killed.
+    """Ask every driver of this home to end after its batch, in parallel; one that does not end is killed.
 
-    What is wanted of the streams stays as it is: the next `stack up` has them running again.
+    The desired state of the streams is unchanged: after the next `stack up` they run again.
     """
     from lakeward.supervision.backends.base import Job, Life
     from lakeward.supervision.backends.local import LocalBackend
@@ -113,8 +113,8 @@ def stop_drivers() -> None:
         left = [job for job in pool.map(stop, jobs) if job is not None]
     if left:
         raise Unhealthy(
-            "A driver cannot be ended",
-            why=", ".join(f"{job.driver} ({job.log})" for job in left),
-            next="end its process by hand, then: lakeward stack down",
+            "Cannot stop a driver",
+            why="its process still runs: " + ", ".join(f"{job.driver} ({job.log})" for job in left),
+            next="kill the process by hand, then: lakeward stack down",
             code="LW-1223",
         )

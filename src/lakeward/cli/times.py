@@ -1,4 +1,4 @@
-"""A time as people give it on a command line: a moment, or how long from now."""
+"""Options `--until` and `--for`: a time, or a duration from now."""
 
 from __future__ import annotations
 
@@ -9,19 +9,27 @@ from lakeward.spec.model.types import Duration
 
 
 def until_when(until: str | None, for_: str | None) -> datetime | Duration:
-    """What a person said: a time, or how long from now.
+    """The value of `--until` or `--for`.
 
     Raises:
-        SpecError: neither, both, or not readable.
+        SpecError: neither or both are given, or the value is not valid.
     """
     if (until is None) == (for_ is None):
-        raise SpecError("Until when?", why="give one of --until and --for", next="--for 2h", code="LW-1239")
+        raise SpecError(
+            "Missing option --until or --for" if until is None else "Options --until and --for exclude each other",
+            why="exactly one of them names the end",
+            next="give a duration: --for 2h",
+            code="LW-1239",
+        )
     try:
         if for_ is not None:
             return Duration(for_)
         found = datetime.fromisoformat(str(until))
     except ValueError as error:
         raise SpecError(
-            f"{until or for_} cannot be read", why=str(error), next="--until 2026-11-21T06:00:00Z", code="LW-1240"
+            f"Cannot read {until or for_}",
+            why=str(error),
+            next="give a time: --until 2026-11-21T06:00:00Z",
+            code="LW-1240",
         ) from None
     return found if found.tzinfo is not None else found.replace(tzinfo=UTC)

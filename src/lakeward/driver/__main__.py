@@ -1,4 +1,4 @@
-"""`python -m lakeward.driver <launch.json>`: what a backend starts."""
+"""Entry point of a driver process: `python -m lakeward.driver <launch.json>`, started by a backend."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def main(arguments: list[str]) -> int:
 
 
 def end(code: int) -> NoReturn:
-    """End the process for good: no thread that still waits for a broker, a registry or the JVM may hold it up."""
+    """End the process at once, without waiting for threads that wait for a broker, the registry or the JVM."""
     logging.shutdown()
     sys.stderr.flush()
     os._exit(code)

@@ -1,4 +1,4 @@
-"""Back-pressure: streams whose table is behind with its maintenance commit half as often, or wait for the rewrite."""
+"""Back-pressure: streams whose table is behind with maintenance commit half as often, or wait for the rewrite."""
 
 from __future__ import annotations
 
@@ -20,32 +20,34 @@ _log = structlog.get_logger(__name__)
 
 @dataclass
 class Backpressure:
-    """Remembers which streams are slowed down, and since when."""
+    """Keeps which streams are slowed down, and since when."""
 
     _since: dict[str, tuple[Level, float]] = field(default_factory=dict)
 
     def turn(self, running: Mapping[str, Running], picture: DesiredState | None, taken: float) -> None:
-        """Set the pace of every stream; a registry that went away slows nobody down."""
+        """Set the pace of every stream. Without the registry no stream is slowed down."""
         now = time.monotonic()
-        said = picture.asks(taken) if picture is not None else None
-        pressures = said.pressures if said is not None else {}
-        for name, each in running.items():
-            pressed = pressures.get(_table_of(each.wanted.spec) or "")
+        requests = picture.asks(taken) if picture is not None else None
+        pressures = requests.pressures if requests is not None else {}
+        for name, query in running.items():
+            pressed = pressures.get(_table_of(query.wanted.spec) or "")
             before = self._since.get(name)
             if pressed is None or pressed.level is Level.RELEASED:
                 if before is not None:
                     del self._since[name]
-                    each.gate.space(0)
-                    _log.info("stream goes on at its own pace", stream=name, slowed_s=round(now - before[1], 1))
+                    query.gate.space(0)
+                    _log.info("back-pressure released", stream=name, slowed_s=round(now - before[1], 1))
                 continue
             if before is None or before[0] is not pressed.level:
                 self._since[name] = (pressed.level, before[1] if before is not None else now)
                 _log.warning(
-                    "stream waits for maintenance" if pressed.level is Level.HOLD else "stream commits half as often",
+                    "back-pressure: stream waits for maintenance"
+                    if pressed.level is Level.HOLD
+                    else "back-pressure: stream commits half as often",
                     stream=name,
                     why=pressed.why,
                 )
-            each.gate.space(_distance_s(each.wanted.spec, pressed.level), AGAIN_S)
+            query.gate.space(_distance_s(query.wanted.spec, pressed.level), AGAIN_S)
         for name in self._since.keys() - running.keys():
             del self._since[name]
 
@@ -56,7 +58,7 @@ def _table_of(spec: StreamSpec) -> str | None:
 
 
 def _distance_s(spec: StreamSpec, level: Level) -> float:
-    """From the beginning of one batch to that of the next."""
+    """Seconds from the start of one batch to the start of the next."""
     if level is Level.HOLD:
         return math.inf
     every = spec.trigger.interval.seconds if spec.trigger.interval is not None else 0

@@ -1,4 +1,4 @@
-"""The end of a query that landed all there was: what the registry hears of it."""
+"""Record of a completed query: an `available_now` query that has landed all available records."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ COMPLETED = "completed"
 
 
 def record(token: str, stream: str, begun: datetime, batches: int, rows: int) -> Callable[[Connection], None]:
-    """What writes down, in one transaction, that a query completed.
+    """A function that records, in one transaction, that a query completed.
 
-    The stream is not wanted any more, unless somebody asked for it while the query ran: then another one runs, because
-    this one only landed what was there when it began.
+    The desired state becomes stopped, unless a start was requested while the query ran: then another query runs,
+    because this one only landed records that were available when it began.
 
     Args:
         token: of this launch.
-        begun: database time before the query looked at what is available.
-        batches, rows: landed by it.
+        begun: database time before the query determined the available records.
+        batches, rows: landed by the query.
     """
     landed = f"{batches:,} {'batch' if batches == 1 else 'batches'}, {count(rows, 'row')}"
-    text = f"completed: {landed}" if batches else "completed: there was nothing to land"
+    text = f"completed: {landed}" if batches else "completed: no records to land"
 
     def write(connection: Connection) -> None:
         observations.record(connection, stream, query_state=COMPLETED, error=None)

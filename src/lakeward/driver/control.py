@@ -1,4 +1,4 @@
-"""The control loop: about once a second, compare what is wanted with what runs, decide, act."""
+"""Control loop of a driver: about once a second, compare desired state with running queries, decide, act."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ EVERY_S = 1.0
 DRAIN_S = 600.0
 """How long a batch may take to finish when its stream is stopped."""
 START_S = 300.0
-"""A start that takes longer than this is told, with a thread dump."""
+"""A start that takes longer than this is reported with a thread dump."""
 KILL_S = 15.0
-"""A driver that must not write any more waits this long for its queries to stop, then ends with them."""
+"""How long a fenced driver waits for its queries to stop before its process ends."""
 ENDING_DRAIN_S = 60.0
-"""The same when the whole process was asked to end: whoever asked will not wait for ever."""
+"""How long a batch may take to finish when the whole process must end."""
 
 
 @dataclass(frozen=True)
@@ -62,13 +62,13 @@ class End:
 
 @dataclass
 class Control:
-    """One a driver. `ending` is set from outside (SIGTERM).
+    """Control loop of one driver. `ending` is set by a signal (SIGTERM).
 
     Args:
-        jvm: the one below this process.
-        folder: the launch's: thread dumps go there.
+        jvm: the JVM of this process.
+        folder: folder of the launch; thread dumps go there.
         tasks: starts and stops queries.
-        standing: where the streams stand, for their lag.
+        standing: positions of the streams, for their lag.
     """
 
     starter: QueryLauncher
@@ -88,10 +88,10 @@ class Control:
     _ending_since: float | None = None
     _watchdog: Watchdog = field(default_factory=Watchdog)
     _begun: dict[str, datetime] = field(default_factory=dict)
-    """Database time when a stream was last started, or shortly before."""
+    """Stream -> database time at, or shortly before, its last start."""
 
     def loop(self) -> End:
-        """Run until there is nothing left to do, or the driver is fenced."""
+        """Run until no stream is to run, or the driver is fenced."""
         while True:
             began = time.monotonic()
             end = self.step()
@@ -103,13 +103,13 @@ class Control:
                 self.ending.wait(max(0.05, EVERY_S - (time.monotonic() - began)))
 
     def step(self) -> End | None:
-        """One turn; the end if it is over."""
+        """One turn of the loop; returns how the driver ends, or None."""
         self.link.turned = time.monotonic()
         died = self.jvm.gone()
         if died is not None:
             return self.lost(died)
         for task in self.tasks.finished():
-            self._over(task)
+            self._task_ended(task)
         self._watch()
         if self._end is None:
             self._act()
@@ -122,12 +122,12 @@ class Control:
         return self._end
 
     def _act(self) -> None:
-        """Do what is wanted, until something ends the driver."""
+        """Carry out the decided actions, until one ends the driver."""
         picture, taken = self.link.picture()
         wanted = frozenset(picture.run) if picture is not None else frozenset()
         waiting = self.failures.waiting(taken) | self.tasks.streams
         unleased = frozenset(name for name in wanted if name not in self._running and not self.link.leased(name))
-        seen = {name: self._seen(each) for name, each in self._running.items()}
+        seen = {name: self._seen(running) for name, running in self._running.items()}
         for action in deciding.decide(
             picture, seen, ending=self.ending.is_set(), waiting=waiting | unleased, packages=packages.active()
         ):
@@ -137,30 +137,30 @@ class Control:
                         self._end = End(code, why, str(FailureClass.FENCED))
                     elif not self.tasks.streams or self._ending_for() > ENDING_DRAIN_S:
                         self._end = End(code, why)
-                case Start(each):
-                    self._begun[each.stream] = expect(picture, "what is to run: a start was decided from it").now
-                    self._start(each)
+                case Start(assignment):
+                    self._begun[assignment.stream] = expect(picture, "what is to run: a start was decided from it").now
+                    self._start(assignment)
                 case Drain(stream, why):
                     self._drain(stream, why)
                 case Finish(stream):
                     self._finish(stream)
                 case FinalizeQuery(stream):
-                    self._bury(stream)
+                    self._finalize(stream)
             if self._end is not None:
                 return
 
     def _ending_for(self) -> float:
-        """For how long the process has been asked to end; 0 if it was not. A start that hangs must not outlast that."""
+        """Seconds since the process was asked to end, 0 if it was not; limits how long a hanging start is awaited."""
         if not self.ending.is_set():
             return 0.0
         self._ending_since = self._ending_since or time.monotonic()
         return time.monotonic() - self._ending_since
 
     def kill_all(self) -> None:
-        """Stop every query at once: this driver must not write any more. Does not wait for one that does not stop."""
-        for each in self._running.values():
-            each.gate.close()
-        killing = [threading.Thread(target=each.kill, daemon=True) for each in self._running.values()]
+        """Stop every query at once: this driver must not write any more. Waits at most `KILL_S`."""
+        for running in self._running.values():
+            running.gate.close()
+        killing = [threading.Thread(target=running.kill, daemon=True) for running in self._running.values()]
         for thread in killing:
             thread.start()
         end = time.monotonic() + KILL_S
@@ -169,61 +169,65 @@ class Control:
         self._running.clear()
 
     def lost(self, words: str) -> End:
-        """The end of a driver whose JVM is gone. A batch is to blame only if it was the only one under way."""
-        # A batch may have felt the JVM's end before this loop did, and left by an error.
-        inside = [each for each in self._running.values() if each.gate.inside is not None or each.function.failure]
+        """The end of a driver whose JVM died. A batch is blamed only if it was the only one running."""
+        # A batch may have failed because of the JVM's end before this loop noticed it.
+        inside = [
+            running for running in self._running.values() if running.gate.inside is not None or running.function.failure
+        ]
         kind = str(judge(text=words).failure_class)
         if len(inside) != 1:
             return End(1, words, kind)
-        [each] = inside
-        batch, begun = each.begun(files.LocalFiles())
-        return End(1, words, kind, each.stream, each.gate.inside if batch is None else batch, begun)
+        [affected] = inside
+        batch, begun = affected.begun(files.LocalFiles())
+        return End(1, words, kind, affected.stream, affected.gate.inside if batch is None else batch, begun)
 
     def watched(self) -> Sequence[Watched]:
-        """What the lag thread measures."""
+        """The positions that the lag thread measures."""
         return self.standing.watched(list(self._running.values()))
 
-    def _seen(self, each: Running) -> ObservedQuery:
-        since = self._draining.get(each.stream)
+    def _seen(self, started: Running) -> ObservedQuery:
+        since = self._draining.get(started.stream)
         draining = since is not None
         limit = ENDING_DRAIN_S if self.ending.is_set() else DRAIN_S
         return ObservedQuery(
-            generation=each.wanted.generation,
-            active=each.active,
+            generation=started.wanted.generation,
+            active=started.active,
             draining=draining,
-            drained=draining and each.drained(),
+            drained=draining and started.drained(),
             overdue=since is not None and time.monotonic() - since > limit,
-            exact=each.exact,
-            leased=self.link.leased(each.stream),
-            unbatched=each.wanted.spec.trigger.unbatched,
-            stale=not draining and each.function.flow.stateful and each.references.changed(each.session),
+            exact=started.exact,
+            leased=self.link.leased(started.stream),
+            unbatched=started.wanted.spec.trigger.unbatched,
+            stale=not draining and started.function.flow.stateful and started.references.changed(started.session),
         )
 
     def _watch(self) -> None:
-        """Interrupt what hangs; its neighbours run on."""
+        """Interrupt queries that hang; the other streams keep running."""
         now = time.monotonic()
-        for name, each in list(self._running.items()):
-            quiet = self._watchdog.look(each, self.standing.waiting(name), now)
+        for name, running in list(self._running.items()):
+            quiet = self._watchdog.look(running, self.standing.waiting(name), now)
             if quiet is not None:
-                self._interrupt(name, each, quiet)
+                self._interrupt(name, running, quiet)
 
         for task in self.tasks.slow("start", START_S):
             dump = thread_dumps.write(self.folder, f"{task.stream}-start", self.jvm)
-            text = f"its start hangs for {START_S:.0f} s; the other streams run on; its thread dump is {dump}"
-            _log.error("a start hangs", stream=task.stream, dump=dump)
+            text = (
+                f"its start has been hanging for {START_S:.0f} s; the other streams keep running; thread dump: {dump}"
+            )
+            _log.error("stream start hangs", stream=task.stream, dump=dump)
             self.recorder.event("stream", task.stream, "hung", text, dump=dump)
 
     def _interrupt(self, stream: str, running: Running, quiet_s: float) -> None:
         del self._running[stream]
         self._draining.pop(stream, None)
         batch = running.gate.inside
-        _log.error("a batch hangs and is interrupted", stream=stream, batch=batch, quiet_s=round(quiet_s))
+        _log.error("hung batch interrupted", stream=stream, batch=batch, quiet_s=round(quiet_s))
 
         def work() -> tuple[Failure, bool]:
             name = f"{stream}-{batch if batch is not None else 'between-batches'}"
             dump = thread_dumps.write(self.folder, name, self.jvm)
             error = watchdog.hung(running, quiet_s, dump)
-            text = f"{error.what}; its thread dump is {dump}"
+            text = f"{error.what}; thread dump: {dump}"
             self.recorder.event("stream", stream, "hung", text, batch=batch, dump=dump, quiet_s=round(quiet_s))
             number, begun = running.begun(running.files)
             failure = Failure(error, batch_id=batch if number is None else number, offsets=begun)
@@ -235,16 +239,16 @@ class Control:
         self.link.busy |= {wanted.stream}
         self.tasks.begin("start", wanted.stream, lambda: self.starter.start(wanted), wanted)
 
-    def _over(self, task: Task) -> None:
-        """A start, a stop or an interruption came to its end."""
+    def _task_ended(self, task: Task) -> None:
+        """Handle the end of a start, a stop or an interruption."""
         match task:
             case Task(kind="start", error=None):
                 self._started(task.subject, task.result)
             case Task(kind="start", error=Exception() as error):
                 text = jvm_errors.of_error(error)
-                self._failed(task.subject, Failure(_told(task.subject, error), text=text))
+                self._failed(task.subject, Failure(_spec_error(task.subject, error), text=text))
             case Task(error=Exception() as error):
-                self._end = End(1, f"Stream {task.stream} could not be stopped: {error}", str(FailureClass.INFRA))
+                self._end = End(1, f"Stream {task.stream}: stop failed: {error}", str(FailureClass.INFRA))
             case Task(kind="stop"):
                 clean, waited = task.result
                 self._stopped(task.subject, clean, waited)
@@ -287,9 +291,9 @@ class Control:
             self._stuck(running, f"{failure.words.splitlines()[0]}, and its query does not stop", failure)
 
     def _stuck(self, running: Running, why: str, failure: Failure | None = None) -> None:
-        """A query that cannot be ended inside this process is ended with it; the next launch goes on."""
+        """End this process, because a query cannot be stopped inside it; the next launch continues."""
         words = f"Stream {running.stream} is stuck (hung batch): {why}; only a new process helps"
-        _log.error("driver ends for a stuck query", stream=running.stream, why=why)
+        _log.error("driver ends, query stuck", stream=running.stream, why=why)
         self._end = End(
             1,
             words,
@@ -300,7 +304,7 @@ class Control:
         )
 
     def _drain(self, stream: str, why: str) -> None:
-        _log.info("stream stops at the next batch boundary", stream=stream, why=why)
+        _log.info("stream draining", stream=stream, why=why)
         self._draining[stream] = time.monotonic()
         self._running[stream].drain()
 
@@ -311,8 +315,8 @@ class Control:
         self._watchdog.forget(stream)
         self.tasks.begin("stop", stream, lambda: (running.stop(timeout_s=0), waited), running)
 
-    def _bury(self, stream: str) -> None:
-        """The query ended by itself. A batch turned away by our own stop ends it too; that is no failure."""
+    def _finalize(self, stream: str) -> None:
+        """Handle a query that ended by itself. A batch refused by a closed gate ends it too, without a failure."""
         running = self._running[stream]
         if running.completed:
             self._completed(stream)
@@ -335,7 +339,7 @@ class Control:
         )
 
     def _completed(self, stream: str) -> None:
-        """All that was available has landed: the stream is done until somebody, or its schedule, wants it again."""
+        """All available records have landed: the stream is done until a person or its schedule starts it."""
         running = self._running.pop(stream)
         self._draining.pop(stream, None)
         self.standing.ended(stream)
@@ -343,7 +347,7 @@ class Control:
         running.release()
         batches, rows = running.function.landed
         _log.info("stream completed", stream=stream, batches=batches, rows=rows)
-        # Twice: what the recorder still has of the query is older than this, and would be written over it.
+        # Recorded twice: otherwise older values in the recorder's queue would overwrite this one.
         self.recorder.note(stream, query_state=completed.COMPLETED, error=None)
         told = completed.record(self.link.token, stream, self._begun[stream], batches, rows)
         with suppress(DependencyDown):
@@ -353,20 +357,20 @@ class Control:
         kind = failure.judgement.failure_class
         if kind is FailureClass.FENCED:
             self._end = End(EXIT_FENCED, failure.words, str(kind), wanted.stream, failure.batch_id, failure.offsets)
-            _log.error("driver is fenced", stream=wanted.stream, error=failure.words)
+            _log.error("driver fenced", stream=wanted.stream, error=failure.words)
             return
         picture, _ = self.link.picture()
         with suppress(DependencyDown):
             self.failures.handle(wanted, failure, picture.now if picture is not None else None)
 
 
-def _told(wanted: Assignment, error: Exception) -> BaseException:
-    """A stored spec that this version cannot read is a problem of the spec, said like one."""
+def _spec_error(wanted: Assignment, error: Exception) -> BaseException:
+    """The error; a stored spec that this version cannot parse becomes a `SpecError`."""
     if not isinstance(error, ValidationError):
         return error
     first = error.errors(include_input=False, include_url=False)[0]
     return SpecError(
-        f"Generation {wanted.generation} of stream {wanted.stream} cannot be read by this version",
+        f"Cannot read generation {wanted.generation} of stream {wanted.stream} with this version of Lakeward",
         why=f"{'.'.join(str(part) for part in first['loc'])}: {first['msg']}",
         next="lakeward deploy",
         code="LW-2401",

@@ -1,4 +1,4 @@
-"""What the driver does next. Pure: the registry's picture and the queries' condition in, actions out."""
+"""Decisions of the control loop: desired state and observed queries in, actions out. Pure."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from lakeward.platform.failures import EXIT_FENCED, EXIT_STOPPED
 
 @dataclass(frozen=True)
 class ObservedQuery:
-    """A started stream, as the driver sees it.
+    """Observed state of a started stream.
 
     Attributes:
-        generation: what it runs.
-        active: its query runs.
-        draining: it is being stopped.
-        drained: no batch of it runs, so that it may be stopped now.
-        overdue: its last batch took longer than a stop waits.
-        exact: its sink keeps a position.
-        leased: this driver's lease of it is live.
-        unbatched: its rows leave as they come, so that no batch asks for the lease before it writes.
-        stale: a reference in its plan changed.
+        generation: the generation it runs.
+        active: whether its query runs.
+        draining: whether it is being stopped.
+        drained: whether no batch runs, so that the query can be stopped now.
+        overdue: whether its last batch took longer than a stop waits.
+        exact: whether its sink keeps a position.
+        leased: whether this driver's lease of the stream is live.
+        unbatched: whether it is a real-time query, where no batch checks the lease before it writes.
+        stale: whether a reference table in its plan changed.
     """
 
     generation: int
@@ -45,7 +45,7 @@ class Start:
 
 @dataclass(frozen=True)
 class Drain:
-    """Let no further batch of a stream begin."""
+    """Let the running batch of a stream finish and no further one begin."""
 
     stream: str
     why: str
@@ -60,14 +60,14 @@ class Finish:
 
 @dataclass(frozen=True)
 class FinalizeQuery:
-    """A query ended by itself: find out why, and when it is tried again."""
+    """Handle a query that ended by itself: failure or completion, restart or block."""
 
     stream: str
 
 
 @dataclass(frozen=True)
 class Exit:
-    """End the driver. With EXIT_FENCED at once, whatever runs."""
+    """End the driver; with EXIT_FENCED at once, without draining."""
 
     code: int
     why: str
@@ -87,19 +87,20 @@ def decide(
     """The next actions.
 
     Args:
-        picture: of the registry; None while it never answered. An old one stands while the registry is away.
+        picture: desired state from the registry; None until the registry has answered once. The last one stays valid
+            while the registry is down.
         seen: the started streams.
         ending: the process was asked to end.
-        waiting: streams that wait in this driver: for back-off, for their lease, for the registry to take a block.
-        packages: digest of the packages that this process has; None while it has none of a stream's.
+        waiting: streams that must not start yet: back-off, missing lease, or a block that is not recorded yet.
+        packages: digest of the packages loaded in this process; None if none are loaded.
     """
     if picture is not None and picture.fenced:
         return [Exit(EXIT_FENCED, "a newer launch of this driver exists")]
     renewed = _renewed(picture, packages)
-    why = "the driver was asked to end" if ending else "its driver starts anew, with other packages" if renewed else ""
+    why = "the driver was asked to end" if ending else "its driver restarts with other packages" if renewed else ""
     actions: list[Action] = []
-    for stream, each in sorted(seen.items()):
-        action = _of_started(stream, each, picture, why)
+    for stream, query in sorted(seen.items()):
+        action = _of_started(stream, query, picture, why)
         if action is not None:
             actions.append(action)
     if why:
@@ -108,38 +109,40 @@ def decide(
         return actions
     actions += [Start(w) for name, w in sorted(picture.run.items()) if name not in seen and name not in waiting]
     if not actions and not seen and not picture.later and not waiting & picture.hosted:
-        return [Exit(EXIT_STOPPED, "nothing is to run")]
+        return [Exit(EXIT_STOPPED, "no stream is to run")]
     return actions
 
 
 def _renewed(picture: DesiredState | None, packages: str | None) -> bool:
-    """Whether only a new process can run what is wanted: it needs packages, and none of it the ones that are here.
+    """Whether only a new process can run the desired streams: all with packages need other ones than loaded.
 
-    Where some streams need these and some others, a start of the others is refused: waiting would not help them.
+    If some streams need the loaded packages and others do not, a start of the others is refused: waiting cannot help.
     """
-    wanted = {each.packages for each in picture.run.values()} - {None} if picture is not None else set()
+    wanted = {assignment.packages for assignment in picture.run.values()} - {None} if picture is not None else set()
     return bool(wanted) and packages is not None and packages not in wanted
 
 
-def _of_started(stream: str, each: ObservedQuery, picture: DesiredState | None, ending: str) -> Action | None:
-    if not each.active:
+def _of_started(stream: str, query: ObservedQuery, picture: DesiredState | None, ending: str) -> Action | None:
+    if not query.active:
         return FinalizeQuery(stream)
-    if each.unbatched and not each.leased:
-        return Finish(stream)  # at once: a boundary may be minutes away, and it writes all the time
-    if each.draining:
-        return Finish(stream) if each.drained or each.overdue else None
+    if query.unbatched and not query.leased:
+        return Finish(
+            stream
+        )  # at once: a real-time query writes continuously, and its next boundary may be minutes away
+    if query.draining:
+        return Finish(stream) if query.drained or query.overdue else None
     if ending:
         return Drain(stream, ending)
-    if not each.exact and not each.leased:
-        # Nothing but the lease keeps a second driver from writing the same rows to such a sink.
+    if not query.exact and not query.leased:
+        # Only the lease prevents a second driver from writing the same rows to such a sink.
         return Drain(stream, "its lease lapsed and its sink keeps no position")
     if picture is None:
         return None
     wanted = picture.run.get(stream)
     if wanted is None:
-        return Drain(stream, "it is not to run any more")
-    if wanted.generation != each.generation:
-        return Drain(stream, f"generation {wanted.generation} is to run instead of {each.generation}")
-    if each.stale:
+        return Drain(stream, "it is not to run")
+    if wanted.generation != query.generation:
+        return Drain(stream, f"generation {wanted.generation} is to run instead of {query.generation}")
+    if query.stale:
         return Drain(stream, "a reference changed")
     return None

@@ -1,4 +1,4 @@
-"""What follows a stream's failure: its class, the pause or the block, and the record of it."""
+"""Failure handling of a stream: failure class, back-off or block, and their records."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ class Failure:
 
     Attributes:
         error: the exception.
-        text: everything known in words, for the class.
-        batch_id: the batch that failed, None if it was none's.
-        committing_s: for how long this start had landed batches.
-        offsets: of that batch: source name -> {start, end}; None where not known.
+        text: full text of the failure, for its classification.
+        batch_id: the batch that failed; None if no batch ran.
+        committing_s: how long this start had been landing batches.
+        offsets: offsets of that batch: source name -> {start, end}; None if unknown.
     """
 
     error: BaseException
@@ -50,20 +50,20 @@ class Failure:
 
     @property
     def words(self) -> str:
-        """The error as people read it: our own in full, others by their first lines."""
+        """The error for people: Lakeward's errors in full, others by their first lines."""
         if isinstance(self.error, LakewardError):
             return str(self.error)
         told = self.text.splitlines()
         first = str(self.error).strip().splitlines()[:1] or [type(self.error).__name__]
         if told and first[0].startswith(_PY4J):
-            first = told[:1]  # py4j's own sentence says only which of its objects it asked
+            first = told[:1]  # py4j's own sentence names only the called object
         causes = [line for line in told if line and line.split(": ", 1)[-1] not in first[0]]
         return "\n".join([first[0][:500], *(f"  caused by {line[:300]}" for line in causes[-2:])])
 
 
 @dataclass
 class _Parked:
-    until: float | None  # monotonic; None: a person is needed
+    until: float | None  # monotonic; None: blocked
     write: Write | None
     written: float | None = None
 
@@ -77,10 +77,10 @@ class _History:
 
 @dataclass
 class Failures:
-    """Remembers the failures of this process and keeps failed streams from being started too early.
+    """Keeps the failures of this process and delays restarts of failed streams.
 
-    The registry hears of each; while it is away the pauses are kept here. `log` gives the last lines of the driver's
-    log about a stream.
+    Each failure is recorded in the registry; while the registry is down the pauses are kept here. `log` returns the
+    last lines of the driver's log about a stream.
     """
 
     driver: str
@@ -92,12 +92,12 @@ class Failures:
     _history: dict[str, _History] = field(default_factory=dict)
 
     def handle(self, wanted: Assignment, failure: Failure, now: datetime | None) -> FailureClass:
-        """Decide what follows, remember it and tell the registry.
+        """Classify a failure, decide between back-off and block, and record it.
 
         Args:
-            wanted: the stream.
-            failure: what happened.
-            now: database time, None while it was never known.
+            wanted: the stream's assignment.
+            failure: the failure.
+            now: database time; None if it was never known.
         """
         judged, stream = failure.judgement, wanted.stream
         if stream not in self._history:
@@ -130,13 +130,13 @@ class Failures:
         return judged.failure_class
 
     def _before(self, wanted: Assignment, now: datetime | None) -> _History:
-        """What an earlier process knew of the stream: its count does not begin anew because a neighbour ended it."""
+        """Failure history from an earlier process: a driver restarted for another stream must not reset the count."""
         try:
             with self.connect() as connection:
                 lines = events.newest(connection, "stream", wanted.stream)
         except DependencyDown:
             return _History()
-        last = next((each for each in reversed(lines) if each["kind"] == "failed" and "same" in each["fields"]), None)
+        last = next((line for line in reversed(lines) if line["kind"] == "failed" and "same" in line["fields"]), None)
         if last is None:
             return _History()
         known = last["fields"]
@@ -148,15 +148,15 @@ class Failures:
         )
 
     def after(self, stream: str, write: Write) -> None:
-        """Keep a stream from being started until the registry has taken `write` and was looked at anew."""
+        """Delay starts of a stream until `write` is recorded and the desired state was read again."""
         self._park(stream, None, write)
 
     def waiting(self, taken: float) -> frozenset[str]:
-        """The streams that may not be started now, whatever the picture says.
+        """The streams that must not start now, whatever the desired state says.
 
         Args:
-            taken: when the newest picture was asked for. One from before our own record proves nothing; a later one
-                knows the pause or the block, and whether the stream is to run at all any more.
+            taken: when the newest desired state was requested. Only one from after our own record includes the pause or
+                the block.
         """
         self._write()
         for stream, parked in list(self._parked.items()):
@@ -198,7 +198,7 @@ class Failures:
     def _block(
         self, stream: str, failure: Failure, judged: Judgement, number: int, reason: str, same: int = 1
     ) -> Write:
-        detail: dict[str, Any] = {"reason": reason, **_told(stream, failure, judged, same)}
+        detail: dict[str, Any] = {"reason": reason, **_block_text(stream, failure, judged, same)}
         detail |= {"batch": failure.batch_id, "offsets": failure.offsets}
         kind = str(judged.failure_class)
         _log.error("stream blocked", stream=stream, failure_class=kind, **detail)
@@ -232,7 +232,7 @@ class Failures:
         pause = round(attempt.delay.total_seconds(), 1) if attempt.delay is not None else None
         kind, cause = str(judged.failure_class), str(judged.cause) if judged.cause else None
         _log.error(
-            "stream failed, tries again",
+            "stream failed, will restart",
             stream=stream,
             failure_class=kind,
             cause=cause,
@@ -265,15 +265,15 @@ class Failures:
         return write
 
 
-def _told(stream: str, failure: Failure, judged: Judgement, same: int) -> dict[str, str]:
-    """What, why and next of a block."""
+def _block_text(stream: str, failure: Failure, judged: Judgement, same: int) -> dict[str, str]:
+    """The what, why and next of a block."""
     error, words = failure.error, failure.words.splitlines()
     start = f"lakeward streams start {stream}"
     if judged.failure_class is FailureClass.POISON and failure.batch_id is not None:
         return {
             "what": f"Batch {failure.batch_id} of stream {stream} failed {same} times in the same way",
             "why": "\n".join([words[0], *(f"  {line.strip()}" for line in words[1:4])]),
-            "next": f"correct the transform (lakeward deploy), then: {start}; or give its records up: "
+            "next": f"correct the transform (lakeward deploy), then: {start}; or skip its records: "
             f"lakeward streams skip-batch {stream} --batch {failure.batch_id} --dry-run   shows them first",
         }
     if isinstance(error, LakewardError):
@@ -284,6 +284,6 @@ def _told(stream: str, failure: Failure, judged: Judgement, same: int) -> dict[s
 def _policy(wanted: Assignment, base: timedelta) -> restart.Policy:
     try:
         found = restart.Policy.of(wanted.spec.restart)
-    except ValueError:  # the spec itself is what is wrong
+    except ValueError:  # the spec itself is not valid
         found = restart.Policy()
     return restart.Policy(base=base, cap=found.cap, reset_after=found.reset_after)

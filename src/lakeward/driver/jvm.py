@@ -1,4 +1,4 @@
-"""The JVM below this process: whether it lives, what its threads do, and in which words it died."""
+"""The driver's JVM: liveness, thread dumps, and the reason of its death."""
 
 from __future__ import annotations
 
@@ -23,15 +23,14 @@ _EXIT_OUT_OF_MEMORY = 3  # of -XX:+ExitOnOutOfMemoryError
 
 @dataclass(frozen=True)
 class Jvm:
-    """Of one launch.
+    """The JVM of one launch.
 
     Attributes:
-        process: the gateway pyspark started, None where somebody else did.
-        printed: the file its output goes to.
-        print_threads: gives a thread dump; may hang with the JVM.
-        stopped: whether Spark has ended in it: an error that is fatal to one of its threads stops the context, and
-            the JVM runs on.
-        starving: in which words Spark ends for want of executors; None while it does not.
+        process: the gateway that pyspark started; None if another process started it.
+        printed: file with its output.
+        print_threads: returns a thread dump; may hang with the JVM.
+        stopped: whether the Spark context has stopped. A fatal error of one thread stops it while the JVM runs on.
+        starving: the reason if Spark has no executors; None if it has.
     """
 
     process: subprocess.Popen[bytes] | None
@@ -53,7 +52,7 @@ class Jvm:
         )  # fmt: skip
 
     def gone(self, wait_s: float = 0.0) -> str | None:
-        """In which words it died, or Spark in it; None while both live (or nobody can say)."""
+        """The reason why the JVM or its Spark context died; None while both live or if unknown."""
         code = None
         if self.process is not None:
             try:
@@ -65,14 +64,14 @@ class Jvm:
         return self._of_spark() if self.stopped() else self.starving()
 
     def threads(self) -> str:
-        """What its threads do. A JVM that does not even answer this prints them itself, into its own output."""
+        """A thread dump. A JVM that does not answer is asked by signal to print one to its own output."""
         found: list[str] = []
 
         def ask() -> None:
             try:
                 found.append(self.print_threads())
-            except Exception as error:  # noqa: BLE001  # named boundary: a dump that fails must not be what fails
-                found.append(f"The JVM's threads could not be printed: {type(error).__name__}: {error}\n")
+            except Exception as error:  # noqa: BLE001  # named boundary: a failed dump must not hide the failure
+                found.append(f"Thread dump of the JVM failed: {type(error).__name__}: {error}\n")
 
         asking = threading.Thread(target=ask, daemon=True)
         asking.start()
@@ -81,23 +80,25 @@ class Jvm:
             return found[0]
         if self.process is not None and self.process.poll() is None:
             self.process.send_signal(signal.SIGQUIT)
-        return f"The JVM gave no answer within {DUMP_S:.0f} s; it was asked to print its threads into {self.printed}\n"
+        return f"The JVM did not answer within {DUMP_S:.0f} s; it was asked to print its threads to {self.printed}\n"
 
     def _last_words(self, code: int) -> str:
         tail = self._tail()
         memory = re.search(r".*OutOfMemoryError.*", tail)
         how = f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
         if code == _EXIT_OUT_OF_MEMORY or memory:
-            said = memory.group().strip()[:300] if memory else "OutOfMemoryError"
-            return f"The driver ran out of memory: its JVM {how}: {said}"
+            reason = memory.group().strip()[:300] if memory else "OutOfMemoryError"
+            return f"The driver ran out of memory: its JVM {how}: {reason}"
         return f"The driver lost its JVM: it {how}"
 
     def _of_spark(self) -> str:
         tail = self._tail()
         thrown = re.findall(r'^Exception in thread "[^"]*" (.*)', tail, re.MULTILINE)
         causes = re.findall(r"^Caused by: (.*)", tail, re.MULTILINE)
-        said = "; ".join(words[-1].strip()[:300] for words in (thrown, causes) if words)
-        return f"The driver lost its JVM: it runs on, but its Spark context was stopped{f': {said}' if said else ''}"
+        reason = "; ".join(words[-1].strip()[:300] for words in (thrown, causes) if words)
+        return (
+            f"The driver lost its JVM: it runs on, but its Spark context was stopped{f': {reason}' if reason else ''}"
+        )
 
     def _tail(self) -> str:
         try:
@@ -111,10 +112,10 @@ class Jvm:
 def _stopped(context: Any) -> bool:
     try:
         return bool(context.isStopped())
-    except Exception:  # noqa: BLE001  # named boundary: whatever py4j raises when the JVM goes; its process tells
+    except Exception:  # noqa: BLE001  # named boundary: any error of py4j when the JVM dies; its exit code is read
         return False
 
 
 def _thread_print(gateway: Any) -> str:
-    """A thread dump by Spark's own means, the same its UI shows: a runtime without the tools of a JDK has it too."""
-    return "\n".join(str(each.toString()) for each in gateway.jvm.org.apache.spark.util.Utils.getThreadDump())
+    """A thread dump by Spark's own method, as in its UI: it also works without the tools of a JDK."""
+    return "\n".join(str(thread.toString()) for thread in gateway.jvm.org.apache.spark.util.Utils.getThreadDump())

@@ -1,4 +1,4 @@
-"""How far each stream is behind its source, measured at the source: also right while the query stands still."""
+"""Lag of each stream, measured at its source: correct even while the query makes no progress."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ HISTORY = 720
 WINDOW_S = 60.0
 """Rates are taken over the last minute."""
 RETENTION_EVERY_S, WRITTEN_EVERY_S = 300.0, 60.0
-"""How often a topic's settings are read, and how often one waiting record may be fetched to see how old it is."""
+"""How often topic settings are read, and how often one unread record may be fetched for its age."""
 
 
 @dataclass
 class Meter:
     """Lag of one source in records and in seconds.
 
-    In seconds: how long ago the source ended where the stream is now, by earlier measurements of the same source.
+    Seconds: how long ago the source's end was at the stream's present position, by earlier measurements.
     """
 
     _ends: deque[tuple[float, Offsets]] = field(default_factory=lambda: deque(maxlen=HISTORY))
     _lags: deque[tuple[float, int]] = field(default_factory=lambda: deque(maxlen=HISTORY))
 
     def measure(self, at: str, ends: Offsets, now: float) -> tuple[int, float | None]:
-        """(records, seconds); seconds is None when the source was never seen that short."""
+        """(records, seconds); seconds is None if no earlier measurement reaches back to the position."""
         self._ends.append((now, ends))
         behind = position.behind(at, ends)
         self._lags.append((now, behind))
@@ -50,8 +50,8 @@ class Meter:
         return behind, None
 
     def rates(self) -> tuple[float | None, float | None]:
-        """(records that come, records by which the lag grows) a second, over the last minute; None when too young."""
-        ends = [(moment, sum(sum(parts.values()) for parts in each.values())) for moment, each in self._ends]
+        """(arriving records, growth of the lag) per second, over the last minute; None with too few measurements."""
+        ends = [(moment, sum(sum(parts.values()) for parts in offsets.values())) for moment, offsets in self._ends]
         return _slope(ends), _slope(list(self._lags))
 
 
@@ -67,7 +67,7 @@ def _slope(points: list[tuple[float, int]]) -> float | None:
 
 @dataclass(frozen=True)
 class Watched:
-    """One source of one running stream: where it is read, and up to which offsets it is landed."""
+    """One source of one running stream: cluster, topics, and the landed position."""
 
     stream: str
     source: str
@@ -78,16 +78,16 @@ class Watched:
 
 @dataclass
 class Broker:
-    """What was asked of one cluster besides its ends, and when it is asked again."""
+    """Topic settings of one cluster, cached."""
 
     cluster: Cluster
     _kept: dict[str, float | None] = field(default_factory=dict)
     _kept_until: float = 0.0
 
     def retention(self, topics: Sequence[str]) -> float | None:
-        """The shortest time one of the topics keeps a record; None for ever."""
+        """The shortest retention of the topics in seconds; None if unlimited."""
         if time.monotonic() >= self._kept_until or not set(topics) <= self._kept.keys():
-            self._kept |= dict.fromkeys(topics)  # topics nobody tells about: not asked again and again
+            self._kept |= dict.fromkeys(topics)  # topics without an answer are cached too
             self._kept |= broker.retentions(self.cluster, sorted(self._kept))
             self._kept_until = time.monotonic() + RETENTION_EVERY_S
         return min((kept for topic in topics if (kept := self._kept[topic]) is not None), default=None)
@@ -95,14 +95,14 @@ class Broker:
 
 @dataclass
 class _Oldest:
-    """When the oldest waiting record of a stream was written, fetched now and then."""
+    """When the oldest unread record of a stream was written; fetched at an interval."""
 
     written: float | None = None
     until: float = 0.0
 
 
 class LagThread:
-    """Measures every few seconds; leaves the sums with `note` and the rest with `watch`."""
+    """Measures every few seconds; passes the sums to `note` and the details to `watch`."""
 
     def __init__(
         self,
@@ -116,7 +116,7 @@ class LagThread:
         self._meters: dict[tuple[str, str], Meter] = {}
         self._brokers: dict[Cluster, Broker] = {}
         self._oldest: dict[tuple[str, str], _Oldest] = {}
-        self._said = ""
+        self._last_error = ""
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="lag", daemon=True)
 
@@ -125,7 +125,7 @@ class LagThread:
         self._thread.start()
 
     def close(self) -> None:
-        """Stop; does not wait for a broker that is away."""
+        """Stop; does not wait for a broker that is down."""
         self._stop.set()
 
     def _run(self) -> None:
@@ -133,58 +133,58 @@ class LagThread:
             try:
                 self.once()
             except LakewardError:
-                continue  # the streams say themselves that their broker is away, or that it refuses them
-            except Exception as error:  # noqa: BLE001  # named boundary: measuring must not end for one odd answer
-                if str(error) != self._said:
-                    _log.exception("lag cannot be measured")
-                self._said = str(error)
+                continue  # the streams themselves report that their broker is down or refuses them
+            except Exception as error:  # noqa: BLE001  # named boundary: one unexpected answer must not end the thread
+                if str(error) != self._last_error:
+                    _log.exception("lag measurement failed")
+                self._last_error = str(error)
             else:
-                self._said = ""
+                self._last_error = ""
 
     def once(self) -> None:
-        """Measure all streams now, each broker asked once. A broker that is away keeps the others' from nothing."""
+        """Measure all streams now, with one request per broker. A broker that is down does not affect the others."""
         watched = list(self._watched())
         down: LakewardError | None = None
-        for cluster in sorted({each.cluster for each in watched}, key=lambda each: each.connection):
-            mine = [each for each in watched if each.cluster == cluster]
+        for cluster in sorted({target.cluster for target in watched}, key=lambda target: target.connection):
+            of_cluster = [target for target in watched if target.cluster == cluster]
             try:
-                self._measure(self._brokers.setdefault(cluster, Broker(cluster)), mine)
+                self._measure(self._brokers.setdefault(cluster, Broker(cluster)), of_cluster)
             except LakewardError as error:
                 down = error
         if down is not None:
             raise down
 
     def _measure(self, asked: Broker, watched: Sequence[Watched]) -> None:
-        ends = broker.end_offsets(asked.cluster, sorted({topic for each in watched for topic in each.topics}))
+        ends = broker.end_offsets(asked.cluster, sorted({topic for target in watched for topic in target.topics}))
         now = time.monotonic()
         by_stream: dict[str, list[Source]] = {}
-        for each in watched:
-            part = {topic: ends[topic] for topic in each.topics if topic in ends}
-            meter = self._meters.setdefault((each.stream, each.source), Meter())
-            records, seconds = meter.measure(each.at, part, now)
-            found = Source(each, part, records, seconds, *meter.rates(), asked.retention(each.topics))
-            by_stream.setdefault(each.stream, []).append(found)
+        for target in watched:
+            part = {topic: ends[topic] for topic in target.topics if topic in ends}
+            meter = self._meters.setdefault((target.stream, target.source), Meter())
+            records, seconds = meter.measure(target.at, part, now)
+            found = Source(target, part, records, seconds, *meter.rates(), asked.retention(target.topics))
+            by_stream.setdefault(target.stream, []).append(found)
         for stream, sources in by_stream.items():
-            known = [each.seconds for each in sources if each.seconds is not None]
+            known = [source.seconds for source in sources if source.seconds is not None]
             longest = max(known) if len(known) == len(sources) else None
-            self._note(stream, sum(each.records for each in sources), longest)
+            self._note(stream, sum(source.records for source in sources), longest)
             self._watch(stream, document(sources, self._waiting(sources)))
 
     def _waiting(self, sources: Sequence[Source]) -> float | None:
-        """When the oldest record that waits was written, seconds since 1970; None when nothing waits or nobody says.
+        """When the oldest unread record was written, in seconds since 1970; None if there is none or it is unknown.
 
-        A source that was seen when it ended where the stream is now tells it by that; else one record is fetched.
+        Earlier measurements give the age if they reach back to the position; otherwise one record is fetched.
         """
         found = []
-        for each in sources:
-            if not each.records:
+        for source in sources:
+            if not source.records:
                 continue
-            if each.seconds is not None:
-                found.append(time.time() - each.seconds)
+            if source.seconds is not None:
+                found.append(time.time() - source.seconds)
                 continue
-            kept = self._oldest.setdefault((each.watched.stream, each.watched.source), _Oldest())
+            kept = self._oldest.setdefault((source.watched.stream, source.watched.source), _Oldest())
             if time.monotonic() >= kept.until:
-                times = broker.written_at(each.watched.cluster, each.waiting())
+                times = broker.written_at(source.watched.cluster, source.waiting())
                 kept.written, kept.until = min(times.values(), default=None), time.monotonic() + WRITTEN_EVERY_S
             if kept.written is not None:
                 found.append(kept.written)
@@ -193,7 +193,7 @@ class LagThread:
 
 @dataclass(frozen=True)
 class Source:
-    """One source as it was measured; `retention_s` None: it keeps for ever."""
+    """Measurement of one source; `retention_s` None: unlimited."""
 
     watched: Watched
     ends: Offsets
@@ -204,23 +204,23 @@ class Source:
     retention_s: float | None
 
     def waiting(self) -> Offsets:
-        """The first offset that waits, of the partitions where one does."""
+        """The first unread offset of each partition that has one."""
         landed = position.parse(self.watched.at)
         firsts = {t: {p: landed.get(t, {}).get(p, 0) for p in parts} for t, parts in self.ends.items()}
         return {t: {p: o for p, o in parts.items() if o < self.ends[t][p]} for t, parts in firsts.items()}
 
 
 def document(sources: Sequence[Source], oldest: float | None) -> dict[str, Any]:
-    """As `registry.observations` describes it."""
+    """The JSON document that `registry.observations` describes."""
     partitions = []
-    for each in sources:
-        landed = position.parse(each.watched.at)
-        for topic, ends in sorted(each.ends.items()):
+    for source in sources:
+        landed = position.parse(source.watched.at)
+        for topic, ends in sorted(source.ends.items()):
             for partition, end in sorted(ends.items()):
                 at = landed.get(topic, {}).get(partition)
                 partitions.append(
                     {
-                        "source": each.watched.source,
+                        "source": source.watched.source,
                         "topic": topic,
                         "partition": partition,
                         "position": at,
@@ -232,11 +232,11 @@ def document(sources: Sequence[Source], oldest: float | None) -> dict[str, Any]:
         "partitions": partitions,
         "oldest": None if oldest is None else datetime.fromtimestamp(oldest, UTC).isoformat(timespec="seconds"),
         "retention_s": min((s.retention_s for s in sources if s.retention_s is not None), default=None),
-        "arriving_per_second": _sum([each.arriving for each in sources]),
-        "lag_per_second": _sum([each.growing for each in sources]),
+        "arriving_per_second": _sum([source.arriving for source in sources]),
+        "lag_per_second": _sum([source.growing for source in sources]),
     }
 
 
 def _sum(values: Sequence[float | None]) -> float | None:
-    known = [each for each in values if each is not None]
+    known = [value for value in values if value is not None]
     return round(sum(known), 2) if known and len(known) == len(values) else None

@@ -1,4 +1,4 @@
-"""Spark's reports of a query, handed on. Called in the JVM's own callback: it only leaves them with the recorder."""
+"""Listener for Spark's query events. It runs in the JVM's callback thread and only queues them for the recorder."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ def listener_of(stream: str, recorder: Recorder) -> StreamingQueryListener:
     """A listener for the session of one stream."""
     from pyspark.sql.streaming.listener import StreamingQueryListener
 
-    class Listener(StreamingQueryListener):  # the base class comes with pyspark, which is imported here and not above
+    class Listener(StreamingQueryListener):  # pyspark is imported here, not at module level
         def onQueryStarted(self, event: Any) -> None:  # noqa: N802  # Spark's name
-            # How much waited for an earlier query says nothing of this one: the lag is measured anew.
+            # The lag of an earlier query does not apply to this one: it is measured again.
             known = {"query_state": "running", "error": None, "lag_records": None, "lag_s": None}
             recorder.note(stream, query_id=str(event.id), run_id=str(event.runId), **known)
 
@@ -28,6 +28,6 @@ def listener_of(stream: str, recorder: Recorder) -> StreamingQueryListener:
             recorder.note(stream, query_state="idle")
 
         def onQueryTerminated(self, event: Any) -> None:  # noqa: N802  # Spark's name
-            return None  # the control loop sees the end itself, with the exception
+            return None  # the control loop detects the end itself, with the exception
 
     return Listener()

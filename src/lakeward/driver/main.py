@@ -1,4 +1,4 @@
-"""The whole life of one launch: claim, start Spark, run the control loop, say how it ended."""
+"""Life of one launch: claim the driver, start Spark, run the control loop, record the exit."""
 
 from __future__ import annotations
 
@@ -42,30 +42,30 @@ _log = structlog.get_logger(__name__)
 
 LOG, PRINTED, EXIT = "driver.log", "stdout.log", "exit.json"
 JVM_S, STOP_S = 3.0, 30.0
-"""How long a JVM that stopped answering may take to be seen dead, and Spark to stop."""
+"""How long to wait for a JVM that stopped answering to exit, and for Spark to stop."""
 CLAIM_S = STREAM_TTL.total_seconds() + 5
-"""A dead launch's lease lapses within its time to live; a little longer than that is waited for."""
+"""How long to wait for the lease of a dead launch: a little longer than its time to live."""
 
 
 def run(launch: Launch) -> int:
-    """Run a driver until it has nothing to do, is told to end, or is fenced. Returns the exit code."""
+    """Run a driver until no stream is to run, it is asked to end, or it is fenced. Returns the exit code."""
     launch.folder.mkdir(parents=True, exist_ok=True)
     logs.to_file(launch.folder / LOG)
-    logging.getLogger("py4j").setLevel(logging.CRITICAL)  # an error in a batch is logged by us, once, as a sentence
+    logging.getLogger("py4j").setLevel(logging.CRITICAL)  # Lakeward logs an error in a batch itself, once
     _name_in_every_line(launch.driver)
-    # py4j leaves its loopback sockets to the garbage collector; nothing of ours can close them.
+    # py4j leaves its loopback sockets to the garbage collector; they cannot be closed here.
     warnings.filterwarnings("ignore", "unclosed <socket", ResourceWarning)
     if launch.runtime.pgpass is not None:
         os.environ.setdefault("PGPASSFILE", str(launch.runtime.pgpass))
-    _log.info("driver starts", pid=os.getpid(), python=sys.version.split()[0], folder=str(launch.folder))
+    _log.info("driver started", pid=os.getpid(), python=sys.version.split()[0], folder=str(launch.folder))
     end = _guarded(launch)
     _write_exit(launch.folder / EXIT, end)
-    _log.log(logging.INFO if end.code == 0 else logging.ERROR, "driver ends", exit_code=end.code, why=end.why)
+    _log.log(logging.INFO if end.code == 0 else logging.ERROR, "driver ended", exit_code=end.code, why=end.why)
     return end.code
 
 
 def _name_in_every_line(driver: str) -> None:
-    """Every thread's log lines carry the driver's name; context variables would only reach this thread's."""
+    """Add the driver's name to the log lines of all threads; context variables would only affect this thread."""
 
     def named(_: Any, __: str, fields: structlog.typing.EventDict) -> structlog.typing.EventDict:
         fields.setdefault("driver", driver)
@@ -77,7 +77,7 @@ def _name_in_every_line(driver: str) -> None:
 def _guarded(launch: Launch) -> End:
     try:
         return _run(launch)
-    except Exception as error:  # noqa: BLE001  # named boundary: whatever it was, exit.json says it
+    except Exception as error:  # noqa: BLE001  # named boundary: exit.json records every error
         if not isinstance(error, LakewardError):
             _log.exception("driver failed")
         kind = classify(error=error, text=f"{type(error).__name__}: {error}")
@@ -99,7 +99,7 @@ def _run(launch: Launch) -> End:
     spark = session.start(launch)
     link.spark_ui = spark.sparkContext.uiWebUrl
     app_id = spark.sparkContext.applicationId
-    _log.info("spark is up", seconds=round(time.monotonic() - began, 1), ui=link.spark_ui, version=spark.version)
+    _log.info("spark started", seconds=round(time.monotonic() - began, 1), ui=link.spark_ui, version=spark.version)
     from pyspark.util import InheritableThread
 
     recorder = Recorder(link.connect, launch.driver)
@@ -113,8 +113,8 @@ def _run(launch: Launch) -> End:
         if not link.leased(stream):
             raise DependencyDown(
                 f"Stream {stream} does not write without its lease",
-                why="its sink keeps no position; only the lease keeps a second driver from writing the same rows",
-                next="lakeward stack status   (it goes on when the registry answers)",
+                why="its sink keeps no position; only the lease prevents a second driver from writing the same rows",
+                next="lakeward stack status   (the stream continues when the registry answers)",
                 code="LW-2402",
             )
 
@@ -139,42 +139,42 @@ def _run(launch: Launch) -> End:
         measured,
         lambda stream, found: recorder.watch(stream, app_id=app_id, **found),
     )
-    tender = event_log.EventLogRotator(launch.folder)
+    rotator = event_log.EventLogRotator(launch.folder)
     link.state = "running"
-    for each in (recorder, lag, tender):
-        each.start()
+    for thread in (recorder, lag, rotator):
+        thread.start()
     link.look_now()
     recorder.event("driver", launch.driver, "started", "driver started", pid=os.getpid(), spark_ui=link.spark_ui)
     end = End(1, "the control loop ended without a reason")
     try:
         end = control.loop()
-    except Exception as error:  # noqa: BLE001  # named boundary: exit.json says what it was
-        # The JVM is gone, or a mistake of ours: nothing of this process may go on writing.
+    except Exception as error:  # noqa: BLE001  # named boundary: exit.json records it
+        # The JVM died, or this is a bug: this process must not write any more.
         died = jvm.gone(wait_s=JVM_S)
         if died is not None:
             end = control.lost(died)
         else:
-            _log.exception("the control loop failed")
+            _log.exception("control loop failed")
             with suppress(Exception):
                 control.kill_all()
             end = End(1, f"{type(error).__name__}: {error}", str(classify(error=error, text=str(error))))
     finally:
         link.state = "stopping"
         lag.close()
-        tender.close()
+        rotator.close()
         cause = judge(text=end.why).cause if end.code else None
         recorder.event(
             "driver", launch.driver, "ended", f"driver ended: {end.why}", exit_code=end.code, cause=cause and str(cause)
         )
         recorder.close()
         link.close()
-        _told(launch, link, end)
+        _record_exit(launch, link, end)
         _stop(spark)
     return end
 
 
 def _stop(spark: SparkSession) -> None:
-    """Stop Spark, if it can be: a query that hangs keeps it from that, and the process ends all the same."""
+    """Stop Spark within a limit: a hanging query can prevent it, and the process ends anyway."""
 
     def stop() -> None:
         with suppress(Exception):
@@ -185,8 +185,8 @@ def _stop(spark: SparkSession) -> None:
     stopping.join(STOP_S)
 
 
-def _told(launch: Launch, link: Link, end: End) -> None:
-    """Tell the registry; while it is away, `exit.json` is what whoever looks will find."""
+def _record_exit(launch: Launch, link: Link, end: End) -> None:
+    """Record the exit in the registry; while it is down, `exit.json` is the only record."""
     with suppress(DependencyDown), link.connect() as connection:
         drivers.exited(
             connection, launch.driver, launch.token, exit_code=end.code, error=None if end.code == 0 else end.why
@@ -208,5 +208,5 @@ def _write_exit(file: Path, end: End) -> None:
     try:
         temporary.write_text(json.dumps(document, indent=2))
         temporary.replace(file)
-    except OSError as error:  # a full disk: the registry was told already
-        _log.error("exit.json could not be written", file=str(file), why=error.strerror)
+    except OSError as error:  # e.g. a full disk: the registry has the exit already
+        _log.error("exit.json not written", file=str(file), why=error.strerror)

@@ -1,4 +1,4 @@
-"""Resting for maintenance: which streams let no batch in for now, and for how long at most."""
+"""Maintenance pause: which streams pause between batches while their table is rewritten, and for how long at most."""
 
 from __future__ import annotations
 
@@ -15,46 +15,46 @@ from lakeward.spec.model.stream import StreamSpec
 _log = structlog.get_logger(__name__)
 
 AGAIN_S = 15.0
-"""So long a gate rests without another word: a control loop that hangs, or a registry that went away, holds nobody."""
+"""How long a gate pauses unless renewed: a hanging control loop or a missing registry must not stop streams."""
 CHANGES_ROWS = ("upsert", "complete")
 
 
 @dataclass
 class MaintenancePause:
-    """Remembers since when each stream rests in which window."""
+    """Keeps since when each stream pauses in which maintenance window."""
 
     _since: dict[str, tuple[str, float]] = field(default_factory=dict)
 
     def turn(self, running: Mapping[str, Running], picture: DesiredState | None, taken: float) -> frozenset[str]:
-        """Rest whatever is asked to, within its freshness; the streams that stand between two batches now."""
+        """Pause the requested streams within their freshness limit; returns those that pause between batches now."""
         now = time.monotonic()
-        said = picture.asks(taken) if picture is not None else None
-        windows = said.windows if said is not None else {}
-        for name, each in running.items():
-            token = windows.get(table_of(each.wanted.spec) or "")
+        requests = picture.asks(taken) if picture is not None else None
+        windows = requests.windows if requests is not None else {}
+        for name, query in running.items():
+            token = windows.get(table_of(query.wanted.spec) or "")
             before = self._since.get(name)
             if token is None:
                 if before is not None:
                     del self._since[name]
-                    each.gate.rest(0)
-                    _log.info("stream goes on after maintenance", stream=name, rested_s=round(now - before[1], 1))
+                    query.gate.rest(0)
+                    _log.info("maintenance pause ended", stream=name, rested_s=round(now - before[1], 1))
                 continue
             if before is None or before[0] != token:
                 before = self._since[name] = (token, now)
-                _log.info("stream rests for maintenance", stream=name, at_most_s=_budget_s(each.wanted.spec))
-            left = before[1] + _budget_s(each.wanted.spec) - now
-            each.gate.rest(min(AGAIN_S, max(0.0, left)))
+                _log.info("maintenance pause started", stream=name, at_most_s=_budget_s(query.wanted.spec))
+            left = before[1] + _budget_s(query.wanted.spec) - now
+            query.gate.rest(min(AGAIN_S, max(0.0, left)))
         for name in self._since.keys() - running.keys():
             del self._since[name]
         return frozenset(name for name in self._since if running[name].gate.aside)
 
 
 def table_of(spec: StreamSpec) -> str | None:
-    """The table whose rows the stream's batches change; None where it only adds rows: a rewrite does not disturb it."""
+    """The table whose rows the batches change; None if the stream only appends, which a rewrite does not disturb."""
     sink = spec.sink.iceberg or spec.sink.delta
     return str(sink.table) if sink is not None and sink.mode in CHANGES_ROWS else None
 
 
 def _budget_s(spec: StreamSpec) -> float:
-    """The rows may be as old as the stream's freshness allows, and no older for our sake."""
+    """The longest pause: the stream's freshness limit."""
     return float(spec.limits.freshness.seconds)

@@ -1,4 +1,4 @@
-"""Where the time of a batch goes, and how large its state is, from Spark's report and our own clocks."""
+"""Durations of a batch by phase, and state size, from Spark's progress report and the landing's own timers."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from lakeward.engine.batch import Done
 
 
 def of(progress: Mapping[str, Any], done: Done) -> dict[str, float]:
-    """Phase -> seconds: Spark's names (`addBatch` holds all of ours), and `stage` and `publish` of the landing."""
+    """Phase -> seconds: Spark's names (`addBatch` includes the landing), and `stage` and `publish` of the landing."""
     spark = {str(name): round(int(millis) / 1000, 3) for name, millis in (progress.get("durationMs") or {}).items()}
     ours = {"stage": done.outcome.stage_ms, "publish": done.outcome.publish_ms}
     return spark | {name: round(millis / 1000, 3) for name, millis in ours.items() if millis}
 
 
 def state_of(progress: Mapping[str, Any]) -> dict[str, int]:
-    """Rows and bytes over all state stores of a query."""
+    """Rows and bytes of all state stores of a query."""
     operators = progress.get("stateOperators") or []
 
     def summed(*names: str) -> int:
-        return sum(int(each.get(name, 0) or 0) for each in operators for name in names)
+        return sum(int(operator.get(name, 0) or 0) for operator in operators for name in names)
 
-    metrics = [each.get("customMetrics") or {} for each in operators]
+    metrics = [operator.get("customMetrics") or {} for operator in operators]
     return {
         "rows": summed("numRowsTotal"),
         "bytes": summed("memoryUsedBytes"),
-        "disk_bytes": sum(int(each.get("rocksdbSstFileSize", 0) or 0) for each in metrics),
+        "disk_bytes": sum(int(metric.get("rocksdbSstFileSize", 0) or 0) for metric in metrics),
     }

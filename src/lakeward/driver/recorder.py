@@ -1,7 +1,7 @@
-"""Writes what happened into the registry: observations, batches, events. Everybody else only leaves it here.
+"""Recorder: writes observations, batches and events to the registry from queues that the other threads fill.
 
-The registry may be away: observations keep only their newest values, batches and events wait in bounded queues. What
-falls off the end is a copy; the position in the table is the truth.
+While the registry is down, observations keep only their newest values, and batches and events wait in bounded queues.
+An entry that drops out of a full queue is only a copy; the position in the table is authoritative.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ _log = structlog.get_logger(__name__)
 EVERY_S = 0.5
 AWAY_S = 2.0
 PROGRESS_S = 60.0
-"""How long a batch waits for Spark's progress report, which has the rows that came too late."""
+"""How long a batch waits for Spark's progress report, which has the number of late rows."""
 NEWER_COLUMNS = frozenset({"watch"})
-"""Columns of `observations` and `batches` that the first registry does not have."""
+"""Columns of `observations` and `batches` that older registries lack."""
 WATCH_S = 10.0
-"""`observations.watch` of a stream is written once in this time at most."""
+"""`observations.watch` of a stream is written at most once in this time."""
 KEPT_BATCHES, KEPT_EVENTS = 5_000, 1_000
 
 
 @dataclass(frozen=True)
 class _Ago:
-    """A moment on our own monotonic clock; written as the database's time, which alone decides how old things are."""
+    """A time on this process's monotonic clock, written in database time, by which all ages are computed."""
 
     at: float
 
@@ -75,7 +75,7 @@ class Recorder:
         self._thread.start()
 
     def close(self) -> None:
-        """Write what is left, if the registry answers."""
+        """Write the remaining entries, if the registry answers."""
         self._stop.set()
         if self._thread.is_alive():
             self._thread.join(timeout=15)
@@ -86,7 +86,7 @@ class Recorder:
         self._flush()
 
     def note_batch(self, done: Done) -> None:
-        """A batch is over."""
+        """Queue a finished batch."""
         outcome = done.outcome
         with self._lock:
             self._done[done.stream, done.batch_id] = (time.monotonic(), done)
@@ -102,11 +102,11 @@ class Recorder:
             committed_at=_Ago(done.ended),
             query_state="running",
             error=None,
-            # A batch that wrote nothing has no snapshot; the newest one stands.
+            # A batch without rows has no snapshot; the previous one stays.
             **{name: value for name, value in known.items() if value is not None},
         )
         _log.info(
-            "batch landed" if not outcome.already else "batch was there already",
+            "batch landed" if not outcome.already else "batch already landed",
             stream=done.stream,
             batch=done.batch_id,
             seq=outcome.seq,
@@ -119,10 +119,12 @@ class Recorder:
         )
 
     def note_progress(self, stream: str, progress: dict[str, Any]) -> None:
-        """Spark's own report of a batch; it comes after the batch."""
+        """Queue Spark's progress report of a batch; it arrives after the batch."""
         with self._lock:
             found = self._done.pop((stream, int(progress["batchId"])), None)
-        late = sum(int(each.get("numRowsDroppedByWatermark", 0)) for each in progress.get("stateOperators") or [])
+        late = sum(
+            int(operator.get("numRowsDroppedByWatermark", 0)) for operator in progress.get("stateOperators") or []
+        )
         if found is not None:
             self._batches.append(_row(found[1], late, progress))
             self.watch(stream, phases=phases.of(progress, found[1]))
@@ -131,18 +133,18 @@ class Recorder:
         self.note(stream, progress=progress, run_id=progress.get("runId"), query_id=progress.get("id"))
 
     def note(self, stream: str, **values: Any) -> None:
-        """What is known of a stream now; the newest value of each column wins."""
+        """Queue observed values of a stream; the newest value of each column wins."""
         with self._lock:
             self._latest.setdefault(stream, {}).update(values)
 
     def watch(self, stream: str, **parts: Any) -> None:
-        """What `observations.watch` says of a stream; the newest value of each key wins."""
+        """Queue parts of `observations.watch`; the newest value of each key wins."""
         with self._lock:
             self._watch.setdefault(stream, {}).update(parts)
             self._watch_new.add(stream)
 
     def event(self, scope: str, name: str, kind: str, text: str, **fields: Any) -> None:
-        """One line of a timeline."""
+        """Queue one event of a timeline."""
         self._events.append((scope, name, kind, text, fields))
 
     def _run(self) -> None:
@@ -151,7 +153,7 @@ class Recorder:
             self._stop.wait(EVERY_S if self._flush() else AWAY_S)
 
     def _settle(self) -> None:
-        """Batches whose progress report does not come are written without it."""
+        """Queue batches whose progress report is overdue, without it."""
         limit = time.monotonic() - PROGRESS_S
         with self._lock:
             old = [key for key, (at, _) in self._done.items() if at < limit]
@@ -159,7 +161,7 @@ class Recorder:
         self._batches.extend(_row(done, None, None) for done in waiting)
 
     def _flush(self) -> bool:
-        """Write everything in one transaction; what could not be written stays. False while the registry is away."""
+        """Write everything in one transaction; entries stay queued on failure. False while the registry is down."""
         with self._lock:
             latest, self._latest = self._latest, {}
             self._add_watch(latest)
@@ -168,7 +170,7 @@ class Recorder:
             return True
         try:
             with self._connect() as connection:
-                now = time.monotonic()  # once: `now()` stands still inside the transaction, too
+                now = time.monotonic()  # once: `now()` is constant inside the transaction, too
                 if self._columns is None:
                     self._columns = (observations.columns(connection), batches.columns(connection))
                 for stream, values in latest.items():
@@ -180,15 +182,15 @@ class Recorder:
         except DependencyDown:
             self._put_back(latest)
             return False
-        except Exception:  # noqa: BLE001  # named boundary: a record that cannot be written must not stop the others
-            _log.exception("records could not be written and are dropped", batches=len(rows), events=len(lines))
+        except Exception:  # noqa: BLE001  # named boundary: one bad record must not stop the others
+            _log.exception("records dropped", batches=len(rows), events=len(lines))
         _forget(self._batches, rows)
         _forget(self._events, lines)
         return True
 
     def _add_watch(self, latest: dict[str, dict[str, Any]]) -> None:
         now = time.monotonic()
-        for stream in [each for each in self._watch_new if now >= self._watch_due.get(each, 0.0)]:
+        for stream in [stream for stream in self._watch_new if now >= self._watch_due.get(stream, 0.0)]:
             self._watch_new.discard(stream)
             self._watch_due[stream] = now + WATCH_S
             at = rfc3339(datetime.now(UTC), "seconds")
@@ -201,16 +203,16 @@ class Recorder:
 
 
 def _forget(queue: deque[Any], written: list[Any]) -> None:
-    """Remove what was written from the front; the bound may have pushed some of it out already."""
-    for each in written:
-        if queue and queue[0] is each:
+    """Remove written entries from the front; the bound may have dropped some already."""
+    for entry in written:
+        if queue and queue[0] is entry:
             queue.popleft()
 
 
 def _known(values: dict[str, Any], now: float, columns: frozenset[str]) -> dict[str, Any]:
-    """The values as they are written: ages as moments, and nothing the registry (a version older) has no column for.
+    """The values as written: ages as times, without columns that an older registry lacks.
 
-    A column that no version has stays: that is a mistake of ours, and to be heard of.
+    A column that no version has stays, so that the bug raises an error.
     """
     newer = NEWER_COLUMNS - columns
     return {n: v.moment(now) if isinstance(v, _Ago) else v for n, v in values.items() if n not in newer}
@@ -228,7 +230,7 @@ def _row(done: Done, late: int | None, progress: dict[str, Any] | None) -> dict[
         "start_offsets": dict(outcome.batch.start),
         "end_offsets": dict(outcome.batch.end),
         "consumed": done.consumed,
-        # A batch that was there already landed nothing now; how much it landed then is not known here.
+        # A batch that had landed already has no row count here.
         "landed": None if outcome.already else outcome.landed,
         "quarantined": done.quarantined,
         "filtered": None if outcome.already else outcome.filtered,

@@ -1,7 +1,7 @@
-"""The driver's thread to the registry: claims and renews its leases, and takes a picture of what is wanted.
+"""Registry link of a driver: claims and renews leases, and reads the desired state, in a separate thread.
 
-The registry may be away for as long as it likes: the last picture stands, exact streams land on, and the leases are
-renewed when it is back.
+While the registry is down, the last desired state stays valid and streams with a position keep landing. The leases are
+renewed when the registry is back.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ _log = structlog.get_logger(__name__)
 LOOK_S = 1.0
 RENEW_S = 2.0
 TURN_S = 60.0
-"""A control loop that has not turned for this long hangs; whoever looks from outside may end the process."""
+"""A control loop without a turn for this long hangs; supervision may then kill the process."""
 
 
 class Link:
-    """One a driver.
+    """Registry link of one driver.
 
     Args:
-        launch: who we are, and the token that proves it.
-        url: the registry.
-        holder: who holds the leases, for people: host and process.
+        launch: this launch, with its token.
+        url: address of the registry.
+        holder: host and process, shown to people as the holder of the leases.
     """
 
     def __init__(self, launch: Launch, url: str, holder: str) -> None:
@@ -58,16 +58,16 @@ class Link:
         self.state = "launching"
         self.spark_ui: str | None = None
         self.turned: float | None = None
-        """When the control loop last turned (monotonic). One that no longer turns cannot say so itself."""
+        """Time of the control loop's last turn (monotonic); shows from outside whether the loop hangs."""
         self.resting: frozenset[str] = frozenset()
-        """Streams that rest at their gate for maintenance, between two batches."""
+        """Streams that pause at their gate for maintenance, between two batches."""
         self._rested: frozenset[str] = frozenset()
         self.busy: frozenset[str] = frozenset()
-        """Streams whose query was started and not stopped yet; their leases are kept whatever the registry says."""
+        """Streams whose query was started and not stopped yet; their leases are kept whatever the desired state."""
 
     @property
     def token(self) -> str:
-        """Of this launch."""
+        """Token of this launch."""
         return self._launch.token
 
     @property
@@ -75,23 +75,23 @@ class Link:
         return self._launch.runtime.pgpass
 
     def connect(self) -> AbstractContextManager[Connection]:
-        """Opens a transaction."""
+        """Open a transaction."""
         return engine.connect(self._url, self.pgpass)
 
     def picture(self) -> tuple[DesiredState | None, float]:
-        """The newest picture and when it was asked for (monotonic)."""
+        """The newest desired state and when it was requested (monotonic)."""
         with self._looked:
             return self._picture, self._taken
 
     def leased(self, stream: str) -> bool:
-        """Whether our lease of the stream is live; by our own clock it ends before the database says so."""
+        """Whether this driver's lease of the stream is live; by the local clock it ends before the database's."""
         with self._looked:
             return self._until.get(stream, 0.0) > time.monotonic()
 
     def claim(self, timeout_s: float) -> bool:
         """Claim the launch, and take the driver's own lease.
 
-        False when a newer launch exists, another process has this one, or somebody else keeps the lease.
+        False if a newer launch exists, another process claimed this one, or another process holds the lease.
 
         Raises:
             DependencyDown: the registry cannot be reached.
@@ -109,17 +109,17 @@ class Link:
             time.sleep(0.5)
 
     def start(self) -> None:
-        """Begin to look and to renew."""
+        """Start the thread."""
         self._thread.start()
 
     def look_now(self, timeout_s: float = 5.0) -> None:
-        """Wait for a picture that was asked for after this call."""
+        """Wait for a desired state that was requested after this call."""
         asked = time.monotonic()
         with self._looked:
             self._looked.wait_for(lambda: self._taken > asked, timeout_s)
 
     def close(self) -> None:
-        """Stop, and give the leases back."""
+        """Stop, and release the leases."""
         self._stop.set()
         if self._thread.is_alive():
             self._thread.join(timeout=15)
@@ -128,7 +128,7 @@ class Link:
                 leases.release(connection, "stream", sorted(self._hosted), self._launch.token)
                 leases.release(connection, "driver", [self._launch.driver], self._launch.token)
         except DependencyDown:
-            _log.info("leases lapse by themselves: the registry is away")
+            _log.info("leases not released, registry unreachable")
 
     def _run(self) -> None:
         while not self._stop.is_set():
@@ -137,46 +137,46 @@ class Link:
                 with engine.connect(self._url, self.pgpass) as connection:
                     picture, held = self._look(connection, began)
             except DependencyDown as error:
-                self._away(error)
-            except Exception:  # noqa: BLE001  # named boundary: a dead thread would let every lease lapse in silence
-                _log.exception("the registry could not be read")
+                self._registry_down(error)
+            except Exception:  # noqa: BLE001  # named boundary: a dead thread would let every lease expire silently
+                _log.exception("registry not readable")
             else:
-                self._back()
-                self._note(held, began)  # a lease is ours when that is committed, and not before
+                self._registry_up()
+                self._note(held, began)  # a lease counts only after the transaction is committed
                 with self._looked:
                     self._picture, self._taken = picture, began
                     self._looked.notify_all()
             self._stop.wait(max(0.05, LOOK_S - (time.monotonic() - began)))
 
     def _look(self, connection: Connection, began: float) -> tuple[DesiredState, set[tuple[str, str]]]:
-        """What is wanted, and the leases that are ours once the transaction is committed."""
+        """The desired state, and the leases that this driver holds once the transaction is committed."""
         name, token = self._launch.driver, self._launch.token
         now = connection.execute(select(func.now())).scalar_one()
         row = drivers.find(connection, name)
         held: set[tuple[str, str]] = set()
         if row is None or row.token != token:
             return DesiredState(now, fenced=True), held
-        hosted = {each.id: each for each in drivers.hosted(connection, name)}
+        hosted = {stream.id: stream for stream in drivers.hosted(connection, name)}
         self._hosted = frozenset(hosted)
         if began - self._renewed >= RENEW_S:
-            if not drivers.beat(connection, name, token, state=self._says(), spark_ui=self.spark_ui):
+            if not drivers.beat(connection, name, token, state=self._reported_state(), spark_ui=self.spark_ui):
                 return DesiredState(now, fenced=True), held
             held = self._renew(connection, began)
-        ready = {each.id: each for each in hosted.values() if _ready(each)}
+        ready = {stream.id: stream for stream in hosted.values() if _ready(stream)}
         held -= {("stream", stream) for stream in self._give_back(connection, frozenset(ready))}
-        later = {each.id for each in ready.values() if each.run_after is not None and each.run_after > now}
-        run = {stream: each for stream, each in ready.items() if stream not in later}
+        later = {stream.id for stream in ready.values() if stream.run_after is not None and stream.run_after > now}
+        run = {stream: hosted_stream for stream, hosted_stream in ready.items() if stream not in later}
         for stream in sorted(run):
             known = ("stream", stream) in held or self.leased(stream)
             if not known and self._take(connection, "stream", stream):
                 held.add(("stream", stream))
         wanted = self._wanted(connection, run)
-        resting, slowed = self._windows(connection), backpressure.current(connection)
+        resting, slowed = self._maintenance_windows(connection), backpressure.current(connection)
         picture = DesiredState(now, wanted, frozenset(later), frozenset(hosted), windows=resting, pressures=slowed)
         return picture, held
 
-    def _windows(self, connection: Connection) -> dict[str, str]:
-        """The windows that are open, and our word that streams rest in them."""
+    def _maintenance_windows(self, connection: Connection) -> dict[str, str]:
+        """Record which streams pause for maintenance; returns the open maintenance windows."""
         rest = self.resting
         gone = sorted(self._rested - rest)
         if gone:
@@ -186,13 +186,13 @@ class Link:
         self._rested = rest
         return writer_pauses.opened(connection)
 
-    def _says(self) -> str:
-        """Our state; `stuck` while the control loop hangs, e.g. in a call to a JVM that stands still."""
+    def _reported_state(self) -> str:
+        """State of the driver; `stuck` while the control loop hangs, e.g. in a call to the JVM."""
         hangs = self.turned is not None and time.monotonic() - self.turned > TURN_S
         return STUCK if hangs else self.state
 
     def _renew(self, connection: Connection, began: float) -> set[tuple[str, str]]:
-        """Renew what is ours; the driver's own lease is taken up again when somebody removed its row by hand."""
+        """Renew all leases; take the driver's own lease again if its row was removed by hand."""
         name, token = self._launch.driver, self._launch.token
         held = leases.renew_all(connection, token, STREAM_TTL)
         if ("driver", name) not in held:
@@ -201,20 +201,24 @@ class Link:
         return held
 
     def _wanted(self, connection: Connection, run: Mapping[str, Hosted]) -> dict[str, Assignment]:
-        """The streams to run with their specs; each spec is read once, for it never changes."""
-        keys = {(each.id, each.generation) for each in run.values()}
+        """The streams to run with their specs. A spec never changes, so each is read once."""
+        keys = {(stream.id, stream.generation) for stream in run.values()}
         self._plans = {key: plan for key, plan in self._plans.items() if key in keys}
         self._plans |= drivers.plans(connection, keys - self._plans.keys())
         return {
             stream: Assignment(
-                stream, plan.generation, plan.spec, self._launch.runtime.checkpoint_of(plan.checkpoint), each.query_id
+                stream,
+                plan.generation,
+                plan.spec,
+                self._launch.runtime.checkpoint_of(plan.checkpoint),
+                hosted_stream.query_id,
             )
-            for stream, each in run.items()
-            if (plan := self._plans.get((stream, each.generation))) is not None
+            for stream, hosted_stream in run.items()
+            if (plan := self._plans.get((stream, hosted_stream.generation))) is not None
         }
 
     def _give_back(self, connection: Connection, ready: frozenset[str]) -> list[str]:
-        """Streams that are not to run here any more and whose query has ended: that is how others see that it has."""
+        """Release the leases of ended streams that are not to run here: it shows others that the query has ended."""
         with self._looked:
             gone = sorted(set(self._until) - ready - self.busy)
             for stream in gone:
@@ -234,16 +238,16 @@ class Link:
                 if scope == "stream":
                     self._until[name] = until
 
-    def _away(self, error: DependencyDown) -> None:
+    def _registry_down(self, error: DependencyDown) -> None:
         if self._away_since is None:
             self._away_since = time.monotonic()
-            _log.warning("the registry is away, streams land on", why=error.why)
+            _log.warning("registry unreachable", why=error.why)
 
-    def _back(self) -> None:
+    def _registry_up(self) -> None:
         if self._away_since is not None:
-            _log.info("the registry is back", away_s=round(time.monotonic() - self._away_since, 1))
+            _log.info("registry reachable again", away_s=round(time.monotonic() - self._away_since, 1))
             self._away_since = None
 
 
-def _ready(each: Hosted) -> bool:
-    return each.desired == "running" and each.blocked is None and each.removed_at is None
+def _ready(stream: Hosted) -> bool:
+    return stream.desired == "running" and stream.blocked is None and stream.removed_at is None

@@ -1,4 +1,4 @@
-"""A stream whose query was started: how it is doing, how it is stopped, why it failed."""
+"""A running stream: state of its query, stop, and the reason of a failure."""
 
 from __future__ import annotations
 
@@ -45,9 +45,9 @@ class Running:
     listener: StreamingQueryListener
     files: Files
     notes: tuple[str, ...] = ()
-    """What a person should know of this start, e.g. options the checkpoint has frozen."""
+    """Notes for people about this start, e.g. options that the checkpoint has frozen."""
     at: dict[str, str] = field(default_factory=dict)
-    """Source name -> position up to which was landed when it started."""
+    """Source name -> landed position at the start."""
     started: float = field(default_factory=time.monotonic)
 
     @property
@@ -65,29 +65,29 @@ class Running:
 
     @property
     def completed(self) -> bool:
-        """Whether all that was available when it started has landed, and its query ended for that."""
+        """Whether the query has landed all records available at its start, and ended for that reason."""
         return self._ends and not self.active and not self.gate.closed and self.failure() is None
 
     @property
     def _ends(self) -> bool:
-        """Whether it ends by itself when all is well."""
+        """Whether the query ends by itself without a failure."""
         return self.wanted.spec.trigger.kind == "available_now"
 
     @property
     def _asked(self) -> bool:
-        """Whether it was asked to end by other means than its gate."""
+        """Whether it was asked to end other than by its gate."""
         return False
 
     def begun(self, files: Files) -> tuple[int | None, Offsets | None]:
-        """The batch that was under way and its offsets: as the batch itself knew them, else as the checkpoint has them.
+        """The unfinished batch and its offsets, from the batch itself or else from the checkpoint.
 
         Args:
-            files: reads the checkpoint; one that needs no JVM, where that is gone.
+            files: reads the checkpoint; must not need the JVM if that is dead.
         """
         failed = self.function.failed_batch
         if failed is not None:
             return failed.batch, {name: {"start": failed.start[name], "end": end} for name, end in failed.end.items()}
-        with suppress(Exception):  # whatever keeps the files from being read: the failure itself is told all the same
+        with suppress(Exception):  # unreadable files must not hide the failure
             sources = [inlet.name for inlet in self.function.flow.inlets]
             found = checkpoint.unfinished(files, self.wanted.checkpoint, sources)
             if found is not None:
@@ -95,7 +95,7 @@ class Running:
         return self.gate.inside, None
 
     def tasks(self) -> object:
-        """How far Spark is with the jobs of the running batch; only good to be compared."""
+        """Progress of Spark's jobs of the running batch; only for comparison."""
         tracker = self.session.sparkContext.statusTracker()
         jobs = sorted(tracker.getJobIdsForGroup(str(self.query.runId)))
         done = 0
@@ -107,7 +107,7 @@ class Running:
         return (jobs[-1:], len(jobs), done)
 
     def interrupt(self) -> bool:
-        """Stop at once whatever it does, Python code too; False when it goes on all the same."""
+        """Stop at once, also Python code; False if the query still runs."""
         self.gate.close()
         self.function.interrupt()
         self._end()
@@ -128,9 +128,9 @@ class Running:
         return last is not None and last["batchId"] >= newest
 
     def stop(self, timeout_s: float) -> bool:
-        """Stop at a batch boundary; True when it was one.
+        """Stop at a batch boundary; returns whether it was one.
 
-        The batch that runs gets `timeout_s` to finish; then it is interrupted and runs again after the next start.
+        The running batch gets `timeout_s` to finish; then it is interrupted and runs again after the next start.
         """
         self.gate.close()
         clean = self.gate.wait_empty(timeout_s)
@@ -147,7 +147,7 @@ class Running:
     def _end(self) -> None:
         try:
             self._halt()
-        except Exception as error:  # noqa: BLE001  # the query is over either way; what it said is in the log
+        except Exception as error:  # noqa: BLE001  # the query is over either way; the error is logged
             _log.warning("query did not stop cleanly", stream=self.stream, error=str(error).splitlines()[0])
         self.release()
 
@@ -155,18 +155,18 @@ class Running:
         self.query.stop()
 
     def release(self) -> None:
-        """Give back what the session holds, of a query that is over."""
+        """Release the resources of a query that has ended."""
         try:
             self.session.streams.removeListener(self.listener)
             self.references.release()
-        except Exception as error:  # noqa: BLE001  # a JVM that is going away has nothing left to release
+        except Exception as error:  # noqa: BLE001  # a dying JVM has nothing to release
             _log.debug("release failed", stream=self.stream, error=str(error))
 
     def failure(self) -> tuple[BaseException, str] | None:
-        """Why the query ended by itself: the exception and all the text there is for classing it; None if it did not.
+        """The failure of a query that ended by itself: exception and text for its class; None if it did not.
 
-        A batch turned away at a closed gate is no failure, nor is one that a stop broke off: Spark then knows of no
-        exception, while Python was told of an interrupted call in the JVM.
+        A batch refused by a closed gate is not a failure, nor is one interrupted by a stop: Spark then has no
+        exception, while Python got an interrupted call into the JVM.
         """
         if self.active:
             return None
@@ -186,6 +186,6 @@ class Running:
 
 
 def _throwable(query: Any) -> Any:
-    """What the query ended of; None if nothing."""
+    """The exception that ended the query; None if there is none."""
     option = query._jsq.exception()
     return option.get().cause() if option.isDefined() else None

@@ -1,4 +1,4 @@
-"""Starting one stream: reach its sources, judge its checkpoint, build its plan, prepare its tables, start the query."""
+"""Query launcher: reach the sources, run preflight, build the plan, prepare the tables, start the query of a stream."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from lakeward.connectors.kafka.source import KafkaStreamSource
 from lakeward.connectors.kafka.starting_offsets import partitions
 from lakeward.connectors.python import packages
 from lakeward.connectors.source import StreamSource
-from lakeward.driver.real_time import query as hop
+from lakeward.driver.real_time import query as real_time_query
 from lakeward.driver.real_time.accounting import RecordAccounting
 from lakeward.driver.real_time.progress_marker import ProgressMarker, ProgressMarkers
 from lakeward.driver.real_time.running import RunningRealTimeQuery
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 _log = structlog.get_logger(__name__)
 
 TURNS, TURN_S = 2, 15.0
-"""How many streams start at a time, and how long one waits for its turn before it starts all the same."""
+"""How many streams start at a time, and how long a stream waits for its turn before it starts anyway."""
 
 
 @dataclass(frozen=True)
@@ -64,9 +64,9 @@ class QueryLauncher:
         spark: the driver's session.
         runtime: addresses.
         held: (stream) raises unless this driver's lease of it is live.
-        report: takes batches.
+        report: receives finished batches.
         listener: makes the listener of one stream.
-        declared: every declared stream with its checkpoint as recorded; None while the registry is away.
+        declared: returns every declared stream with its recorded checkpoint; None while the registry is down.
     """
 
     spark: SparkSession
@@ -86,7 +86,7 @@ class QueryLauncher:
             Blocked: checkpoint and table disagree.
             DependencyDown: broker or catalog cannot be reached.
         """
-        # Few at a time, so that the first ones land soon; one that hangs keeps the others from no more than a while.
+        # Few at a time, so that the first ones land soon; one that hangs delays the others only for a while.
         turn = self._turns.acquire(timeout=TURN_S)
         try:
             return self._start(wanted)
@@ -98,7 +98,7 @@ class QueryLauncher:
         began = time.monotonic()
         spec = wanted.spec
         sources = source_types.of(spec, self.runtime)
-        # A broker that is away is said here, in one sentence, and not after Spark's minutes of retries.
+        # A broker that is down is reported here, in one sentence, not after Spark's minutes of retries.
         topics = _topic_ids(sources)
         store.check(self.runtime.lake, wanted.checkpoint, self.runtime.lake.warehouse)
         own = session.for_stream(self.spark, spec, wanted.checkpoint)
@@ -109,18 +109,18 @@ class QueryLauncher:
         asked = partial(_topic_ids, sources)
         landing = choose(own, wanted, self.runtime, asked, lambda: self.held(wanted.stream), forms)
         kept = self._kept(own, wanted)
-        standing = landing.look(topics)
-        begin = self._judge(wanted, kept, standing, landing, sources, topics)
+        sink_state = landing.look(topics)
+        begin = self._judge(wanted, kept, sink_state, landing, sources, topics)
         found = landing.beside(wanted.checkpoint, kept, self.declared, topics)
         if found is not None:
             found.check()
         if spec.trigger.unbatched:
-            begin = _hop_begin(own, wanted, sources, topics, kept, begin)
+            begin = _real_time_begin(own, wanted, sources, topics, kept, begin)
         references = References(wanted.stream, spec.reference, self.runtime)
         built = flow.build(own, spec, sources, references.frames(own), begin)
-        notes = _fits(own, wanted, kept, standing.position, built)
+        notes = _fits(own, wanted, kept, sink_state.position, built)
         executors.check(own, spec, self.runtime, wanted.checkpoint, stateful=built.stateful)
-        with self._creating:  # streams start side by side, and two cannot create one namespace at once
+        with self._creating:  # streams start in parallel, and two cannot create one namespace at a time
             landing.prepare(built.columns, stateful=built.stateful)
             notes += _of_landing(landing, wanted)
             if spec.quarantine is not None:
@@ -140,10 +140,10 @@ class QueryLauncher:
         )
         listener = self.listener(wanted)
         own.streams.addListener(listener)
-        # Jobs of one stream wait for its own only. The property is this thread's; the query's thread inherits it.
+        # Each stream has its own scheduler pool. The property is thread-local; the query's thread inherits it.
         own.sparkContext.setLocalProperty("spark.scheduler.pool", wanted.stream)
         if spec.trigger.unbatched:
-            query = hop.start(own, built, self.runtime, wanted.checkpoint)
+            query = real_time_query.start(own, built, self.runtime, wanted.checkpoint)
         else:
             query = (
                 built.query.writeStream.queryName(wanted.stream)
@@ -181,7 +181,7 @@ class QueryLauncher:
         return Running(**made)
 
     def _open(self, own: SparkSession, wanted: Assignment, beside: str | None, built: Flow, begin: flow.Start) -> None:
-        """Tell each source where the checkpoint keeps what is its own, and make a new checkpoint where it needs one."""
+        """Give each source its folder in the checkpoint, and create a new checkpoint where one is needed."""
         names = offsets.order_of(built.query, [inlet.name for inlet in built.inlets])
         order = [next(inlet for inlet in built.inlets if inlet.name == name) for name in names]
         for index, inlet in enumerate(order):
@@ -191,7 +191,7 @@ class QueryLauncher:
             rebuild(wanted.checkpoint, order, begin.begin, FileAccess(self.runtime.lake))
 
     def _kept(self, own: SparkSession, wanted: Assignment) -> Checkpoint:
-        """The checkpoint; refused if another stream has it."""
+        """Read the checkpoint; refused if another stream uses it."""
         others = self.declared() or {}
         places = {name: self.runtime.checkpoint_of(recorded) for name, recorded in others.items()}
         shared = conflicts.sharing(wanted.stream, wanted.checkpoint, places)
@@ -204,16 +204,16 @@ class QueryLauncher:
         self,
         wanted: Assignment,
         kept: Checkpoint,
-        standing: SinkState,
+        sink_state: SinkState,
         landing: Landing,
         sources: list[StreamSource],
         topic_ids: dict[str, str],
     ) -> flow.Start:
-        """Compare checkpoint, table and sources before anything runs: where the query begins, if it may."""
-        position = standing.position
-        if standing.absent is not None and (not kept.empty or wanted.known_query):
-            # Its table was made before its first batch: a new one would be begun where its checkpoint ends, or anew.
-            raise standing.absent().error()
+        """Preflight: compare checkpoint, table and sources; returns where the query begins."""
+        position = sink_state.position
+        if sink_state.absent is not None and (not kept.empty or wanted.known_query):
+            # The table was created before the first batch: a new one would miss the rows that have landed.
+            raise sink_state.absent().error()
         verdict = preflight.classify(
             wanted.stream,
             kept,
@@ -223,8 +223,8 @@ class QueryLauncher:
             begins=all(inlet.begins for inlet in sources),
         )
         finding = verdict.check()
-        if standing.halt is not None:
-            raise standing.halt.error()
+        if sink_state.halt is not None:
+            raise sink_state.halt.error()
         ends = position.end if position is not None else preflight.ends_of(kept, [inlet.name for inlet in sources])
         for inlet in sources:
             at = ends.get(inlet.name)
@@ -234,14 +234,14 @@ class QueryLauncher:
 
 
 def _topic_ids(sources: list[StreamSource]) -> dict[str, str]:
-    """The ids of what a stream's sources read, as they are now."""
+    """The present topic ids of a stream's sources."""
     found: dict[str, str] = {}
     for inlet in sources:
         found |= inlet.ids()
     return found
 
 
-def _hop_begin(
+def _real_time_begin(
     own: SparkSession,
     wanted: Assignment,
     sources: list[StreamSource],
@@ -249,20 +249,20 @@ def _hop_begin(
     kept: Checkpoint,
     found: flow.Start,
 ) -> flow.Start:
-    """Where a hop begins; refused where its driver has too few cores."""
+    """Where a real-time query begins; refused if its driver has too few cores."""
     [source] = sources
     inlet = expect_type(source, KafkaStreamSource, "the source")
     names = sorted(topics)
-    hop.check_cores(wanted.spec, partitions(inlet.cluster, names), own.sparkContext.defaultParallelism)
+    real_time_query.check_cores(wanted.spec, partitions(inlet.cluster, names), own.sparkContext.defaultParallelism)
     ends = preflight.ends_of(kept, [inlet.name])
     passed = ProgressMarker(kept.committed + 1, ends[inlet.name]) if ends else None
-    begin = hop.begin(inlet, ProgressMarkers(own, wanted.checkpoint), names, passed)
-    # Said at each start: until its first epoch is committed, continuous processing begins anew.
+    begin = real_time_query.begin(inlet, ProgressMarkers(own, wanted.checkpoint), names, passed)
+    # Set at every start: until its first epoch is committed, continuous processing begins again.
     return replace(found, fresh=True, begin={inlet.name: begin})
 
 
 def _follow(landing: Sent, function: BatchFunction, query: StreamingQuery, wanted: Assignment) -> RecordAccounting:
-    """Begin to account for what a hop passes."""
+    """Start the record accounting of a real-time query."""
     own, spec = function.session, wanted.spec
     interval = expect(spec.trigger.interval, "the interval of the trigger")
     accounts = RecordAccounting(
@@ -272,7 +272,7 @@ def _follow(landing: Sent, function: BatchFunction, query: StreamingQuery, wante
         files=checkpoint.files_of(own, wanted.checkpoint),
         folder=wanted.checkpoint,
         marks=ProgressMarkers(own, wanted.checkpoint),
-        check=lambda count: hop.check_cores(spec, count, own.sparkContext.defaultParallelism),
+        check=lambda count: real_time_query.check_cores(spec, count, own.sparkContext.defaultParallelism),
         interval_s=float(interval.seconds),
     )
     accounts.query = query
@@ -284,7 +284,7 @@ def _follow(landing: Sent, function: BatchFunction, query: StreamingQuery, wante
 
 
 def _fits(own: SparkSession, wanted: Assignment, kept: Checkpoint, position: Position | None, built: Flow) -> list[str]:
-    """Refuse a checkpoint that is not this query's; gives what a person should know all the same."""
+    """Check that the checkpoint fits this query; returns notes for people."""
     by_name = {inlet.name: inlet for inlet in built.inlets}
     order = offsets.order_of(built.query, list(by_name))
     reads = [compatibility.SourceNow(name, by_name[name].reads) for name in order]
@@ -294,27 +294,27 @@ def _fits(own: SparkSession, wanted: Assignment, kept: Checkpoint, position: Pos
         found.check()
     notes = compatibility.notes(kept, query, {name: own.conf.get(name, None) for name in kept.conf})
     for note in notes:
-        _log.warning("checkpoint noted", stream=wanted.stream, note=note)
+        _log.warning("checkpoint note", stream=wanted.stream, note=note)
     return notes
 
 
 def _of_landing(landing: Landing, wanted: Assignment) -> list[str]:
-    """What a person should know of how the transform fits its table."""
+    """Notes for people on how the transform fits its table."""
     found = list(landing.notes) if isinstance(landing, GrowingLanding) else []
     for note in found:
-        _log.warning("columns noted", stream=wanted.stream, generation=wanted.generation, note=note)
+        _log.warning("column note", stream=wanted.stream, generation=wanted.generation, note=note)
     return found
 
 
 def _goes_on(position: Position | None) -> dict[str, str]:
-    """Where a new checkpoint begins: at the position, if an operation set it and not a query."""
+    """Where a new checkpoint begins: at the position, if an operation set it rather than a query."""
     if position is None or position.query_id:
         return {}
     return {source: end for source, end in position.end.items() if end != NO_DATA}
 
 
 def _trigger(spec: StreamSpec) -> dict[str, Any]:
-    """What Spark's `trigger` takes."""
+    """Arguments for Spark's `trigger`."""
     if spec.trigger.available_now:
         return {"availableNow": True}
     every = expect(spec.trigger.every, "`trigger: {every: ..}`: the other triggers have no batches")

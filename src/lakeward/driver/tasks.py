@@ -1,4 +1,4 @@
-"""Starts and stops of queries, each in a thread of its own: one that hangs keeps no other stream waiting."""
+"""Starts and stops of queries, each in a separate thread: one that hangs does not delay other streams."""
 
 from __future__ import annotations
 
@@ -13,11 +13,12 @@ Kind = Literal["start", "stop", "interrupt"]
 
 @dataclass
 class Task:
-    """One piece of work under way, or just over: then `result` or `error` says how.
+    """One running or finished piece of work; when finished, `result` or `error` is set.
 
     Attributes:
-        subject: what the control loop wants to have back with the result.
+        subject: returned to the control loop with the result.
         since: when it began (monotonic).
+        reported: whether it was reported as slow.
     """
 
     kind: Kind
@@ -27,11 +28,11 @@ class Task:
     result: Any = None
     error: Exception | None = None
     over: threading.Event = field(default_factory=threading.Event)
-    told: bool = False
+    reported: bool = False
 
 
 class Tasks:
-    """At most one task a stream. Used by the control loop alone; only the work itself runs elsewhere.
+    """At most one task per stream. Used only by the control loop; the work runs in other threads.
 
     Args:
         thread: makes a thread of a function; pyspark has one that gives its JVM thread back.
@@ -43,34 +44,34 @@ class Tasks:
 
     @property
     def streams(self) -> frozenset[str]:
-        """The streams something is being done about."""
+        """The streams with a task."""
         return frozenset(self._tasks)
 
     def begin(self, kind: Kind, stream: str, work: Callable[[], Any], subject: Any = None) -> None:
-        """Do `work` beside everything else."""
+        """Run `work` in a separate thread."""
         task = self._tasks[stream] = Task(kind, stream, subject)
 
         def run() -> None:
             try:
                 task.result = work()
-            except Exception as error:  # noqa: BLE001  # named boundary: the control loop asks for it
+            except Exception as error:  # noqa: BLE001  # named boundary: the control loop handles it
                 task.error = error
             task.over.set()
 
         thread = self._thread(run)
-        thread.daemon = True  # a start that hangs for ever must not keep the process from ending
+        thread.daemon = True  # a hanging start must not prevent the end of the process
         thread.start()
 
     def slow(self, kind: Kind, after_s: float) -> Iterator[Task]:
-        """What has been under way for longer than that, each once."""
+        """Tasks that have been running for longer than `after_s`, each reported once."""
         limit = time.monotonic() - after_s
         for task in self._tasks.values():
-            if task.kind == kind and task.since < limit and not task.told:
-                task.told = True
+            if task.kind == kind and task.since < limit and not task.reported:
+                task.reported = True
                 yield task
 
     def finished(self) -> Iterator[Task]:
-        """What came to its end, each once."""
+        """Finished tasks, each once."""
         for stream, task in list(self._tasks.items()):
             if task.over.is_set():
                 del self._tasks[stream]

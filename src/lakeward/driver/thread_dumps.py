@@ -1,4 +1,4 @@
-"""Thread dumps of a launch: what the JVM and Python were doing when a batch hung. The newest few are kept."""
+"""Thread dumps of a launch: the JVM's and Python's threads when a batch hung. The newest few are kept."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ KEPT = 10
 
 
 def write(folder: Path, name: str, jvm: Jvm) -> str:
-    """Write one dump below a launch's folder and give its path; `name` says what hung.
+    """Write one dump into a launch's folder and return its path; `name` says what hung.
 
-    A dump that cannot be written (a full disk) keeps nobody from what follows; the text says why it is not there.
+    If it cannot be written (e.g. a full disk), the returned text says why.
     """
     place = folder / FOLDER
     file = place / f"{datetime.now(UTC):%Y%m%dT%H%M%S}-{name}.txt"
@@ -27,7 +27,7 @@ def write(folder: Path, name: str, jvm: Jvm) -> str:
         for old in sorted(place.iterdir())[:-KEPT]:
             old.unlink()
     except OSError as error:
-        return f"not there ({file}: {error.strerror})"
+        return f"not written ({file}: {error.strerror})"
     return str(file)
 
 
@@ -36,8 +36,8 @@ def _write(file: Path, jvm: Jvm) -> None:
 
 
 def _python_threads() -> str:
-    """Every thread by name. `faulthandler` knows no names and leaves out whatever comes after the hundredth thread,
-    the main one first of all."""
+    """Stack traces of all threads by name. `faulthandler` has no names and omits all but the newest hundred threads, so
+    also the main one."""
     names = {thread.ident: thread.name for thread in threading.enumerate()}
     return "\n".join(
         f"{names.get(ident, 'not of Python')} ({ident})\n{''.join(traceback.format_stack(frame))}"

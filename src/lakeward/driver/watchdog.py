@@ -1,7 +1,7 @@
-"""Progress, not liveness: a batch that gets nowhere for `limits.stall` hangs, however alive its process is.
+"""Watchdog for hung batches: a batch without progress for `limits.stall` hangs, even if its process is alive.
 
-A slow batch is no hung one: while Spark finishes tasks of it, it gets somewhere. Nor is one that waits for a broker or
-a catalog: it says so itself and goes on when they are back.
+A slow batch does not hang while Spark finishes tasks of it. A batch that waits for a broker or a catalog does not hang
+either: it reports that itself and continues when they are back.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ from lakeward.platform.errors import LakewardError
 from lakeward.spec.model.stream import silence_s
 
 DOUBT_S = 30.0
-"""A batch over its limit in which Spark finishes no task for this long hangs."""
+"""A batch over its limit hangs if Spark finishes no task of it for this long."""
 
 
 class Hung(LakewardError):
-    """Raised (and passed on as a failure) when a query was interrupted because it got nowhere."""
+    """The failure of a query that was interrupted because it made no progress."""
 
 
 @dataclass
 class _Quiet:
-    """Since when nothing has changed. `tasks` is learnt when the limit is over, at `asked`."""
+    """Time of the last progress. `tasks` is read only after the limit is over, at `asked`."""
 
     mark: tuple[float, int | None, int | None]
     since: float
@@ -31,17 +31,17 @@ class _Quiet:
 
 
 class Watchdog:
-    """Remembers when each query last got somewhere."""
+    """Keeps the time of each query's last progress."""
 
     def __init__(self) -> None:
         self._quiet: dict[str, _Quiet] = {}
 
     def look(self, running: Running, waiting: int | None, now: float) -> float | None:
-        """For how long a query has been getting nowhere although there is something to do; None if it is well.
+        """Seconds without progress although there is work; None if the query is healthy.
 
         Args:
             running: the query.
-            waiting: records that wait at its sources, None when not known.
+            waiting: unread records at its sources; None if unknown.
             now: monotonic.
         """
         gate, spec = running.gate, running.wanted.spec
@@ -56,7 +56,7 @@ class Watchdog:
             return self._over(quiet, now, silence_s(spec.limits, spec.trigger.interval))
         if now - quiet.since <= limit:
             return None
-        tasks = running.tasks()  # asked only now: it costs a few calls into the JVM
+        tasks = running.tasks()  # only now: it costs a few calls into the JVM
         if quiet.tasks is None or tasks != quiet.tasks:
             quiet.tasks, quiet.asked = tasks, now
             return None
@@ -67,7 +67,7 @@ class Watchdog:
         return now - quiet.since if now - quiet.since > limit else None
 
     def forget(self, stream: str) -> None:
-        """Its query is over."""
+        """Drop the state of a query that has ended."""
         self._quiet.pop(stream, None)
 
 
@@ -77,8 +77,8 @@ def hung(running: Running, quiet_s: float, dump: str) -> Hung:
     what = f"batch {batch} of stream {running.stream}" if batch is not None else f"stream {running.stream}"
     limit = running.wanted.spec.limits.stall
     return Hung(
-        f"{what[0].upper()}{what[1:]} got nowhere for {quiet_s:.0f} s (hung batch): it was interrupted",
-        why=f"limits: stall is {limit}; what its threads did stands in {dump}",
+        f"{what[0].upper()}{what[1:]} made no progress for {quiet_s:.0f} s (hung batch) and was interrupted",
+        why=f"limits: stall is {limit}; the thread dump is {dump}",
         next=f"lakeward streams logs {running.stream}",
         code="LW-2405",
     )

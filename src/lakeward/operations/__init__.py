@@ -1,1 +1,1 @@
-"""What a person does to a stream or a table: plan, approval, apply, record."""
+"""Operations on a stream or a table: plan, approval, apply, record."""

@@ -1,4 +1,4 @@
-"""Where operations work: the registry, the addresses, the backend, and who asks."""
+"""Context of an operation: registry, addresses, backend, author."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ TIMEOUT_S = 300.0
 
 @dataclass(frozen=True)
 class ObservedStream:
-    """One stream at one moment."""
+    """Observation of one stream: registry row, verdict, driver process."""
 
     facts: Facts
     row: Stream
@@ -40,29 +40,29 @@ class ObservedStream:
 
     @property
     def quiet(self) -> bool:
-        """No query of it runs: nobody holds its lease, whatever word it has."""
+        """Whether no query of the stream runs: its lease is not live, whatever its state says."""
         lease = self.facts.stream_leases.get(self.row.id)
         return lease is None or not lease.live
 
     @property
     def out_of_reach(self) -> bool:
-        """Its driver's process cannot be asked from here, and it holds nothing any more."""
+        """Whether the driver's process cannot be observed from this host and its driver lease is not live."""
         lease = self.facts.driver_leases.get(self.row.driver)
         return self.process is Life.UNKNOWN and (lease is None or not lease.live)
 
 
 @dataclass(frozen=True)
 class Context:
-    """What every operation needs.
+    """What every operation needs: registry, addresses, backend, author, limits.
 
     Attributes:
         connect: opens a transaction on the registry.
-        author: who asks.
-        holder: who waits, as others will read it.
-        timeout_s: how long one wait may take; None: as long as the operation usually needs.
-        sleep: waits; given so that tests need no real time.
-        analyse: what is wrong with a spec's transform, found without running anything; takes the table's columns
-            and the addresses.
+        author: the person recorded with every change.
+        holder: the name of this process in leases and tickets.
+        timeout_s: limit of one wait; None: the usual limit of the operation.
+        sleep: waits; tests replace it.
+        analyse: problems of a spec's transform, found without running it; takes the table's columns and the
+            addresses.
     """
 
     connect: Connect
@@ -76,7 +76,7 @@ class Context:
     analyse: Callable[[StreamSpec, Mapping[str, Any] | None, Runtime | None], list[str]] = problems
 
     def see(self, stream: str) -> ObservedStream:
-        """The stream as it is now."""
+        """Observe the stream now."""
         with self.connect() as connection:
             facts = observe.read(connection)
             row = streams.get(connection, stream)
@@ -85,19 +85,22 @@ class Context:
         return ObservedStream(facts, row, verdict(sight), sight.process)
 
     def reconcile(self) -> None:
-        """One pass, so that an operation needs nobody else."""
+        """Run one reconcile pass, so that an operation also works while Airflow is down."""
         try:
             reconcile_once(self.connect, self.runtime, self.backend, holder=self.holder, settings=self.settings)
         except DependencyDown as error:
-            log.warning(f"{error.what}: {error.why}")
+            log.warning("reconcile pass failed", error=error.what, why=error.why)
 
     def kill(self, stream: str) -> str:
-        """End the process of a stream's driver, or give it up where its host cannot be asked; which of them, in words.
+        """Kill the process of a stream's driver, or finalize its launch where the host cannot be reached.
 
-        It ends because a person wants that: it is no failure, whoever starts the stream next.
+        A kill by a person is not a failure: it does not count for the restart policy.
+
+        Returns:
+            What was done, as a clause.
 
         Raises:
-            Refused: it runs other streams too, or out of reach.
+            Refused: the driver runs other streams too, or its host cannot be reached and its lease is live.
         """
         backend = self.backend or backend_of(self.runtime)
         with self.connect() as connection:
@@ -111,30 +114,34 @@ class Context:
         hosted = [item.id for item in facts.streams if item.driver == row.driver and item.desired == "running"]
         if hosted:
             raise Refused(
-                f"The driver of {stream} is not killed",
-                why=f"it also runs {', '.join(hosted)}",
+                f"Cannot kill the driver of stream {stream}",
+                why=f"the same driver also runs {', '.join(hosted)}",
                 next=f"lakeward streams stop {' '.join(hosted)}",
                 code="LW-2013",
             )
         for job in jobs:
             if job.life in (Life.ALIVE, Life.REMNANT) and backend.stop(job, grace_s=5.0):
-                self._bury(job, f"{self.author} ended process {(job.handle or {}).get('pid')} of driver {job.driver}")
+                self._finalize(
+                    job, f"{self.author} ended process {(job.handle or {}).get('pid')} of driver {job.driver}"
+                )
         return "killing its driver"
 
     def _give_up(self, facts: Facts, stream: str, driver: Driver, job: Job) -> str:
-        """Count a launch as over that cannot be asked. If it runs all the same it is fenced by the next one."""
+        """Finalize a launch that cannot be observed. If it still runs, the next launch fences it."""
         lease = facts.driver_leases.get(driver.name)
         if lease is not None and lease.live:
             raise Refused(
-                f"The driver of {stream} cannot be ended from here",
-                why=f"it runs on host {job.host}: its lease is live",
+                f"Cannot kill the driver of stream {stream} from this host",
+                why=f"it runs on host {job.host} and its lease is live",
                 next=f"on that host: lakeward streams restart {stream} --kill",
                 code="LW-2014",
             )
-        self._bury(job, f"{self.author} gave driver {driver.name} up: its host {job.host} cannot be asked from here")
+        self._finalize(
+            job, f"{self.author} gave driver {driver.name} up: its host {job.host} cannot be reached from here"
+        )
         return f"giving up its driver on host {job.host}"
 
-    def _bury(self, job: Job, text: str) -> None:
+    def _finalize(self, job: Job, text: str) -> None:
         with self.connect() as connection:
             row = drivers.find(connection, job.driver)
             if row is not None and row.token == job.token:

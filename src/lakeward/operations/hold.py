@@ -1,4 +1,4 @@
-"""hold and unhold: no restart by itself until a time. Nothing is stopped and nothing is waited for."""
+"""hold and unhold: suspend the automatic restarts of a stream until a time. Stops nothing and does not wait."""
 
 from __future__ import annotations
 
@@ -12,21 +12,24 @@ from lakeward.spec.model.types import Duration
 
 
 def hold(connection: Connection, stream: str, until: datetime | Duration, *, author: str, comment: str) -> str:
-    """Hold a stream's automatic restarts; says until when.
+    """Suspend a stream's automatic restarts until a time; returns the sentence for people.
 
     Raises:
-        SpecError: there is no such stream, or the time is over.
+        SpecError: the stream does not exist, or the time is in the past.
     """
     row = streams.get(connection, stream)
     now = connection.execute(select(func.now())).scalar_one()
     end = until if isinstance(until, datetime) else now + until.timedelta
     if end <= now:
         raise SpecError(
-            f"{end:%Y-%m-%d %H:%M} UTC is over", why=f"the registry's time is {now:%Y-%m-%d %H:%M} UTC", code="LW-2022"
+            f"Cannot hold stream {stream} until {end:%Y-%m-%d %H:%M} UTC",
+            why=f"that time is in the past: the registry's time is {now:%Y-%m-%d %H:%M} UTC",
+            next=f"lakeward streams hold {stream} --for 2h",
+            code="LW-2022",
         )
     streams.set_hold(connection, stream, end)
-    text = f"no restart by itself until {end:%Y-%m-%d %H:%M} UTC"
-    _tell(connection, stream, "hold", author, comment, row.hold_until, end, text)
+    text = f"no automatic restart until {end:%Y-%m-%d %H:%M} UTC"
+    _record(connection, stream, "hold", author, comment, row.hold_until, end, text)
     return text
 
 
@@ -34,19 +37,24 @@ def lift(connection: Connection, stream: str, *, author: str, comment: str) -> s
     """Lift a hold.
 
     Raises:
-        SpecError: there is no such stream.
-        Refused: it is not held.
+        SpecError: the stream does not exist.
+        Refused: the stream is not held.
     """
     row = streams.get(connection, stream)
     if row.hold_until is None:
-        raise Refused(f"Stream {stream} is not held", next=f"lakeward streams hold {stream} --for 2h", code="LW-2023")
+        raise Refused(
+            f"Stream {stream} is not held",
+            why="no hold is set on its automatic restarts",
+            next=f"lakeward streams hold {stream} --for 2h",
+            code="LW-2023",
+        )
     streams.set_hold(connection, stream, None)
-    text = "it is restarted by itself again"
-    _tell(connection, stream, "unhold", author, comment, row.hold_until, None, text)
+    text = "automatic restarts are on again"
+    _record(connection, stream, "unhold", author, comment, row.hold_until, None, text)
     return text
 
 
-def _tell(
+def _record(
     connection: Connection,
     stream: str,
     change: str,
@@ -56,7 +64,7 @@ def _tell(
     after: datetime | None,
     text: str,
 ) -> None:
-    moments = {"before": before, "after": after}
-    said = {name: {"hold_until": None if at is None else at.isoformat()} for name, at in moments.items()}
-    changes.record(connection, "stream", stream, change, author=author, comment=comment, **said)
+    times = {"before": before, "after": after}
+    values = {name: {"hold_until": None if at is None else at.isoformat()} for name, at in times.items()}
+    changes.record(connection, "stream", stream, change, author=author, comment=comment, **values)
     events.record(connection, "stream", stream, change, f"{text} (by {author})", comment=comment)

@@ -1,8 +1,8 @@
-"""import: take over what a `toTable` query of somebody's landed, at the end of its checkpoint. Can be undone.
+"""Checkpoint import: continue an existing `toTable` query at the end of its checkpoint. Can be undone.
 
-The position is seeded where the newest batch of that query in the table ends (Spark's sink writes query and epoch into
-its snapshots), if the checkpoint calls just this batch its last, and finished. Where rows carry their source position,
-every record up to there must be in the table once. The old query's checkpoint is only read.
+Spark's sink writes query id and epoch into its snapshots. The position is seeded at the end of the query's newest batch
+in the table, if the checkpoint says that this batch is its last one and is finished. Where rows carry their source
+position, every record up to that position must be in the table exactly once. The old checkpoint is only read.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ _ATTEMPT = "import/"
 
 @dataclass(frozen=True)
 class ImportPlan(Plan):
-    """The position to seed; None: an import is undone."""
+    """`moved` is the position to seed; None undoes an import."""
 
     moved: Position | None = field(default=None)
 
 
 class Import(OnStream[ImportPlan]):
-    """Refuses everything doubtful. What could be proved and what could not are said."""
+    """Refuses everything that is doubtful. Reports what was proved and what could not be proved."""
 
     name = StreamOperation.IMPORT.value
 
@@ -43,13 +43,13 @@ class Import(OnStream[ImportPlan]):
         row = self.row()
         if row.desired == "running":
             raise Refused(
-                f"Stream {row.id} cannot be imported while it is to run",
-                why=f"it is {row.state}: {row.why}",
+                f"Stop stream {row.id} before importing a checkpoint",
+                why=f"the stream is {row.state}: {row.why}",
                 next=f"lakeward streams stop {row.id} --wait",
                 code="LW-2025",
             )
         found = sink_position.in_lake(self.context, spec_of(self.generation(row.generation)), "import")
-        return self._undoing(found) if self.request.undo else self._seeding(found)
+        return self._undo_plan(found) if self.request.undo else self._seed_plan(found)
 
     def apply(self, plan: ImportPlan, held: Held) -> Outcome:
         with self.context.connect() as connection:
@@ -57,7 +57,7 @@ class Import(OnStream[ImportPlan]):
             newest = changes.newest(connection, "stream", self.stream)
         found = sink_position.in_lake(self.context, spec_of(self.generation(kept)), "import")
         if plan.moved is None:
-            self._undoing(found)  # still: a batch that landed since stands on what was imported
+            self._undo_plan(found)  # again: a batch may have landed since the plan
             made = next((item for item in newest if item["change"] == "import"), {})
             wap = (made.get("detail") or {}).get("before", {}).get(WAP)
             position_store.remove_position(found.lake, found.name, self.stream, str(found.raw), {WAP: wap})
@@ -65,7 +65,7 @@ class Import(OnStream[ImportPlan]):
                 self.changed(connection, {"end": found.position.end if found.position else None}, {"end": None})
             return self.done(f"the import is undone; {found.name} has no position of it and is as it was")
         if found.raw is not None:
-            raise self._no(f"{found.name} got a position of it meanwhile")
+            raise self._refused(f"{found.name} has a position of the stream since the plan was made")
         wap = found.table.properties.get(WAP)
         with found.table.transaction() as change:
             change.set_properties({WAP: "true"})
@@ -77,36 +77,38 @@ class Import(OnStream[ImportPlan]):
             f"the position is seq {moved.seq} of {found.name}; the next start goes on there with a new checkpoint"
         )
 
-    def _undoing(self, found: IcebergSinkPosition) -> ImportPlan:
+    def _undo_plan(self, found: IcebergSinkPosition) -> ImportPlan:
         if found.position is None or not found.position.attempt.startswith(_ATTEMPT):
             raise Refused(
-                f"There is no import of stream {self.stream} to undo",
-                why="it was moved or has landed batches since" if found.position else f"{found.name} has no position",
+                f"Stream {self.stream} has no import to undo",
+                why="its position was moved or batches have landed since the import"
+                if found.position
+                else f"{found.name} has no position of the stream",
                 next=f"lakeward streams status {self.stream}",
                 code="LW-2026",
             )
         return ImportPlan(f"take the import back: {found.name} loses its position, its rows stay")
 
-    def _seeding(self, found: IcebergSinkPosition) -> ImportPlan:
+    def _seed_plan(self, found: IcebergSinkPosition) -> ImportPlan:
         folder = self.request.folder
         if not folder:
             raise SpecError(
-                f"Which query is stream {self.stream} to take over?",
-                why="--checkpoint is missing",
+                "Missing option --checkpoint",
+                why=f"it names the checkpoint folder of the query that stream {self.stream} continues",
                 next=f"lakeward streams import {self.stream} --checkpoint FOLDER --dry-run",
                 code="LW-2027",
             )
         if found.position is not None:
-            raise self._no(f"{found.name} has a position of it already (seq {found.position.seq})")
+            raise self._refused(f"{found.name} already has a position of the stream (seq {found.position.seq})")
         query = checkpoint_batch.read(self.context.runtime, folder, 0).query_id
         if not query:
-            raise self._no(f"{folder}/metadata is absent or holds no query id")
+            raise self._refused(f"{folder}/metadata is absent or holds no query id")
         batch = self._newest_batch(found, query)
         files = checkpoint_batch.read(self.context.runtime, folder, batch)
         if files.ends is None or not files.finished:
-            raise self._no(f"batch {batch} is in {found.name}, but {folder} does not call it finished")
+            raise self._refused(f"batch {batch} is in {found.name}, but {folder} does not call it finished")
         if files.followed:
-            raise self._no(f"{folder}/offsets/{batch + 1} exists: a later batch was begun and may have landed")
+            raise self._refused(f"{folder}/offsets/{batch + 1} exists: a later batch was begun and may have landed")
         first = checkpoint_batch.first(self.context.runtime, folder, len(files.ends))
         moved = Position(
             seq=1,
@@ -117,7 +119,7 @@ class Import(OnStream[ImportPlan]):
             attempt=f"{_ATTEMPT}{query}/{batch}",
             at=now(),
         )
-        moved, proof = self._proved(found, moved)
+        moved, proof = self._verified(found, moved)
         lines = (
             f"proved: batch {batch} is the newest of query {query} in {found.name}, and its checkpoint's last",
             proof,
@@ -131,16 +133,16 @@ class Import(OnStream[ImportPlan]):
             moved,
         )
 
-    def _proved(self, found: IcebergSinkPosition, moved: Position) -> tuple[Position, str]:
-        """The position with its totals, and whether every record is in the table once."""
-        columns = {each.name for each in found.table.schema().fields}
+    def _verified(self, found: IcebergSinkPosition, moved: Position) -> tuple[Position, str]:
+        """The position with its totals, and whether every record is in the table exactly once."""
+        columns = {column.name for column in found.table.schema().fields}
         if not moved.begin:
             return moved, "not proved: that every record is in the table once; where the query began is not known"
         if not set(IDENTITY_COLUMNS["kafka"]) <= columns:
             return moved, "not proved: that every record is in the table once; it has no position columns"
         counted = audit.audit(found.table, self.stream, moved)
         if counted.missing or counted.duplicates or counted.beyond:
-            raise self._no(
+            raise self._refused(
                 f"of {counted.consumed:,} records {counted.missing:,} are missing, {counted.duplicates:,} are there "
                 f"twice and {counted.beyond:,} lie beyond the checkpoint"
             )
@@ -155,13 +157,15 @@ class Import(OnStream[ImportPlan]):
             if snapshot.summary is not None and snapshot.summary.get(_QUERY) == query and snapshot.summary.get(_EPOCH)
         ]
         if not epochs:
-            raise self._no(f"no snapshot of {found.name} is of query {query}: it wrote elsewhere, or they have expired")
+            raise self._refused(
+                f"no snapshot of {found.name} is of query {query}: it wrote elsewhere, or they have expired"
+            )
         return max(epochs)
 
-    def _no(self, why: str) -> Refused:
+    def _refused(self, why: str) -> Refused:
         return Refused(
-            f"Stream {self.stream} cannot be imported; nothing was changed",
+            f"Cannot import a checkpoint into stream {self.stream}; nothing was changed",
             why=why,
-            next="stop the old query between two batches and try again, or give the stream a table of its own",
+            next="stop the old query between two batches and repeat the command, or give the stream a table of its own",
             code="LW-2024",
         )

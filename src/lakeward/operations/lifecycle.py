@@ -1,4 +1,4 @@
-"""start, stop, restart."""
+"""start, stop and restart of a stream."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ log = structlog.get_logger(__name__)
 
 
 class Start(OnStream[Plan]):
-    """Want it running. Clears what blocked it, cuts a pause short and lifts a hold."""
+    """Set the desired state to running. Clears a block, ends a pause and lifts a hold."""
 
     name = StreamOperation.START.value
 
@@ -32,31 +32,31 @@ class Start(OnStream[Plan]):
             self.changed(connection, {"desired": row.desired, "state": row.state}, {"desired": "running"})
         if not self.request.wait:
             self.context.reconcile()
-            return self.done("asked to run; its driver is launched by reconcile if it does not run yet")
+            return self.done("asked to run; reconcile launches its driver if needed")
         return self.done(waiting.started())
 
 
 class Stop(OnStream[Plan]):
-    """Want it stopped at the end of its running batch."""
+    """Set the desired state to stopped. The stream stops at the end of its running batch."""
 
     name = StreamOperation.STOP.value
 
     def plan(self) -> Plan:
-        return Plan(f"stop at the end of the running batch; now {self.row().desired} is wanted")
+        return Plan(f"stop at the end of the running batch; desired state now: {self.row().desired}")
 
     def apply(self, plan: Plan, held: Held) -> Outcome:
         waiting = held.streams[self.stream]
         with self.context.connect() as connection:
             row = streams.get(connection, self.stream)
             want(connection, row, "stopped")
-            self._not_by_schedule(connection, row)
+            self._suspend_schedule(connection, row)
             self.changed(connection, {"desired": row.desired, "state": row.state}, {"desired": "stopped"})
         if not self.request.wait:
             return self.done("asked to stop at the end of its running batch")
         return self.done(waiting.stopped(kill=self.request.kill))
 
-    def _not_by_schedule(self, connection: Connection, row: Stream) -> None:
-        """One that rests until its schedule starts it rests by a person's word from now on."""
+    def _suspend_schedule(self, connection: Connection, row: Stream) -> None:
+        """Mark an idle scheduled stream as stopped by a person, so that its schedule does not start it."""
         found = generations.get(connection, row.id, row.generation)
         trigger = {} if found is None else found.spec.get("trigger") or {}
         if row.desired != "running" and trigger.get("schedule") is not None:
@@ -64,7 +64,7 @@ class Stop(OnStream[Plan]):
 
 
 class Restart(OnStream[Plan]):
-    """Stop it at the end of its running batch, then start it."""
+    """Stop the stream at the end of its running batch, then start it."""
 
     name = StreamOperation.RESTART.value
 
@@ -81,11 +81,11 @@ class Restart(OnStream[Plan]):
         try:
             detail = waiting.stopped(kill=self.request.kill)
         finally:
-            # Stopped or not in time: it was to run again afterwards, and its driver takes one after the other.
+            # Also after a timeout the stream must run again; its driver handles the two requests in order.
             with self.context.connect() as connection:
                 row = streams.get(connection, self.stream)
                 want(connection, row, "running")
-        log.info(f"Stream {self.stream}: {detail}; starting it again")
+        log.info("stream stopped, starting again", stream=self.stream, detail=detail)
         if not self.request.wait:
             self.context.reconcile()
             return self.done(f"{detail}; asked to run again")

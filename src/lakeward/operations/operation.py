@@ -1,4 +1,4 @@
-"""What every operation is: a plan that touches nothing, and its application. `runner` does what they all need."""
+"""Base class of operations: `plan` changes nothing, `apply` carries the plan out. `runner` does the common part."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ P = TypeVar("P", bound=Plan)
 
 
 class Lock(Enum):
-    """What nobody else may have from before the plan is made until the end."""
+    """The lock an operation takes before it plans and keeps until its end."""
 
     NONE = "nothing"
     STREAM = "the operation ticket of the stream"
@@ -33,12 +33,12 @@ class Lock(Enum):
 
 @dataclass
 class Held:
-    """What the runner holds for an operation while it is applied.
+    """Leases and tickets that the runner holds for an operation while it is applied.
 
     Attributes:
         tables: leases of tables.
-        streams: by stream, to wait for it.
-        drained: the streams that were stopped for it and are to run again.
+        streams: stream -> waits for it and renews its ticket.
+        drained: streams that were stopped for the operation and must run again.
     """
 
     tables: list[Actor] = field(default_factory=list)
@@ -47,7 +47,7 @@ class Held:
 
     def check(self) -> None:
         """Raises:
-        Refused: somebody took a stream or a table over meanwhile.
+        Refused: another process took over a stream or a table.
         """
         for waiting in self.streams.values():
             waiting.keep()
@@ -56,14 +56,14 @@ class Held:
 
 
 class Operation(ABC, Generic[P]):
-    """One operation on one stream or table. A new one for every request.
+    """One operation on one stream or table. One instance for each request.
 
     Attributes:
-        name: as people and the registry read it.
-        kind: of what `subject` is.
-        lock: what is held from before the plan on.
-        needs_comment, needs_approval: it cannot do without a reason, or a person's approval of just its plan.
-        clears_block: whether a stream that was drained is not blocked any more when it is done.
+        name: shown to people and stored in the registry.
+        kind: whether `subject` is a stream or a table.
+        lock: taken before the plan is made.
+        needs_comment, needs_approval: a comment, or a person's approval of exactly its plan, is required.
+        clears_block: whether a drained stream loses its block when the operation is done.
     """
 
     name: ClassVar[str]
@@ -84,81 +84,81 @@ class Operation(ABC, Generic[P]):
 
     @property
     def title(self) -> str:
-        """In the middle of a sentence."""
+        """The operation as a noun phrase within a sentence."""
         return f"{self.name} of {'stream ' if self.kind == 'stream' else ''}{self.subject}"
 
     @property
     def command(self) -> str:
-        """That does it without Airflow, for `next` of an error."""
+        """The command that runs it without Airflow, for `next` of an error."""
         return f"lakeward {self.kind}s {self.name} {self.subject}"
 
     def exists(self) -> None:
         """Raises:
-        SpecError: there is no such stream or table.
+        SpecError: the stream or table does not exist.
         """
 
     def unfinished(self) -> P | None:
-        """What an earlier run left half done when it was killed. It is finished first, by the approval of that run."""
+        """The plan of an earlier run that was killed half-way. It is finished first, under the approval of that run."""
         return None
 
     def completes(self, left: P) -> bool:
-        """Whether finishing that is all that was asked for."""
+        """Whether finishing the earlier run is all that was requested."""
         return True
 
     @abstractmethod
     def plan(self) -> P:
-        """What would be done.
+        """Make the plan; changes nothing.
 
         Raises:
-            SpecError: there is no such stream or table, or what was asked for cannot be read.
-            Refused: it cannot be done as things are.
+            SpecError: the stream or table does not exist, or the request is not valid.
+            Refused: the operation is not possible in the current state.
         """
 
     def drained_plan(self, plan: P) -> P:
-        """The plan once more, now that the streams stand still."""
+        """The plan, made again after the streams have stopped."""
         return self.plan()
 
     def resources(self, plan: P) -> AbstractContextManager[Any]:
-        """What is open while it is prepared and applied, e.g. a Spark session."""
+        """Opened while the operation is prepared and applied, e.g. a Spark session."""
         return nullcontext()
 
     def prepare(self, plan: P) -> None:
-        """Do what can be done before its streams are held or drained."""
+        """The part of the work that runs before the streams are locked and drained."""
 
     def ledger(self, plan: P) -> Mapping[str, Any] | None:
-        """What the table's ledger keeps as it was before; None: it has no row there."""
+        """Figures before, for the table's ledger; None: the operation has no row in the ledger."""
         return None
 
     def ledger_after(self, outcome: Outcome) -> Mapping[str, Any]:
-        """What the table's ledger keeps as it is after."""
+        """Figures after, for the table's ledger."""
         return outcome.data
 
     @abstractmethod
     def apply(self, plan: P, held: Held) -> Outcome:
-        """Do it.
+        """Carry the plan out.
 
         Raises:
-            LakewardError: it was refused, failed, or is still going on.
+            LakewardError: the operation was refused, failed, or still runs.
         """
 
     def failure(self, error: BaseException) -> str:
-        """What is recorded of an error; names no value that must not be kept."""
+        """The text recorded for an error; an operation overrides it where the error may quote a secret value."""
         return f"{error.what}: {error.why}" if isinstance(error, LakewardError) else str(error) or "interrupted"
 
     def answered(self, comment: str, approval: Approval | None) -> Self:
-        """The same operation with a person's answers: why, where that was not said, and the approval of its plan."""
+        """The same operation with a person's answers: the comment, if it was missing, and the approval of its plan."""
         made = copy.copy(self)
         made.request = replace(self.request, comment=self.request.comment or comment, approval=approval)
         return made
 
     def done(self, detail: str, data: Mapping[str, Any] | None = None, lines: tuple[str, ...] = ()) -> Outcome:
-        """It was done."""
+        """The outcome of an operation that succeeded."""
         return Outcome(self.name, self.kind, self.subject, "done", detail, {} if data is None else data, lines)
 
     def record_change(
         self, connection: Connection, detail: Mapping[str, Any], *, of: tuple[str, str] | None = None
     ) -> None:
-        """The audited change, in the transaction that makes it; `of` another subject than the operation's."""
+        """Record the audited change in the transaction that makes it; `of` names another subject."""
         kind, subject = of or (self.kind, self.subject)
         approval = self.request.approval
         by = {} if approval is None else {"approved_by": approval.by}

@@ -1,4 +1,4 @@
-"""Who operates on a stream: one operation at a time, renewed while its holder lives, ended by saying how it ended."""
+"""Operation lock of a stream: one operation at a time, renewed while its process lives, closed with the result."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ _RENEW_S = 20.0
 
 @contextmanager
 def rebuild_lock(context: Context, stream: str) -> Iterator[None]:
-    """Be the only one who fills a table for this stream: a second one would fill a table that is swapped meanwhile.
+    """Hold the rebuild lease of a stream. A second rebuild would fill a table that the first one swaps.
 
     Raises:
-        Refused: somebody else does.
+        Refused: another process rebuilds the stream.
     """
     token = secrets.token_hex(16)
     with context.connect() as connection:
         if leases.take(connection, _SCOPE, stream, token, context.holder, _TTL) is None:
             raise Refused(
-                f"Stream {stream} is being rebuilt by somebody else",
-                why=f"whoever does it showed life less than {_TTL.total_seconds():.0f} s ago",
-                next="wait for it; after a kill, the same command again when that time is over",
+                f"Stream {stream} is being rebuilt by another process",
+                why=f"its lease was renewed less than {_TTL.total_seconds():.0f} s ago",
+                next=f"wait until it ends; if it was killed, repeat the command after {_TTL.total_seconds():.0f} s",
                 code="LW-2028",
             )
     with _renewed(context, lambda connection: leases.renew(connection, _SCOPE, [stream], token, _TTL)):
@@ -51,16 +51,16 @@ def rebuild_lock(context: Context, stream: str) -> Iterator[None]:
 def operation_lock(
     context: Context, operation: Operation[Any], stream: str, asked: Mapping[str, Any], detail: Callable[[], str]
 ) -> Iterator[Waiting]:
-    """Hold a stream for an operation, and record how that ended.
+    """Hold the ticket of a stream for an operation, and record the result.
 
-    A holder that is killed ends nothing: the next one to come starts again what it had stopped.
+    A process that is killed does not close its ticket: the next operation starts the streams that it had stopped.
 
     Args:
-        asked: what the operation was asked with.
-        detail: what is recorded when it was done.
+        asked: arguments of the request, for the record.
+        detail: text that is recorded on success.
 
     Raises:
-        Refused: somebody else operates on the stream.
+        Refused: another operation on the stream runs.
     """
     name, request = operation.name, operation.request
     with context.connect() as connection:
@@ -83,7 +83,7 @@ def operation_lock(
         try:
             yield Waiting(context, ticket)
         except KeyboardInterrupt:
-            _end(context, ticket, "failed", "interrupted; what it had asked for goes on")
+            _end(context, ticket, "failed", "interrupted; its request stays in effect")
             raise
         except Exception as error:
             _end(context, ticket, result_of(error), operation.failure(error))
@@ -92,7 +92,7 @@ def operation_lock(
 
 
 def result_of(error: Exception) -> str:
-    """The word for how it ended."""
+    """The recorded result of an error."""
     if isinstance(error, TimedOut):
         return "timed_out"
     return "refused" if isinstance(error, Refused | SpecError) else "failed"
@@ -100,7 +100,7 @@ def result_of(error: Exception) -> str:
 
 @contextmanager
 def _renewed(context: Context, renew: Callable[[Any], object]) -> Iterator[None]:
-    """Renew now and then: one batch or one proof may take longer than a silent holder is taken for alive."""
+    """Renew at an interval: one batch or one verification may take longer than the time to live."""
     over = threading.Event()
 
     def work() -> None:
@@ -116,12 +116,12 @@ def _renewed(context: Context, renew: Callable[[Any], object]) -> Iterator[None]
 
 
 def _release(context: Context, stream: str, token: str) -> None:
-    with suppress(DependencyDown), context.connect() as connection:  # else it lapses
+    with suppress(DependencyDown), context.connect() as connection:  # else the lease expires
         leases.release(connection, _SCOPE, [stream], token)
 
 
 def _end(context: Context, ticket: Ticket, result: str, detail: str) -> None:
-    with suppress(DependencyDown), context.connect() as connection:  # else it counts as abandoned, which is true
+    with suppress(DependencyDown), context.connect() as connection:  # else the ticket counts as abandoned
         operations.end(connection, ticket, result, detail)
         row = streams.find(connection, ticket.stream)
         if row is not None and result != "done":

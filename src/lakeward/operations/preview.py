@@ -1,6 +1,6 @@
-"""A stream's transform on a sample of its source: what would land, what would be put aside, and why. Touches nothing.
+"""Preview of a stream's transform on a sample of its source: landed rows, quarantined records, reasons. Read only.
 
-The sample goes through the same decoding, SQL and rules as a batch does, in a session without catalogs.
+The sample goes through the same decoding, SQL and rules as a batch, in a session without catalogs.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ Samples = Mapping[str, Sequence[sample.Row]]
 
 @dataclass(frozen=True)
 class Preview:
-    """What became of a sample.
+    """Result of a preview.
 
     Attributes:
-        read: records, over all sources.
-        columns: name -> type of what the transform gives.
-        rows: the first of the rows that would land; `landed` is how many there are.
-        quarantined: `{source, record, reason, error}` of what would be put aside.
-        notes: what a sample cannot show.
+        read: records of the sample, over all sources.
+        columns: name -> type of the transform's result.
+        rows: the first rows that would land; `landed` is their number.
+        quarantined: `{source, record, reason, error}` of records that would go to quarantine.
+        notes: limits of the sample.
     """
 
     read: int
@@ -51,19 +51,20 @@ class Preview:
 
 
 def take(spec: StreamSpec, runtime: Runtime, most: int) -> Samples:
-    """The newest records of every source, `most` of each.
+    """The newest records of every Kafka source, at most `most` of each.
 
     Raises:
-        SpecError: a source that is not built yet.
+        SpecError: a source has no preview yet.
         DependencyDown: a broker does not answer.
     """
     found = {}
     for name, source in spec.sources.items():
         if source.from_table is not None or source.kinesis is not None:
-            continue  # its inlet reads the newest by itself
+            continue  # such a source reads its newest records itself
         if source.kafka is None:
-            why = f"it is {source.connector}; Kafka's, Kinesis', Iceberg's and Delta's can"
-            raise SpecError(f"Source {name} cannot be previewed yet", why=why, code="LW-2029")
+            why = f"its connector is {source.connector}; previews exist for Kafka, Kinesis, Iceberg and Delta"
+            next_ = "lakeward config validate --deep   checks types and columns without a sample"
+            raise SpecError(f"Source {name} cannot be previewed yet", why=why, next=next_, code="LW-2029")
         at = cluster.find(source.kafka.connection, runtime)
         topics = sorted(broker.topic_ids(at, source.kafka))
         begin, end = broker.begin_offsets(at, topics), broker.end_offsets(at, topics)
@@ -72,10 +73,10 @@ def take(spec: StreamSpec, runtime: Runtime, most: int) -> Samples:
 
 
 def of(session: SparkSession, spec: StreamSpec, runtime: Runtime, samples: Samples, most: int) -> Preview:
-    """Work the samples; shows `most` rows.
+    """Run the transform on the samples; returns at most `most` rows.
 
     Raises:
-        SpecError: the SQL or a rule does not fit, or fails on a record.
+        SpecError: the SQL or a rule does not fit the records, or fails on one.
     """
     from pyspark.errors import PySparkException
     from pyspark.sql import functions as F
@@ -120,7 +121,7 @@ def of(session: SparkSession, spec: StreamSpec, runtime: Runtime, samples: Sampl
             columns={field.name: field.dataType.simpleString() for field in result.schema.fields},
             rows=_json(good.limit(most)),
             landed=good.count(),
-            quarantined=[_put_aside(each) for frame in aside for each in _json(frame)],
+            quarantined=[_quarantined_entry(row) for frame in aside for row in _json(frame)],
             notes=tuple(_notes(spec, rows_stay_rows=spec.lineage == "rows")),
         )
     except UserCodeFailed as error:
@@ -140,14 +141,14 @@ def of(session: SparkSession, spec: StreamSpec, runtime: Runtime, samples: Sampl
 
 
 def _json(frame: DataFrame) -> list[dict[str, Any]]:
-    """Rows as JSON has them: times as text, bytes in base64."""
+    """Rows as JSON values: times as text, bytes in base64."""
     from pyspark.sql import functions as F
 
     whole = F.to_json(F.struct(*(F.col(f"`{name}`") for name in frame.columns)), {"ignoreNullFields": "false"})
     return [json.loads(row[0]) for row in frame.select(whole).collect()]
 
 
-def _put_aside(kept: Mapping[str, Any]) -> dict[str, Any]:
+def _quarantined_entry(kept: Mapping[str, Any]) -> dict[str, Any]:
     place = [kept.get(name) for name in ("_kafka_topic", "_kafka_partition", "_kafka_offset")]
     known = None if place[0] is None else f"{place[0]}/{place[1]} offset {place[2]}"
     return {
@@ -161,7 +162,7 @@ def _put_aside(kept: Mapping[str, Any]) -> dict[str, Any]:
 def _notes(spec: StreamSpec, *, rows_stay_rows: bool) -> list[str]:
     notes = []
     if not rows_stay_rows:
-        notes.append("groups and joins see the sample alone: a stream lands them when their time is over")
+        notes.append("groups and joins see only the sample; a stream lands them when their watermark has passed")
     if any(source.deduplicate for source in spec.sources.values()):
-        notes.append("duplicates are those within the sample")
+        notes.append("only duplicates within the sample are dropped")
     return notes

@@ -1,8 +1,8 @@
-"""recover: a new checkpoint, beginning where the table's position ends.
+"""recover: give a stream a new checkpoint that begins where the table's position ends.
 
-For a checkpoint that is gone, damaged, an older copy or another query's. Right only where the position alone says
-where to go on: sources whose offsets stand by themselves (Kafka) or whose log is copied beside the table (files), and
-transforms that keep no state.
+For a checkpoint that is lost, damaged, an older copy, or of another query. Possible only if the position alone defines
+where to continue: the source has stable offsets (Kafka) or a log that is copied beside the table (files), and the
+transform keeps no state.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from lakeward.operations import sink_position
-from lakeward.operations.generation import again, next_checkpoint
+from lakeward.operations.generation import accept_again, next_checkpoint
 from lakeward.operations.operation import Held
 from lakeward.operations.request import Outcome, Plan, StreamOperation
 from lakeward.operations.stream import OnStream, spec_of, want
@@ -20,7 +20,7 @@ from lakeward.registry import streams
 
 @dataclass(frozen=True)
 class RecoverPlan(Plan):
-    """The position goes on from `end` under a new checkpoint."""
+    """The new checkpoint begins at `end`."""
 
     seq: int = 0
     end: dict[str, str] = field(default_factory=dict)
@@ -28,7 +28,7 @@ class RecoverPlan(Plan):
 
 
 class Recover(OnStream[RecoverPlan]):
-    """Of a stream that does not run."""
+    """Recovers a stream that is stopped or blocked."""
 
     name = StreamOperation.RECOVER.value
 
@@ -36,8 +36,8 @@ class Recover(OnStream[RecoverPlan]):
         row = self.row()
         if row.desired == "running" and row.blocked is None:
             raise Refused(
-                f"Stream {row.id} is not recovered while it is to run",
-                why=f"it is {row.state}: {row.why}",
+                f"Stop stream {row.id} before recovering it",
+                why=f"the stream is {row.state}: {row.why}",
                 next=f"lakeward streams stop {row.id} --wait",
                 code="LW-2045",
             )
@@ -46,7 +46,7 @@ class Recover(OnStream[RecoverPlan]):
         if found.position is None:
             raise Refused(
                 f"Stream {row.id} has nothing to recover",
-                why=f"{found.name} has no position of it: nothing was landed",
+                why=f"{found.name} has no position of the stream: no batch has landed",
                 next=f"lakeward streams start {row.id}",
                 code="LW-2046",
             )
@@ -71,15 +71,15 @@ class Recover(OnStream[RecoverPlan]):
         found = sink_position.of(self.context, spec_of(kept), sink_position.RECOVER)
         if found.position is None or f"{found.raw}" != plan.key:
             raise Refused(
-                f"Stream {self.stream} is not recovered: its position moved meanwhile",
-                why="a driver nobody knew of landed a batch, or somebody moved it; nothing was changed",
-                next=f"lakeward streams recover {self.stream} --dry-run   shows where it goes on now",
+                f"Cannot recover stream {self.stream}; its position moved since the plan was made",
+                why="another driver landed a batch, or another operation moved the position; nothing was changed",
+                next=f"lakeward streams recover {self.stream} --dry-run   shows the new plan",
                 code="LW-2047",
             )
         held.check()
         found.write(found.position.moved("recover", self.context.author, end=plan.end))
         with self.context.connect() as connection:
-            number = again(connection, kept, plan.checkpoint, self.context.author)
+            number = accept_again(connection, kept, plan.checkpoint, self.context.author)
             want(connection, row, "running")
             self.changed(
                 connection,

@@ -1,4 +1,4 @@
-"""release: publish the rows that a check holds, because a person says so."""
+"""release: move `verified` past rows that a check holds, with a person's approval."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Release(Operation[Plan]):
-    """Moves `verified` of a table to the snapshot that the newest run looked at and holds.
+    """Moves `verified` of a table to the snapshot that the newest check run holds.
 
     Args:
         spark: opens a session on the connect server.

@@ -1,4 +1,4 @@
-"""What a person asks for, what would be done, and how it ended."""
+"""Request, approval, plan and outcome of an operation."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 
 class StreamOperation(StrEnum):
-    """The operations on a stream that a request names. Airflow writes them in snake case."""
+    """Stream operations that a request alone describes. Airflow writes their names in snake case."""
 
     START = "start"
     STOP = "stop"
@@ -23,13 +23,13 @@ class StreamOperation(StrEnum):
 
     @classmethod
     def of(cls, word: str) -> StreamOperation:
-        """The operation of a word in either case."""
+        """The operation by its name, with dashes or underscores."""
         return cls(word.replace("_", "-"))
 
 
 @dataclass(frozen=True)
 class Approval:
-    """A person's approval of exactly one plan: `key` is the plan's."""
+    """A person's approval of exactly one plan, identified by its `key`."""
 
     by: str
     key: str
@@ -42,16 +42,16 @@ class Request:
     Attributes:
         operation: its name, e.g. `reset` or `restore`.
         subject: the stream's id, or the table's name.
-        comment: why; kept with the change.
-        wait: return when it is done, not when it is asked for.
+        comment: the reason, recorded with the change.
+        wait: return when the operation is done, not when it is requested.
         kill: end the driver's process when a stream has not stopped in time.
-        to: (reset) `earliest`, `latest`, a time or a file of offsets.
-        duplicates: (reset) how many rows may land a second time; must be the number the plan shows.
+        to: (reset) `earliest`, `latest`, `available`, a time or a file of offsets.
+        duplicates: (reset) accepted duplicate rows; must equal the number in the plan.
         batch: (skip-batch) the batch that failed.
         generation: (rollback) the generation to go back to; None: the last stable one.
-        folder, undo: (import) the old query's checkpoint; or take an import back.
-        approval: of a person, for what needs one.
-        dry_run: only the plan is wanted, whatever it would need to be carried out.
+        folder, undo: (import) the old query's checkpoint; undo an import.
+        approval: of a person, where the operation needs one.
+        dry_run: make the plan only; its preconditions for applying are not checked.
     """
 
     operation: str
@@ -71,17 +71,17 @@ class Request:
 
 @dataclass(frozen=True)
 class Plan:
-    """What an operation would do, found out without touching anything.
+    """What an operation would do. Making a plan changes nothing.
 
     Attributes:
-        text: in one sentence, after "would".
-        lines: the exact ranges, records or differences, for whoever approves it.
-        data: the same as JSON values.
-        key: changes when what would be done changes: an approval is for one key.
-        holds: the streams on which nothing else may be operated meanwhile.
-        drains: the streams that are stopped at a batch boundary meanwhile; None: nothing has to stand still.
-        leases: the tables on which no maintenance may run meanwhile.
-        nothing: why there is nothing to do, as a sentence; empty: there is.
+        text: one clause that follows "would".
+        lines: the exact ranges, records or differences, shown for approval.
+        data: the same facts as JSON values.
+        key: changes when the effect of the plan changes; an approval is for one key.
+        holds: streams whose operation lock is held.
+        drains: streams that are stopped at a batch boundary meanwhile; None: no stream has to stop.
+        leases: tables whose maintenance lease is held.
+        nothing: why there is nothing to do, as a sentence; empty if there is something to do.
     """
 
     text: str
@@ -96,14 +96,14 @@ class Plan:
 
 @dataclass(frozen=True)
 class Outcome:
-    """How an operation ended.
+    """Result of an operation.
 
     Attributes:
-        kind, subject: of what: a stream or a table.
+        kind, subject: the stream or the table.
         result: done | refused | failed | timed_out | skipped.
-        detail: in a sentence.
-        data: what was done, or would be, as JSON values.
-        lines: more about it, for people.
+        detail: one sentence.
+        data: what was done, or would be done, as JSON values.
+        lines: further lines for people.
     """
 
     operation: str

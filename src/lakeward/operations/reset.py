@@ -1,4 +1,4 @@
-"""reset: go on from another place of the source. Records are skipped, or read again; both are counted before."""
+"""reset: move a stream to other offsets of its source. Skipped and repeated records are counted before."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from lakeward.connectors.commit_protocol.position import Position
 from lakeward.connectors.iceberg import audit
 from lakeward.connectors.kafka import position as kafka_position
 from lakeward.operations import reset_target, sink_position
-from lakeward.operations.generation import again, next_checkpoint
+from lakeward.operations.generation import accept_again, next_checkpoint
 from lakeward.operations.operation import Held
 from lakeward.operations.request import Outcome, Plan, StreamOperation
 from lakeward.operations.sink_position import SinkPosition
@@ -27,22 +27,22 @@ Place = tuple[str, int]
 
 @dataclass(frozen=True)
 class ResetPlan(Plan):
-    """From the position's end to `end`, by source.
+    """Moves the position to `end`, by source.
 
     Attributes:
         again: rows of the table that would land a second time.
-        unfiltered: records the transform had dropped that will be read again.
-        ground: the position that moves, as it was when the plan was made.
+        unfiltered: records that the transform had dropped and that will be read again.
+        sink: the position that moves, as it was when the plan was made.
     """
 
     end: dict[str, str] = field(default_factory=dict)
     again: int = 0
     unfiltered: int = 0
-    ground: SinkPosition = field(kw_only=True, repr=False)
+    sink: SinkPosition = field(kw_only=True, repr=False)
 
 
 class Reset(OnStream[ResetPlan]):
-    """Stops the stream first. The position moves by compare-and-set, and a new checkpoint begins there."""
+    """Drains the stream, moves its position by compare-and-set, and starts it with a new checkpoint."""
 
     name = StreamOperation.RESET.value
     needs_comment = True
@@ -52,8 +52,8 @@ class Reset(OnStream[ResetPlan]):
         row = self.row()
         if not self.request.to:
             raise SpecError(
-                f"Where is stream {row.id} to go?",
-                why="--to is missing",
+                "Missing option --to",
+                why=f"it names where stream {row.id} continues",
                 next=f"lakeward streams reset {row.id} --to earliest|latest|available|TIME|FILE --dry-run",
                 code="LW-2051",
             )
@@ -61,28 +61,29 @@ class Reset(OnStream[ResetPlan]):
         if plan.again and not self.request.dry_run:
             if row.desired == "running" and row.blocked is None:
                 raise Refused(
-                    f"Stream {row.id} runs: what would be read again is not exact until it is stopped",
-                    why=f"now {count(plan.again, 'row')} would land a second time",
+                    f"Stop stream {row.id} before accepting duplicate rows",
+                    why=f"{count(plan.again, 'row')} would land a second time now; the number is final only when "
+                    "the stream is stopped",
                     next=f"lakeward streams stop {row.id} --wait",
                     code="LW-2052",
                 )
-            self._accepted(plan)
+            self._check_accepted(plan)
         return plan
 
     def drained_plan(self, plan: ResetPlan) -> ResetPlan:
-        """Nothing lands any more: now it is exact."""
+        """The plan with exact counts: no batch lands any more."""
         kept = self.generation(self.row().generation)
         now = self._plan(sink_position.of(self.context, spec_of(kept), "reset"))
-        self._accepted(now)
+        self._check_accepted(now)
         return now
 
     def apply(self, plan: ResetPlan, held: Held) -> Outcome:
-        kept, found = self.generation(self.row().generation), plan.ground
+        kept, found = self.generation(self.row().generation), plan.sink
         held.check()
-        moved = found.write(self._moved(found, plan, kept))
+        moved = found.write(self._new_position(found, plan, kept))
         checkpoint = next_checkpoint(kept.checkpoint, self.stream)
         with self.context.connect() as connection:
-            number = again(connection, kept, checkpoint, self.context.author)
+            number = accept_again(connection, kept, checkpoint, self.context.author)
             before = found.position
             self.changed(
                 connection,
@@ -101,7 +102,7 @@ class Reset(OnStream[ResetPlan]):
         spec, at = found.spec, found.position
         now = sink_position.with_new_partitions(self.context, spec, at.end) if at is not None else {}
         approval = self.request.approval
-        # What was approved is where it goes, also when `latest` is somewhere else by now.
+        # The approved offsets count, also if `latest` has moved since.
         end = json.loads(approval.key) if approval else reset_target.of(self.context, spec, str(self.request.to), now)
         here, there = _places(now), _places(end)
         lines = []
@@ -117,12 +118,12 @@ class Reset(OnStream[ResetPlan]):
             else:
                 rereads += before - after
                 lines.append(f"{name}: {count(before - after, 'record')} read again ({after} to {before - 1})")
-        doubled, unfiltered = self._doubled(found, there, here, rereads)
+        doubled, unfiltered = self._duplicates(found, there, here, rereads)
         if doubled:
             lines.append(f"{count(doubled, 'row')} of {found.name} would land a second time")
         if at is None:
-            lines.append(f"{found.name} has no position of it yet: it begins there")
-        stays = "" if lines else " (it is there already)"
+            lines.append(f"{found.name} has no position of the stream yet: the stream begins at these offsets")
+        stays = "" if lines else " (the position is there already)"
         return ResetPlan(
             f"go on from {self.request.to}{stays}: {skips:,} records skipped, {rereads:,} read again",
             tuple(lines),
@@ -131,18 +132,18 @@ class Reset(OnStream[ResetPlan]):
             end,
             doubled,
             unfiltered,
-            ground=found,
+            sink=found,
             drains=(self.stream,),
         )
 
-    def _doubled(
+    def _duplicates(
         self, found: SinkPosition, there: dict[Place, int], here: dict[Place, int], rereads: int
     ) -> tuple[int, int]:
-        """Rows that would land twice, and records among those read again that are in no table: they were filtered."""
+        """Rows that would land twice, and filtered records among those that are read again."""
         if not rereads or found.position is None:
             return 0, 0
         landed = counting.rows_between(found.rows, there, here)
-        rows, records = (sum(each[index] for each in landed.values()) for index in (0, 1))
+        rows, records = (sum(counts[index] for counts in landed.values()) for index in (0, 1))
         filtered = found.position.totals.filtered
         if not filtered or found.spec.quarantine is None:
             return rows, min(filtered, rereads - records)
@@ -150,25 +151,25 @@ class Reset(OnStream[ResetPlan]):
             aside = sink_position.lake_of(self.context.runtime).load_table(str(found.spec.quarantine.table))
         except NoSuchTableError:
             return rows, min(filtered, rereads - records)
-        put_aside = sum(each[1] for each in audit.put_aside_between(aside, there, here).values())
+        put_aside = sum(counts[1] for counts in audit.put_aside_between(aside, there, here).values())
         return rows, max(0, min(filtered, rereads - records - put_aside))
 
-    def _accepted(self, plan: ResetPlan) -> None:
-        """Whether rows may land twice: only as many as were named.
+    def _check_accepted(self, plan: ResetPlan) -> None:
+        """Check the accepted number of duplicate rows.
 
         Raises:
-            Refused: another number was named, or none.
+            Refused: the accepted number is not the number of the plan.
         """
         if plan.again == self.request.duplicates:
             return
         raise Refused(
             f"A reset of stream {self.stream} to {self.request.to} would land {count(plan.again, 'row')} a second time",
-            why=f"the sink adds rows; accepted were {self.request.duplicates:,}",
+            why=f"the sink only appends; --accept-duplicates is {self.request.duplicates:,}",
             next=f"delete these rows first, or accept them: --accept-duplicates {plan.again}",
             code="LW-2050",
         )
 
-    def _moved(self, found: SinkPosition, plan: ResetPlan, kept: Generation) -> Position:
+    def _new_position(self, found: SinkPosition, plan: ResetPlan, kept: Generation) -> Position:
         ids = sink_position.topic_ids(self.context, found.spec)
         before = found.position
         if before is None:
@@ -196,15 +197,16 @@ class Reset(OnStream[ResetPlan]):
 
 
 def _begin(before: Position, known: Position, end: dict[str, str]) -> dict[str, str]:
-    """Where the stream's records begin from now on: further back where it goes back further than it ever began."""
+    """Where the stream's records begin after the reset: earlier than before where the reset goes further back."""
     first, landed, there = _places(before.begin), _places(before.end), _places(known.end)
     found: dict[str, str] = {}
     for source, text in end.items():
         parts = {
             (topic, part): min(at, first.get((topic, part), there.get((topic, part), at)))
-            for topic, each in kafka_position.parse(text).items()
-            for part, at in each.items()
-            if (topic, part) in first or (topic, part) not in landed  # else it appeared later, and began at its first
+            for topic, parts in kafka_position.parse(text).items()
+            for part, at in parts.items()
+            if (topic, part) in first
+            or (topic, part) not in landed  # else the partition appeared later and began at its first record
         }
         offsets: dict[str, dict[int, int]] = {}
         for (topic, part), at in parts.items():

@@ -1,4 +1,4 @@
-"""Where a reset goes: a word, a time, or a file of offsets, as one offset for each partition there is."""
+"""Target offsets of a reset: `earliest`, `latest`, `available`, a time or a file, as one offset a partition."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from lakeward.platform.errors import SpecError
 from lakeward.spec.model.stream import StreamSpec
 
 WORDS = ("earliest", "latest", "available")
-"""`available`: where it is, but past what the source gave up before it was landed."""
+"""`available`: the present position, but not before the first record that the source still has."""
 _FORM = '{"topic": {"0": 1200}} for one source, {"source": {"topic": {"0": 1200}}} for several'
 
 
@@ -25,11 +25,11 @@ def of(context: Context, spec: StreamSpec, to: str, now: dict[str, str]) -> dict
     """Source name -> the offsets to go to.
 
     Args:
-        to: as a person said it.
-        now: where the stream is; what a file does not name stays there.
+        to: as given on the command line.
+        now: the present position; partitions that a file does not name stay there.
 
     Raises:
-        SpecError: it is none of these, or names what is not there.
+        SpecError: `to` is none of these, or names offsets that the source does not have.
         DependencyDown: a broker does not answer.
     """
     chosen = to if to in WORDS else _moment(to) or _file(to, spec)
@@ -52,7 +52,7 @@ def of(context: Context, spec: StreamSpec, to: str, now: dict[str, str]) -> dict
 
 
 def _not_before(first: Offsets, at: Offsets) -> Offsets:
-    """Each partition where it is, or at the first record that is left where that is later."""
+    """For each partition the later of the present offset and the first available offset."""
     return {
         topic: {part: max(low, at.get(topic, {}).get(part, low)) for part, low in parts.items()}
         for topic, parts in first.items()
@@ -73,34 +73,34 @@ def _file(text: str, spec: StreamSpec) -> dict[str, Offsets]:
         document = json.loads(Path(text).read_text())
     except FileNotFoundError:
         raise SpecError(
-            f"--to {text} is neither {', '.join(WORDS)}, a time nor a file",
-            why="a time is written like 2026-11-21T03:00:00Z",
-            next=f"a file holds {_FORM}",
+            f"Cannot read --to {text}",
+            why=f"it is not {', '.join(WORDS)}, not a time like 2026-11-21T03:00:00Z, and not a file that exists",
+            next=f"give one of them; a file holds {_FORM}",
             code="LW-2055",
         ) from None
     except (OSError, ValueError) as error:
         raise SpecError(
-            f"The offsets in {text} cannot be read", why=str(error), next=f"write {_FORM}", code="LW-2056"
+            f"Cannot read the offsets in {text}", why=str(error), next=f"write {_FORM}", code="LW-2056"
         ) from None
     names = [str(name) for name in spec.sources]
     by_source = document if _names_sources(document, names) else {names[0]: document}
     if len(names) > 1 and by_source is not document:
         raise SpecError(
             f"The offsets in {text} name no source",
-            why=f"sources: {', '.join(names)}",
+            why=f"the stream has several sources: {', '.join(names)}",
             next=f"write {_FORM}",
             code="LW-2053",
         )
-    return {name: _offsets(text, each) for name, each in by_source.items()}
+    return {name: _offsets(text, offsets) for name, offsets in by_source.items()}
 
 
 def _names_sources(document: Any, names: list[str]) -> bool:
-    """Whether it is the form for several sources: by its depth, for a source may be called like its topic."""
+    """Whether the document is of the form for several sources. Its depth decides: names may equal topics."""
     return (
         isinstance(document, dict)
         and set(document) <= set(names)
         and all(
-            isinstance(each, dict) and all(isinstance(p, dict) for p in each.values()) for each in document.values()
+            isinstance(part, dict) and all(isinstance(p, dict) for p in part.values()) for part in document.values()
         )
     )
 
@@ -110,8 +110,8 @@ def _offsets(file: str, document: Any) -> Offsets:
         return {str(t): {int(p): int(at) for p, at in parts.items()} for t, parts in document.items()}
     except (AttributeError, TypeError, ValueError):
         raise SpecError(
-            f"The offsets in {file} have another form",
-            why=f"it holds a {type(document).__name__} of another shape",
+            f"The offsets in {file} are malformed",
+            why=f"the file holds a {type(document).__name__} that does not map topics to partitions to offsets",
             next=f"write {_FORM}",
             code="LW-2057",
         ) from None
@@ -132,7 +132,7 @@ def _within(file: str, wanted: Offsets, whole: Offsets, first: Offsets, last: Of
         raise SpecError(
             f"The offsets in {file} are not in the source",
             why="; ".join(wrong),
-            next="correct the file",
+            next=f"correct {file}",
             code="LW-2054",
         )
     return whole

@@ -1,11 +1,11 @@
-"""rollback: an earlier generation runs again, restored from the registry without the old checkout."""
+"""rollback: run an earlier generation again, restored from the registry, without a checkout of the old files."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 from lakeward.operations.context import ObservedStream
-from lakeward.operations.generation import again
+from lakeward.operations.generation import accept_again
 from lakeward.operations.operation import Held
 from lakeward.operations.request import Outcome, Plan, StreamOperation
 from lakeward.operations.stream import OnStream, spec_of
@@ -20,14 +20,14 @@ from lakeward.supervision.decide.health import State
 
 @dataclass(frozen=True)
 class RollbackPlan(Plan):
-    """From one generation back to another."""
+    """From generation `before` back to `target`."""
 
     before: int = 0
     target: int = 0
 
 
 class Rollback(OnStream[RollbackPlan]):
-    """To the last stable generation, or to a named one. Its spec and its SQL come from the registry."""
+    """Goes to the last stable generation or to a named one. Spec and SQL come from the registry."""
 
     name = StreamOperation.ROLLBACK.value
 
@@ -38,7 +38,7 @@ class Rollback(OnStream[RollbackPlan]):
         old, new = spec_of(before), spec_of(target)
         if new.transform.python is not None and new.transform.code is None:
             raise Refused(
-                f"Generation {target.generation} of stream {row.id} cannot be restored",
+                f"Cannot restore generation {target.generation} of stream {row.id}",
                 why=f"its transform is Python code ({new.transform.python}), and the code is not in the registry",
                 next="check the old code out, then: lakeward deploy",
                 code="LW-2064",
@@ -52,7 +52,7 @@ class Rollback(OnStream[RollbackPlan]):
         ]
         lines = [f"what differs from generation {before.generation}: {changed}"]
         if other:
-            lines.append(f"programs are not restored; it was accepted with {', '.join(other)}")
+            lines.append(f"program versions are not restored; the generation was accepted with {', '.join(other)}")
         return RollbackPlan(
             f"run generation {target.generation} again instead of {before.generation}, from the next batch on",
             tuple(lines),
@@ -74,17 +74,17 @@ class Rollback(OnStream[RollbackPlan]):
                 still = row.generation == plan.before
             if not still:
                 raise Refused(
-                    f"Stream {self.stream} was given another generation meanwhile",
-                    why=f"it no longer runs generation {plan.before}; nothing was changed",
-                    next=f"lakeward streams rollback {self.stream} --dry-run   shows what it would do now",
+                    f"Cannot roll back stream {self.stream}; its generation changed since the plan was made",
+                    why=f"the stream no longer runs generation {plan.before}; nothing was changed",
+                    next=f"lakeward streams rollback {self.stream} --dry-run   shows the new plan",
                     code="LW-2066",
                 )
-            if not same:  # the checkpoint was made anew since: what it ran with is gone, what it runs with now goes on
-                number = again(connection, target, before.checkpoint, self.context.author)
+            if not same:  # recover or reset made a new checkpoint since: that one continues
+                number = accept_again(connection, target, before.checkpoint, self.context.author)
                 streams.set_desired(connection, [self.stream], row.desired)
                 streams.set_proving(connection, self.stream, None)
             if row.proving is not None and row.proving.get("generation") == plan.before:
-                generations.mark_failed(connection, self.stream, plan.before, f"{self.context.author} took it back")
+                generations.mark_failed(connection, self.stream, plan.before, f"{self.context.author} rolled it back")
             self.changed(connection, {"generation": plan.before}, {"generation": number, "as": plan.target})
         if row.desired != "running":
             return self.done(f"generation {number} is accepted; the stream is stopped and the next start runs it")
@@ -101,9 +101,9 @@ class Rollback(OnStream[RollbackPlan]):
         if asked is not None:
             if asked >= before.generation:
                 raise Refused(
-                    f"Stream {self.stream} cannot be rolled back to generation {asked}",
-                    why=f"it runs generation {before.generation}; a rollback goes to an earlier one",
-                    next=f"lakeward streams upgrade {self.stream}   takes one that waits",
+                    f"Cannot roll back stream {self.stream} to generation {asked}",
+                    why=f"the stream runs generation {before.generation}; a rollback goes to an earlier one",
+                    next=f"lakeward streams upgrade {self.stream}   goes to the pending generation",
                     code="LW-2067",
                 )
             return self.generation(asked)
@@ -111,21 +111,21 @@ class Rollback(OnStream[RollbackPlan]):
             stable = generations.newest_stable(connection, self.stream, before=before.generation)
         if stable is None:
             raise Refused(
-                f"Stream {self.stream} has no stable generation to go back to",
-                why=f"it runs generation {before.generation}, and none before it has proved itself",
-                next=f"name one all the same: lakeward streams rollback {self.stream} --to-generation N",
+                f"Stream {self.stream} has no stable generation to roll back to",
+                why=f"it runs generation {before.generation}, and no earlier one was proven stable",
+                next=f"name one: lakeward streams rollback {self.stream} --to-generation N",
                 code="LW-2065",
             )
         return stable
 
     def _runs(self, seen: ObservedStream, number: int, operation: int) -> bool:
-        """It is well, and its driver has said since that it started just this generation."""
+        """Whether the stream is healthy and its driver has recorded a start of exactly this generation."""
         if seen.verdict.state not in (State.HEALTHY, State.LAGGING, State.COMPLETED):
             return False
         with self.context.connect() as connection:
             timeline = events.newest(connection, "stream", self.stream)
-        since = max((each["id"] for each in timeline if each["kind"] == self.name), default=0)
+        since = max((event["id"] for event in timeline if event["kind"] == self.name), default=0)
         return any(
-            each["kind"] == "started" and each["id"] > since and each["fields"].get("generation") == number
-            for each in timeline
+            event["kind"] == "started" and event["id"] > since and event["fields"].get("generation") == number
+            for event in timeline
         )

@@ -1,15 +1,16 @@
-"""Runs operations: asked for with a reason, approved, alone, with the writers drained, recorded, started again.
+"""Runner of operations: comment, lock, plan, approval, draining of writers, apply, record, restart.
 
-The order is the same for all of them:
+The order is the same for every operation:
 
-1. the comment is there, and so is the stream or the table;
-2. `Operation.lock` is taken; what an earlier run left half done is finished;
-3. the plan is made, and the approval is for just this plan;
-4. tables are leased, resources opened, what can be done beside the running streams is done;
-5. the streams are held, then drained; plan and approval are looked at once more;
-6. it is applied, and what was drained runs again, however it ended.
+1. check that the comment is given and that the stream or the table exists;
+2. take `Operation.lock`; finish what an earlier run left half done;
+3. make the plan; check that the approval is for exactly this plan;
+4. lease the tables, open resources, do what is possible beside the running streams (`prepare`);
+5. lock the streams, then drain them; make the plan again and check the approval again;
+6. apply, and start the drained streams again, also after a failure.
 
-A kill leaves tickets that nobody renews. Whoever comes next ends them and starts again what they had stopped.
+A killed process leaves tickets that are not renewed. The next operation or reconcile pass closes them and starts the
+streams that they had stopped.
 """
 
 from __future__ import annotations
@@ -44,9 +45,10 @@ from lakeward.telemetry import failpoints
 log = structlog.get_logger(__name__)
 
 ON_STREAMS: dict[str, type[Operation[Any]]] = {
-    each.name: each for each in (Start, Stop, Restart, Upgrade, Rollback, Recover, Reset, SkipBatch, Import)
+    operation.name: operation
+    for operation in (Start, Stop, Restart, Upgrade, Rollback, Recover, Reset, SkipBatch, Import)
 }
-"""The operations that a request alone describes."""
+"""Name -> class of the operations that a request alone describes."""
 
 
 @dataclass(frozen=True)
@@ -58,11 +60,11 @@ class Runner(Context):
         return asked if isinstance(asked, Operation) else ON_STREAMS[asked.operation](self, asked)
 
     def plan(self, asked: Request | Operation[Any]) -> Plan:
-        """What an operation would do; touches nothing.
+        """What an operation would do; changes nothing.
 
         Raises:
-            SpecError: there is no such stream or table, or what was asked for cannot be read.
-            Refused: it cannot be done as things are.
+            SpecError: the stream or table does not exist, or the request is not valid.
+            Refused: the operation is not possible in the current state.
         """
         operation = self.of(asked)
         plan: Plan = operation.unfinished() or operation.plan()
@@ -78,13 +80,13 @@ class Runner(Context):
         )  # fmt: skip
 
     def run(self, asked: Request | Operation[Any]) -> Outcome:
-        """Carry out one operation and, when asked, wait until it is done.
+        """Carry out one operation and, if requested, wait until it is done.
 
         Raises:
-            SpecError: there is no such stream or table, or something needed was not said.
-            Refused: it cannot be done now, nobody approved exactly this, or somebody else is at it.
-            TimedOut: it is still going on.
-            LakewardError: it was tried and did not succeed.
+            SpecError: the stream or table does not exist, or a required argument is missing.
+            Refused: it is not possible now, exactly this plan was not approved, or another operation runs.
+            TimedOut: it still runs.
+            LakewardError: it failed.
         """
         operation = self.of(asked)
         if operation.needs_comment:
@@ -104,7 +106,7 @@ class Runner(Context):
         return outcome
 
     def _planned(self, operation: Operation[Any], held: Held, ended: Ended) -> Outcome:
-        """Make the plan, and carry it out if it is what was approved."""
+        """Make the plan, and carry it out if it is the approved one."""
         plan = operation.plan()
         if plan.nothing:
             return operation.done(plan.nothing, plan.data)
@@ -112,7 +114,7 @@ class Runner(Context):
         return self._carry_out(operation, plan, held, ended)
 
     def _lock(self, operation: Operation[Any], held: Held, ended: Ended, stack: ExitStack) -> None:
-        """Take what is held from before the plan on."""
+        """Take the lock that is held from before the plan on."""
         if operation.lock is Lock.STREAM:
             self._hold(operation, operation.subject, held, ended, stack)
         elif operation.lock is Lock.REBUILD:
@@ -124,7 +126,7 @@ class Runner(Context):
     def _hold(
         self, operation: Operation[Any], stream: str, held: Held, ended: Ended, stack: ExitStack
     ) -> None:  # fmt: skip
-        asked = asked_with(operation.request)
+        asked = request_arguments(operation.request)
         ticket = operation_lock(self, operation, stream, asked, lambda: ended.detail)
         held.streams[stream] = stack.enter_context(ticket)
 
@@ -134,10 +136,10 @@ class Runner(Context):
     def _carry_out(
         self, operation: Operation[Any], plan: Plan, held: Held, ended: Ended, *, finishing: bool = False
     ) -> Outcome:  # fmt: skip
-        """Apply a plan that may be applied. What it takes beyond the first lock is given back at the end.
+        """Apply an approved plan. Further locks and leases are released at the end.
 
         Args:
-            finishing: an earlier run, which had the approval.
+            finishing: the plan is that of an earlier run, which had the approval.
         """
         own = Held(list(held.tables), dict(held.streams))
         with ExitStack() as stack:
@@ -153,13 +155,13 @@ class Runner(Context):
                     plan = self._drain(operation, plan, own, finishing=finishing)
                 outcome = operation.apply(plan, own)
                 ledger.outcome = outcome
-                detail = outcome.detail + self._start_again(operation, plan, own)
+                detail = outcome.detail + self._restart_drained(operation, plan, own)
                 outcome = replace(outcome, detail=detail, data={**plan.data, **outcome.data})
             ended.outcome = outcome
         return outcome
 
     def _drain(self, operation: Operation[Any], plan: Plan, held: Held, *, finishing: bool) -> Plan:
-        """Stop the streams at a batch boundary; the plan as it is then, if it is still what was approved."""
+        """Stop the streams at a batch boundary and make the plan again; it must still be the approved one."""
         for stream in plan.drains or ():
             if held.streams[stream].drain(kill=operation.request.kill):
                 held.drained.append(stream)
@@ -170,9 +172,9 @@ class Runner(Context):
         new = sorted(set(now.drains or ()) - set(held.streams))
         if new:
             raise Refused(
-                f"The {operation.title} was not done: {', '.join(new)} writes it too now",
-                why="it was deployed meanwhile; nothing was changed",
-                next="the same command again",
+                f"Cannot run the {operation.title}: {', '.join(new)} also writes the table now",
+                why="the stream was deployed since the plan was made; nothing was changed",
+                next="repeat the command",
                 code="LW-2071",
             )
         held.check()
@@ -180,17 +182,19 @@ class Runner(Context):
 
     @contextmanager
     def _drained(self, operation: Operation[Any], held: Held) -> Iterator[None]:
-        """If it fails, what was drained runs again, blocked by whatever blocked it."""
+        """After a failure, start the drained streams again; a block that they had stays."""
         try:
             yield
         except (Exception, KeyboardInterrupt):
             for stream in held.drained:
-                with suppress(DependencyDown):  # else it counts as abandoned, and is started by the next to come
+                with suppress(
+                    DependencyDown
+                ):  # else the ticket counts as abandoned and the next reconcile pass starts the stream
                     held.streams[stream].resume()
             raise
 
-    def _start_again(self, operation: Operation[Any], plan: Plan, held: Held) -> str:
-        """Start what was drained; how that is told, after the outcome's sentence."""
+    def _restart_drained(self, operation: Operation[Any], plan: Plan, held: Held) -> str:
+        """Start the drained streams; returns the clause that follows the outcome's sentence."""
         single = operation.kind == "stream"
         if not held.drained:
             return "; the stream stays stopped" if single and plan.drains else ""
@@ -208,7 +212,7 @@ class Runner(Context):
 
     @contextmanager
     def _ledger(self, operation: Operation[Any], plan: Plan) -> Iterator[Ended]:
-        """A row of the table's ledger, from before the streams are drained until it ended."""
+        """Keep a row of the table's ledger, from before the streams are drained until the end."""
         before, ended = operation.ledger(plan), Ended()
         if before is None:
             yield ended
@@ -236,56 +240,56 @@ class Runner(Context):
 
 @dataclass
 class Ended:
-    """The outcome, when there is one."""
+    """Holder of the outcome, set at the end."""
 
     outcome: Outcome | None = None
 
     @property
     def detail(self) -> str:
-        """For the record of a stream's operation."""
+        """The text for the record of the operation."""
         return "" if self.outcome is None else self.outcome.detail
 
 
 def check_comment(operation: Operation[Any]) -> None:
     """Raises:
-    SpecError: there is no comment.
+    SpecError: the comment is missing.
     """
     if not operation.request.comment.strip():
         raise SpecError(
             f"The {operation.title} needs a comment",
-            why="it is kept with the change: whoever reads it later must know why",
-            next="say why, in a sentence: --comment TEXT",
+            why="the change is recorded with the reason for it",
+            next="give the reason in a sentence: --comment TEXT",
             code="LW-2068",
         )
 
 
 def check_approval(operation: Operation[Any], plan: Plan) -> None:
-    """Whether an operation that needs a person's approval has it, for just this plan.
+    """Check that an operation that needs approval has it for exactly this plan.
 
     Raises:
-        Refused: there is no approval, or it is for something else.
+        Refused: the approval is missing, or is for another plan.
     """
     if not operation.needs_approval:
         return
     approval = operation.request.approval
     if approval is None:
         raise Refused(
-            f"The {operation.title} needs a person's approval: approval missing",
-            why=f"it would {plan.text}",
+            f"The {operation.title} needs a person's approval",
+            why=f"no approval was given; the operation would {plan.text}",
             next="answer the question at a terminal, or in a script: --yes --comment TEXT",
             code="LW-2069",
         )
     if approval.key != plan.key:
         raise Refused(
-            f"The {operation.title} is not what {approval.by} approved",
-            why=f"things have moved; now it would {plan.text}",
-            next="the same command with --dry-run   shows it anew",
+            f"The {operation.title} is not the plan that {approval.by} approved",
+            why=f"the state has changed since; now the operation would {plan.text}",
+            next="the same command with --dry-run   shows the new plan",
             code="LW-2070",
         )
 
 
-def asked_with(request: Request) -> dict[str, Any]:
-    """What the operation was asked with, for its record."""
+def request_arguments(request: Request) -> dict[str, Any]:
+    """Arguments of the request, for the record of the operation."""
     asked = {
         "to": request.to,
         "batch": request.batch,

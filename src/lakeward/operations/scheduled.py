@@ -1,7 +1,7 @@
-"""A run of a stream's schedule: whether it may begin, and when it is over.
+"""Scheduled run of a stream: whether it may begin, and when it is over.
 
-A run starts the stream and is over when a query that began after that has landed all that was available. It never
-decides over a person's head: what waits for a person, was stopped or is held stays so.
+A run starts the stream and is over when a query that began afterwards has landed all available records. A scheduled run
+never overrides a person: a stream that is blocked, was stopped by a person or is held stays so.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ COMMENT = "by its schedule"
 
 @dataclass(frozen=True)
 class Begun:
-    """What became of the start: `since` is the database's time before it; `why_not` says why nothing was started."""
+    """Result of a start: `since` is the database's time before it; `why_not` is the reason if nothing was started."""
 
     since: datetime
     why_not: str | None = None
@@ -34,18 +34,18 @@ class Begun:
 
 @dataclass(frozen=True)
 class Over:
-    """A run that is over: well, or not."""
+    """A run that is over; `well` says whether it succeeded."""
 
     well: bool
     text: str
 
 
 def begin(operator: Runner, stream: str) -> Begun:
-    """Start the stream, unless a person's word stands against it.
+    """Start the stream, unless a person stopped or holds it.
 
     Raises:
-        SpecError: there is no such stream.
-        Refused: it waits for a person, or somebody operates on it.
+        SpecError: the stream does not exist.
+        Refused: the stream is blocked, or another operation on it runs.
     """
     with operator.connect() as connection:
         now = connection.execute(select(func.now())).scalar_one()
@@ -57,7 +57,7 @@ def begin(operator: Runner, stream: str) -> Begun:
         return Begun(now, why_not)
     if row.blocked is not None:
         raise Refused(
-            f"Stream {stream} waits for a person: {row.blocked.get('what')}",
+            f"Stream {stream} is blocked: {row.blocked.get('what')}",
             why=str(row.blocked.get("why") or ""),
             next=str(row.blocked.get("next") or f"lakeward streams status {stream}"),
             code="LW-2072",
@@ -67,30 +67,30 @@ def begin(operator: Runner, stream: str) -> Begun:
 
 
 def obstacle(row: Stream, spec: Mapping[str, Any], seen: Observation | None, now: datetime) -> str | None:
-    """Why a run of the schedule is to start nothing; None if it may. Pure."""
+    """Why a scheduled run must not start the stream; None if it may. Pure."""
     start = f"lakeward streams start {row.id}"
     if row.removed_at is not None:
         return f"stream {row.id} is retired"
     if (spec.get("trigger") or {}).get("schedule") is None:
-        return f"generation {row.generation}, which is deployed, has no schedule; to change that: lakeward deploy"
+        return f"the deployed generation {row.generation} has no schedule; to change that: lakeward deploy"
     if not spec.get("enabled", True):
         return f"stream {row.id} is not enabled; to run it once: {start}"
     if row.hold_until is not None and row.hold_until > now:
         return f"stream {row.id} is held until {row.hold_until:%Y-%m-%d %H:%M} UTC"
     rests = seen is None or seen.query_state == "completed"
     if row.desired != "running" and row.blocked is None and not rests:
-        return f"somebody stopped stream {row.id}; its schedule goes on after: {start}"
+        return f"stream {row.id} was stopped by a person; its schedule continues after: {start}"
     return None
 
 
 def look(connect: Connect, stream: str, since: datetime) -> Over | None:
-    """How a run stands that began at `since`; None while it goes on.
+    """The result of a run that began at `since`; None while it runs.
 
     Raises:
         DependencyDown: the registry cannot be reached.
     """
     with connect() as connection:
-        row = streams.get(connection, stream)  # first: what ends a run is written together with its event
+        row = streams.get(connection, stream)  # first: the end of a run is written together with its event
         done = events.newest_of_kind(connection, "stream", "completed", stream).get(stream)
     return over(row, done, since)
 
@@ -101,7 +101,7 @@ def over(row: Stream, completed: Mapping[str, Any] | None, since: datetime) -> O
         return Over(True, str(completed["text"]))
     if row.blocked is not None:
         why = row.blocked.get("what") or row.blocked.get("reason")
-        return Over(False, f"it waits for a person: {why}")
+        return Over(False, f"the stream is blocked: {why}")
     if row.removed_at is not None or row.desired != "running":
-        return Over(False, "it was stopped before all that was available had landed")
+        return Over(False, "the stream was stopped before all available records had landed")
     return None

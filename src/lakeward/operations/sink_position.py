@@ -1,7 +1,7 @@
-"""May an operation move a stream's position, and to where? The position itself is in the sink's `PositionStore`.
+"""Position of a stream in its sink, as an operation moves it. It is stored by the sink's `PositionStore`.
 
-recover, reset and skip-batch move it by the same compare-and-set as every batch, so a driver that is cut off from the
-registry and still lands the stream is fenced by it.
+recover, reset and skip-batch move it by the same compare-and-set as every batch. So they fence a driver that is cut off
+from the registry and still lands batches.
 """
 
 from __future__ import annotations
@@ -45,12 +45,12 @@ if TYPE_CHECKING:
 
 RECOVER = "recover"
 _MOVABLE = frozenset({"iceberg", "delta", "postgres"})
-"""Sinks whose position is moved without a batch."""
+"""Sinks whose position can move without a batch."""
 
 
 @dataclass(frozen=True)
 class SinkPosition:
-    """A position that may be moved, as it was read at one moment."""
+    """A position that an operation may move, as it was read at one moment."""
 
     spec: StreamSpec
     store: PositionStore
@@ -58,12 +58,12 @@ class SinkPosition:
 
     @property
     def name(self) -> str:
-        """The table."""
+        """Name of the table."""
         return self.store.name
 
     @property
     def raw(self) -> str | None:
-        """The stored text; None: nothing landed yet."""
+        """The stored text; None if no batch has landed."""
         return self.stored.raw
 
     @property
@@ -82,21 +82,21 @@ class SinkPosition:
         return self.store.location
 
     def write(self, moved: Position) -> Position:
-        """Store `moved`, if the position is still the one that was read.
+        """Store `moved` if the stored position is still the one that was read (compare-and-set).
 
         Raises:
-            Fenced: a driver landed a batch meanwhile; nothing was changed.
+            Fenced: a driver landed a batch since; nothing was changed.
         """
         return self.store.compare_and_set(self.stored, moved)
 
 
 @dataclass(frozen=True)
 class IcebergSinkPosition(SinkPosition):
-    """The same in an Iceberg table, which an import looks at more closely.
+    """The position in an Iceberg table, with the table itself, for a checkpoint import.
 
     Attributes:
         lake: the catalog.
-        table: as it was loaded next to the position.
+        table: loaded together with the position.
     """
 
     lake: Catalog
@@ -104,15 +104,15 @@ class IcebergSinkPosition(SinkPosition):
 
 
 def of(context: Context, spec: StreamSpec, what: str) -> SinkPosition:
-    """The position that an operation moves.
+    """Read the position that an operation moves.
 
     Args:
         what: the operation as a verb, e.g. `recover`, `skip a batch of`.
 
     Raises:
-        Refused: the sink keeps no position, the stream keeps state, a source has no offsets, there is no table, or rows
-            that the position calls landed are gone.
-        DependencyDown: the system of the sink cannot be reached.
+        Refused: the sink keeps no position, the stream keeps state, a source has no offsets, the table does not exist,
+            or rows that the position counts as landed are missing.
+        DependencyDown: the sink's system cannot be reached.
     """
     _movable(context, spec, what)
     store = store_of(context.runtime, spec)
@@ -124,18 +124,18 @@ def of(context: Context, spec: StreamSpec, what: str) -> SinkPosition:
 
 
 def in_lake(context: Context, spec: StreamSpec, what: str) -> IcebergSinkPosition:
-    """As `of`, for what is done to Iceberg tables alone.
+    """As `of`, for operations on Iceberg tables only.
 
     Raises:
-        Refused: as `of`, and for every other sink.
+        Refused: as `of`, or the sink is not an Iceberg table.
         DependencyDown: the catalog cannot be reached.
     """
     if spec.sink.postgres is not None or spec.sink.delta is not None:
-        table = "table of PostgreSQL" if spec.sink.postgres is not None else "Delta table"
+        table = "PostgreSQL table" if spec.sink.postgres is not None else "Delta table"
         raise Refused(
             f"Cannot {what} stream {spec.id}",
-            why=f"its sink is a {table}, which no other query of Spark keeps a position in",
-            next="land into a new table",
+            why=f"its sink is a {table}; Spark's own sinks keep query id and batch only in Iceberg tables",
+            next="give the stream an Iceberg table as its sink, or a new table",
             code="LW-2075",
         )
     found = of(context, spec, what)
@@ -145,11 +145,11 @@ def in_lake(context: Context, spec: StreamSpec, what: str) -> IcebergSinkPositio
 
 
 def store_of(runtime: Runtime, spec: StreamSpec) -> PositionStore:
-    """Where the sink of a stream keeps the position.
+    """The position store of a stream's sink.
 
     Raises:
-        Refused: it keeps none.
-        SpecError: this deployment does not know the sink's connection, or the sink cannot be where it is declared.
+        Refused: the sink keeps no position.
+        SpecError: the sink's connection is unknown here, or its location is not valid.
         DependencyDown: the catalog cannot be reached.
     """
     sink, stream = spec.sink, str(spec.id)
@@ -165,8 +165,8 @@ def store_of(runtime: Runtime, spec: StreamSpec) -> PositionStore:
         return FolderPositionStore(Path(str(sink.files.path)), stream)
     raise Refused(
         f"Stream {stream} has no position in its sink",
-        why=f"its sink ({sink.connector}) keeps no position: only the checkpoint knows how far it is",
-        next="put a lost checkpoint back from a copy",
+        why=f"its sink ({sink.connector}) keeps no position; only the checkpoint records the progress",
+        next="restore a lost checkpoint from a copy",
         code="LW-2073",
     )
 
@@ -179,8 +179,10 @@ def lake_of(runtime: Runtime) -> Catalog:
 
 
 def columns(runtime: Runtime, spec: StreamSpec) -> dict[str, Any] | None:
-    """The columns of the sink's table as Spark's JSON of a schema; None where there is no table, or it cannot be asked:
-    a driver compares them too, before it starts the query."""
+    """The columns of the sink's table as Spark's JSON schema; None if the table does not exist or cannot be read.
+
+    A driver compares the columns again before it starts the query.
+    """
     from pyiceberg.exceptions import NoSuchTableError
     from sqlalchemy.exc import OperationalError
 
@@ -196,21 +198,21 @@ def columns(runtime: Runtime, spec: StreamSpec) -> dict[str, Any] | None:
 
 
 def _movable(context: Context, spec: StreamSpec, what: str) -> None:
-    """The sink's position can be moved, it says where to go on, and nothing but the position has to be moved.
+    """Check that the position can be moved and that it alone defines where the stream continues.
 
     Raises:
-        Refused: the sink keeps no position or moves it by batches alone, a source has no offsets, or the stream keeps
+        Refused: the sink keeps no position or moves it only with batches, a source has no offsets, or the stream keeps
             state.
     """
     native = spec.sink.iceberg is not None and spec.sink.iceberg.commit != "exact"
     if spec.sink.connector not in _MOVABLE or native:
         raise Refused(
             f"Cannot {what} stream {spec.id}",
-            why="the position in its folder is moved by its batches alone"
+            why="the position in its folder moves only with its batches"
             if spec.sink.files is not None
-            else f"its sink ({spec.sink.connector}) keeps no position: only the checkpoint knows how far it is",
-            next="put a lost checkpoint back from a copy; a record that cannot be worked on is for the transform: "
-            f"change it, lakeward deploy, lakeward streams upgrade {spec.id}",
+            else f"its sink ({spec.sink.connector}) keeps no position; only the checkpoint records the progress",
+            next="restore a lost checkpoint from a copy; for a record that fails, change the transform, then: "
+            f"lakeward deploy; lakeward streams upgrade {spec.id}",
             code="LW-2076",
         )
     readable = {"kafka", "files", "iceberg", "delta", "kinesis"} if what == RECOVER else {"kafka"}
@@ -218,32 +220,32 @@ def _movable(context: Context, spec: StreamSpec, what: str) -> None:
     if other:
         raise Refused(
             f"Cannot {what} stream {spec.id}",
-            why=f"the position does not say where to go on in {', '.join(other)}: only Kafka's offsets say that",
-            next="put the checkpoint back from a copy",
+            why=f"the position does not define where to continue in {', '.join(other)}; only Kafka offsets do",
+            next="restore the checkpoint from a copy",
             code="LW-2077",
         )
     remembers = [str(name) for name, source in spec.sources.items() if source.deduplicate]
     if remembers or not _goes_through(spec):
         state = "its transform keeps state (windows, aggregates) or makes other rows than it reads"
         if remembers:
-            state = f"it remembers the keys of {', '.join(remembers)}: without them a duplicate would land"
+            state = f"it keeps the keys of {', '.join(remembers)} to drop duplicates"
         raise Refused(
             f"Cannot {what} stream {spec.id}",
-            why=f"{state}, and state belongs to its checkpoint. {_cost(context, spec)}",
-            next="put the checkpoint back from a copy, or land into a new table under a new id",
+            why=f"{state}, and state is stored in the checkpoint. {_cost(context, spec)}",
+            next="restore the checkpoint from a copy, or land into a new table under a new id",
             code="LW-2078",
         )
 
 
 def _goes_through(spec: StreamSpec) -> bool:
-    """Whether each record goes through by itself. Rows of files and of tables have no lineage; their SQL tells."""
+    """Whether each record is transformed on its own. Rows of files and tables have no lineage; their SQL decides."""
     untraced = any(source.files or source.from_table for source in spec.sources.values())
     return spec.lineage == "rows" or (untraced and spec.transform.sql is not None and not keeps_state(spec))
 
 
 def _cost(context: Context, spec: StreamSpec) -> str:
-    """What building the state anew would mean."""
-    what = "To build it anew, everything the source still has is read again into a new table"
+    """The cost of rebuilding the state, as a sentence."""
+    what = "To rebuild it, all records that the source still has are read again into a new table"
     try:
         left = sum(
             end - first.get(topic, {}).get(part, 0)
@@ -253,12 +255,12 @@ def _cost(context: Context, spec: StreamSpec) -> str:
             for part, end in parts.items()
         )
     except (DependencyDown, SpecError) as error:
-        return f"{what}; how much that is could not be asked: {error.what}"
-    return f"{what}: {count(left, 'record')}, and what it no longer has is lost to the state"
+        return f"{what}; their number is unknown: {error.what}"
+    return f"{what}: {count(left, 'record')}; expired records are missing from the state"
 
 
 def kafka_of(context: Context, spec: StreamSpec) -> dict[str, tuple[KafkaSource, Cluster, list[str]]]:
-    """Source name -> its spec, its cluster and its topics now.
+    """Kafka source name -> its spec, its cluster and its topics now.
 
     Raises:
         DependencyDown: a broker does not answer.
@@ -272,7 +274,7 @@ def kafka_of(context: Context, spec: StreamSpec) -> dict[str, tuple[KafkaSource,
 
 
 def topic_ids(context: Context, spec: StreamSpec) -> dict[str, str]:
-    """Topic -> its id in the broker, of all sources."""
+    """Topic -> its id in the broker, over all Kafka sources."""
     found: dict[str, str] = {}
     for kafka, at, _ in kafka_of(context, spec).values():
         found |= broker.topic_ids(at, kafka)
@@ -280,8 +282,8 @@ def topic_ids(context: Context, spec: StreamSpec) -> dict[str, str]:
 
 
 def with_new_partitions(context: Context, spec: StreamSpec, ends: Mapping[str, str]) -> dict[str, str]:
-    """The ends, and the beginning of partitions that appeared since: a new query must be told of each."""
-    whole = {str(name): ends[name] for name, each in spec.sources.items() if each.kafka is None and name in ends}
+    """The ends, completed with the first offset of new partitions: a new query needs an offset for each partition."""
+    whole = {str(name): ends[name] for name, source in spec.sources.items() if source.kafka is None and name in ends}
     for name, (_, at, topics) in kafka_of(context, spec).items():
         text = ends.get(name, NO_DATA)
         if text == NO_DATA:
@@ -296,10 +298,10 @@ def with_new_partitions(context: Context, spec: StreamSpec, ends: Mapping[str, s
 
 
 def check_logs(found: SinkPosition, lake: Lake) -> None:
-    """The names of the files that have landed must be known, of every file source.
+    """Check that the names of all landed files are known, for every file source.
 
     Raises:
-        Refused: the copy of a source's log beside the table does not hold the position.
+        Refused: the copy of the source's log beside the table does not reach the position.
     """
     ends = {} if found.position is None else found.position.end
     for name, source in found.spec.sources.items():
@@ -310,21 +312,21 @@ def check_logs(found: SinkPosition, lake: Lake) -> None:
         if not folder or mirror.find(FileAccess(lake), folder, end) is None:
             raise Refused(
                 f"Cannot {RECOVER} stream {found.spec.id}",
-                why=f"which files of source {name} have landed is not in {folder or 'any copy of its log'}: {end}",
-                next="put the checkpoint back from a copy, or land into a new table under a new id",
+                why=f"{folder or 'no copy of its log'} does not list the landed files of source {name} up to {end}",
+                next="restore the checkpoint from a copy, or land into a new table under a new id",
                 code="LW-2079",
             )
 
 
 def canonical(offsets: Offsets) -> str:
-    """The form a position keeps."""
+    """Offsets in the canonical form that positions use."""
     return canonical_json(kafka_position.render(offsets))
 
 
 def skipped(position: Position, end: Mapping[str, str]) -> tuple[tuple[Skip, ...], int]:
-    """The skips of a position that is moved to `end` without landing what lies between, and how many records it is.
+    """The skips of a position that moves to `end` without landing the records between, and their number of records.
 
-    Where it moves back, what had been skipped there is read again and is skipped no more.
+    Where the position moves back, earlier skips are read again and no longer count as skipped.
     """
     kept: list[Skip] = []
     for skip in position.skips:
@@ -338,12 +340,12 @@ def skipped(position: Position, end: Mapping[str, str]) -> tuple[tuple[Skip, ...
     )
     if jump.end:
         kept.append(jump)
-    number = sum(_length(each.start.get(name, NO_DATA), at) for each in kept for name, at in each.end.items())
+    number = sum(_length(skip.start.get(name, NO_DATA), at) for skip in kept for name, at in skip.end.items())
     return tuple(kept), number
 
 
 def _least(one: str, other: str) -> str:
-    """Partition by partition the smaller offset."""
+    """The smaller offset of each partition."""
     mine, theirs = kafka_position.parse(one), kafka_position.parse(other)
     return canonical(
         {t: {p: min(at, theirs.get(t, {}).get(p, at)) for p, at in parts.items()} for t, parts in mine.items()}
@@ -351,7 +353,7 @@ def _least(one: str, other: str) -> str:
 
 
 def _more(start: str, end: str) -> tuple[str, str]:
-    """The partitions where `end` is beyond `start`, in both; `-` where there are none."""
+    """The partitions where `end` is beyond `start`, as two offsets; `-` if there are none."""
     low, high = kafka_position.parse(start), kafka_position.parse(end)
     places = [(t, p) for t, parts in high.items() for p, at in parts.items() if at > low.get(t, {}).get(p, at)]
     if not places:
@@ -365,7 +367,7 @@ def _more(start: str, end: str) -> tuple[str, str]:
 
 
 def _length(start: str, end: str) -> int:
-    """Records between, by offsets, where `end` is beyond `start`."""
+    """Number of records by offsets where `end` is beyond `start`."""
     low = kafka_position.parse(start)
     return sum(
         max(0, at - low.get(topic, {}).get(part, at))

@@ -1,4 +1,4 @@
-"""skip-batch: give up the records of the one batch that failed, and go on behind it."""
+"""skip-batch: skip the records of the batch that failed, and continue after it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from lakeward.connectors.kafka import peek
 from lakeward.connectors.kafka import position as kafka_position
 from lakeward.connectors.kafka.position import Offsets
 from lakeward.operations import sink_position
-from lakeward.operations.generation import again, next_checkpoint
+from lakeward.operations.generation import accept_again, next_checkpoint
 from lakeward.operations.operation import Held
 from lakeward.operations.request import Outcome, Plan, StreamOperation
 from lakeward.operations.sink_position import SinkPosition
@@ -32,17 +32,21 @@ from lakeward.spec.model.stream import StreamSpec
 
 @dataclass(frozen=True)
 class SkipPlan(Plan):
-    """The batch's records, from `start` to `end` by source."""
+    """The batch's records, from `start` to `end` by source.
+
+    Attributes:
+        sink: the position that moves, as it was when the plan was made.
+    """
 
     query_id: str = ""
     start: dict[str, str] = field(default_factory=dict)
     end: dict[str, str] = field(default_factory=dict)
     records: int = 0
-    ground: SinkPosition = field(kw_only=True, repr=False)
+    sink: SinkPosition = field(kw_only=True, repr=False)
 
 
 class SkipBatch(OnStream[SkipPlan]):
-    """Only of the batch that failed, as its checkpoint planned it. Nothing of it may be in the table."""
+    """Skips only the batch that failed last, as its checkpoint planned it. None of it may be in the table."""
 
     name = StreamOperation.SKIP_BATCH.value
     needs_comment = True
@@ -50,7 +54,7 @@ class SkipBatch(OnStream[SkipPlan]):
 
     def plan(self) -> SkipPlan:
         row = self.row()
-        self._failed(row)
+        self._check_failed(row)
         kept = self.generation(row.generation)
         return self._plan(kept, sink_position.of(self.context, spec_of(kept), "skip a batch of"))
 
@@ -58,18 +62,18 @@ class SkipBatch(OnStream[SkipPlan]):
     def batch(self) -> int:
         if self.request.batch is None:
             raise SpecError(
-                f"Which batch of stream {self.stream} is to be skipped?",
-                why="--batch is missing",
-                next=f"lakeward streams status {self.stream}   names the batch that failed",
+                "Missing option --batch",
+                why=f"it names the batch of stream {self.stream} that failed",
+                next=f"lakeward streams status {self.stream}   shows that batch",
                 code="LW-2082",
             )
         return self.request.batch
 
-    def _failed(self, row: Stream) -> None:
-        """The batch must be the one that failed last.
+    def _check_failed(self, row: Stream) -> None:
+        """Check that the batch is the one that failed last.
 
         Raises:
-            Refused: it is not.
+            Refused: it is another one.
         """
         with self.context.connect() as connection:
             seen = observations.latest(connection).get(row.id)
@@ -79,14 +83,14 @@ class SkipBatch(OnStream[SkipPlan]):
         if number is None:
             raise Refused(
                 f"No batch of stream {row.id} has failed",
-                why=f"it is {row.state}: {row.why}",
+                why=f"the stream is {row.state}: {row.why}",
                 next=f"lakeward streams status {row.id}",
                 code="LW-2083",
             )
         if int(number) != self.batch:
             raise Refused(
                 f"Batch {self.batch} of stream {row.id} is not the one that failed",
-                why=f"that is batch {number}; only a batch that fails may be given up",
+                why=f"batch {number} failed; only the batch that failed can be skipped",
                 next=f"lakeward streams skip-batch {row.id} --batch {number} --dry-run",
                 code="LW-2084",
             )
@@ -94,8 +98,8 @@ class SkipBatch(OnStream[SkipPlan]):
     def _plan(self, kept: Generation, found: SinkPosition) -> SkipPlan:
         folder = self.context.runtime.checkpoint_of(kept.checkpoint)
         files = checkpoint_batch.read(self.context.runtime, folder, self.batch)
-        end = self._agreeing(found, files, folder)
-        start = self._start(found, files, folder)
+        end = self._batch_end(found, files, folder)
+        start = self._batch_start(found, files, folder)
         low = {name: kafka_position.parse(text) for name, text in start.items()}
         high = {name: kafka_position.parse(text) for name, text in end.items()}
         lines, total = [], 0
@@ -108,7 +112,7 @@ class SkipBatch(OnStream[SkipPlan]):
                         lines.append(f"{topic}/{part}: {count(until - from_, 'record')} ({from_} to {until - 1})")
         lines += self._sample(found.spec, start, end)
         return SkipPlan(
-            f"give up the {count(total, 'record')} of batch {self.batch} and go on behind it",
+            f"skip the {count(total, 'record')} of batch {self.batch} and continue after it",
             tuple(lines),
             {"batch": self.batch, "skipped": total, "start": start, "end": end},
             json.dumps([files.query_id, self.batch, start, end], sort_keys=True),
@@ -116,50 +120,52 @@ class SkipBatch(OnStream[SkipPlan]):
             start,
             end,
             total,
-            ground=found,
+            sink=found,
             drains=(self.stream,),
         )
 
-    def _agreeing(self, found: SinkPosition, files: BatchFiles, folder: str) -> dict[str, str]:
-        """Where the batch ends, by source, if checkpoint and table agree that it is the next one and not landed.
+    def _batch_end(self, found: SinkPosition, files: BatchFiles, folder: str) -> dict[str, str]:
+        """Where the batch ends, by source. Checkpoint and table must agree that it is the next one and has not landed.
 
         Raises:
-            Refused: they do not.
+            Refused: they disagree.
         """
         at, wrong = found.position, None
         if files.ends is None or not files.query_id:
-            wrong = f"{folder} does not have it: offsets/{self.batch} or metadata cannot be read"
+            wrong = f"{folder} does not contain the batch: offsets/{self.batch} or metadata cannot be read"
         elif files.finished or files.followed:
-            wrong = f"{folder} says that it is done: a later batch was planned, or its commit is recorded"
+            wrong = f"{folder} records the batch as finished: its commit or a later batch is there"
         elif at is not None and at.query_id not in ("", files.query_id):
-            wrong = f"{folder} is of query {files.query_id}, the table was landed by {at.query_id}"
+            wrong = f"{folder} is of query {files.query_id}, but the table was written by query {at.query_id}"
         elif at is not None and at.query_id and at.batch >= self.batch:
-            wrong = f"{found.name} has it: the position is at batch {at.batch} (seq {at.seq})"
+            wrong = f"the batch has landed in {found.name}: the position is at batch {at.batch} (seq {at.seq})"
         if wrong is None and files.ends is not None:
             return by_source(found.spec, files.ends)
         raise Refused(
-            f"Batch {self.batch} of stream {self.stream} cannot be skipped",
+            f"Cannot skip batch {self.batch} of stream {self.stream}",
             why=wrong or "",
             next=f"lakeward streams status {self.stream}",
             code="LW-2080",
         )
 
-    def _start(self, found: SinkPosition, files: BatchFiles, folder: str) -> dict[str, str]:
-        """Where the batch begins: where the table's position ends, and the checkpoint must say the same."""
+    def _batch_start(self, found: SinkPosition, files: BatchFiles, folder: str) -> dict[str, str]:
+        """Where the batch begins: at the end of the table's position. The checkpoint must agree."""
         planned = None if files.begins is None else by_source(found.spec, files.begins)
         if found.position is None:
             if planned is not None and self.batch == 0:
                 return planned
-            why = f"{found.name} has no position of it, and {folder} does not say where its first batch began"
+            why = (
+                f"{found.name} has no position of the stream, and {folder} does not record where its first batch began"
+            )
         else:
             end = found.position.end
             if planned is None or self.batch == 0 or _parsed(planned) == _parsed(end):
                 return dict(end)
-            why = f"the table ends at {end}, the batch begins at {planned}"
+            why = f"the position ends at {end}, but the batch begins at {planned}"
         raise Refused(
-            f"Batch {self.batch} of stream {self.stream} cannot be skipped",
+            f"Cannot skip batch {self.batch} of stream {self.stream}",
             why=why,
-            next=f"lakeward streams reset {self.stream} --to FILE --dry-run   goes on from named offsets",
+            next=f"lakeward streams reset {self.stream} --to FILE --dry-run   continues at named offsets",
             code="LW-2081",
         )
 
@@ -171,18 +177,18 @@ class SkipBatch(OnStream[SkipPlan]):
         return lines
 
     def drained_plan(self, plan: SkipPlan) -> SkipPlan:
-        """Nothing runs any more: it must still be so."""
+        """The plan, made again after the stream has stopped."""
         kept = self.generation(self.row().generation)
         return self._plan(kept, sink_position.of(self.context, spec_of(kept), "skip a batch of"))
 
     def apply(self, plan: SkipPlan, held: Held) -> Outcome:
-        kept, found = self.generation(self.row().generation), plan.ground
+        kept, found = self.generation(self.row().generation), plan.sink
         end = sink_position.with_new_partitions(self.context, found.spec, plan.end)
         held.check()
-        moved = found.write(self._moved(found, plan, end, kept))
+        moved = found.write(self._new_position(found, plan, end, kept))
         folder = next_checkpoint(kept.checkpoint, self.stream)
         with self.context.connect() as connection:
-            number = again(connection, kept, folder, self.context.author)
+            number = accept_again(connection, kept, folder, self.context.author)
             batches.record(
                 connection,
                 stream=self.stream,
@@ -207,10 +213,10 @@ class SkipBatch(OnStream[SkipPlan]):
                 {"end": moved.end, "seq": moved.seq, "skipped": plan.records, "checkpoint": folder,
                  "generation": number},
             )  # fmt: skip
-        detail = f"{count(plan.records, 'record')} of batch {self.batch} given up, the position is seq {moved.seq}"
+        detail = f"{count(plan.records, 'record')} of batch {self.batch} skipped, the position is seq {moved.seq}"
         return self.done(detail, plan.data)
 
-    def _moved(self, found: SinkPosition, plan: SkipPlan, end: dict[str, str], kept: Generation) -> Position:
+    def _new_position(self, found: SinkPosition, plan: SkipPlan, end: dict[str, str], kept: Generation) -> Position:
         before = found.position or Position.before_first(kept.generation, plan.start)
         return before.moved(
             "skip",
@@ -227,10 +233,10 @@ def _parsed(ends: Mapping[str, str]) -> dict[str, Offsets]:
 
 
 def by_source(spec: StreamSpec, texts: tuple[str, ...]) -> dict[str, str]:
-    """The lines of an offsets file by source: by their topics where there are several sources.
+    """The lines of an offsets file by source. With several sources, the topics decide.
 
     Raises:
-        Refused: a line belongs to no source, or to several.
+        Refused: a line belongs to no source or to several.
     """
     names = [str(name) for name in spec.sources]
     if len(names) == 1 == len(texts):
@@ -247,9 +253,9 @@ def by_source(spec: StreamSpec, texts: tuple[str, ...]) -> dict[str, str]:
         ]
         if len(fits) != 1 or fits[0] in found:
             raise Refused(
-                f"The sources of stream {spec.id} cannot be told apart in its checkpoint",
-                why=f"offsets of {', '.join(sorted(topics)) or 'no topic yet'} fit {', '.join(fits) or 'none'}",
-                next=f"lakeward streams reset {spec.id} --to FILE --dry-run   goes on from named offsets",
+                f"Cannot match the checkpoint's offsets to the sources of stream {spec.id}",
+                why=f"offsets of {', '.join(sorted(topics)) or 'no topic yet'} fit {', '.join(fits) or 'no source'}",
+                next=f"lakeward streams reset {spec.id} --to FILE --dry-run   continues at named offsets",
                 code="LW-2085",
             )
         found[fits[0]] = text
@@ -257,4 +263,4 @@ def by_source(spec: StreamSpec, texts: tuple[str, ...]) -> dict[str, str]:
 
 
 def _reads(topics: tuple[Any, ...], pattern: str | None, topic: str) -> bool:
-    return topic in {str(each) for each in topics} or bool(pattern and re.fullmatch(pattern, topic))
+    return topic in {str(name) for name in topics} or bool(pattern and re.fullmatch(pattern, topic))

@@ -1,4 +1,4 @@
-"""What the operations on one stream share: its row, its generations, its desired state."""
+"""Base of operations on one stream: registry row, generations, desired state."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from lakeward.supervision.decide.health import State
 
 
 class OnStream(Operation[P]):
-    """An operation on one stream, which nothing else operates on meanwhile."""
+    """An operation on one stream, under the operation lock of that stream."""
 
     @property
     def stream(self) -> str:
@@ -28,19 +28,19 @@ class OnStream(Operation[P]):
         self.row()
 
     def row(self) -> Stream:
-        """The stream's row; a removed stream is only stopped.
+        """The stream's registry row. A retired stream accepts only `stop`.
 
         Raises:
-            SpecError: there is no such stream.
-            Refused: its file was removed.
+            SpecError: the stream does not exist.
+            Refused: the stream is retired.
         """
         with self.context.connect() as connection:
             row = streams.get(connection, self.stream)
         if row.removed_at is not None and self.name != StreamOperation.STOP:
             raise Refused(
-                f"Stream {row.id} cannot be started",
-                why="its file was removed and deployed",
-                next="lakeward deploy",
+                f"Cannot {self.name} stream {row.id}: it is retired",
+                why="its file was removed, and the removal was deployed",
+                next=f"add conf/streams/{row.id}.yaml again, then: lakeward deploy",
                 code="LW-2086",
             )
         return row
@@ -49,26 +49,26 @@ class OnStream(Operation[P]):
         """One generation of the stream.
 
         Raises:
-            Refused: there is no such generation.
+            Refused: the generation does not exist.
         """
         with self.context.connect() as connection:
             found = generations.get(connection, self.stream, number)
         if found is None:
             raise Refused(
                 f"Stream {self.stream} has no generation {number}",
-                why="generations count from 1 and none is ever removed",
+                why="generations are numbered from 1 and never removed",
                 next=f"lakeward streams status {self.stream}",
                 code="LW-2087",
             )
         return found
 
     def changed(self, connection: Connection, before: Mapping[str, Any], after: Mapping[str, Any]) -> None:
-        """The audited change, in the transaction that makes it."""
+        """Record the audited change in the transaction that makes it."""
         self.record_change(connection, {"before": dict(before), "after": dict(after)})
 
 
 def want(connection: Connection, row: Stream, desired: str) -> None:
-    """Say what is wanted; a stream that is to run now is `starting`, and a hold of it is lifted."""
+    """Set the desired state. A stream that must run becomes `starting`, and a hold on it is lifted."""
     streams.set_desired(connection, [row.id], desired)
     if desired == "running" and row.hold_until is not None:
         streams.set_hold(connection, row.id, None)

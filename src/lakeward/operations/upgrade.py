@@ -1,4 +1,4 @@
-"""upgrade: the generation that waits takes over at a batch boundary, and has to prove itself."""
+"""upgrade: the pending generation takes over at a batch boundary and must prove stable, or it is rolled back."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from sqlalchemy import Connection, func, select
 
 from lakeward.operations import sink_position
 from lakeward.operations.context import ObservedStream
-from lakeward.operations.generation import again
+from lakeward.operations.generation import accept_again
 from lakeward.operations.operation import Held
 from lakeward.operations.request import Outcome, Plan, StreamOperation
 from lakeward.operations.stream import OnStream, spec_of
@@ -23,12 +23,12 @@ from lakeward.spec.model.stream import StreamSpec
 from lakeward.supervision.decide.stability import BATCHES, OF_THE_GENERATION, Proving, within
 
 LONGEST_S = 1800.0
-"""Nobody is kept waiting longer for a proof; it goes on by itself."""
+"""Longest wait for the proof of stability; the proof continues without the waiting command."""
 
 
 @dataclass(frozen=True)
 class UpgradePlan(Plan):
-    """From one generation to another."""
+    """From generation `before` to `after`."""
 
     before: int = 0
     after: int = 0
@@ -37,7 +37,7 @@ class UpgradePlan(Plan):
 
 
 class Upgrade(OnStream[UpgradePlan]):
-    """Refused before anything is stopped when the new generation cannot go on from the checkpoint or is not SQL."""
+    """Refused before anything stops if the new generation does not fit the checkpoint or fails analysis."""
 
     name = StreamOperation.UPGRADE.value
 
@@ -45,16 +45,16 @@ class Upgrade(OnStream[UpgradePlan]):
         row = self.row()
         if row.pending_generation is None:
             raise Refused(
-                f"Stream {row.id} has no generation to upgrade to",
-                why=f"generation {row.generation} is the newest that was deployed and accepted",
+                f"Stream {row.id} has no pending generation",
+                why=f"generation {row.generation} is the newest one and is accepted",
                 next="change its file, then: lakeward deploy",
                 code="LW-2089",
             )
         if row.proving is not None:
             raise Refused(
-                f"Stream {row.id} is proving generation {row.proving['generation']}",
-                why=f"until {row.proving['until']}; a further upgrade would leave both unproven",
-                next=f"wait, or take it back: lakeward streams rollback {row.id}",
+                f"Cannot upgrade stream {row.id} while generation {row.proving['generation']} is being proven",
+                why=f"the proof runs until {row.proving['until']}; another upgrade would leave both unproven",
+                next=f"wait, or roll back: lakeward streams rollback {row.id}",
                 code="LW-2090",
             )
         before, after = self.generation(row.generation), self.generation(row.pending_generation)
@@ -85,15 +85,17 @@ class Upgrade(OnStream[UpgradePlan]):
             row = streams.get(connection, self.stream)
             if (row.generation, row.pending_generation) != (plan.before, plan.after):
                 raise Refused(
-                    f"Stream {row.id} was deployed anew meanwhile",
-                    why=f"generation {row.pending_generation} waits now",
+                    f"Cannot upgrade stream {row.id}; it was deployed since the plan was made",
+                    why=f"the pending generation is {row.pending_generation} now; nothing was changed",
                     next=f"lakeward streams upgrade {row.id}",
                     code="LW-2093",
                 )
             number = self._accept(connection, plan)
             self.changed(connection, {"generation": plan.before}, {"generation": number})
             if row.desired == "running":
-                streams.set_desired(connection, [row.id], "running")  # what blocked the old one need not block this one
+                streams.set_desired(
+                    connection, [row.id], "running"
+                )  # a block of the old generation need not apply to this one
                 streams.set_proving(connection, row.id, self._proving(connection, row, number, plan.within).stored())
         if row.desired != "running":
             return self.done(f"generation {number} is accepted; the stream is stopped and the next start runs it")
@@ -101,63 +103,63 @@ class Upgrade(OnStream[UpgradePlan]):
             self.context.reconcile()
             return self.done(
                 f"generation {number} takes over at the next batch boundary; unless it lands {BATCHES} batches "
-                f"within {span(plan.within.total_seconds())} with lag under the limits, the last one comes back"
+                f"within {span(plan.within.total_seconds())} with lag under the limits, it is rolled back"
             )
-        told = held.streams[self.stream].until(
+        waited = held.streams[self.stream].until(
             lambda seen: seen.row.proving is None or seen.row.generation != number,
             "proven",
             usual_s=min(plan.within.total_seconds() + 300.0, LONGEST_S),
-            bears=_will_be_taken_back,
+            tolerates=_will_be_rolled_back,
         )
-        return self.done(self._judged(number, told))
+        return self.done(self._result(number, waited))
 
     def _accept(self, connection: Connection, plan: UpgradePlan) -> int:
-        """Make it the one to run; under a new number where the checkpoint was made anew since it was deployed."""
+        """Accept the pending generation; under a new number if the checkpoint was replaced since it was deployed."""
         before, after = self.generation(plan.before), self.generation(plan.after)
         if after.checkpoint != before.checkpoint:
-            return again(connection, after, before.checkpoint, self.context.author)
+            return accept_again(connection, after, before.checkpoint, self.context.author)
         streams.accept(connection, self.stream, generation=plan.after, driver=plan.driver)
         return plan.after
 
     def _proving(self, connection: Connection, row: Stream, number: int, time: timedelta) -> Proving:
         kept = generations.get(connection, row.id, row.generation)
         stable = generations.last_stable(connection, {row.id: number}).get(row.id)
-        # One that runs now and was never taken back is a better way back than none.
-        ran = row.generation if kept is not None and kept.failed_at is None and row.blocked is None else None
+        # Without a stable one, fall back to the generation that runs now, if it was never rolled back.
+        running = row.generation if kept is not None and kept.failed_at is None and row.blocked is None else None
         now = connection.execute(select(func.now())).scalar_one()
-        return Proving(number, stable or ran, now, now + time, BATCHES, self.context.author)
+        return Proving(number, stable or running, now, now + time, BATCHES, self.context.author)
 
-    def _judged(self, number: int, told: str) -> str:
+    def _result(self, number: int, waited: str) -> str:
         after = self.generation(number)
         with self.context.connect() as connection:
             row = streams.get(connection, self.stream)
         if after.failed_at is not None or row.generation != number:
             raise Unhealthy(
-                f"Generation {number} of stream {self.stream} was taken back; generation {row.generation} runs again",
-                why=after.failure or "somebody rolled it back",
+                f"Generation {number} of stream {self.stream} was rolled back; generation {row.generation} runs again",
+                why=after.failure or "a person rolled it back",
                 next=f"lakeward streams events {self.stream}",
                 code="LW-2092",
             )
-        return f"generation {number} is stable, {told}"
+        return f"generation {number} is stable, {waited}"
 
 
 def continues(row: Stream, old: StreamSpec, new: StreamSpec, after: Generation) -> None:
-    """Whether a generation can go on from the checkpoint of the one that runs.
+    """Check that a generation can continue the checkpoint of the running one.
 
     Raises:
-        Refused: it cannot; names what the checkpoint keeps.
+        Refused: it cannot; names what the checkpoint stores.
     """
     obstacles = list(checkpoint_obstacles(old, new))
     if obstacles:
         raise Refused(
-            f"Generation {after.generation} of stream {row.id} cannot continue its checkpoint; nothing was stopped",
+            f"Generation {after.generation} of stream {row.id} cannot continue the checkpoint; nothing was stopped",
             why="\n        ".join(obstacles),
             next=f"give the changed stream another id and table (conf/streams/{row.id}.yaml), then: lakeward deploy",
             code="LW-2088",
         )
 
 
-def _will_be_taken_back(seen: ObservedStream) -> bool:
+def _will_be_rolled_back(seen: ObservedStream) -> bool:
     blocked, proving = seen.row.blocked, seen.row.proving
     return bool(
         blocked and proving and proving.get("previous") is not None and blocked.get("reason") in OF_THE_GENERATION

@@ -1,4 +1,4 @@
-"""The one waiting loop: look until something is so, reconcile now and then, say what is seen, keep the ticket."""
+"""Waiting loop of operations: observe until a condition holds, reconcile, log the state, renew the ticket."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ KILLED_S = 30.0
 
 @dataclass(frozen=True)
 class Waiting:
-    """Waits on behalf of one operation, as long as that holds the stream."""
+    """Waits on behalf of one operation while it holds the stream's ticket."""
 
     context: Context
     ticket: Ticket
@@ -36,16 +36,16 @@ class Waiting:
         return self.ticket.stream
 
     def keep(self) -> None:
-        """Show that this operation is alive.
+        """Renew the ticket.
 
         Raises:
-            Refused: somebody took the stream over meanwhile.
+            Refused: another operation took the stream over.
         """
         with self.context.connect() as connection:
             if not operations.renew(connection, self.ticket):
                 raise Refused(
-                    f"This operation lost stream {self.stream}",
-                    why="it did not show any life for too long, and somebody else took over",
+                    f"Lost the operation lock on stream {self.stream}",
+                    why="the ticket was not renewed in time, and another operation took over",
                     next=f"lakeward streams events {self.stream}",
                     code="LW-2094",
                 )
@@ -57,19 +57,19 @@ class Waiting:
         *,
         usual_s: float = TIMEOUT_S,
         more_s: float = 0.0,
-        bears: Callable[[ObservedStream], bool] = lambda seen: False,
+        tolerates: Callable[[ObservedStream], bool] = lambda seen: False,
     ) -> str:
-        """Look until `reached` says yes; how it came about, in words.
+        """Observe the stream until `reached` is true; returns how it was reached, as a clause.
 
         Args:
-            word: what it is then, e.g. `stopped`.
-            usual_s: how long this usually takes at most; the context's own limit wins.
-            more_s: on top of either.
-            bears: whether a stream that waits for a person is borne, because somebody will see to it.
+            word: the state that is reached, e.g. `stopped`.
+            usual_s: usual limit; the context's own limit wins.
+            more_s: added to either limit.
+            tolerates: whether the wait goes on although the stream is blocked, e.g. because it is rolled back.
 
         Raises:
-            Refused: the stream waits for a person.
-            TimedOut: not in time.
+            Refused: the stream is blocked.
+            TimedOut: the limit is over.
         """
         begun = time.monotonic()
         limit = (usual_s if self.context.timeout_s is None else self.context.timeout_s) + more_s
@@ -85,9 +85,9 @@ class Waiting:
             why = seen.verdict.why
             if reached(seen):
                 return f"{word} in {span(now - begun)}: {why}"
-            if seen.row.blocked is not None and seen.row.desired == "running" and not bears(seen):
+            if seen.row.blocked is not None and seen.row.desired == "running" and not tolerates(seen):
                 raise Refused(
-                    f"Stream {self.stream} waits for a person",
+                    f"Stream {self.stream} is blocked",
                     why=str(seen.row.blocked.get("why") or why),
                     next=str(seen.row.blocked.get("next") or f"lakeward streams status {self.stream}"),
                     code="LW-2095",
@@ -95,21 +95,27 @@ class Waiting:
             if now - begun >= limit:
                 raise TimedOut(
                     f"Stream {self.stream} was not {word.split(' by ')[0]} in {span(now - begun)}",
-                    why=f"it is {seen.verdict.state}: {why}",
+                    why=f"the stream is {seen.verdict.state}: {why}",
                     next=f"lakeward streams status {self.stream}",
                     code="LW-2096",
                 )
             if seen.verdict.state is not last or now - told >= TELL_EVERY_S:
-                log.info(f"Stream {self.stream} is {seen.verdict.state}: {why}", waited_s=round(now - begun))
+                log.info(
+                    "waiting for stream",
+                    stream=self.stream,
+                    state=str(seen.verdict.state),
+                    why=why,
+                    waited_s=round(now - begun),
+                )
                 last, told = seen.verdict.state, now
             self.context.sleep(LOOK_EVERY_S)
 
     def started(self, word: str = "started") -> str:
-        """Wait until it landed a batch since, or runs with nothing to land."""
+        """Wait until the stream has landed a batch, or runs with nothing to land."""
         return self.until(lambda seen: seen.verdict.state in (State.HEALTHY, State.LAGGING, State.COMPLETED), word)
 
     def stopped(self, *, kill: bool = False) -> str:
-        """Wait until its query has ended; when asked, kill its driver if that takes too long, or cannot be seen."""
+        """Wait until the query has ended; with `kill`, kill the driver if that takes too long or cannot be observed."""
         if not (kill and self.context.see(self.stream).out_of_reach):
             try:
                 return self.until(_stopped, "stopped")
@@ -120,12 +126,12 @@ class Waiting:
         return self.until(_stopped, f"stopped by {how}", usual_s=0.0, more_s=KILLED_S)
 
     def drain(self, *, kill: bool = False) -> bool:
-        """Stop the stream for a while, for what must not be done under a running query; whether it is to run again.
+        """Stop the stream for the time of the operation; returns whether it must run again.
 
-        Whoever dies from here on is followed by somebody who starts it again.
+        If this process dies, the next reconcile pass starts the stream again.
 
         Raises:
-            TimedOut: it did not stop in time; it is wanted running again, and nothing else was touched.
+            TimedOut: the stream did not stop in time; its desired state is running again, nothing else was changed.
         """
         with self.context.connect() as connection:
             row = streams.get(connection, self.stream)
@@ -134,21 +140,21 @@ class Waiting:
                 operations.note(connection, self.ticket.id, **{RESUME: True})
                 streams.set_desired(connection, [self.stream], "stopped")
         try:
-            log.info(f"Stream {self.stream}: {self.stopped(kill=kill)}")
-        except (LakewardError, KeyboardInterrupt):  # the operation ends with it: nobody else would start the stream
+            log.info("stream drained", stream=self.stream, detail=self.stopped(kill=kill))
+        except (LakewardError, KeyboardInterrupt):  # the operation ends here: nothing else would start the stream
             if again:
                 self.resume()
             raise
         return again
 
     def resume(self) -> None:
-        """Want it running again as it was, with whatever blocked it: the operation changed nothing."""
+        """Set the desired state to running again and keep a block: the operation changed nothing."""
         with self.context.connect() as connection:
             streams.set_desired(connection, [self.stream], "running", keep_block=True)
 
 
 def _stopped(seen: ObservedStream) -> bool:
-    """Its query has ended: it gave its lease back, or its process is gone."""
+    """Whether the query has ended: its lease is released, or its process is gone."""
     if seen.row.desired != "running" and seen.verdict.state in (State.COMPLETED, State.LAGGING):
-        return True  # there was nothing to stop
+        return True  # nothing ran
     return seen.verdict.state is State.STOPPED or (seen.verdict.state is State.BLOCKED and seen.quiet)

@@ -1,4 +1,4 @@
-"""waive, unwaive: a check's failures are excused until a time, or not any more."""
+"""waive and unwaive: excuse the failures of a check until a time, or end such a waiver."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from lakeward.spec.model.types import Duration
 
 
 class OfCheck(Operation[Plan]):
-    """What is done to one check of one table.
+    """An operation on one check of one table.
 
     Args:
-        check, check_name: its id and its name.
+        check, check_name: id and name of the check.
     """
 
     kind = "table"
@@ -28,7 +28,7 @@ class OfCheck(Operation[Plan]):
 
 
 class Waive(OfCheck):
-    """Until a time. A waiver it has ends."""
+    """Excuses failures of the check until a time. Replaces an existing waiver."""
 
     name = "waive"
     needs_comment = True
@@ -53,7 +53,7 @@ class Waive(OfCheck):
 
 
 class Unwaive(OfCheck):
-    """Before its time. What was published under it stays published."""
+    """Ends a waiver early. Snapshots that were published under it stay published."""
 
     name = "unwaive"
 

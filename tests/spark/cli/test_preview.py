@@ -69,5 +69,5 @@ def test_a_sample_shows_what_would_land_and_what_would_not_and_touches_nothing(
         ("small", f"{topic}/0 offset 6", "not: n < 100"),
     }
     assert said["columns"]["name"] == "string"
-    assert said["notes"] == ["duplicates are those within the sample"]
+    assert said["notes"] == ["only duplicates within the sample are dropped"]
     assert sorted(str(each) for each in tmp_path.rglob("*")) == before

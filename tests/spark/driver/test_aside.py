@@ -119,7 +119,7 @@ def test_failing_rows_go_aside_once_wherever_it_dies_and_land_again_when_mended(
     )
     words = ["quality", "quarantine", table, "column_values_to_be_between", "--comment", "the feed is wrong"]
     unasked = _lakeward(home, project, *words)
-    assert unasked.returncode == 4 and "approval missing" in unasked.stderr
+    assert unasked.returncode == 4 and "needs a person's approval" in unasked.stderr
     done = _lakeward(home, project, *words, "--yes")
     assert done.returncode == 0, done.stderr
     (told,) = json.loads(done.stdout)["streams"]

@@ -87,7 +87,7 @@ def test_files_are_not_landed_when_they_changed(lab: Any, tmp_path: Path) -> Non
     _lines(folder, "2.json", 3, {"n": 3})
     with pytest.raises(Refused, match="not what they were"):
         _run(lab, document, str(folder), into)
-    with pytest.raises(Refused, match="only added to"):
+    with pytest.raises(Refused, match="its sink only appends"):
         _run(lab, document, str(folder), None)
 
 

@@ -200,5 +200,5 @@ def test_what_is_for_a_person_stays_and_it_is_said_where_people_look(quality: Qu
     assert quality.check()["verdict"] == "hold"
     quality.land(200)
     quality.check()
-    assert "rows that are proven fail it too" in quality.carried_out()["note"]
+    assert "proven rows fail the check too" in quality.carried_out()["note"]
     assert quality.counted == (292, 0, 0, 0) and quality.refs[0] != quality.refs[1]

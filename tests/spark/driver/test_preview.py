@@ -26,7 +26,7 @@ def test_groups_are_those_of_the_sample_and_that_is_said(lab: Any) -> None:
     grouped = spec(lab, "SELECT s, count(*) AS c FROM source GROUP BY s", lineage="none")
     found = preview.of(lab.spark.newSession(), grouped, lab.runtime, records({"s": "a"}, {"s": "a"}, {"s": "b"}), 1)
     assert (found.read, found.landed, len(found.rows)) == (3, 2, 1)
-    assert "see the sample alone" in found.notes[0]
+    assert "see only the sample" in found.notes[0]
 
 
 @pytest.mark.parametrize("sql", ["SELECT 1 DIV n AS d FROM source", "SELECT nope FROM source"])

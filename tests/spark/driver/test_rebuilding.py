@@ -173,7 +173,7 @@ def test_every_record_is_in_the_new_table_once_whoever_is_killed_and_whoever_lan
 
     rig.killed("rebuild-relabelled")
     done = rig.rebuild()
-    assert "finished what an earlier run began" in done.detail
+    assert "finished an interrupted rebuild" in done.detail
     rig.land({"n": 15})
     rig.stop()
 
@@ -213,7 +213,7 @@ def test_rows_the_source_has_no_more_are_counted_and_what_is_wrong_is_not_swappe
     rig.stop()
     cut_off(rig, 2)
     rig.lab.spark.sql(f"INSERT INTO lake.{rig.table} (n, s) VALUES (99, 'by hand')")
-    with pytest.raises(Refused, match="would not be in the rebuilt table") as refused:
+    with pytest.raises(Refused, match="would be missing in the rebuilt table") as refused:
         rig.rebuild()
     assert refused.value.what.startswith("3 rows")
     assert "2 rows of records before offset 2" in refused.value.why
@@ -238,7 +238,7 @@ def test_rows_the_source_has_no_more_are_counted_and_what_is_wrong_is_not_swappe
     rig.land({"n": 6})
     assert sorted(row["_kafka_offset"] for row in rig.lab.rows()) == [2, 3, 4, 5, 6]
     rig.stop()
-    with pytest.raises(Refused, match="stands in the folder"):
+    with pytest.raises(Refused, match="uses the folder"):
         plan.plan(rig.operator, rig.stream, Options(into=f"{rig.table}_rebuild_1", accept_lost=3))
     assert plan.plan(rig.operator, rig.stream, Options()).made == f"{rig.table}_rebuild_2"
 

@@ -179,6 +179,6 @@ def test_what_the_stream_reads_again_itself_is_left_to_it(lab: Any) -> None:
     said = _replay(lab, fixed, reason="small", dry_run=True)
     assert (said.found, said.landed) == (2, 0)
     assert [(each["count"], each["why"].split(":")[0]) for each in said.left] == [
-        (2, "the stream has not passed its record")
+        (2, "the stream's position is before its record")
     ]
     assert key(before["id"]) not in {row["key"] for row in lab.spark.sql(f"SHOW TBLPROPERTIES {table}").collect()}

@@ -143,10 +143,10 @@ def test_what_was_taken_out_lands_again_once_wherever_it_is_killed(rig: Rig, cat
     assert planned.data["streams"][0]["replayed"] == [
         {"source": "source", "partition": f"{rig.topic}/0", "from": 3, "to": 8}
     ]
-    assert f"{rig.stream}: 4 rows go, and their records land again" in planned.lines
+    assert f"{rig.stream}: 4 rows removed, and their records land again" in planned.lines
     assert f"  {rig.topic}/0: 5 records (3 to 7)" in planned.lines
-    assert any("1 rows added, 0 removed) is of no stream: nobody does it again" in line for line in planned.lines)
-    with pytest.raises(Refused, match="approval missing"):
+    assert any("1 rows added, 0 removed) is not of a stream: it is lost" in line for line in planned.lines)
+    with pytest.raises(Refused, match="needs a person's approval"):
         rig.restore(to, yes=False)
 
     with failpoints.on("restore-stopped", once(rig.stop)):

@@ -52,7 +52,7 @@ def test_a_folder_that_is_not_the_checks_own_is_left_alone(tmp_path: Path, capsy
 def test_a_report_that_could_not_be_written_is_told_at_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for file in (tmp_path, tmp_path / "nosuch" / "r.json", tmp_path / "r.json" / "below"):
         assert lakeward("--check", "--home", str(tmp_path / "h"), "--project", str(ROOT), "--report", str(file)) == 2
-        assert "The report cannot be written" in capsys.readouterr().err
+        assert "Cannot write the report" in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
 
 

@@ -19,7 +19,7 @@ def test_a_plan_says_what_would_happen_and_touches_nothing(site):
     assert all(set(change) == KEYS | {"table_changes", "readers"} for change in changes.values())
     assert all(change["table_changes"] == [] for change in changes.values()), "none of them may change its table"
     assert {change["generation"] for change in changes.values()} == {2}
-    assert "nothing was touched" in answer.err
+    assert "nothing was changed" in answer.err
     with site.registry() as connection:
         assert all(stream.generation == 1 for stream in streams.all_streams(connection))
         assert generations.get(connection, "flights", 2) is None

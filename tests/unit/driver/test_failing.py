@@ -71,7 +71,7 @@ def test_a_stream_that_failed_and_is_stopped_then_does_not_keep_its_driver(
     assert act() == [], "its back-off is not over"
     with connect() as connection:
         streams.set_desired(connection, [wanted.stream], "stopped")
-    assert act() == [Exit(0, "nothing is to run")]
+    assert act() == [Exit(0, "no stream is to run")]
 
 
 def test_a_wrong_spec_blocks_with_what_why_next(failures: Failures, wanted: Assignment, connect: Any) -> None:

@@ -81,7 +81,7 @@ def test_a_jvm_that_answers_nobody_is_asked_to_print_its_threads_itself(
     assert process.stdout.readline()
     stuck = threading.Event()
     said = Jvm(process, tmp_path / "stdout.log", lambda: str(stuck.wait())).threads()
-    assert "no answer" in said
+    assert "did not answer" in said
     assert process.wait(30) == -signal.SIGQUIT
     stuck.set()
     process.communicate()
@@ -114,7 +114,7 @@ def test_a_dump_leaves_no_thread_out_however_many_there_are(tmp_path: Path) -> N
 
 def test_a_dump_that_cannot_be_written_keeps_nobody_from_what_follows(tmp_path: Path) -> None:
     (tmp_path / thread_dumps.FOLDER).touch()  # no folder can be made here, as on a full disk
-    assert "not there" in thread_dumps.write(tmp_path, "s", Jvm(None, tmp_path / "x", lambda: ""))
+    assert "not written" in thread_dumps.write(tmp_path, "s", Jvm(None, tmp_path / "x", lambda: ""))
 
 
 def test_a_jvm_that_cannot_print_its_threads_says_so(tmp_path: Path) -> None:

@@ -48,7 +48,7 @@ def test_a_batch_that_gets_nowhere_hangs(query: Any) -> None:
         assert dog.look(query, 5, now=122.0 + DOUBT_S) == 122.0 + DOUBT_S
         error = hung(query, 152.0, "/launch/dumps/x.txt")
     assert judge(error=error).cause is Cause.HUNG
-    assert "Batch 7 of stream flights got nowhere for 152 s" in error.what
+    assert "Batch 7 of stream flights made no progress for 152 s" in error.what
     assert "/launch/dumps/x.txt" in error.why
 
 

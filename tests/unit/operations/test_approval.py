@@ -49,9 +49,9 @@ def test_an_approval_is_for_one_plan_and_never_without_a_reason(runner, deployed
     deployed("flights", desired="stopped")
     with pytest.raises(SpecError, match="The reset of stream flights needs a comment"):
         runner.run(Failing(runner, replace(ASKED, comment="  ")))
-    with pytest.raises(Refused, match="approval missing"):
+    with pytest.raises(Refused, match="needs a person's approval"):
         runner.run(Failing(runner, replace(ASKED, approval=None)))
-    with pytest.raises(Refused, match="is not what bob approved") as moved:
+    with pytest.raises(Refused, match="is not the plan that bob approved") as moved:
         runner.run(Failing(runner, replace(ASKED, approval=Approval("bob", "0 to 900"))))
     assert "skip 3 records" in moved.value.why
 
@@ -82,7 +82,7 @@ def test_what_moved_until_the_stream_stood_still_is_not_what_was_approved(runner
     blocked(connected)
     operation = Failing(runner, ASKED)
     operation.moves = 1
-    with pytest.raises(Refused, match="is not what bob approved") as moved:
+    with pytest.raises(Refused, match="is not the plan that bob approved") as moved:
         runner.run(operation)
     assert "skip 900 records" in moved.value.why
     as_it_was(connected)

@@ -83,7 +83,7 @@ def test_a_query_that_began_before_somebody_asked_is_followed_by_another(operato
     assert look(connected, again.since) is None
     end(connected, now(connected), batches=0)
     assert row(connected).desired == "stopped"
-    assert look(connected, again.since) == Over(True, "completed: there was nothing to land")
+    assert look(connected, again.since) == Over(True, "completed: no records to land")
 
 
 def test_an_older_launch_ends_nobodys_run(operator, connected) -> None:
@@ -94,21 +94,21 @@ def test_an_older_launch_ends_nobodys_run(operator, connected) -> None:
 
 def test_what_somebody_stopped_stays_so_until_somebody_starts_it(operator, connected) -> None:
     operator.run(Request(StreamOperation.STOP, NAME))
-    assert "somebody stopped stream hourly" in str(scheduled.begin(operator, NAME).why_not)
+    assert "stream hourly was stopped by a person" in str(scheduled.begin(operator, NAME).why_not)
     assert row(connected).desired == "stopped"
     operator.run(Request(StreamOperation.START, NAME, wait=False))
     end(connected, now(connected))
     assert scheduled.begin(operator, NAME).why_not is None
     since = now(connected)
     operator.run(Request(StreamOperation.STOP, NAME))
-    assert look(connected, since) == Over(False, "it was stopped before all that was available had landed")
+    assert look(connected, since) == Over(False, "the stream was stopped before all available records had landed")
 
 
 def test_a_stop_of_a_completed_stream_is_a_stop(operator, connected) -> None:
     scheduled.begin(operator, NAME)
     end(connected, now(connected))
     assert operator.run(Request(StreamOperation.STOP, NAME)).result == "done"
-    assert "somebody stopped" in str(scheduled.begin(operator, NAME).why_not)
+    assert "was stopped by a person" in str(scheduled.begin(operator, NAME).why_not)
 
 
 def test_what_waits_for_a_person_is_not_started_over_their_head(operator, connected) -> None:
@@ -119,7 +119,7 @@ def test_what_waits_for_a_person_is_not_started_over_their_head(operator, connec
     with pytest.raises(Refused, match="offsets 5 to 9 are gone"):
         scheduled.begin(operator, NAME)
     assert row(connected).blocked is not None
-    assert look(connected, since) == Over(False, "it waits for a person: offsets 5 to 9 are gone")
+    assert look(connected, since) == Over(False, "the stream is blocked: offsets 5 to 9 are gone")
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ def test_the_position_of_a_folder_stays_where_its_batches_left_it(connected, run
     })  # fmt: skip
     with pytest.raises(Refused) as refused:
         sink_position.of(site, spec, "recover")
-    assert refused.value.why == "the position in its folder is moved by its batches alone"
+    assert refused.value.why == "the position in its folder moves only with its batches"
 
 
 def test_the_keys_a_stream_remembers_cannot_be_made_anew(connected, runtime, backend) -> None:
@@ -31,7 +31,7 @@ def test_the_keys_a_stream_remembers_cannot_be_made_anew(connected, runtime, bac
     })  # fmt: skip
     with pytest.raises(Refused, match="Cannot recover") as refused:
         sink_position.of(site, spec, "recover")
-    assert "it remembers the keys of source: without them a duplicate would land" in refused.value.why
+    assert "it keeps the keys of source to drop duplicates" in refused.value.why
 
 
 def test_a_delta_table_is_refused_by_what_is_wrong_with_it_not_by_its_kind(connected, runtime, backend) -> None:

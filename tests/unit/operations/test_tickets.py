@@ -79,7 +79,7 @@ def test_a_dead_holder_is_taken_over_and_cannot_go_on(operator, deployed, connec
     assert operator.run(Request(StreamOperation.STOP, "flights", wait=False)).result == "done"
     with connected() as connection:
         assert [item["result"] for item in operations.newest(connection, "flights")] == ["failed", "done"][::-1]
-    with pytest.raises(Refused, match="lost stream flights"):
+    with pytest.raises(Refused, match="Lost the operation lock on stream flights"):
         Waiting(operator, dead).keep()
 
 

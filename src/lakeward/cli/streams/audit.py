@@ -1,4 +1,4 @@
-"""`streams audit`: what the tables say was landed, put beside what the source holds."""
+"""`streams audit`: compare the landed rows of a stream with the records of its source."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ def audit(runtime: Runtime, spec: StreamSpec, late_dropped: int) -> dict[str, An
     position: `missing` and `duplicates` are None for them.
 
     Raises:
-        Unhealthy: the stream's position is there and its table is not, or the other way round.
-        Refused: the sink is of a kind that keeps nothing to audit.
+        Unhealthy: the stream's table or its position is missing.
+        Refused: the sink keeps nothing to audit.
     """
     found: dict[str, Any] = {"stream": spec.id, "sink": spec.sink.label, "lineage": spec.lineage or "none"}
     if spec.sink.rows_in is None:
         raise Refused(
-            f"Stream {spec.id} cannot be audited",
-            why=f"its sink {spec.sink.label} keeps no position: delivery is at least once, repeats are told by readers",
+            f"Cannot audit stream {spec.id}",
+            why=f"its sink {spec.sink.label} keeps no position: delivery is at least once, so readers must deduplicate",
             next=f"lakeward streams status {spec.id}",
             code="LW-1226",
         )
@@ -58,7 +58,7 @@ def audit(runtime: Runtime, spec: StreamSpec, late_dropped: int) -> dict[str, An
     totals = _totals(position, replayed)
     position = position.model_copy(update={"totals": totals})
     tail = {"skipped": position.totals.skipped, "late_dropped": late_dropped}
-    holes = any(source.kinesis is not None for source in spec.sources.values())  # sequence numbers count nothing
+    holes = any(source.kinesis is not None for source in spec.sources.values())  # sequence numbers are not consecutive
     if spec.lineage != "rows" or holes:
         return found | _by_totals(position) | tail | {"missing": None, "duplicates": None} | _ranges(position, spec)
     result = count(landed, str(spec.id), position, aside, erased=gone)
@@ -90,11 +90,10 @@ def audit(runtime: Runtime, spec: StreamSpec, late_dropped: int) -> dict[str, An
 
 
 def _iceberg(catalog: Catalog, spec: StreamSpec) -> tuple[Position, Scan, Replay, Scan | None, int]:
-    """Position and rows of an Iceberg table, from one load of it, what is in quarantine beside it, and how many rows
-    were erased from the two.
+    """Position and rows of an Iceberg table from one load, its quarantined rows, and the number of erased rows of both.
 
-    A record passes from the stream into quarantine, and by a replay from there into the table: whichever of the two is
-    read first, a replay in between would hide rows. So the table is looked at before and after.
+    A replay moves records from quarantine to the table; if it ran between reading the two, rows would be missed. So the
+    table is read before and after.
     """
     from pyiceberg.exceptions import NoSuchTableError
 
@@ -111,16 +110,16 @@ def _iceberg(catalog: Catalog, spec: StreamSpec) -> tuple[Position, Scan, Replay
         if of(catalog.load_table(spec.sink.label).properties, str(spec.id), spec.sink.label) == newest:
             return _position(table.properties, spec), scan(table), newest, aside, gone
     raise Transient(
-        f"Stream {spec.id} cannot be audited now",
+        f"Cannot audit stream {spec.id} now",
         why="its quarantine is being replayed",
-        next=f"lakeward streams audit {spec.id}   when that is done",
+        next=f"lakeward streams audit {spec.id}   after the replay",
         code="LW-1224",
     )
 
 
 def _aside(catalog: Catalog, spec: StreamSpec, newest: Replay) -> tuple[Scan | None, int]:
-    """What is in quarantine, read afresh, None while there is no such table: the first start makes it; and how many
-    rows were erased from it."""
+    """The quarantined rows, None while the table does not exist (the first start creates it), and the number of rows
+    erased from it."""
     from pyiceberg.exceptions import NoSuchTableError
 
     from lakeward.connectors.iceberg.audit import put_aside
@@ -136,7 +135,7 @@ def _aside(catalog: Catalog, spec: StreamSpec, newest: Replay) -> tuple[Scan | N
 
 
 def _totals(position: Position, replayed: Replay) -> Totals:
-    """What the position counted, and what became of quarantined records since."""
+    """The position's totals, corrected by replays of quarantined records."""
     later = replayed.totals
     return position.totals.plus(
         Totals(landed=later.landed, filtered=later.filtered, quarantined=-later.landed - later.filtered)
@@ -154,7 +153,7 @@ def _delta(runtime: Runtime, spec: StreamSpec) -> tuple[Position, Scan]:
 
 
 def _postgres(runtime: Runtime, spec: StreamSpec) -> tuple[Position, Scan]:
-    """Position and rows of a table of PostgreSQL; the rows are read later, and may be more than the position counts."""
+    """Position and rows of a PostgreSQL table; the rows are read later and may exceed the position's count."""
     from lakeward.connectors.postgres.position_store import of
 
     kept = of(runtime, spec)
@@ -162,14 +161,14 @@ def _postgres(runtime: Runtime, spec: StreamSpec) -> tuple[Position, Scan]:
     if state.oid is None:
         raise _nothing(spec, f"the table {kept.table.text} does not exist")
     if state.position is None:
-        raise _nothing(spec, f"{kept.table.positions.text} holds no position of it")
+        raise _nothing(spec, f"{kept.table.positions.text} has no position of the stream")
     return state.position, kept.scan()
 
 
 def _position(kept: Mapping[str, str], spec: StreamSpec) -> Position:
     text = kept.get(key(spec.id))
     if text is None:
-        raise _nothing(spec, f"{spec.sink.label} holds no position of it")
+        raise _nothing(spec, f"{spec.sink.label} has no position of the stream")
     return parse(text, spec.id, spec.sink.label)
 
 
@@ -180,7 +179,7 @@ def _nothing(spec: StreamSpec, why: str) -> Unhealthy:
 
 
 def _by_totals(position: Position) -> dict[str, Any]:
-    """What the position counted: all there is where rows cannot be traced to records."""
+    """The position's totals, for streams whose rows cannot be traced to records."""
     totals = position.totals
     return {
         "consumed": totals.consumed,
@@ -191,9 +190,9 @@ def _by_totals(position: Position) -> dict[str, Any]:
 
 
 def _ranges(position: Position, spec: StreamSpec) -> dict[str, Any]:
-    """The contiguous range each partition was read in: the proof that is left where rows are many records."""
+    """The contiguous range of each partition: the only proof if a row is made of several records."""
     parts = []
-    read = {str(name): each for name, each in spec.sources.items()}
+    read = {str(name): source_spec for name, source_spec in spec.sources.items()}
     for source, end in sorted(position.end.items()):
         if source in read and read[source].kinesis is not None:
             begun = shard_offsets.ranges(
@@ -211,7 +210,7 @@ def _ranges(position: Position, spec: StreamSpec) -> dict[str, Any]:
             continue
         try:
             first, last = parse_offsets(position.begin.get(source, NO_DATA)), parse_offsets(end)
-        except (ValueError, AttributeError, TypeError):  # of a source that only Spark knows
+        except (ValueError, AttributeError, TypeError):  # a source that only Spark can parse
             parts.append(_untraced(source, "offset", position.begin.get(source, NO_DATA), end))
             continue
         for topic, offsets in sorted(last.items()):

@@ -1,4 +1,4 @@
-"""`streams backfill`: a range of a stream's source, landed beside the stream."""
+"""`streams backfill`: land a range of a stream's source beside the stream."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ def backfill(
     to: Annotated[str, typer.Option("--to", metavar=_WHERE, help="the first record after it")] = "latest",
     into: Annotated[
         str | None,
-        typer.Option(metavar="TABLE", help="another table, made when it is not there; default: the stream's"),
+        typer.Option(metavar="TABLE", help="another table, created if missing; default: the stream's"),
     ] = None,
     in_place: Annotated[
-        bool, typer.Option("--overwrite", help="into the stream's table, in the place of the rows of the same records")
+        bool, typer.Option("--overwrite", help="replace the rows of the same records in the stream's table")
     ] = False,
     windows: Annotated[
         str | None,
-        typer.Option(metavar="FROM..TO", help="compute the windows between two event times again, with late rows"),
+        typer.Option(metavar="FROM..TO", help="recompute the windows between two event times, with late rows"),
     ] = None,
     margin: Annotated[
-        str, typer.Option(help="with --windows: read records from so long before FROM on, e.g. 6h")
+        str, typer.Option(help="with --windows: read records from this long before FROM on, e.g. 6h")
     ] = "1h",
     from_files: Annotated[
         str | None,
@@ -47,16 +47,16 @@ def backfill(
     files_per_batch: Annotated[
         int | None, typer.Option(min=1, help="files landed at once; default: the source's own number, or 10")
     ] = None,
-    comment: Annotated[str, typer.Option(help="why; kept with the change")] = "",
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="say what would be read, and touch nothing")] = False,
+    comment: Annotated[str, typer.Option(help="the reason; recorded with the change")] = "",
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="show what would be read, and change nothing")] = False,
     wait: Annotated[bool, typer.Option("--wait", help="it always waits: the work is done by this command")] = True,
 ) -> None:
     """Land a range of the source once, beside the running stream, by the generation it runs.
 
-    Under a position of its own: run again after a kill, it goes on where it came to. Starts a Spark of its own. A TIME
-    is when a record was written to the topic; a FILE holds JSON offsets: {"topic": {"0": 1200}}. With --from-files the
-    lines or rows of files are taken for records of the source; --from and --to then are times of the files. --overwrite
-    is for tables that are only added to: what the stream has not landed of the range is left to it.
+    The backfill has its own position: repeated after a kill, it continues there. Starts its own Spark. A TIME is when a
+    record was written to the topic; a FILE holds JSON offsets: {"topic": {"0": 1200}}. With --from-files the lines or
+    rows of files are records of the source; --from and --to are then times of the files. --overwrite is for sinks of
+    mode append; the part of the range that the stream has not landed yet is left to it.
     """
     from lakeward.engine import analysis
     from lakeward.operations.backfill.operation import Backfill, Files, Options
@@ -67,7 +67,7 @@ def backfill(
     if windows is not None and (from_ or from_files or into or in_place):
         raise typer.BadParameter("goes with --margin alone: it finds the records itself", param_hint="--windows")
     if from_files is None and (format_ or files_per_batch):
-        raise typer.BadParameter("says something of --from-files", param_hint="--format, --files-per-batch")
+        raise typer.BadParameter("needs --from-files", param_hint="--format, --files-per-batch")
     if in_place and (into or from_files):
         other = "--into" if into else "--from-files"
         raise typer.BadParameter(f"puts records of the source into the stream's own table; leave out {other}",
@@ -75,7 +75,7 @@ def backfill(
     output, words = state().output, ("earliest", "latest")
     files = None
     if from_files is not None:
-        since, until = (None if each is None or each in words else _time(each) for each in (from_, to))
+        since, until = (None if bound is None or bound in words else _time(bound) for bound in (from_, to))
         files = Files(from_files, since, until, format_, files_per_batch)
     options = Options(
         from_ or "earliest", to, into, in_place, None if windows is None else _between(windows), _length(margin), files
@@ -121,6 +121,9 @@ def _time(text: str, why: str = _FILE_TIMES) -> datetime:
         found = datetime.fromisoformat(text)
     except ValueError:
         raise SpecError(
-            f"{text} is no time", why=why, next="write it like 2026-11-21T03:00:00Z, or leave it out", code="LW-1227"
+            f"Cannot read {text} as a time",
+            why=why,
+            next="write it like 2026-11-21T03:00:00Z, or omit it",
+            code="LW-1227",
         ) from None
     return found if found.tzinfo is not None else found.replace(tzinfo=UTC)

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-app = typer.Typer(help="See streams, start and stop them, prove what they landed.", no_args_is_help=True)
+app = typer.Typer(help="List, start and stop streams; audit what they landed.", no_args_is_help=True)
 
 Stream = Annotated[str, typer.Argument(help="the stream's id", metavar="STREAM")]
 OptionalStream = Annotated[str | None, typer.Argument(help="the stream's id; or --tag for many", metavar="[STREAM]")]

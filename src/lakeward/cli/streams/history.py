@@ -1,4 +1,4 @@
-"""`lakeward streams events|logs|batches|progress|ui`: what happened to a stream, from the registry and the files."""
+"""`lakeward streams events|logs|batches|progress|ui`: history of a stream, from the registry and log files."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Since = Annotated[
     str | None,
     typer.Option(metavar="TIME", help="nothing older: 2h, or 2026-11-21T03:10:00Z"),
 ]
-Grep = Annotated[str | None, typer.Option(metavar="TEXT", help="only lines that hold this text, whatever the case")]
+Grep = Annotated[str | None, typer.Option(metavar="TEXT", help="only lines with this text, ignoring case")]
 
 
 @app.command()
@@ -34,9 +34,9 @@ def events(stream: Stream, lines: Lines = 30, since: Since = None) -> None:
         row = streams.get(connection, stream)
         found = recorded.newest(connection, "stream", stream, lines)
         found += recorded.newest(connection, "driver", row.driver, lines)
-    found = [each for each in found if young is None or each["at"] >= young]
-    found = sorted(found, key=lambda each: (each["at"], each["id"]))[-lines:]
-    shown = [{name: each[name] for name in ("at", "scope", "name", "kind", "text", "fields")} for each in found]
+    found = [entry for entry in found if young is None or entry["at"] >= young]
+    found = sorted(found, key=lambda entry: (entry["at"], entry["id"]))[-lines:]
+    shown = [{name: entry[name] for name in ("at", "scope", "name", "kind", "text", "fields")} for entry in found]
     state().output.either({"stream": stream, "events": shown}, timeline(shown))
 
 
@@ -49,10 +49,15 @@ def logs(stream: Stream, lines: Lines = 50, since: Since = None, grep: Grep = No
     log = expect(driver.log, "the log of a driver that is here")
     file, found = tail(Path(log), stream, lines, since=_moment(since), grep=grep)
     if file is None:
-        raise LakewardError(f"The log of driver {driver.name} is gone", why=f"{log} holds none", code="LW-1228")
+        raise LakewardError(
+            f"The log of driver {driver.name} is missing",
+            why=f"{log} has no log file",
+            next=f"lakeward streams events {stream}",
+            code="LW-1228",
+        )
     state().output.note(str(file))
     data = {"stream": stream, "driver": driver.name, "file": file, "lines": found}
-    state().output.either(data, "\n".join(text(each) for each in found))
+    state().output.either(data, "\n".join(text(entry) for entry in found))
 
 
 @app.command()
@@ -65,13 +70,13 @@ def batches(stream: Stream, lines: Lines = 20) -> None:
     with state().registry() as connection:
         streams.get(connection, stream)
         found = recorded.newest(connection, stream, lines)[::-1]
-    shown = [{name: value for name, value in each.items() if name != "stream"} for each in found]
+    shown = [{name: value for name, value in entry.items() if name != "stream"} for entry in found]
     state().output.either({"stream": stream, "batches": shown}, told(shown))
 
 
 @app.command()
 def progress(stream: Stream) -> None:
-    """Spark's newest report of a stream, as Spark gave it, and what the driver measured beside it."""
+    """Spark's newest progress report of a stream, unchanged, and the driver's measurements."""
     import json
 
     from lakeward.registry import observations, streams
@@ -81,8 +86,8 @@ def progress(stream: Stream) -> None:
         seen = observations.latest(connection).get(stream)
     if seen is None or seen.progress is None:
         raise LakewardError(
-            f"Stream {stream} has reported no batch yet",
-            why="Spark reports after a batch",
+            f"Stream {stream} has no progress report yet",
+            why="Spark reports progress after a batch",
             next=f"lakeward streams status {stream}",
             code="LW-1229",
         )
@@ -106,7 +111,7 @@ def ui(
     ] = 0,
     port: Annotated[int, typer.Option(help="on this machine; default: a free one")] = 0,
 ) -> None:
-    """Open the Spark UI of a stream's driver, also of one that is gone: from its event log, until Ctrl-C."""
+    """Serve the Spark UI of a stream's driver until Ctrl-C; of an ended driver from its event log."""
     from lakeward.platform import ports
     from lakeward.supervision import spark_history
 
@@ -117,8 +122,8 @@ def ui(
     kept = spark_history.launches(state().runtime.drivers, driver.name)
     if len(kept) <= launch:
         raise LakewardError(
-            f"No event log of driver {driver.name} is kept",
-            why=f"{len(kept)} launches with one are in {state().runtime.drivers / driver.name}",
+            f"No event log of driver {driver.name} for launch {launch}",
+            why=f"{len(kept)} launches with an event log are in {state().runtime.drivers / driver.name}",
             next=f"lakeward streams logs {stream}",
             code="LW-1230",
         )
@@ -153,7 +158,7 @@ def _driver(stream: str) -> Driver:
 
 
 def _moment(since: str | None) -> datetime | None:
-    """A span back from now, or a time.
+    """The time of `--since`: a duration back from now, or a time.
 
     Raises:
         SpecError: it is neither.
@@ -170,6 +175,9 @@ def _moment(since: str | None) -> datetime | None:
         found = datetime.fromisoformat(since.replace("Z", "+00:00"))
     except ValueError:
         raise SpecError(
-            f"--since {since} is neither a span nor a time", why="e.g. 90s, 2h, 2026-11-21T03:10:00Z", code="LW-1232"
+            f"Cannot read --since {since}",
+            why="it is neither a duration nor a time",
+            next="write it like 90s, 2h or 2026-11-21T03:10:00Z",
+            code="LW-1232",
         ) from None
     return found if found.tzinfo else found.replace(tzinfo=UTC)

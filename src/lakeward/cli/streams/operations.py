@@ -1,4 +1,4 @@
-"""`lakeward streams start|stop|...`: what a person does to a stream. Works with Airflow down."""
+"""`lakeward streams start|stop|...`: operations on a stream. They also work while Airflow is down."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["app"]
 
-Wait = Annotated[bool, typer.Option("--wait", help="return when it is done, not when it is asked for")]
+Wait = Annotated[bool, typer.Option("--wait", help="return when it is done, not when it is requested")]
 
 
 @app.command()
@@ -33,9 +33,9 @@ def start(
     tag: Tag = None,
     max_parallel: MaxParallel = 1,
 ) -> None:
-    """Start a stream, and with it its driver. With --wait: until a batch has landed or nothing waits.
+    """Start a stream and, if needed, its driver. With --wait: until a batch has landed or no records wait.
 
-    Clears what blocked it, cuts a pause short and lifts a hold.
+    Clears a block, ends a pause and lifts a hold.
     """
     _operate("start", stream, tag, max_parallel, _How(timeout, dry_run), comment=comment, wait=wait)
 
@@ -81,10 +81,10 @@ def upgrade(
     tag: Tag = None,
     max_parallel: MaxParallel = 1,
 ) -> None:
-    """Let the deployed generation that waits take over at a batch boundary. With --wait: until it proved itself.
+    """Run the pending generation from the next batch boundary on. With --wait: until it is proven stable.
 
-    Refused, with nothing stopped, when it cannot go on from the checkpoint or its SQL fails analysis. A generation
-    that does not land its first batches in time, or lags, gives way to the one before by itself: exit code 3.
+    Refused, with nothing stopped, if it cannot continue the checkpoint or its SQL fails analysis. A generation that
+    does not land its first batches in time, or lags, is rolled back automatically: exit code 3.
     """
     _operate("upgrade", stream, tag, max_parallel, _How(timeout, dry_run), comment=comment, wait=wait)
 
@@ -100,7 +100,7 @@ def rollback(
     tag: Tag = None,
     max_parallel: MaxParallel = 1,
 ) -> None:
-    """Let an earlier generation run again, restored from the registry. Without a number: the last stable one."""
+    """Run an earlier generation again, restored from the registry. Without a number: the last stable one."""
     how = _How(timeout, dry_run)
     _operate("rollback", stream, tag, max_parallel, how, comment=comment, wait=wait, generation=to_generation)
 
@@ -109,16 +109,16 @@ def rollback(
 def recover(
     stream: Stream, wait: Wait = False, timeout: Timeout = None, comment: Comment = "", dry_run: DryRun = False
 ) -> None:
-    """Give a stopped or blocked stream a new checkpoint where its table's position ends, and let it run."""
+    """Give a stopped or blocked stream a new checkpoint that begins at its table's position, and start it."""
     _operate("recover", stream, None, 1, _How(timeout, dry_run), comment=comment, wait=wait)
 
 
 @app.command()
 def reset(
     stream: Stream,
-    to: Annotated[str, typer.Option(metavar="earliest|latest|available|TIME|FILE", help="where to go on")],
+    to: Annotated[str, typer.Option(metavar="earliest|latest|available|TIME|FILE", help="where to continue")],
     accept_duplicates: Annotated[
-        int, typer.Option(min=0, metavar="N", help="let N rows land a second time; the number --dry-run shows")
+        int, typer.Option(min=0, metavar="N", help="accept N duplicate rows; the number --dry-run shows")
     ] = 0,
     wait: Wait = False,
     timeout: Timeout = None,
@@ -127,11 +127,10 @@ def reset(
     yes: Yes = False,
     kill: Kill = False,
 ) -> None:
-    """Go on from another place of the source. Shows exactly what is skipped and read again, and asks.
+    """Continue at other offsets of the source. Shows exactly what is skipped and read again, and asks.
 
-    Stops the stream, moves its position, and starts it again with a new checkpoint. `available` leaves out only what
-    the source no longer has. A FILE holds JSON offsets: {"topic": {"0": 1200}}, what it does not name stays where it
-    is.
+    Stops the stream, moves its position, and starts it with a new checkpoint. `available` skips only records that have
+    expired at the source. A FILE holds JSON offsets: {"topic": {"0": 1200}}; partitions that it does not name stay.
     """
     how = _How(timeout, dry_run, yes)
     more = {"to": to, "duplicates": accept_duplicates, "kill": kill}
@@ -149,7 +148,7 @@ def skip_batch(
     yes: Yes = False,
     kill: Kill = False,
 ) -> None:
-    """Give up the records of the one batch that failed, and go on behind it. Shows some of them, and asks.
+    """Skip the records of the batch that failed, and continue after it. Shows some of them, and asks.
 
     The position and the audit count them as skipped.
     """
@@ -161,13 +160,13 @@ def skip_batch(
 def import_(
     stream: Stream,
     checkpoint: Annotated[str | None, typer.Option(metavar="FOLDER", help="of the old toTable query")] = None,
-    undo: Annotated[bool, typer.Option("--undo", help="take the import back, while nothing was landed on it")] = False,
+    undo: Annotated[bool, typer.Option("--undo", help="undo the import, while no batch has landed since")] = False,
     comment: Comment = "",
     dry_run: DryRun = False,
 ) -> None:
-    """Go on where a `toTable` query of your own stopped: the position is seeded from its checkpoint.
+    """Continue a `toTable` query of your own: seed the stream's position from its checkpoint.
 
-    The stream must be deployed with the query's table and topics (enabled: false) and must not run. Says what it
+    The stream must be deployed with the query's table and topics (enabled: false) and must not run. Reports what was
     proved; refuses everything doubtful. The old checkpoint is only read.
     """
     _operate("import", stream, None, 1, _How(None, dry_run), comment=comment, folder=checkpoint, undo=undo)
@@ -180,7 +179,7 @@ def hold(
     for_: Annotated[str | None, typer.Option("--for", metavar="DURATION", help="e.g. 2h")] = None,
     comment: Comment = "",
 ) -> None:
-    """Keep a stream from being restarted by itself until a time. What runs goes on; a start lifts the hold."""
+    """Suspend automatic restarts of a stream until a time. A running query continues; a start lifts the hold."""
     from lakeward.cli.times import until_when
     from lakeward.operations import hold as holding
 
@@ -192,7 +191,7 @@ def hold(
 
 @app.command()
 def unhold(stream: Stream, comment: Comment = "") -> None:
-    """Lift a hold: the stream is restarted by itself again."""
+    """Lift a hold: automatic restarts are on again."""
     from lakeward.operations import hold as holding
 
     with state().registry() as connection:
@@ -202,7 +201,7 @@ def unhold(stream: Stream, comment: Comment = "") -> None:
 
 @dataclass(frozen=True)
 class _How:
-    """How an operation is run, whatever it is."""
+    """Common options of operations."""
 
     timeout: str | None
     dry_run: bool
@@ -212,7 +211,10 @@ class _How:
 def _operate(operation: str, stream: str | None, tag: str | None, max_parallel: int, how: _How, **asked: Any) -> None:
     if (stream is None) == (tag is None):
         raise SpecError(
-            "Name one stream, or many with --tag", next=f"lakeward streams {operation} flights --wait", code="LW-1233"
+            "Name one stream, or several with --tag",
+            why="exactly one of STREAM and --tag is needed",
+            next=f"lakeward streams {operation} flights --wait",
+            code="LW-1233",
         )
     runner = runner_of(how.timeout)
     if stream is not None:
@@ -221,7 +223,12 @@ def _operate(operation: str, stream: str | None, tag: str | None, max_parallel: 
     view = _view()
     names = [row.id for row in view.facts.streams if (spec := view.spec(row.id)) and tag in spec.tags]
     if not names:
-        raise SpecError(f"No stream has the tag {tag!r}", next="lakeward streams list", code="LW-1234")
+        raise SpecError(
+            f"No stream has the tag {tag!r}",
+            why="tags are declared in the streams' files",
+            next="lakeward streams list",
+            code="LW-1234",
+        )
 
     def attempt(name: str) -> tuple[dict[str, Any], int]:
         try:
@@ -233,7 +240,7 @@ def _operate(operation: str, stream: str | None, tag: str | None, max_parallel: 
 
     with ThreadPoolExecutor(max_parallel) as pool:
         answers = list(pool.map(attempt, names))
-    state().output.show({"operations": [each for each, _ in answers]}, rows="operations")
+    state().output.show({"operations": [answer for answer, _ in answers]}, rows="operations")
     worst = max(code for _, code in answers)
     if worst:
         raise typer.Exit(worst)

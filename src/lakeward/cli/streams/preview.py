@@ -1,4 +1,4 @@
-"""`streams preview`: the transform of a file on the source's newest records."""
+"""`streams preview`: run a file's transform on the source's newest records."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def preview(
     stream: Stream,
     rows: Annotated[int, typer.Option(min=1, max=MOST, help="how many records of each source, the newest")] = 20,
 ) -> None:
-    """What the stream's file makes of its source's newest records. Deployed or not; nothing is touched."""
+    """Run the transform of the stream's file on its source's newest records. Read only; no deploy is needed."""
     from lakeward.cli.config import of_project
     from lakeward.engine import analysis
     from lakeward.operations import preview as previewing
@@ -35,13 +35,14 @@ def preview(
 
 
 def text(found: Preview) -> str:
-    """For people: a row a line, then what would be put aside."""
-    lines = [f"{found.read:,} records read, {found.landed:,} rows would land, {len(found.quarantined):,} put aside"]
+    """For people: a row a line, then the records that would go to quarantine."""
+    lines = [f"{found.read:,} records read, {found.landed:,} rows would land, {len(found.quarantined):,} quarantined"]
     lines += [f"  {json.dumps(row, ensure_ascii=False)}" for row in found.rows]
     if found.landed > len(found.rows):
         lines.append(f"  and {found.landed - len(found.rows):,} more")
     lines += [
-        f"aside  {each['record'] or each['source']}: {each['reason']}: {each['error']}" for each in found.quarantined
+        f"quarantined  {record['record'] or record['source']}: {record['reason']}: {record['error']}"
+        for record in found.quarantined
     ]
     lines += ["columns", *(f"  {name} {kind}" for name, kind in found.columns.items())]
     return "\n".join([*lines, *(f"note   {note}" for note in found.notes)])

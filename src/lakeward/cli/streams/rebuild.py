@@ -1,4 +1,4 @@
-"""`streams rebuild`: a stream's table made anew from its source beside the running stream, and swapped."""
+"""`streams rebuild`: fill a new table from the source beside the running stream, and swap it in."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ def rebuild(
     ] = None,
     accept_lost: Annotated[
         int,
-        typer.Option(min=0, metavar="N", help="so many rows of the old table, as --dry-run counts them, stay in it"),
+        typer.Option(min=0, metavar="N", help="accept N rows that the new table lacks; the number --dry-run shows"),
     ] = 0,
     comment: Comment = "",
     dry_run: DryRun = False,
     kill: Kill = False,
     timeout: Timeout = None,
 ) -> None:
-    """Make a stream's table anew from its source by the newest deployed generation, and swap it in at a batch boundary.
+    """Rebuild a stream's table from its source with the newest deployed generation, and swap it in at a batch boundary.
 
-    The stream goes on meanwhile and is stopped for the last records only. Run again after a kill, it goes on where it
-    came to. The old table is kept as <table>_before_<n>. Starts a Spark of its own; works with Airflow down.
+    The stream keeps running and is stopped only for the last records. Repeated after a kill, the command continues.
+    The old table stays as <table>_before_<n>. Starts its own Spark; also works while Airflow is down.
     """
     from lakeward.operations.rebuild.plan import Options
     from lakeward.operations.rebuild.rebuild import Rebuild
@@ -51,7 +51,7 @@ def rebuild(
 
 @contextmanager
 def _spark(plan: RebuildPlan) -> Iterator[Filling]:
-    """A Spark of its own on this machine."""
+    """A Spark session on this machine."""
     from lakeward.engine import analysis
     from lakeward.engine.assignment import Assignment
     from lakeward.operations.rebuild.fill import Filling

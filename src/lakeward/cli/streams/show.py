@@ -1,4 +1,4 @@
-"""`lakeward streams ...`: see streams. Works with Airflow down. What changes them: `stream_operations`."""
+"""`lakeward streams list|status|audit`: show streams, also while Airflow is down. Operations: `streams.operations`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def _view() -> View:
-    """All streams now, judged here and not by whoever reconciled last: Airflow may be down."""
+    """All streams, evaluated now rather than by the last reconcile pass: Airflow may be down."""
     from lakeward.supervision.reconcile import backend_of
     from lakeward.supervision.report.material import look_at
 
@@ -33,24 +33,29 @@ def list_streams(
     from lakeward.supervision.decide.health import State
     from lakeward.supervision.report.document import entry
 
-    words = [each.value for each in State]
+    words = [state_name.value for state_name in State]
     if only is not None and only not in words:
-        raise SpecError(f"There is no state {only!r}", why=f"states are: {', '.join(words)}", code="LW-1235")
+        raise SpecError(
+            f"There is no state {only!r}",
+            why=f"valid states: {', '.join(words)}",
+            next="lakeward streams list --state blocked",
+            code="LW-1235",
+        )
     view = _view()
     found = [entry(view, stream) for stream in view.facts.streams]
     found = [
-        each
-        for each in found
-        if (only is None or each["state"] == only)
-        and (tag is None or tag in each["tags"])
-        and (owner is None or each["owner"] == owner)
+        stream
+        for stream in found
+        if (only is None or stream["state"] == only)
+        and (tag is None or tag in stream["tags"])
+        and (owner is None or stream["owner"] == owner)
     ]
     state().output.either({"streams": found}, table(found, view.facts.now))
 
 
 @app.command()
 def status(stream: Stream) -> None:
-    """One stream: what is wrong, how far behind, what landed, what to do. Exit code 3 when it is down."""
+    """Status of one stream: problem, lag, last batch, next step. Exit code 3 if it is down."""
     from lakeward.supervision import report
     from lakeward.supervision.decide.health import TROUBLE
     from lakeward.supervision.report.block import block
@@ -63,7 +68,7 @@ def status(stream: Stream) -> None:
 
 @app.command()
 def audit(stream: Stream) -> None:
-    """Prove what landed: every source position against the tables. Exit code 3 when any is missing or doubled."""
+    """Compare every source position with the tables. Exit code 3 if a record is missing or duplicated."""
     from lakeward.cli.streams import audit as stream_audit
     from lakeward.registry import batches, streams
 
@@ -72,7 +77,12 @@ def audit(stream: Stream) -> None:
         totals = batches.totals(connection, stream)
     spec = _view().spec(stream)
     if spec is None:
-        raise SpecError(f"Stream {stream} has no generation to audit", next="lakeward deploy", code="LW-1236")
+        raise SpecError(
+            f"Stream {stream} has no generation to audit",
+            why="no spec of it was deployed",
+            next="lakeward deploy",
+            code="LW-1236",
+        )
     found = stream_audit.audit(state().runtime, spec, totals["late_dropped"])
     columns = ["source", "partition", "from", "to", "missing", "duplicates"]
     state().output.show(found, rows="partitions", columns=columns)

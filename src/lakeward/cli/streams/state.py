@@ -1,4 +1,4 @@
-"""`streams state`: what a stream remembers, from its checkpoint and its newest report."""
+"""`streams state`: state store of a stream, from its checkpoint and its newest progress report."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def show(
     stream: Stream,
     rows: Annotated[int, typer.Option(min=0, max=MOST, help="how many rows of each store are shown")] = 0,
 ) -> None:
-    """What a stream keeps between its batches. Read only, whether it runs or not; starts a Spark of its own."""
+    """Show the state store of a stream, running or not. Read only; starts its own Spark."""
     from lakeward.engine import analysis
     from lakeward.engine.checkpoint import files, state_store
     from lakeward.registry import generations, observations, streams
@@ -37,7 +37,7 @@ def show(
     folder = state().runtime.checkpoint_of(generation.checkpoint)
     if "://" in folder and not folder.startswith("file:"):
         raise SpecError(
-            f"The state of stream {stream} cannot be shown yet",
+            f"Cannot show the state of stream {stream} yet",
             why=f"its checkpoint is not on the file system of this machine: {folder}",
             next=f"lakeward streams status {stream}   has its rows and bytes",
             code="LW-1237",
@@ -61,34 +61,36 @@ def document(
     """The JSON: one entry for each store. Rows and bytes are the operator's own figures, of its newest report.
 
     Args:
-        frozen: the options that the checkpoint keeps, whatever the spec says now.
+        frozen: options that the checkpoint has frozen, independent of the spec.
     """
     shown = []
-    for each in stores:
-        told = reported[each.operator] if each.operator < len(reported) else {}
+    for store in stores:
+        told = reported[store.operator] if store.operator < len(reported) else {}
         figures = {"rows": told.get("numRowsTotal"), "memory_bytes": told.get("memoryUsedBytes")}
-        shown.append({**asdict(each), "provider": provider, **figures})
+        shown.append({**asdict(store), "provider": provider, **figures})
     return {"stream": stream, "checkpoint": folder, "stateful": bool(stores), "frozen": dict(frozen), "stores": shown}
 
 
 def text(data: dict[str, Any]) -> str:
     """For people: a store a paragraph."""
     if not data["stateful"]:
-        return f"{data['stream']} keeps no state: each batch stands for itself ({data['checkpoint']})"
+        return f"{data['stream']} keeps no state: every batch is independent ({data['checkpoint']})"
     lines = []
-    for each in data["stores"]:
-        what = f"operator {each['operator']} {each['name']}, {each['provider'] or 'provider not known'}"
-        if each["variable"]:
-            what += f", {each['kind']} {each['variable']}{', with a time to live' if each['ttl'] else ''}"
-        elif each["store"] != "default":
-            what += f", {each['store']}"
-        lines.append(f"{what}: batches {each['from_batch']} to {each['to_batch']}, {count(each['partitions'], 'part')}")
-        if each["rows"] is not None:
-            lines.append(f"  {count(each['rows'], 'row')} of the operator, {size(each['memory_bytes'])} in memory")
+    for store in data["stores"]:
+        what = f"operator {store['operator']} {store['name']}, {store['provider'] or 'provider not known'}"
+        if store["variable"]:
+            what += f", {store['kind']} {store['variable']}{', with a time to live' if store['ttl'] else ''}"
+        elif store["store"] != "default":
+            what += f", {store['store']}"
+        lines.append(
+            f"{what}: batches {store['from_batch']} to {store['to_batch']}, {count(store['partitions'], 'part')}"
+        )
+        if store["rows"] is not None:
+            lines.append(f"  {count(store['rows'], 'row')} of the operator, {size(store['memory_bytes'])} in memory")
         for word in ("keys", "values"):
-            columns = ", ".join(f"{name} {kind}" for name, kind in each[word].items())
+            columns = ", ".join(f"{name} {kind}" for name, kind in store[word].items())
             lines += [f"  {word}  {columns}"] if columns else []
-        lines += [f"  {json.dumps(row, ensure_ascii=False)}" for row in each["sample"]]
-        lines += [f"  cannot be read: {each['problem']}"] if each["problem"] else []
+        lines += [f"  {json.dumps(row, ensure_ascii=False)}" for row in store["sample"]]
+        lines += [f"  cannot be read: {store['problem']}"] if store["problem"] else []
     lines += ["frozen in the checkpoint; another value in the spec takes effect after reset, or under a new id:"]
     return "\n".join([*lines, *(f"  {name} = {value}" for name, value in data["frozen"].items())])

@@ -1,4 +1,4 @@
-"""Tables of `lakeward streams ...` for people: one line a thing, never folded, the sentence last."""
+"""Tables of `lakeward streams ...` for people: one line each, never folded, the sentence last."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ def table(streams: Sequence[Mapping[str, Any]], now: datetime) -> str:
     head = ("stream", "state", "for", "into", "why")
     rows = [
         (
-            each["id"],
-            each["state"],
-            span((now - each["since"]).total_seconds()),
-            each["sink"] or "-",
-            each["why"] or "-",
+            stream["id"],
+            stream["state"],
+            span((now - stream["since"]).total_seconds()),
+            stream["sink"] or "-",
+            stream["why"] or "-",
         )
-        for each in streams
+        for stream in streams
     ]
     return columns([head, *rows]) if rows else "no streams"
 
 
 def timeline(events: Sequence[Mapping[str, Any]]) -> str:
     """`streams events`: one line an event, oldest first."""
-    rows = [(moment(each["at"]), each["name"], each["kind"], each["text"]) for each in events]
+    rows = [(moment(event["at"]), event["name"], event["kind"], event["text"]) for event in events]
     return columns(rows) if rows else "no events"
 
 
@@ -38,17 +38,17 @@ def batches(rows: Sequence[Mapping[str, Any]]) -> str:
     head = ("at", "batch", "seq", "generation", "records", "landed", "quarantined", "took", "offsets")
     lines = [
         (
-            moment(each["committed_at"]),
-            f"{each['batch_id']}{' again' if each['replayed'] else ''}",
-            _cell(each["seq"]),
-            _cell(each["generation"]),
-            _cell(each["consumed"]),
-            _cell(each["landed"]),
-            _cell(each["quarantined"]),
-            "-" if each["duration_s"] is None else f"{each['duration_s']:.1f} s",
-            f"{show(each['start_offsets'])} to {show(each['end_offsets'])}",
+            moment(row["committed_at"]),
+            f"{row['batch_id']}{' again' if row['replayed'] else ''}",
+            _cell(row["seq"]),
+            _cell(row["generation"]),
+            _cell(row["consumed"]),
+            _cell(row["landed"]),
+            _cell(row["quarantined"]),
+            "-" if row["duration_s"] is None else f"{row['duration_s']:.1f} s",
+            f"{show(row['start_offsets'])} to {show(row['end_offsets'])}",
         )
-        for each in rows
+        for row in rows
     ]
     return columns([head, *lines]) if lines else "no batches are recorded"
 

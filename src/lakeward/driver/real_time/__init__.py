@@ -1,1 +1,1 @@
-"""Streams whose rows leave as they come: Spark's real-time mode and continuous processing (ADR 35)."""
+"""Real-time queries: Spark's real-time mode and continuous processing, without micro-batches (ADR 35)."""

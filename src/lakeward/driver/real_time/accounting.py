@@ -1,8 +1,8 @@
-"""Accounting for what a hop has passed: after each boundary its records are read once more, counted, and the bad ones
-put into quarantine. The rows themselves left long before.
+"""Record accounting of a real-time query: after each boundary its records are read again, counted, and the invalid ones
+quarantined. The rows themselves were sent long before.
 
-It follows the checkpoint: continuous processing reports no progress. How far it came stands beside the checkpoint, so
-that a restart goes on there: no bad record is forgotten, and none is kept aside twice.
+It follows the checkpoint, because continuous processing reports no progress. Its own progress marker is beside the
+checkpoint, so that a restart continues there: no invalid record is lost, and none is quarantined twice.
 """
 
 from __future__ import annotations
@@ -37,19 +37,19 @@ LOOK_S, LEAST_LOOK_S = 5.0, 0.5
 SHORTEST_S = 10.0
 """Epochs of a second are accounted for together."""
 IDLE_S = 60.0
-"""How often it is said of a hop that nothing passes that it is alive."""
+"""How often an idle real-time query is reported as alive."""
 
 
 @dataclass
 class RecordAccounting:
-    """Of one start of one hop; one thread.
+    """Record accounting of one start of a real-time query; one thread.
 
     Args:
-        function: counts and keeps aside, as it does for batches.
-        sent: its landing.
+        function: counts and quarantines records, as for batches.
+        sent: the landing of the query.
         inlet, files, folder: the source, and the checkpoint.
-        marks: how far it came.
-        check: (partitions) raises where there are too few cores for them.
+        marks: progress markers.
+        check: (partitions) raises if there are too few cores.
         interval_s: between two boundaries.
     """
 
@@ -69,15 +69,15 @@ class RecordAccounting:
     query: StreamingQuery | None = field(default=None, init=False)
     _closed: threading.Event = field(default_factory=threading.Event, init=False)
     _due: float = field(default=0.0, init=False)
-    _said: float | None = field(default=None, init=False)
+    _reported_at: float | None = field(default=None, init=False)
 
     def begin(self) -> None:
-        """Learn how far it came."""
+        """Read the progress marker and the newest boundary."""
         self.done = expect(self.marks.newest(), "a mark: a start puts the first one")
         self.newest = self._committed()
 
     def run(self) -> None:
-        """Follow the query until it is over and all it passed is accounted for, or `close`."""
+        """Follow the query until it has ended and all its records are accounted for, or until `close`."""
         query = expect(self.query, "the query")
         try:
             while not self._closed.is_set():
@@ -92,16 +92,16 @@ class RecordAccounting:
                 self._closed.wait(self._pause_s)
         except Draining:
             return
-        except Exception as error:  # noqa: BLE001  # named boundary: what cannot be accounted for ends the query
+        except Exception as error:  # noqa: BLE001  # named boundary: a failed accounting ends the query
             self.function.failure = self.function.failure or error
             halt(query, self.function.session)
 
     def close(self) -> None:
-        """Stop as soon as it can; what is left the next start does."""
+        """Stop as soon as possible; the next start accounts for the rest."""
         self._closed.set()
 
     def settled(self, timeout_s: float) -> bool:
-        """Wait until everything that passed is accounted for; False when that took too long."""
+        """Wait until all passed records are accounted for; False after the timeout."""
         return wait_until(lambda: self._closed.is_set() or self.done.batch > self._committed(), timeout_s)
 
     @property
@@ -113,7 +113,7 @@ class RecordAccounting:
     def _look(self, query: StreamingQuery) -> None:
         self.newest = self._committed()
         if self.stop_after is not None and self.newest > self.stop_after:
-            halt(query, self.function.session)  # at once: what it sends after its boundary comes again
+            halt(query, self.function.session)  # at once: records after the boundary are sent again
 
     def _committed(self) -> int:
         names = self.files.names(f"{self.folder}/commits")
@@ -131,17 +131,17 @@ class RecordAccounting:
         if position.canonical(start) != end:
             self.function(self.inlet.again(self.function.session, start, end), batch)
         else:
-            self._nothing(batch)
+            self._empty_boundary(batch)
         self.done = ProgressMarker(batch + 1, end)
         self.marks.put(self.done)
 
-    def _nothing(self, batch: int) -> None:
-        """A boundary without records; said now and then."""
+    def _empty_boundary(self, batch: int) -> None:
+        """Handle a boundary without records; reported at an interval."""
         with self.function.gate.batch(batch):
             pass
         now = time.monotonic()
-        if self._said is None or now - self._said >= IDLE_S or self.interval_s >= IDLE_S:
-            self._said = now
+        if self._reported_at is None or now - self._reported_at >= IDLE_S or self.interval_s >= IDLE_S:
+            self._reported_at = now
             outcome = BatchResult(self.sent.running(batch), filtered=0)
             mine = self.function
             mine.report(Done(mine.stream, mine.generation, batch, outcome, 0, 0, None, now, 0.0))

@@ -1,6 +1,7 @@
-"""Up to where a hop's records are accounted for, kept beside its checkpoint: Spark wants that folder for itself.
+"""Progress markers of a real-time query: up to where its records are accounted for. Stored beside the checkpoint, whose
+folder belongs to Spark.
 
-One small file each, numbered by the batch; the newest that can be read counts. File 0 says where the stream began.
+Each marker is a small file numbered by the batch; the newest readable one counts. File 0 says where the stream began.
 """
 
 from __future__ import annotations
@@ -21,18 +22,18 @@ _KEPT = 3
 
 @dataclass(frozen=True)
 class ProgressMarker:
-    """The batches before `batch` are accounted for: the records up to `end`."""
+    """All batches before `batch`, so all records up to `end`, are accounted for."""
 
     batch: int
     end: str
 
 
 class ProgressMarkers:
-    """Those of one checkpoint.
+    """The progress markers of one checkpoint.
 
     Args:
-        session: knows the file system.
-        checkpoint: the folder of the query's own files.
+        session: gives access to the file system.
+        folder: the checkpoint.
     """
 
     def __init__(self, session: SparkSession, folder: str) -> None:
@@ -41,15 +42,15 @@ class ProgressMarkers:
         self.folder = f"{folder}.accounted"
 
     def newest(self) -> ProgressMarker | None:
-        """The newest; None before the first start."""
+        """The newest marker; None before the first start."""
         for number in self._numbers():
-            with suppress(ValueError, KeyError, TypeError):  # cut by a kill: the one before counts
+            with suppress(ValueError, KeyError, TypeError):  # truncated by a kill: the one before counts
                 end = json.loads(self._files.text(f"{self.folder}/{number}") or "")["end"]
                 return ProgressMarker(number, canonical_json(end))
         return None
 
     def put(self, mark: ProgressMarker) -> None:
-        """Keep one; the oldest go."""
+        """Write a marker; delete the oldest."""
         jvm: Any = self._session._jvm
         conf = self._session._jsparkSession.sessionState().newHadoopConf()
 

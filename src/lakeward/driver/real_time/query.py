@@ -1,4 +1,4 @@
-"""Starting a hop: its plan, its sink, its trigger, and the cores it holds."""
+"""Start of a real-time query: plan, sink, trigger, required cores."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 SPARE = 1
-"""Cores beside those of the partitions: what accounts for the records runs on it."""
+"""Cores in addition to one for each partition: for the record accounting."""
 
 
 def begin(inlet: KafkaStreamSource, marks: ProgressMarkers, topics: list[str], passed: ProgressMarker | None) -> str:
-    """Where the query begins if Spark has no batch of it yet; settled at the very first start, and kept.
+    """Where the query begins if Spark has no batch of it yet; determined at the first start, and stored.
 
     Args:
-        passed: where the checkpoint's finished batches end; None where there is none. Then a mark of earlier batches is
-            one left over beside a folder that is new.
+        passed: where the checkpoint's finished batches end; None if there are none. Then a marker of earlier batches is
+            left over from a former checkpoint.
     """
     known = marks.newest()
     if known is None or (passed is None and known.batch > 0):
@@ -39,7 +39,7 @@ def begin(inlet: KafkaStreamSource, marks: ProgressMarkers, topics: list[str], p
 
 
 def check_cores(spec: StreamSpec, partitions: int, cores: int) -> None:
-    """A partition without a core of its own would not be read at all, and nobody would say so.
+    """Check the number of cores: a partition without a core of its own would silently not be read.
 
     Raises:
         SpecError: there are too few; names both numbers.
@@ -47,8 +47,8 @@ def check_cores(spec: StreamSpec, partitions: int, cores: int) -> None:
     if cores < partitions + SPARE:
         raise SpecError(
             f"Stream {spec.id} needs {partitions + SPARE} cores and its driver has {cores}",
-            why=f"{spec.trigger.kind} holds a core for each of the {partitions} partitions of its topics, for ever, "
-            f"and accounting for the records takes {SPARE} more",
+            why=f"{spec.trigger.kind} permanently uses a core for each of the {partitions} partitions of its topics, "
+            f"and the record accounting needs {SPARE} more",
             next=f"resources: {{cores: {partitions + SPARE}}} in conf/streams/{spec.id}.yaml, then: lakeward deploy, "
             f"lakeward streams upgrade {spec.id}",
             code="LW-2403",
@@ -56,7 +56,7 @@ def check_cores(spec: StreamSpec, partitions: int, cores: int) -> None:
 
 
 def result(built: Flow) -> DataFrame:
-    """The rows that leave: the transform's, without those that break a rule.
+    """The rows to send: the transform's, without those that fail a rule.
 
     Raises:
         SpecError: the plan keeps state.
@@ -65,8 +65,8 @@ def result(built: Flow) -> DataFrame:
 
     if built.stateful or built.transformed is None:
         raise SpecError(
-            f"Stream {built.spec.id} cannot be run with {built.spec.trigger.kind}",
-            why="its transform keeps state, and rows that leave as they come wait for none",
+            f"Cannot run stream {built.spec.id} with trigger {built.spec.trigger.kind}",
+            why="its transform keeps state, which this trigger does not support",
             next=f"trigger: {{every: 100ms}} in conf/streams/{built.spec.id}.yaml, then: lakeward deploy",
             code="LW-2404",
         )
@@ -83,7 +83,7 @@ def start(session: SparkSession, built: Flow, runtime: Runtime, checkpoint: str)
     if spec.trigger.continuous is not None:
         return writer.trigger(continuous=str(spec.trigger.continuous.spark)).start()
     every = expect(spec.trigger.real_time, "`trigger: {real_time: ..}`")
-    # PySpark has no name for it before 4.2; the trigger itself is there.
+    # PySpark has no API for it before 4.2; the JVM has the trigger.
     jvm: Any = session._jvm
     real_time = jvm.org.apache.spark.sql.streaming.Trigger.RealTime(str(every.spark))
     writer._jwrite = writer._jwrite.trigger(real_time)

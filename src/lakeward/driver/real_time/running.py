@@ -1,4 +1,4 @@
-"""A hop that was started: how it is stopped, and when its records are accounted for."""
+"""A running real-time query: stop at a boundary, wait for the record accounting."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from lakeward.driver.running import Running
 from lakeward.engine.gate import wait_until
 
 SETTLE_S = 60.0
-"""How long a stop waits for the last records to be accounted for; the next start does what is left."""
+"""How long a stop waits for the record accounting; the next start accounts for the rest."""
 
 
 @dataclass
 class RunningRealTimeQuery(Running):
-    """One start of one hop. It has no gate between batches, so a stop follows the boundary at once."""
+    """One start of a real-time query. It has no gate between batches: a stop follows right after a boundary."""
 
     accounts: RecordAccounting = field(kw_only=True)
 
@@ -33,9 +33,9 @@ class RunningRealTimeQuery(Running):
         return not self.active
 
     def stop(self, timeout_s: float) -> bool:
-        """Stop at a boundary; True when it was one.
+        """Stop at a boundary; returns whether it was one.
 
-        After `timeout_s` it is stopped where it is: what left since the last boundary comes again after the next start.
+        After `timeout_s` it is stopped anyway: records since the last boundary are sent again after the next start.
         """
         self.drain()
         clean = wait_until(lambda: not self.active, timeout_s)
@@ -50,6 +50,6 @@ class RunningRealTimeQuery(Running):
         halt(self.query, self.session)
 
     def release(self) -> None:
-        """Give back what the session holds, and end the accounting."""
+        """Release the resources of the session, and end the accounting."""
         self.accounts.close()
         super().release()

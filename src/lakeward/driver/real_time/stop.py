@@ -1,4 +1,4 @@
-"""Stopping a query without batches, whatever it is doing."""
+"""Stop of a real-time query in any state."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
 CANCEL_AGAIN_S = 1.0
-"""How long Spark's own cancelling is waited for before the query's job is cancelled once more."""
+"""Interval at which the query's job is cancelled again."""
 
 
 def halt(query: StreamingQuery, session: SparkSession) -> None:
     """Stop a query, also one that has only just begun.
 
-    Spark cancels the query's job once and then waits for its thread. A job that begins a moment after that is cancelled
-    by nobody, and in continuous processing it never ends: so it is cancelled again until the stop is through.
+    Spark cancels the query's job once and then waits for its thread. A job that begins after that is not cancelled, and
+    in continuous processing it never ends. So the job is cancelled again until the stop has returned.
     """
     from pyspark.util import InheritableThread
 
@@ -26,7 +26,7 @@ def halt(query: StreamingQuery, session: SparkSession) -> None:
 
     def cancel() -> None:
         while not over.wait(CANCEL_AGAIN_S):
-            with suppress(Exception):  # the query is over, or the JVM: then `stop` says so
+            with suppress(Exception):  # the query or the JVM has ended: then `stop` returns or raises
                 session.sparkContext.cancelJobGroup(str(query.runId))
 
     InheritableThread(target=cancel, session=session, daemon=True, name=f"halt-{query.name}").start()

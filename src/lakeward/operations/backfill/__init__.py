@@ -1,1 +1,1 @@
-"""backfill: a bounded range of a source, landed once beside the running stream."""
+"""backfill: land a bounded range of a source exactly once, beside the running stream."""

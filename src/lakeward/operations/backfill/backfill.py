@@ -1,8 +1,8 @@
-"""A bounded range of a stream's source, landed once beside the running stream, under a position of its own.
+"""Backfill: land a bounded range of a stream's source exactly once, beside the running stream, under its own position.
 
-The records go through the same decoding, transform, rules and commit protocol as those of a batch; only who plans the
-batches is another: this module, from the position in the table, in steps as large as the stream's own. So whoever is
-killed leaves a position, and the next one goes on from there.
+The records go through the same decoding, transform, rules and commit protocol as a batch. Only the planning differs:
+this module plans the batches from the position in the table, as large as the stream's own. A killed backfill leaves its
+position, and the next run continues from there.
 """
 
 from __future__ import annotations
@@ -57,19 +57,19 @@ def backfill(
     dry_run: bool = False,
     tell: Callable[[Report], None] = lambda report: None,
 ) -> Report:
-    """Land a range of the source. Safe to call again with the same range: it goes on where it came to.
+    """Land a range of the source. Safe to repeat with the same range: it continues at its position.
 
     Args:
         spark: a session with the lake's catalog.
         wanted: the stream's current generation.
         start, end: canonical offsets of its source, from (inclusive) and to (exclusive), of the same partitions.
-        into: another table than the stream's; made when it is not there.
-        named: the position's name, where the caller answers for what else is in the table.
+        into: another table than the stream's; created if missing.
+        named: the position's name, if the caller has checked what else is in the table.
         dry_run: change nothing.
         tell: takes the report after each batch.
 
     Raises:
-        Refused: rows could land twice, or the stream's range cannot be worked on its own.
+        Refused: rows could land twice, or the range cannot be processed on its own.
         SpecError: the transform does not fit the table or the records.
         Fenced: another run of the same backfill landed a batch.
         Blocked: the table was rolled back, replaced or dropped.
@@ -77,8 +77,10 @@ def backfill(
     """
     suited(wanted.spec, into)
     (inlet,) = source_types.of(wanted.spec, runtime)
-    span = topics(wanted, inlet, start, end)
-    return _over(spark, wanted, runtime, span, _way(into), into=into, named=named, dry_run=dry_run, tell=tell)
+    backfill_range = topics(wanted, inlet, start, end)
+    return _land_range(
+        spark, wanted, runtime, backfill_range, _strategy_of(into), into=into, named=named, dry_run=dry_run, tell=tell
+    )
 
 
 def overwrite(
@@ -92,24 +94,24 @@ def overwrite(
     dry_run: bool = False,
     tell: Callable[[Report], None] = lambda report: None,
 ) -> Report:
-    """Land a range once more into the stream's own table, in the place of the rows that came of it.
+    """Land a range again into the stream's own table and replace the rows of the same records.
 
-    What the stream has not landed of the range is left out: that is the stream's own to land.
+    The part of the range that the stream has not landed yet is left to the stream.
 
     Args:
-        readers: the streams that read the table as it grows.
+        readers: streams that read the table incrementally.
 
     Raises:
-        Refused: also where rows could not be told from those of other records, or the audit not tell afterwards.
+        Refused: also if rows cannot be matched to their records, or the audit would be ambiguous afterwards.
         For others see `backfill`.
     """
     overwritable(wanted.spec, readers)
     (inlet,) = source_types.of(wanted.spec, runtime)
-    way = InPlace(spark, wanted, inlet.name)
-    first, last = way.within(start, end)
-    # Each batch writes the rest of the files anew that it takes rows from: few large ones write less than many.
-    span = topics(wanted, inlet, first, last, times=10)
-    return _over(spark, wanted, runtime, span, way, into=None, dry_run=dry_run, tell=tell)
+    strategy = InPlace(spark, wanted, inlet.name)
+    first, last = strategy.within(start, end)
+    # Each batch rewrites the files that it replaces rows in: few large batches write less than many small ones.
+    backfill_range = topics(wanted, inlet, first, last, times=10)
+    return _land_range(spark, wanted, runtime, backfill_range, strategy, into=None, dry_run=dry_run, tell=tell)
 
 
 def repair_windows(
@@ -124,27 +126,28 @@ def repair_windows(
     dry_run: bool = False,
     tell: Callable[[Report], None] = lambda report: None,
 ) -> Report:
-    """Compute the windows that lie whole in a range of event time again, with the rows that came late, and put them
-    in the place of those in the stream's table. Windows that the stream has not closed are left out.
+    """Recompute the windows that lie entirely in a range of event time, with late rows, and replace them in the table.
+
+    Windows that the stream has not closed are left out.
 
     Args:
         low, high: event times.
-        margin: records are read from so long before `low` on, by the time at which they were written.
-        readers: the streams that read the table as it grows.
+        margin: records are read from this long before `low` on, by the time at which they were written.
+        readers: streams that read the table incrementally.
 
     Raises:
-        Refused: also where the topic has not all records of the windows any more. For others see `backfill`.
+        Refused: also if the topic no longer has all records of the windows. For others see `backfill`.
     """
     window = repairable(wanted.spec, readers)
     (source,) = source_types.of(wanted.spec, runtime)
     inlet = expect_type(source, KafkaStreamSource, "the source")
-    way = Windows(spark, wanted, window, low, high, margin)
-    way.covers, at = way.range()
-    span = TopicRange(inlet, *way.offsets(inlet, at), most=0)
-    told = f"{window.column} from {way.covers.low.isoformat()} to {way.covers.high.isoformat()}"
-    if way.covers.final < high:
-        told += f"; left out, because the stream has not closed them: those that end after {at.complete_through}"
-    done = _over(spark, wanted, runtime, span, way, into=None, dry_run=dry_run, tell=tell)
+    strategy = Windows(spark, wanted, window, low, high, margin)
+    strategy.covers, at = strategy.range()
+    backfill_range = TopicRange(inlet, *strategy.offsets(inlet, at), most=0)
+    told = f"{window.column} from {strategy.covers.low.isoformat()} to {strategy.covers.high.isoformat()}"
+    if strategy.covers.final < high:
+        told += f"; left out: windows that end after {at.complete_through}, which the stream has not closed"
+    done = _land_range(spark, wanted, runtime, backfill_range, strategy, into=None, dry_run=dry_run, tell=tell)
     return replace(done, windows=told)
 
 
@@ -152,90 +155,97 @@ def backfill_files(
     spark: SparkSession,
     wanted: Assignment,
     runtime: Runtime,
-    span: FilesRange,
+    backfill_range: FilesRange,
     *,
     into: str | None = None,
     dry_run: bool = False,
     tell: Callable[[Report], None] = lambda report: None,
 ) -> Report:
-    """Land files as if they were the source's. Arguments and errors as of `backfill`, with positions of a listing.
+    """Land files as if they came from the source. Arguments and errors as of `backfill`, with positions of a listing.
 
     Raises:
-        Refused: also where files are not what they were when an earlier run landed them.
+        Refused: also if files have changed since an earlier run landed them.
     """
     suited(wanted.spec, into, files=True)
-    return _over(spark, wanted, runtime, span, _way(into), into=into, dry_run=dry_run, tell=tell)
+    return _land_range(
+        spark, wanted, runtime, backfill_range, _strategy_of(into), into=into, dry_run=dry_run, tell=tell
+    )
 
 
-def _way(into: str | None) -> WriteStrategy:
+def _strategy_of(into: str | None) -> WriteStrategy:
     return ByKey() if into is None else NewTable(into)
 
 
-def _over(
+def _land_range(
     spark: SparkSession,
     wanted: Assignment,
     runtime: Runtime,
-    span: BackfillRange,
-    way: WriteStrategy,
+    backfill_range: BackfillRange,
+    strategy: WriteStrategy,
     *,
     into: str | None,
     named: str | None = None,
     dry_run: bool,
     tell: Callable[[Report], None],
 ) -> Report:
-    """Land a span that suits the stream; see `backfill`."""
-    spec, inlet = wanted.spec, span.inlet
+    """Land a range that was checked; see `backfill`."""
+    spec, inlet = wanted.spec, backfill_range.inlet
     own = session.for_stream(spark, spec)
     table = into or str(spec.sink.label)
-    name, begun, left = (named, None, ()) if named else _choose(own, wanted, table, span.start, way)
+    name, begun, left = (named, None, ()) if named else _choose(own, wanted, table, backfill_range.start, strategy)
     report = Report(
-        wanted.stream, wanted.generation, table, name, span.start, span.end,
+        wanted.stream, wanted.generation, table, name, backfill_range.start, backfill_range.end,
         begun=begun.end[inlet.name] if begun else None,
     )  # fmt: skip
     if begun is not None:
-        span.goes_on(begun)
+        backfill_range.goes_on(begun)
     if dry_run:
         return report
-    for each in left:
-        _forget(own, table, each)
-    chosen = choose(own, _aimed(wanted, name, table), runtime, inlet.ids, lambda: None, {inlet.name: inlet.canonical})
+    for finished in left:
+        _remove_position(own, table, finished)
+    chosen = choose(
+        own, _retargeted(wanted, name, table), runtime, inlet.ids, lambda: None, {inlet.name: inlet.canonical}
+    )
     landing = expect_type(chosen, IcebergLanding, "the sink")
-    way.begin(landing)
-    standing = landing.look(inlet.ids())
-    if standing.halt is not None:
-        raise standing.halt.error()
-    begun = standing.position
+    strategy.begin(landing)
+    sink_state = landing.look(inlet.ids())
+    if sink_state.halt is not None:
+        raise sink_state.halt.error()
+    begun = sink_state.position
     report = replace(report, begun=begun.end[inlet.name] if begun else None)
     references = References(wanted.stream, spec.reference, runtime)
     try:
         built = flow.build(own, spec, [inlet], references.frames(own), flow.Start("fresh", fresh=True))
         if inlet.hidden and built.joins:
-            built = replace(built, lineage="none")  # only by its position could a record be seen to come out twice
-        if built.stateful and not way.stateful:
+            built = replace(
+                built, lineage="none"
+            )  # without a position column, a record that comes out twice cannot be detected
+        if built.stateful and not strategy.stateful:
             raise Refused(
                 f"Stream {wanted.stream} cannot be backfilled yet",
-                why="it keeps state: windows of a range on its own would lack what came before it",
+                why="it keeps state; windows of a separate range would lack earlier records",
                 next=f"lakeward streams backfill {wanted.stream} --windows FROM..TO   repairs windows in its table",
                 code="LW-2001",
             )
-        way.prepare(landing, built)
+        strategy.prepare(landing, built)
         landing.writer.stateful = False
         if spec.quarantine is not None:
             quarantine.create(own, str(spec.quarantine.table))
-        sorter, counts = RowRouter(wanted.stream, built), built.lineage == "rows"
-        done = Work(own, wanted, inlet, landing, sorter, references, counts, span, way).run(report, begun, tell)
-        if not way.alone:
-            _forget(own, table, name)
+        router, counts = RowRouter(wanted.stream, built), built.lineage == "rows"
+        done = Work(own, wanted, inlet, landing, router, references, counts, backfill_range, strategy).run(
+            report, begun, tell
+        )
+        if not strategy.alone:
+            _remove_position(own, table, name)
         return done
     finally:
         references.release()
 
 
 def _choose(
-    own: SparkSession, wanted: Assignment, table: str, start: str, way: WriteStrategy
+    own: SparkSession, wanted: Assignment, table: str, start: str, strategy: WriteStrategy
 ) -> tuple[str, Position | None, Sequence[str]]:
-    """The backfill's name, its position where an earlier run left one, and names of those that were killed when they
-    were done."""
+    """The backfill's name, its position if an earlier run left one, and names of killed ones that had finished."""
     others: Mapping[str, Position] = {}
     rows, used = False, list[str]()
     if own.catalog.tableExists(quote_table(table, CATALOG)):
@@ -243,16 +253,16 @@ def _choose(
         others = jvm.others_of(metadata, "", table)
         rows = metadata.currentSnapshot() is not None
         used = _published(metadata)
-    if way.whole is not None:
-        left = [name for name in others if name.startswith(wanted.stream + way.whole)]
-        return following(wanted.stream, way.whole, [*others, *used]), None, left
+    if strategy.whole is not None:
+        left = [name for name in others if name.startswith(wanted.stream + strategy.whole)]
+        return following(wanted.stream, strategy.whole, [*others, *used]), None, left
     source = str(next(iter(wanted.spec.sources)))
-    begin, alone = {source: start}, way.alone
+    begin, alone = {source: start}, strategy.alone
     return *name_of(wanted.stream, wanted.generation, table, others, begin, alone=alone, rows=rows, used=used), ()
 
 
 def _published(metadata: Any) -> list[str]:
-    """Whose batches main shows, by the ids they were published under."""
+    """Names of the writers whose batches are on main, by their WAP ids."""
     found, head = dict[str, None](), metadata.currentSnapshot()
     link = jvm.link_of(head)
     while link is not None:
@@ -261,10 +271,10 @@ def _published(metadata: Any) -> list[str]:
     return list(found)
 
 
-def _forget(own: SparkSession, table: str, name: str) -> None:
-    """Take the position out of the stream's own table: it has done its work, and would pass for a stream's.
+def _remove_position(own: SparkSession, table: str, name: str) -> None:
+    """Remove the backfill's position from the stream's own table, where it would count as another stream's.
 
-    To land the range again changes nothing: no row replaces one that is as new, or each replaces its like.
+    Landing the range again changes nothing: a row never replaces an equally new one, or it replaces its equal.
     """
     for attempt in range(ATTEMPTS):
         if attempt:
@@ -281,11 +291,11 @@ def _forget(own: SparkSession, table: str, name: str) -> None:
                 raise
         else:
             return
-    _log.warning("the backfill's position stays in the table", table=table, position=name)
+    _log.warning("backfill position not removed", table=table, position=name)
 
 
-def _aimed(wanted: Assignment, name: str, table: str) -> Assignment:
-    """The same spec into another table, under the backfill's name."""
+def _retargeted(wanted: Assignment, name: str, table: str) -> Assignment:
+    """The assignment with another sink table, under the backfill's name."""
     document: dict[str, Any] = copy.deepcopy(json.loads(json.dumps(dict(wanted.document))))
     document["sink"]["iceberg"]["table"] = table
     return Assignment(name, wanted.generation, document, "")

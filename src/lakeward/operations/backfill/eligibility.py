@@ -1,4 +1,4 @@
-"""Which ranges can be landed on their own, under what name, and in which steps. Pure."""
+"""Eligibility of backfills: which streams, under which name, in which steps. Pure."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from lakeward.spec.sql.windows import NoWindow, Window, window_of
 
 
 def suited(spec: StreamSpec, into: str | None, *, files: bool = False) -> None:
-    """Refuse what a spec alone tells.
+    """Check that a stream's spec allows a backfill.
 
     Args:
         into: another table than the stream's.
-        files: it is files that are to land.
+        files: files are landed instead of records of the source.
 
     Raises:
-        Refused: names what stands in the way.
+        Refused: names the obstacle.
     """
     why, next_ = _obstacle(spec, into, files=files)
     if why:
         raise Refused(
-            f"Stream {spec.id} cannot be backfilled{f' into {into}' if into else ''}",
+            f"Cannot backfill stream {spec.id}{f' into {into}' if into else ''}",
             why=why,
             next=next_ or f"lakeward streams reset {spec.id} --to TIME   reads the stream itself again",
             code="LW-2002",
@@ -33,18 +33,18 @@ def suited(spec: StreamSpec, into: str | None, *, files: bool = False) -> None:
 
 
 def overwritable(spec: StreamSpec, readers: Sequence[str] = ()) -> None:
-    """Refuse what a spec alone tells of putting rows in the place of those that came of the same records.
+    """Check that a stream's spec allows `--overwrite`: replacing the rows of the same records.
 
     Args:
-        readers: the streams that read its table as it grows.
+        readers: streams that read its table incrementally.
 
     Raises:
-        Refused: names what stands in the way.
+        Refused: names the obstacle.
     """
     why = _unwritable(spec, readers)
     if why:
         raise Refused(
-            f"Rows of stream {spec.id} cannot be overwritten",
+            f"Cannot overwrite rows of stream {spec.id}",
             why=why,
             next=f"lakeward streams backfill {spec.id} --from TIME --to TIME --into NAMESPACE.TABLE",
             code="LW-2003",
@@ -57,9 +57,9 @@ def _unwritable(spec: StreamSpec, readers: Sequence[str]) -> str:
         mode = spec.sink.connector if sink is None else f"{spec.sink.connector}, mode {sink.mode}"
         return f"--overwrite is for Iceberg tables of mode append; its sink is {mode}"
     if sink.commit != "exact":
-        return f"commit {sink.commit} keeps no position: what the stream has landed is not known"
+        return f"commit: {sink.commit} keeps no position; the landed range is unknown"
     if len(spec.sources) > 1 or spec.source.kafka is None:
-        return f"its rows must name the records of one Kafka source; it reads {', '.join(map(str, spec.sources))}" + (
+        return f"its rows must carry positions of one Kafka source; it reads {', '.join(map(str, spec.sources))}" + (
             "" if len(spec.sources) > 1 else f" ({spec.source.connector})"
         )
     if readers:
@@ -68,19 +68,19 @@ def _unwritable(spec: StreamSpec, readers: Sequence[str]) -> str:
 
 
 def repairable(spec: StreamSpec, readers: Sequence[str] = ()) -> Window:
-    """The window of a stream whose windows can be computed again; else refuse what a spec alone tells.
+    """The window of a stream whose windows can be recomputed.
 
     Args:
-        readers: the streams that read its table as it grows.
+        readers: streams that read its table incrementally.
 
     Raises:
-        Refused: names what stands in the way.
+        Refused: names the obstacle.
     """
     try:
         return _repairable(spec, readers)
     except NoWindow as error:
         raise Refused(
-            f"Windows of stream {spec.id} cannot be repaired",
+            f"Cannot repair windows of stream {spec.id}",
             why=str(error),
             next=f"lakeward streams reset {spec.id} --to TIME   reads the stream itself again",
             code="LW-2005",
@@ -93,13 +93,13 @@ def _repairable(spec: StreamSpec, readers: Sequence[str]) -> Window:
         mode = spec.sink.connector if sink is None else f"mode {sink.mode}, commit {sink.commit}"
         raise NoWindow(f"windows are replaced in Iceberg tables of mode append and upsert; its sink is {mode}")
     if len(spec.sources) > 1 or spec.source.kafka is None:
-        raise NoWindow("windows are computed again from one Kafka source, not yet from others")
+        raise NoWindow("windows can be recomputed from one Kafka source only, so far")
     if spec.source.deduplicate is not None:
-        raise NoWindow("it drops duplicates by what it has seen before, which is not known for a range")
+        raise NoWindow("it drops duplicates by earlier keys, which are unknown for a range")
     if spec.rules:
-        raise NoWindow("it has rules: a window that breaks one is in quarantine, and is not yet replaced there")
+        raise NoWindow("it has rules; a window that fails one is in quarantine, where it cannot be replaced yet")
     if spec.transform.sql is None:
-        raise NoWindow("its transform is Python: which window a row is of cannot be seen")
+        raise NoWindow("its transform is Python; the window of a row cannot be derived from it")
     if readers:
         raise NoWindow(f"a commit that takes rows out blocks the streams that read {sink.table}: {', '.join(readers)}")
     return window_of(str(spec.transform.sql))
@@ -109,31 +109,31 @@ def _obstacle(spec: StreamSpec, into: str | None, *, files: bool) -> tuple[str, 
     sink = spec.sink.iceberg
     elsewhere = f"lakeward streams backfill {spec.id} --from TIME --to TIME --into NAMESPACE.TABLE"
     if sink is None:
-        return f"its sink is {spec.sink.connector}; backfills go into Iceberg tables, not yet into others", ""
+        return f"its sink is {spec.sink.connector}; backfills support Iceberg tables only, so far", ""
     if len(spec.sources) > 1:
-        return "it has several sources; backfills are done for streams of one, not yet for others", ""
+        return "it has several sources; backfills support streams with one source only, so far", ""
     if files and spec.source.kafka is None and spec.source.files is None:
         return (
-            f"its source is {spec.source.connector}; files can stand for topics and for files, not yet for others",
+            f"its source is {spec.source.connector}; files can replace Kafka and file sources only, so far",
             "",
         )
     if files and into is None and sink.mode == "append":
-        return "its table is only added to: rows of these files that are there would land a second time", (
+        return "its sink only appends: rows of these files that are in the table would land a second time", (
             f"lakeward streams backfill {spec.id} --from-files PATTERN --into NAMESPACE.TABLE"
         )
     if not files and spec.source.kafka is None:
-        return f"its source is {spec.source.connector}; backfills are done for Kafka, not yet for others", ""
+        return f"its source is {spec.source.connector}; backfills support Kafka sources only, so far", ""
     if sink.mode == "complete":
         return "mode complete replaces all rows with every batch", ""
     if into is not None:
         taken = (str(sink.table), str(spec.quarantine.table) if spec.quarantine else None)
-        return (f"{into} is the stream's own; leave out --into", "") if into in taken else ("", "")
+        return (f"{into} is a table of the stream itself; omit --into", "") if into in taken else ("", "")
     if sink.mode == "append":
-        return "its table is only added to: rows that are there would land a second time", elsewhere
+        return "its sink only appends: rows that are in the table would land a second time", elsewhere
     if sink.order_by is None:
-        return "mode upsert without order_by: nothing says whether the row in the table is newer", elsewhere
+        return "mode upsert without order_by cannot decide whether the row in the table is newer", elsewhere
     if sink.delete_when is not None:
-        return "delete_when forgets a key that is deleted: an older row would bring it back", elsewhere
+        return "delete_when keeps no trace of a deleted key: an older row would restore it", elsewhere
     return "", ""
 
 
@@ -148,28 +148,28 @@ def name_of(
     rows: bool,
     used: Iterable[str] = (),
 ) -> tuple[str, Position | None]:
-    """The name of a backfill, `<stream>@backfill-<n>`, and its position where an earlier run of it left one.
+    """The name of a backfill, `<stream>@backfill-<n>`, and its position if an earlier run of it left one.
 
-    Two runs are the same backfill when they begin at the same offsets by the same generation: the later goes on.
+    Two runs are the same backfill if they begin at the same offsets with the same generation: the later one continues.
 
     Args:
         positions: of the table, by name.
         begin: source name -> where it begins.
-        alone: the table is the backfill's own: nothing but this one may be in it.
-        rows: whether it has any.
-        used: names of earlier ones whose rows are in it and whose positions are not: none of them is given again, for
-            rows without their position look like ones that nobody counted.
+        alone: the table belongs to the backfill: it may hold nothing else.
+        rows: whether the table has rows.
+        used: names of earlier backfills whose rows are in the table without a position. They are not used again,
+            because rows without a position look uncounted.
 
     Raises:
-        Refused: something else is in it.
+        Refused: the table holds other rows.
     """
     ours = {name: at for name, at in positions.items() if name.startswith(stream + BACKFILL)}
     same = [name for name, at in ours.items() if dict(at.begin) == dict(begin) and at.generation == generation]
     if alone and (set(positions) - set(same) or (rows and not same)):
         held = ", ".join(f"{name} (generation {at.generation})" for name, at in sorted(positions.items()))
         raise Refused(
-            f"{table} has other rows than those of this backfill",
-            why=f"it holds: {held or 'rows without a position'}; with those of this range some could be there twice",
+            f"Cannot backfill into {table}: it holds other rows",
+            why=f"it holds {held or 'rows without a position'}; rows of this range could land twice",
             next="name a table that does not exist yet: --into NAMESPACE.TABLE",
             code="LW-2004",
         )
@@ -180,15 +180,15 @@ def name_of(
 
 
 def following(stream: str, mark: str, used: Iterable[str]) -> str:
-    """The first name `<stream><mark><n>` after all that were used."""
+    """The first name `<stream><mark><n>` after all used names."""
     mine = (name for name in used if name.startswith(stream + mark))
     return f"{stream}{mark}{max(map(_number, mine), default=0) + 1}"
 
 
 def next_end(at: Offsets, end: Offsets, most: int) -> Offsets | None:
-    """Where the next batch ends: about `most` records on, shared between the partitions by what is left in them.
+    """Where the next batch ends: about `most` records further, shared between partitions by their remaining records.
 
-    None when nothing is left. Partitions that are at their end, or beyond it, stay where they are.
+    None if no record remains. Partitions at or beyond their end stay where they are.
     """
     left = {
         (topic, part): max(0, to - at.get(topic, {}).get(part, to))

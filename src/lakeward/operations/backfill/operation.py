@@ -1,4 +1,4 @@
-"""backfill: a range of a stream's source, landed once beside the running stream."""
+"""backfill operation: options, plan and outcome."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Files:
-    """Files that are landed instead of records of the source.
+    """Files to land instead of records of the source.
 
     Attributes:
         pattern: a file, a folder or a pattern.
-        since, until: times at which they were changed last; None: no bound.
-        kind: of the files; None: by their names.
-        per_batch: how many are landed at once.
+        since, until: bounds of their modification times; None: no bound.
+        kind: format of the files; None: by their names.
+        per_batch: files in one batch.
     """
 
     pattern: str
@@ -53,14 +53,14 @@ class Files:
 
 @dataclass(frozen=True)
 class Options:
-    """What is landed, and where.
+    """Range and target of a backfill.
 
     Attributes:
         start, to: `earliest`, `latest`, a time or a file of offsets.
-        into: another table than the stream's; made when it is not there.
-        overwrite: in the place of the rows of the same records, in the stream's table.
-        windows: two event times; the windows between them are computed again.
-        margin: with windows: records are read from so long before the first time on.
+        into: another table than the stream's; created if missing.
+        overwrite: replace the rows of the same records in the stream's table.
+        windows: two event times; the windows between them are recomputed.
+        margin: with windows: records are read from this long before the first time on.
         files: land these files instead.
     """
 
@@ -78,9 +78,9 @@ class BackfillPlan(Plan):
     """What would be landed.
 
     Attributes:
-        wanted: the generation that runs.
-        readers: the streams that read the table as it grows.
-        offsets: from (inclusive) and to (exclusive), where records of the source are landed.
+        wanted: the running generation.
+        readers: streams that read the table incrementally.
+        offsets: from (inclusive) and to (exclusive), if records of the source are landed.
         files: the files, listed once.
     """
 
@@ -91,9 +91,9 @@ class BackfillPlan(Plan):
 
 
 class Backfill(Operation[BackfillPlan]):
-    """Under a position of its own: run again after a kill, it goes on where it came to.
+    """Lands under its own position: repeated after a kill, it continues there.
 
-    Nothing is held: the stream goes on, and two backfills of one range are told apart by the position in the table.
+    Takes no lock: the stream keeps running, and the position in the table fences a second backfill of the same range.
 
     Args:
         spark: opens a session with the lake's catalog for a spec.
@@ -119,14 +119,14 @@ class Backfill(Operation[BackfillPlan]):
         self._session: SparkSession | None = None
 
     def plan(self) -> BackfillPlan:
-        """A dry run reads the table too, so that it can say where an earlier run came to."""
+        """A dry run also reads the table, to report the position of an earlier run."""
         with self.context.connect() as connection:
             row = streams.get(connection, self.subject)
             kept = generations.of_streams(connection, {self.subject: row.generation})[self.subject]
             reading = readers.registered(connection)
         wanted = Assignment(self.subject, row.generation, kept.spec, kept.checkpoint)
         spec, options = wanted.spec, self.options
-        growing = tuple(sorted({each.stream for each in reading.get(str(spec.sink.label), ())}))
+        growing = tuple(sorted({reader.stream for reader in reading.get(str(spec.sink.label), ())}))
         if options.windows is not None:
             repairable(spec, growing)
         elif options.overwrite:
@@ -185,17 +185,17 @@ class Backfill(Operation[BackfillPlan]):
         """The range of the source, as canonical offsets.
 
         Raises:
-            SpecError: there is nothing in it.
+            SpecError: the range is empty.
         """
         source = str(next(iter(spec.sources)))
         start, end = (
-            reset_target.of(self.context, spec, each, {})[source] for each in (self.options.start, self.options.to)
+            reset_target.of(self.context, spec, bound, {})[source] for bound in (self.options.start, self.options.to)
         )
         if next_end(parse(start), parse(end), 0) is None:
             raise SpecError(
-                f"There is nothing of stream {spec.id} between --from and --to",
-                why=f"from {start}, to {end}",
-                next="give --from an earlier time; times are those at which records were written to the topic",
+                f"The range of the backfill of stream {spec.id} is empty",
+                why=f"--from is {start}, --to is {end}",
+                next="give an earlier --from; a time is the one at which a record was written to the topic",
                 code="LW-2006",
             )
         return start, end
@@ -223,9 +223,9 @@ def landed(report: Report) -> str:
     """What was landed."""
     if report.windows:
         read = f"read {report.start} to {report.end}"
-        return f"{report.landed:,} rows of {report.into} computed again, {read}: {report.windows}"
+        return f"{report.landed:,} rows of {report.into} recomputed, {read}: {report.windows}"
     if not report.batches:
-        return f"{report.into} has the range already, as {report.position}"
+        return f"{report.into} already has the range, as {report.position}"
     return (
         f"{report.landed:,} rows of {report.consumed:,} records landed in {report.into} as "
         f"{report.position}{_from_where(report)}; {report.quarantined:,} quarantined"
@@ -233,4 +233,4 @@ def landed(report: Report) -> str:
 
 
 def _from_where(report: Report) -> str:
-    return f", on from {report.begun}" if report.begun else ""
+    return f", continued from {report.begun}" if report.begun else ""

@@ -1,4 +1,4 @@
-"""What a backfill lands, in steps between two positions of its own: a range of topics, or named files."""
+"""Range of a backfill: offsets of topics or a listing of files, in steps of a batch."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 FILES_A_STEP = 10
-"""Files of one batch where the stream's source is none of files."""
+"""Files in one batch if the stream's source is not a file source."""
 _PATH = "_file_path"
 _ENDINGS = {
     ".json": "json", ".jsonl": "json", ".ndjson": "json", ".txt": "text", ".log": "text", ".parquet": "parquet",
@@ -30,11 +30,11 @@ _ENDINGS = {
 
 
 class BackfillRange(Protocol):
-    """A range to land; positions are canonical texts."""
+    """A range to land. Positions are canonical texts."""
 
     @property
     def inlet(self) -> StreamSource:
-        """What reads it: `again` gives the raw records between two of its positions."""
+        """The source that reads the range: `again` returns the raw records between two positions."""
         ...
 
     @property
@@ -43,23 +43,23 @@ class BackfillRange(Protocol):
     def end(self) -> str: ...
 
     def next(self, at: str) -> str | None:
-        """Where the batch that begins at `at` ends; None at the end."""
+        """Where the batch that begins at `at` ends; None at the end of the range."""
         ...
 
     def goes_on(self, begun: Position) -> None:
-        """Raise where it cannot go on after what an earlier run landed."""
+        """Raise if the range cannot continue after what an earlier run landed."""
         ...
 
     def before(self, start: str, end: str) -> None:
-        """A look at a batch before it is read; raises where it cannot be."""
+        """Check a batch before it is read; raise if it cannot be read."""
         ...
 
     def unchanged(self, start: str, end: str) -> None:
-        """Raise where the batch is not any more what was read; asked when nobody sees it yet."""
+        """Raise if the input of a batch has changed since it was read; called before the batch is published."""
         ...
 
     def placed(self, bad: DataFrame, start: str, end: str) -> DataFrame:
-        """Bad rows with where they came from, where they do not say it themselves."""
+        """Invalid rows with their origin, where they do not carry it."""
         ...
 
 
@@ -80,7 +80,7 @@ class TopicRange:
         """From any offset."""
 
     def before(self, start: str, end: str) -> None:
-        """Spark fails where a range is gone."""
+        """Spark fails if records of the range have expired."""
 
     def unchanged(self, start: str, end: str) -> None:
         """A record never changes."""
@@ -91,7 +91,7 @@ class TopicRange:
 
 @dataclass(frozen=True)
 class FilesRange:
-    """Named files, `most` a batch."""
+    """Listed files, at most `most` a batch."""
 
     stream: str
     inlet: StreamSource
@@ -110,7 +110,7 @@ class FilesRange:
         return self.listing.next(at, self.most)
 
     def goes_on(self, begun: Position) -> None:
-        """Only after the very files that landed."""
+        """Only after exactly the files that landed."""
         self.listing.goes_on(begun.end[self.inlet.name], begun.at)
 
     def before(self, start: str, end: str) -> None:
@@ -120,11 +120,11 @@ class FilesRange:
         self.listing.unchanged(self.listing.within(start, end))
 
     def placed(self, bad: DataFrame, start: str, end: str) -> DataFrame:
-        """A row that broke a rule may not carry its file: it gets those of its batch, so that equal rows of two
-        batches are two."""
+        """A row that failed a rule may not carry its file: it gets the files of its batch, so that equal rows of two
+        batches stay distinct."""
         from pyspark.sql import functions as F
 
-        files = [each.url for each in self.listing.within(start, end)]
+        files = [file.url for file in self.listing.within(start, end)]
         among = files[0] if len(files) == 1 else f"{files[0]} .. {files[-1]}"
         known = F.col(_PATH) if _PATH in bad.columns else F.lit(None).cast("string")
         return bad.withColumn(_PATH, F.coalesce(known, F.lit(among)))
@@ -133,14 +133,14 @@ class FilesRange:
 def of_files(
     spec: StreamSpec, runtime: Runtime, listing: Listing, kind: str | None = None, most: int | None = None
 ) -> FilesRange:
-    """Files as input of a stream whose source is files, or topics that were kept in files.
+    """Files as input of a stream with a file source, or archived records of a Kafka source.
 
     Args:
-        kind: the format; default: the source's own, or what the names end in.
-        most: files of one batch.
+        kind: the format; default: the source's own, or by the names' suffix.
+        most: files in one batch.
 
     Raises:
-        SpecError: the stream cannot read that format, or a file does not hold it.
+        SpecError: the stream cannot read that format, or a file is not of it.
     """
     ((name, source),) = spec.sources.items()
     if source.files is not None:
@@ -161,25 +161,26 @@ def _known(spec: StreamSpec, kind: str, valid: tuple[str, ...]) -> None:
     if kind not in valid:
         own = spec.source.connector
         raise SpecError(
-            f"Stream {spec.id} cannot read files of {kind}",
-            why=f"its source is {own}: "
-            + ("files are read as the source declares them" if own == "files" else "a file must hold whole records"),
-            next=f"--format: {', '.join(valid)}",
+            f"Stream {spec.id} cannot read files of format {kind}",
+            why="its source declares another format"
+            if own == "files"
+            else f"its source is {own}, and files of that format do not hold whole records",
+            next=f"give a valid format: --format {'|'.join(valid)}",
             code="LW-2008",
         )
 
 
 def _by_name(listing: Listing) -> str:
-    """The format that all names end in."""
+    """The format by the suffix that all names share."""
     found = set()
-    for each in listing.files:
-        ending = each.path.with_suffix("").suffix if each.path.suffix in (".gz", ".bz2", ".zst") else each.path.suffix
+    for file in listing.files:
+        ending = file.path.with_suffix("").suffix if file.path.suffix in (".gz", ".bz2", ".zst") else file.path.suffix
         found.add(_ENDINGS.get(ending.lower(), ""))
     if len(found) == 1 and (only := found.pop()):
         return only
     raise SpecError(
-        "The names of the files do not tell their format",
-        why=f"e.g. {listing.files[0].path}",
-        next=f"--format: {', '.join(FORMATS)}",
+        "Cannot derive the format of the files from their names",
+        why=f"the suffixes are unknown or differ, e.g. {listing.files[0].path}",
+        next=f"give the format: --format {'|'.join(FORMATS)}",
         code="LW-2007",
     )

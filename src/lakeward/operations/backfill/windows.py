@@ -1,8 +1,8 @@
-"""Windows computed again from the records of the source, in the place of those in the table: late rows are in them.
+"""Window repair: recompute closed windows from the source, with late rows, and replace them in the table.
 
-A stream drops what comes after its watermark. Here the records are read as a batch, which has none: the result is what
-the stream would have landed had nothing been late. Only windows that the stream has closed are replaced; it never
-touches those again.
+A stream drops records that arrive after its watermark. Here they are read as a batch without a watermark: the result is
+what the stream would have landed without late records. Only windows that the stream has closed are replaced; the stream
+never changes those again.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ if TYPE_CHECKING:
     from lakeward.engine.flow import Flow
 
 MARGIN = timedelta(hours=1)
-"""How far a producer's event time may run ahead of the time at which the broker writes its record."""
+"""How far an event time may be ahead of the time at which the broker writes the record."""
 
 
 @dataclass(frozen=True)
 class WindowRange:
-    """Rows whose `column` is from `low` to `high`, both inclusive; `final`: the table must be final up to there."""
+    """Rows whose `column` is from `low` to `high`, both inclusive; windows up to `final` must be closed."""
 
     stream: str
     table: str
@@ -47,42 +47,44 @@ class WindowRange:
     final: datetime
 
     def condition(self) -> Column:
-        """On the window's column."""
+        """The condition on the window's column, for Spark."""
         from pyspark.sql import functions as F
 
-        return F.col(self.column).between(*(F.timestamp_micros(F.lit(_micros(each))) for each in (self.low, self.high)))
+        return F.col(self.column).between(
+            *(F.timestamp_micros(F.lit(_micros(bound))) for bound in (self.low, self.high))
+        )
 
     def expression(self, jvm: Any) -> Any:
-        """The same for Iceberg."""
+        """The condition for Iceberg."""
         of = jvm.org.apache.iceberg.expressions.Expressions
-        low, high = (each.astimezone(UTC).isoformat() for each in (self.low, self.high))
+        low, high = (bound.astimezone(UTC).isoformat() for bound in (self.low, self.high))
         return getattr(of, "and")(of.greaterThanOrEqual(self.column, low), of.lessThanOrEqual(self.column, high))
 
     def standing(self, metadata: Any) -> None:
-        """The stream must still have closed the windows.
+        """Check that the windows are still closed.
 
         Raises:
-            Refused: it was set back meanwhile.
+            Refused: the stream was reset since.
         """
         raw = metadata.properties().get(position.key(self.stream))
         at = None if raw is None else position.parse(raw, self.stream, self.table)
         if closed(at) is None or closed(at) < self.final:  # type: ignore[operator]  # None was first
             raise Refused(
-                f"Stream {self.stream} was set back while its windows were repaired",
-                why=f"it has closed them up to {at.complete_through if at else 'nothing'}",
-                next=f"lakeward streams status {self.stream}   then give the same command again",
+                f"Cannot repair windows of stream {self.stream}: it was reset meanwhile",
+                why=f"it has closed windows up to {at.complete_through if at else 'no time'}",
+                next=f"lakeward streams status {self.stream}   then repeat the command",
                 code="LW-2010",
             )
 
 
 @dataclass
 class Windows(WriteStrategy):
-    """Into the stream's own table, in the place of the windows from `low` to `high`, as far as they are closed.
+    """Replaces the closed windows from `low` to `high` in the stream's own table.
 
     Attributes:
-        window: of the transform.
-        margin: records are read from so long before `low` on.
-        covers: as `range` found it.
+        window: window of the transform.
+        margin: records are read from this long before `low` on.
+        covers: result of `range`.
     """
 
     own: SparkSession
@@ -96,11 +98,11 @@ class Windows(WriteStrategy):
     whole = "@windows-"
 
     @property
-    def _aimed(self) -> WindowRange:
+    def _window_range(self) -> WindowRange:
         return expect(self.covers, "the range: it is found before anything is read")
 
     def range(self) -> tuple[WindowRange, Position]:
-        """The windows that are replaced, and where the stream is.
+        """The windows to replace, and the stream's position.
 
         Raises:
             Refused: none of them is closed.
@@ -109,25 +111,25 @@ class Windows(WriteStrategy):
         at = java.state_of(java.metadata_of(java.load(self.own, table)), stream, table).position
         until = closed(at)
         if at is None or until is None:
-            raise self._refused("it has closed no window yet", f"lakeward streams status {stream}")
+            raise self._refused("the stream has closed no window yet", f"lakeward streams status {stream}")
         final = min(self.high, until)
         low, high = self.window.within(self.low, final)
         if high < low:
             raise self._refused(
-                f"no window of {self.window.length} lies whole from {self.low.isoformat()} to {final.isoformat()}; "
-                f"the stream has closed those that end by {at.complete_through}",
-                "wait until it has closed them (lakeward streams status shows complete_through), or widen --windows",
+                f"no closed window of {self.window.length} is between {self.low.isoformat()} and {final.isoformat()}; "
+                f"the stream has closed windows that end by {at.complete_through}",
+                "wait until they are closed (lakeward streams status shows complete_through), or widen --windows",
             )
         return WindowRange(stream, table, self.window.column, low, high, final), at
 
     def offsets(self, inlet: KafkaStreamSource, at: Position) -> tuple[str, str]:
-        """The records that can be of these windows: from those written `margin` before the first of them, up to where
-        the stream is.
+        """The records that may belong to the windows: from those written `margin` before the first window up to the
+        stream's position.
 
         Raises:
-            Refused: the topic does not have all of them any more.
+            Refused: the topic no longer has all of them.
         """
-        begun, landed = (kafka_position.parse(each.get(inlet.name, "-")) for each in (at.begin, at.end))
+        begun, landed = (kafka_position.parse(ends.get(inlet.name, "-")) for ends in (at.begin, at.end))
         topics = sorted(landed)
         since = broker.offsets_at(inlet.cluster, topics, self.low - self.margin)
         first = broker.begin_offsets(inlet.cluster, topics)
@@ -142,39 +144,43 @@ class Windows(WriteStrategy):
                     lost.append(f"{topic}/{part}: {stream_began} to {gone - 1}")
         if lost:
             raise self._refused(
-                f"records that may be of these windows are not in the topic any more: {'; '.join(lost)}",
-                "give a later --windows; or --margin, if no record is written so long before its event time",
+                f"records that may belong to the windows have expired in the topic: {'; '.join(lost)}",
+                "give later --windows; or a smaller --margin, if no record is written that long before its event time",
             )
         return kafka_position.render(start), kafka_position.render(landed)
 
     def begin(self, landing: IcebergLanding) -> None:
         writer = landing.writer
-        given = {each.name: getattr(writer, each.name) for each in fields(writer) if each.init}
+        given = {
+            column_field.name: getattr(writer, column_field.name)
+            for column_field in fields(writer)
+            if column_field.init
+        }
         landing.writer = OverwriteWriter(**{**given, "change": Append()})
         landing.mode = "append"
 
     def prepare(self, landing: IcebergLanding, built: Flow) -> None:
-        """The window's column must be a time with a zone.
+        """Check that the window's column is a timestamp with a zone.
 
         Raises:
             Refused: it is not.
         """
         kind = built.columns[self.window.column].dataType.typeName()
         if kind != "timestamp":
-            raise self._refused(f"column {self.window.column} is {kind.upper()}, not TIMESTAMP")
+            raise self._refused(f"the type of column {self.window.column} is {kind.upper()}, not TIMESTAMP")
         super().prepare(landing, built)
 
     def aim(self, landing: IcebergLanding, start: str, end: str) -> None:
-        expect_type(landing.writer, OverwriteWriter, "the writer").covers = self._aimed
+        expect_type(landing.writer, OverwriteWriter, "the writer").covers = self._window_range
 
     def sorted(self, found: RoutedRows, counted: bool) -> RoutedRows:
-        """Only the windows of the range. Records that cannot be decoded are in the stream's quarantine already."""
-        return RoutedRows(found.good.where(self._aimed.condition()), found.consumed, [])
+        """Only the windows of the range. Records that cannot be decoded already are in the stream's quarantine."""
+        return RoutedRows(found.good.where(self._window_range.condition()), found.consumed, [])
 
     def _refused(self, why: str, next_: str = "") -> Refused:
         stream = self.wanted.stream
         return Refused(
-            f"Windows of stream {stream} cannot be repaired",
+            f"Cannot repair windows of stream {stream}",
             why=why,
             next=next_ or f"lakeward config show {stream}",
             code="LW-2009",
@@ -182,7 +188,7 @@ class Windows(WriteStrategy):
 
 
 def closed(at: Position | None) -> datetime | None:
-    """Up to which event time a stream has closed its windows."""
+    """The event time up to which a stream has closed its windows."""
     return None if at is None or at.complete_through is None else datetime.fromisoformat(at.complete_through)
 
 

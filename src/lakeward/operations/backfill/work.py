@@ -1,4 +1,4 @@
-"""The work of a backfill: batch by batch from its position to its end, each landed by the protocol of a stream's."""
+"""Execution of a backfill: batch by batch from its position to its end, each by the commit protocol of a stream."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ _log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True)
 class Report:
-    """What a backfill did.
+    """Result of a backfill.
 
     Attributes:
-        stream, generation: whose, by which spec.
-        into, position: the table, and the name of the position in it.
+        stream, generation: the stream and the generation that processed the range.
+        into, position: the table and the name of the position in it.
         start, end: canonical offsets: from (inclusive) and to (exclusive).
-        begun: how far an earlier run of it had come; None for a new one.
-        batches, consumed, landed, quarantined, filtered: of this run; `filtered` is None where rows and records do not
+        begun: position of an earlier run of the backfill; None for a new one.
+        batches, consumed, landed, quarantined, filtered: of this run; `filtered` is None if rows and records do not
             correspond.
-        done: whether the range is landed whole.
-        windows: those that are replaced, where it is windows.
+        done: whether the whole range has landed.
+        windows: the windows that are replaced, if windows are repaired.
     """
 
     stream: str
@@ -60,22 +60,22 @@ class Report:
 
 @dataclass(frozen=True)
 class Work:
-    """A backfill, made ready."""
+    """A backfill, ready to run."""
 
     own: SparkSession
     wanted: Assignment
     inlet: StreamSource
     landing: IcebergLanding
-    sorter: RowRouter
+    router: RowRouter
     references: References
     exact_count: bool
-    span: BackfillRange
-    way: WriteStrategy
+    backfill_range: BackfillRange
+    strategy: WriteStrategy
 
     def run(self, report: Report, begun: Position | None, tell: Callable[[Report], None]) -> Report:
-        """Batch by batch up to the end."""
+        """Land batch by batch up to the end of the range."""
         at, number = (begun.end[self.inlet.name], begun.batch + 1) if begun else (report.start, 0)
-        while (upto := self.span.next(at)) is not None:
+        while (upto := self.backfill_range.next(at)) is not None:
             report = self._land(report, number, at, upto)
             at, number = upto, number + 1
             tell(report)
@@ -86,31 +86,34 @@ class Work:
         batch = RunningBatch(report.position, number, {name: start}, {name: end}, self.inlet.ids())
         self.landing.writer.planned = lambda _: batch
         aside = self.wanted.spec.quarantine
-        self.span.before(start, end)
+        self.backfill_range.before(start, end)
         with ExitStack() as held:
-            self.way.aim(self.landing, start, end)
-            raw = self.way.chosen(self.inlet.again(self.own, start, end))
-            found = self.sorter.by_row(raw, self.references.frames(self.own), held)
-            found = self.way.sorted(found, self.exact_count)
-            bad = sum(each for _, each, _ in found.bad)
+            self.strategy.aim(self.landing, start, end)
+            raw = self.strategy.chosen(self.inlet.again(self.own, start, end))
+            found = self.router.by_row(raw, self.references.frames(self.own), held)
+            found = self.strategy.sorted(found, self.exact_count)
+            bad = sum(rows for _, rows, _ in found.bad)
             if bad and aside is None:
                 raise Refused(
-                    f"Stream {self.wanted.stream} has {bad} bad rows in this range and nowhere to put them",
-                    why=f"between {start} and {end}",
+                    f"Stream {self.wanted.stream}: {bad} invalid rows and no quarantine table configured",
+                    why=f"the rows are of records between {start} and {end}",
                     next="add quarantine: {table: namespace.table} to the stream's file, then: lakeward deploy",
                     code="LW-2011",
                 )
 
             def put_aside() -> None:
-                self.span.unchanged(start, end)
+                self.backfill_range.unchanged(start, end)
                 for kept, rows, identity in found.bad:
                     if rows and aside is not None:
-                        placed, whose = self.span.placed(kept, start, end), self.way.named(report.position)
+                        placed, whose = (
+                            self.backfill_range.placed(kept, start, end),
+                            self.strategy.named(report.position),
+                        )
                         quarantine.insert(placed, str(aside.table), whose, identity, self.wanted.generation)
 
             counted = Counted(found.consumed, bad, traced=self.exact_count)
             outcome = self.landing.land(found.good, number, counted, put_aside, None)
-        _log.info("range landed", stream=self.wanted.stream, position=report.position, batch=number, upto=end)
+        _log.info("backfill batch landed", stream=self.wanted.stream, position=report.position, batch=number, upto=end)
         lost = report.filtered is None or outcome.filtered is None
         return replace(
             report,
@@ -123,6 +126,6 @@ class Work:
 
 
 def topics(wanted: Assignment, inlet: StreamSource, start: str, end: str, times: int = 1) -> TopicRange:
-    """A range of topics, in batches `times` as large as the stream's own."""
+    """A range of topics, in batches `times` as large as those of the stream."""
     kafka = wanted.spec.source.kafka
     return TopicRange(inlet, start, end, times * ((kafka and kafka.max_offsets_per_trigger) or 0))

@@ -1,4 +1,4 @@
-"""How the rows of a backfill get into a table: into one of their own, by key, or in the place of those of the range."""
+"""Write strategies of a backfill: into a new table, by key, or in place of the rows of the range."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ if TYPE_CHECKING:
 
 
 class WriteStrategy:
-    """What is the same for most.
+    """Defaults of the strategies.
 
     Attributes:
-        alone: the table is the backfill's own, and keeps its position for good.
-        stateful: it is rows of a transform with state.
-        whole: what follows `<stream>` in the name of its position, where all of it is one batch: an earlier run of it
-            is no part of this one.
+        alone: the table belongs to the backfill and keeps its position permanently.
+        stateful: the transform keeps state.
+        whole: suffix of `<stream>` in the name of its position if the range is one single batch: an earlier run is then
+            not continued.
     """
 
     alone = False
@@ -40,31 +40,31 @@ class WriteStrategy:
     whole: str | None = None
 
     def begin(self, landing: IcebergLanding) -> None:
-        """Before the table is looked at."""
+        """Called before the table is read."""
 
     def prepare(self, landing: IcebergLanding, built: Flow) -> None:
-        """The rows' columns are known: make the table, or take its columns."""
+        """Called when the columns are known: create the table, or use its columns."""
         landing.as_it_is(built.columns)
 
     def named(self, position: str) -> str:
-        """The stream under which bad rows are put aside."""
+        """The stream name under which invalid rows go to quarantine."""
         return position
 
     def chosen(self, raw: DataFrame) -> DataFrame:
-        """The records that are to land."""
+        """The records to land."""
         return raw
 
     def aim(self, landing: IcebergLanding, start: str, end: str) -> None:
-        """A batch is to land."""
+        """Called before a batch lands."""
 
     def sorted(self, found: RoutedRows, counted: bool) -> RoutedRows:
-        """What of a batch is to land; raises where it may not."""
+        """The rows of a batch that land; raises if the batch must not land."""
         return found
 
 
 @dataclass(frozen=True)
 class NewTable(WriteStrategy):
-    """Into a table that holds nothing else."""
+    """Lands into a table that holds nothing else."""
 
     table: str
     alone = True
@@ -77,7 +77,7 @@ class NewTable(WriteStrategy):
 
 
 class ByKey(WriteStrategy):
-    """Into the stream's own table, where a row replaces one that is older, never one that is as new."""
+    """Lands into the stream's own table by key: a row replaces an older row, never an equally new one."""
 
     def prepare(self, landing: IcebergLanding, built: Flow) -> None:
         super().prepare(landing, built)
@@ -87,10 +87,10 @@ class ByKey(WriteStrategy):
 
 @dataclass
 class InPlace(WriteStrategy):
-    """Into the stream's own table, in the place of the rows that came of the same records.
+    """Replaces the rows of the same records in the stream's own table.
 
-    What of the range is in the stream's quarantine stays there: `quality replay` lands it. What turns bad now is put
-    aside as the stream's own. So each record goes on being in one of the two, and the audit counts it there.
+    Records of the range that are in quarantine stay there: `quality replay` lands them. Records that fail now go to
+    quarantine under the stream's name. So every record stays in exactly one of the two tables, as the audit expects.
     """
 
     own: SparkSession
@@ -101,7 +101,7 @@ class InPlace(WriteStrategy):
         """The part of a range that the stream itself has landed.
 
         Raises:
-            Refused: there is none, others land in the table, or the audit could not tell afterwards.
+            Refused: that part is empty, other streams land in the table, or the audit would be ambiguous afterwards.
         """
         table, stream = str(self.wanted.spec.sink.label), self.wanted.stream
         metadata = jvm.metadata_of(jvm.load(self.own, table))
@@ -110,11 +110,11 @@ class InPlace(WriteStrategy):
             raise self._refused("it has landed nothing yet", f"lakeward streams start {stream}")
         others = [name for name in jvm.others_of(metadata, stream, table) if not name.startswith(f"{stream}@")]
         if others:
-            raise self._refused(f"other streams land in {table} too: {', '.join(others)}; their rows would go with it")
+            raise self._refused(f"other streams also land in {table}: {', '.join(others)}; their rows would be removed")
         if at.totals.filtered:
             raise self._refused(
-                f"its transform has dropped {at.totals.filtered} records so far: which of them were of this range is "
-                "not known, and the audit could not tell afterwards what is missing",
+                f"its transform has dropped {at.totals.filtered} records so far; how many of them are of this range is "
+                "unknown, and the audit could not detect missing rows afterwards",
                 f"lakeward streams backfill {stream} --from TIME --to TIME --into NAMESPACE.TABLE",
             )
         first, last = _cut(start, end, at, self.source)
@@ -125,11 +125,15 @@ class InPlace(WriteStrategy):
 
     def begin(self, landing: IcebergLanding) -> None:
         writer = landing.writer
-        given = {each.name: getattr(writer, each.name) for each in fields(writer) if each.init}
+        given = {
+            column_field.name: getattr(writer, column_field.name)
+            for column_field in fields(writer)
+            if column_field.init
+        }
         landing.writer = OverwriteWriter(**given)
 
     def prepare(self, landing: IcebergLanding, built: Flow) -> None:
-        """Only rows that carry their records' positions can be found again.
+        """Check that rows carry the positions of their records.
 
         Raises:
             Refused: they do not.
@@ -137,7 +141,8 @@ class InPlace(WriteStrategy):
         missing = {TOPIC, PARTITION, OFFSET} - set(built.columns.names)
         if missing or built.lineage != "rows":
             raise self._refused(
-                f"its rows do not name their records: {', '.join(sorted(missing)) or 'lineage is none'}",
+                "its rows do not carry their source position: "
+                + (f"{', '.join(sorted(missing))} is missing" if missing else "lineage is none"),
                 "keep the position columns in the transform, with lineage: rows",
             )
         super().prepare(landing, built)
@@ -146,7 +151,7 @@ class InPlace(WriteStrategy):
         return self.wanted.stream
 
     def chosen(self, raw: DataFrame) -> DataFrame:
-        """Without those that wait in quarantine."""
+        """The records without those that are in quarantine."""
         from pyspark.sql import functions as F
 
         aside = self._aside()
@@ -163,16 +168,16 @@ class InPlace(WriteStrategy):
         writer.covers = OffsetRange(self.wanted.stream, table, self.source, start, end)
 
     def sorted(self, found: RoutedRows, counted: bool) -> RoutedRows:
-        """Every record must become a row or be put aside.
+        """Check that every record becomes a row or goes to quarantine.
 
         Raises:
-            Refused: the transform drops some; or what a replay has landed is bad now.
+            Refused: the transform drops some, or a record that a replay has landed fails now.
         """
         dropped = found.consumed - found.good.count() - sum(rows for _, rows, _ in found.bad)
         if dropped:
             raise self._refused(
-                f"its transform drops {dropped} of {found.consumed} records of this range: the audit could not tell "
-                "afterwards what is missing",
+                f"its transform drops {dropped} of {found.consumed} records of this range; the audit could not detect "
+                "missing rows afterwards",
                 f"lakeward streams backfill {self.wanted.stream} --from TIME --to TIME --into NAMESPACE.TABLE",
             )
         aside = self._aside()
@@ -186,8 +191,8 @@ class InPlace(WriteStrategy):
             same = list(identity)
             if rows and (again := bad.select(*same).join(known.select(*same), same, "left_semi").count()):
                 raise self._refused(
-                    f"{again} records of this range were replayed from quarantine and are bad again",
-                    "correct the rules or the decoding so that they are good, then: lakeward deploy",
+                    f"{again} records of this range were replayed from quarantine and fail again",
+                    "correct the rules or the decoding, then: lakeward deploy",
                 )
         return found
 
@@ -198,7 +203,7 @@ class InPlace(WriteStrategy):
     def _refused(self, why: str, next_: str = "") -> Refused:
         stream = self.wanted.stream
         return Refused(
-            f"Rows of stream {stream} cannot be overwritten",
+            f"Cannot overwrite rows of stream {stream}",
             why=why,
             next=next_ or f"lakeward streams audit {stream}   shows what it has landed",
             code="LW-2012",
@@ -206,8 +211,8 @@ class InPlace(WriteStrategy):
 
 
 def _cut(start: str, end: str, at: Position, source: str) -> tuple[kafka_position.Offsets, kafka_position.Offsets]:
-    """A range without what lies before the stream's first record, and without what it has not landed yet."""
-    begun, landed = (kafka_position.parse(each.get(source, "-")) for each in (at.begin, at.end))
+    """A range cut to what the stream has landed: from its first record up to its position."""
+    begun, landed = (kafka_position.parse(ends.get(source, "-")) for ends in (at.begin, at.end))
     first, last = kafka_position.parse(start), kafka_position.parse(end)
     low: kafka_position.Offsets = {}
     high: kafka_position.Offsets = {}

@@ -1,1 +1,1 @@
-"""erase: rows that somebody has a duty to delete, gone from every file."""
+"""erase: remove rows (e.g. under GDPR) from every file, snapshot, quarantine and stored sample."""

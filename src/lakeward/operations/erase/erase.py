@@ -1,7 +1,7 @@
-"""erase: drain the writers, take the rows out of every file, let go of all snapshots before, and prove it.
+"""erase operation: drain the writers, remove rows from every file, expire all earlier snapshots, verify.
 
-Every step finds by itself what is left of it, so a kill needs no cure but the same command. What was counted stands in
-a marker on each table from the commit that takes the rows out until all is recorded.
+Every step determines by itself what remains to do, so after a kill the same command continues. The counts are kept in a
+marker on each table, from the commit that removes the rows until everything is recorded.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ if TYPE_CHECKING:
     from pyiceberg.table import Table
 
 MARKER = "lakeward.erase"
-"""Table property: rows erased so far, from the first commit until all is recorded."""
+"""Table property: rows erased so far, from the first commit until everything is recorded."""
 YOUNG = timedelta(hours=72)
-"""A file that nothing names and that is younger may be a commit of somebody else's on its way."""
+"""An unreferenced file that is younger may belong to a commit in progress."""
 
 
 class Erase(Operation[ErasePlan]):
-    """From one table, the quarantine of its streams and the stored samples. The comment must name no value."""
+    """Erases from a table, its streams' quarantine and stored samples. The comment must name no value."""
 
     name = WORD
     kind = "table"
@@ -61,39 +61,39 @@ class Erase(Operation[ErasePlan]):
         return {"records": plan.data["rows"], "files": plan.data["files"]}
 
     def failure(self, error: BaseException) -> str:
-        """Never what it quotes: that may be a value."""
+        """The error without its details, which may quote a value."""
         return error.what if isinstance(error, LakewardError) else type(error).__name__
 
     def apply(self, plan: ErasePlan, held: Held) -> Outcome:
-        """Every step finds by itself what is left of it.
+        """Run all steps; each determines by itself what remains to do.
 
         Raises:
-            Unhealthy: a file that nothing names may hold such rows and cannot be taken yet.
-            Refused: a tag or branch that holds them was made meanwhile.
+            Unhealthy: an unreferenced file may hold such rows and cannot be removed yet.
+            Refused: a tag or branch that holds them was created since.
         """
         access = FileAccess(self.context.runtime.lake)
-        self._forget(plan)
+        self._remove_stored_values(plan)
         for target in plan.targets:
             held.check()
-            self._from(target, access)
-        self._forget(plan)  # of a check that ran meanwhile
-        totals = {each.table: self._counted(each.table) for each in plan.targets}
+            self._erase_from(target, access)
+        self._remove_stored_values(plan)  # again: a check may have run meanwhile
+        totals = {target.table: self._counted(target.table) for target in plan.targets}
         data = {**plan.data, "rows": totals[self.subject], "by_table": totals, "files": 0}
         rest = sum(totals.values()) - totals[self.subject]
         detail = (
-            f"{count(totals[self.subject], 'row')} of {self.subject} and {rest:,} beside it are erased: no file that "
-            "a table reaches, or that lies below one, holds any"
+            f"{count(totals[self.subject], 'row')} of {self.subject} and {rest:,} in other tables are erased: "
+            "no file that a table references or that lies in its folder holds any"
         )
         with self.context.connect() as connection:
             self.record_change(connection, {"at": datetime.now(UTC).isoformat(timespec="seconds"), **data})
             text = f"{detail} (by {self.context.author})"
             events.record(connection, "table", self.subject, WORD, text, comment=self.request.comment)
-        for each in plan.targets:
-            rename.amend(sink_position.lake_of(self.context.runtime), each.table, lambda _: {MARKER: None}, {})
+        for target_table in plan.targets:
+            rename.amend(sink_position.lake_of(self.context.runtime), target_table.table, lambda _: {MARKER: None}, {})
         return self.done(detail, data)
 
-    def _forget(self, plan: ErasePlan) -> None:
-        """What checks kept of the table's rows, what incidents say of them, and the pages that show both."""
+    def _remove_stored_values(self, plan: ErasePlan) -> None:
+        """Remove the values from stored check samples, incidents and Data Docs."""
 
         def goes(line: str) -> bool:
             return line.startswith(incident.ROW) or plan.names(line)
@@ -103,8 +103,8 @@ class Erase(Operation[ErasePlan]):
             incidents.forget_lines(connection, incident.KIND, self.subject, goes)
         data_docs.remove(self.context.runtime.data_docs)
 
-    def _from(self, target: Target, access: FileAccess) -> None:
-        """All steps on one table, and the proof."""
+    def _erase_from(self, target: Target, access: FileAccess) -> None:
+        """Erase from one table and verify it."""
         catalog = sink_position.lake_of(self.context.runtime)
 
         def load() -> Table:
@@ -128,25 +128,27 @@ class Erase(Operation[ErasePlan]):
             drop = {ref for ref in refs if files.holding(now, now.metadata.refs[ref].snapshot_id, held)}
             if not drop <= target.drop:
                 raise Refused(
-                    f"Rows of {target.table} were not all erased: {', '.join(sorted(drop - target.drop))} holds them",
-                    why="it was made meanwhile",
-                    next="the same command with --dry-run   shows it anew",
+                    f"Some rows of {target.table} were not erased: {', '.join(sorted(drop - target.drop))} holds them",
+                    why="that tag or branch was created since the plan was made",
+                    next="the same command with --dry-run   shows the new plan",
                     code="LW-2017",
                 )
-            files.forget(load, drop, _stands, access)
+            files.forget(load, drop, _positions_on_head, access)
         files.delete(load(), access)
-        self._strays(load(), target, access)
+        self._remove_unreferenced(load(), target, access)
         if files.held(load(), target.match):
             raise Unhealthy(
-                f"Rows of {target.table} were not all erased",
-                why="others committed such rows meanwhile",
-                next="the same command again",
+                f"Some rows of {target.table} were not erased",
+                why="another writer committed such rows meanwhile",
+                next="repeat the command",
                 code="LW-2015",
             )
 
-    def _strays(self, table: Table, target: Target, access: FileAccess) -> None:
-        """Raises:
-        Unhealthy: a file that nothing names holds such rows, or cannot be read, and is too young to be taken.
+    def _remove_unreferenced(self, table: Table, target: Target, access: FileAccess) -> None:
+        """Remove unreferenced files that hold such rows.
+
+        Raises:
+            Unhealthy: such a file is too young to be removed, or cannot be read.
         """
         left = []
         for path, written, readable in files.strays(table, target.match, access):
@@ -159,19 +161,19 @@ class Erase(Operation[ErasePlan]):
             path, written, readable = left[0]
             until = written + YOUNG
             raise Unhealthy(
-                f"{count(len(left), 'file')} below {target.table} that nothing names may hold rows that are to go",
+                f"{count(len(left), 'unreferenced file')} of {target.table} may hold rows that must be erased",
                 why=f"{path} "
-                + ("is younger than 3 days: it may be a commit on its way" if readable else "cannot be read"),
-                next=f"the same command after {until:%Y-%m-%d %H:%M} UTC, or once it is removed by hand",
+                + ("is younger than 3 days and may belong to a commit in progress" if readable else "cannot be read"),
+                next=f"repeat the command after {until:%Y-%m-%d %H:%M} UTC, or remove the file by hand first",
                 code="LW-2016",
             )
 
     def _counted(self, table: str) -> int:
-        """Rows that this erase took from a table, also before it was killed."""
+        """Rows that this erase removed from a table, including those before a kill."""
         return int(sink_position.lake_of(self.context.runtime).load_table(table).properties.get(MARKER, "0"))
 
     def _properties(self, found: Table, rows: pa.Table, sink: Table) -> dict[str, str]:
-        """The counts of a commit: for the record, and by stream for the audit."""
+        """Properties of a commit: the total count, and counts by stream for the audit."""
         kept = {MARKER: str(int(found.properties.get(MARKER, "0")) + rows.num_rows)}
         name = ".".join(found.name())
         sums = _of_quarantine(rows, sink) if quarantine.REPLAYED_AT in rows.column_names else _of_sink(rows, found)
@@ -180,11 +182,11 @@ class Erase(Operation[ErasePlan]):
         return kept
 
 
-def _stands(table: Table) -> dict[str, str]:
-    """The positions, on main's head: the snapshots they name go, and a chain that begins anew above them would read
-    as a table that was replaced. A position whose rows somebody took back stays as it is, and blocks its stream."""
+def _positions_on_head(table: Table) -> dict[str, str]:
+    """The positions, moved to main's head. The snapshots they name expire, and a new chain above them would look like a
+    replaced table. A position whose rows were rolled back stays as it is, and blocks its stream."""
     head = table.current_snapshot()
-    known = {each.snapshot_id: link_of(each) for each in table.metadata.snapshots}
+    known = {snapshot.snapshot_id: link_of(snapshot) for snapshot in table.metadata.snapshots}
     return {
         position.key(stream): at.model_copy(
             update={"snapshot": head.snapshot_id, "snapshot_seq": head.sequence_number}
@@ -197,24 +199,24 @@ def _stands(table: Table) -> dict[str, str]:
 
 
 def _of_sink(rows: pa.Table, table: Table) -> dict[str, int]:
-    """Stream -> rows of it, by the topic a stream's position names."""
+    """Stream -> number of its rows, by the topics in the streams' positions."""
     topic = IDENTITY_COLUMNS["kafka"][0]
     if topic not in rows.column_names:
         return {}
     of_topic: dict[str, str] = {}
     for stream, at in sorted(position.of_properties(table.properties, ".".join(table.name())).items()):
         for end in at.end.values():
-            with suppress(ValueError):  # of another kind of source
+            with suppress(ValueError):  # not a Kafka source
                 of_topic |= dict.fromkeys(offsets_of(end), stream)
     sums: dict[str, int] = {}
-    for each in rows.column(topic).to_pylist():
-        if each in of_topic:
-            sums[of_topic[each]] = sums.get(of_topic[each], 0) + 1
+    for topic_name in rows.column(topic).to_pylist():
+        if topic_name in of_topic:
+            sums[of_topic[topic_name]] = sums.get(of_topic[topic_name], 0) + 1
     return sums
 
 
 def _of_quarantine(rows: pa.Table, sink: Table) -> dict[str, int]:
-    """Stream -> rows of it that counted there: not those that have landed after all."""
+    """Stream -> number of its quarantined rows that were not landed by a replay."""
     sums: dict[str, int] = {}
     wanted = (quarantine.STREAM, quarantine.REPLAYED_AT, quarantine.REPLAY, quarantine.BECAME)
     for row in rows.select(list(wanted)).to_pylist():

@@ -1,4 +1,4 @@
-"""What an erase would take: rows of the table, of its streams' quarantine, and what checks kept of them."""
+"""Plan of an erase: rows of the table, of its streams' quarantine, and stored check samples."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ WORD = "erase"
 
 @dataclass(frozen=True)
 class Target:
-    """One table that rows go from.
+    """One table that rows are erased from.
 
     Attributes:
-        files: the data files any snapshot of it reaches that hold such rows.
-        rows: how many of them readers of main see.
+        files: data files with such rows, reachable from any snapshot.
+        rows: number of such rows on main.
         drop: branches and tags that reach one of those files.
     """
 
@@ -50,11 +50,11 @@ class Target:
 
 @dataclass(frozen=True)
 class ErasePlan(Plan):
-    """What would be done. `data`, `lines` and `text` hold no value of a row.
+    """Plan of an erase. `data`, `lines` and `text` hold no value of a row.
 
     Attributes:
-        targets: the tables that rows go from, the table itself first.
-        names: whether a text names a value of the condition.
+        targets: the tables that rows are erased from, the table itself first.
+        names: whether a text contains a value of the condition.
     """
 
     targets: tuple[Target, ...] = field(kw_only=True)
@@ -63,12 +63,12 @@ class ErasePlan(Plan):
 
 @dataclass(frozen=True)
 class Scope:
-    """What a person asked for.
+    """Scope of an erase as requested.
 
     Attributes:
-        where: the condition as it was written. It names values: it goes to no log and no registry.
-        drop_refs: tags and branches that hold such rows go.
-        erase_unreadable: rows of the streams' quarantine whose bytes are no text go too; None: say so if there are any.
+        where: the condition as written. It contains values: it is never logged or stored.
+        drop_refs: drop tags and branches that hold such rows.
+        erase_unreadable: also erase quarantined rows whose bytes are not text; None: refuse if there are any.
     """
 
     table: str
@@ -78,17 +78,17 @@ class Scope:
 
 
 def plan(context: Context, scope: Scope) -> ErasePlan:
-    """Look at everything, touch nothing. Opens every file of every snapshot whose bounds do not rule it out.
+    """Make the plan; changes nothing. Opens every file of every snapshot that its bounds do not exclude.
 
     Raises:
         Refused: something keeps these rows; it is named.
-        SpecError: there is no such table, or the condition is none.
+        SpecError: the table does not exist, or the condition is not valid.
         DependencyDown: the registry does not answer.
     """
     table = restoring.load(context, scope.table)
     condition = where.parse(scope.where, table.schema(), scope.table)
     with context.connect() as connection:
-        _allowed(connection, scope.table)
+        _check_allowed(connection, scope.table)
         writers = tuple(sorted(restoring.writers(connection, scope.table)))
         aside = _quarantines(connection, table)
         samples = verifications.samples(connection, scope.table)
@@ -97,23 +97,23 @@ def plan(context: Context, scope: Scope) -> ErasePlan:
         matches[name] = QuarantinedRows(condition, of, scope.erase_unreadable is True)
     matches[results_table.TABLE] = Results(condition, scope.table)
     targets = tuple(found for name, match in matches.items() if (found := _target(context, name, match)) is not None)
-    _refs(scope, targets)
-    unreadable = sum(each.unreadable for each in targets)
+    _check_refs(scope, targets)
+    unreadable = sum(target.unreadable for target in targets)
     if unreadable and scope.erase_unreadable is None:
         raise Refused(
-            f"Whether {count(unreadable, 'row')} in the quarantine of {scope.table} are meant is not known",
-            why="they do not have the condition's columns, and their text cannot be searched for its values",
-            next="the same command with --unreadable erase, or --unreadable keep after looking at them",
+            f"Cannot match {count(unreadable, 'row')} in the quarantine of {scope.table} against the condition",
+            why="they lack the condition's columns, and their bytes cannot be searched for its values",
+            next="repeat the command with --unreadable erase, or with --unreadable keep after inspecting them",
             code="LW-2018",
         )
     main, rest = targets[0], targets[1:]
-    put_aside = sum(each.rows for each in rest if each.table in aside)
-    dropped = sorted({ref for each in targets for ref in each.drop})
-    reached = sum(len(each.files) for each in targets)
+    put_aside = sum(target.rows for target in rest if target.table in aside)
+    dropped = sorted({ref for target in targets for ref in target.drop})
+    reached = sum(len(target.files) for target in targets)
     data = {
         "rows": main.rows, "quarantined": put_aside, "samples": samples,
-        "results": sum(each.rows for each in rest if each.table == results_table.TABLE), "unreadable": unreadable,
-        "files": reached, "refs": dropped, "streams": list(writers), "tables": [each.table for each in targets],
+        "results": sum(target.rows for target in rest if target.table == results_table.TABLE), "unreadable": unreadable,
+        "files": reached, "refs": dropped, "streams": list(writers), "tables": [target.table for target in targets],
         "columns": list(condition.columns),
     }  # fmt: skip
     text = (
@@ -122,47 +122,50 @@ def plan(context: Context, scope: Scope) -> ErasePlan:
     )
     return ErasePlan(
         text, tuple(_lines(scope, targets, dropped, writers)), data, _key(scope, data), holds=writers, drains=writers,
-        leases=tuple(each.table for each in targets), targets=targets, names=condition.in_text,
+        leases=tuple(target.table for target in targets), targets=targets, names=condition.in_text,
     )  # fmt: skip
 
 
 def _lines(scope: Scope, targets: tuple[Target, ...], dropped: list[str], writers: tuple[str, ...]) -> list[str]:
     found = [
-        f"{each.table}: {count(each.rows, 'row')}, in {count(len(each.files), 'file')} of all snapshots"
-        for each in targets
+        f"{target.table}: {count(target.rows, 'row')}, in {count(len(target.files), 'file')} of all snapshots"
+        for target in targets
     ]
-    found.append(f"{scope.table} keeps no snapshot before this one: no restore goes back further")
+    found.append(f"all earlier snapshots of {scope.table} expire: a restore cannot go back further")
     if dropped:
         told = " (until the next quality run)" if dropped == [BRANCH] else ""
-        found.append(f"goes, with the rows: {listed(dropped)}{told}")
+        found.append(f"dropped with the rows: {listed(dropped)}{told}")
     if writers:
         found.append(f"stopped meanwhile: {listed(list(writers))}")
-    found.append(
-        "not in reach: the sources, the streams' checkpoints and state, and copies in tables that read this one"
-    )
+    found.append("not erased: the sources, the streams' checkpoints and state, and copies in tables that read this one")
     return found
 
 
-def _allowed(connection: Connection, name: str) -> None:
-    """Raises:
-    Refused: a person's hold, or a stream that reads the table as it grows.
+def _check_allowed(connection: Connection, name: str) -> None:
+    """Check that nothing forbids an erase.
+
+    Raises:
+        Refused: a person holds the table, or a stream reads it incrementally.
     """
     restoring.not_held(connection, name)
-    reading = sorted({each.stream for each in readers.registered(connection).get(name, ())})
+    reading = sorted({reader.stream for reader in readers.registered(connection).get(name, ())})
     if reading:
         raise Refused(
-            f"Rows of {name} cannot be erased while {listed(reading)} reads it as it grows",
-            why="a commit that takes rows out stops such a reader, and what it read would stay in its own table",
-            next=f"take conf/streams/{reading[0]}.yaml away, then: lakeward deploy   and erase from its table too",
+            f"Cannot erase rows of {name} while {listed(reading)} reads it incrementally",
+            why="a commit that removes rows blocks such a reader, and the rows it has read stay in its own table",
+            next=f"remove conf/streams/{reading[0]}.yaml, then: lakeward deploy   and erase from its table too",
             code="LW-2019",
         )
 
 
 def _quarantines(connection: Connection, table: Table) -> dict[str, set[str]]:
-    """Quarantine table -> the streams that landed in the table and put rows aside there."""
+    """Quarantine table -> the streams of the table that use it."""
     found: dict[str, set[str]] = {}
     writing = restoring.writers(connection, ".".join(table.name()))
-    for stream in {*writing, *(each.partition("@")[0] for each in position.streams_of(table.properties))}:
+    for stream in {
+        *writing,
+        *(position_name.partition("@")[0] for position_name in position.streams_of(table.properties)),
+    }:
         row = streams.find(connection, stream)
         kept = None if row is None else generations.get(connection, stream, row.generation)
         named = None if kept is None else ((kept.spec.get("quarantine") or {}).get("table"))
@@ -172,7 +175,7 @@ def _quarantines(connection: Connection, table: Table) -> dict[str, set[str]]:
 
 
 def _target(context: Context, name: str, match: Matching) -> Target | None:
-    """What one table holds; None where there is no such table."""
+    """What one table holds; None if the table does not exist."""
     from pyiceberg.exceptions import NoSuchTableError
 
     from lakeward.operations import sink_position
@@ -183,9 +186,7 @@ def _target(context: Context, name: str, match: Matching) -> Target | None:
         return None
     why = files.obstacle(table)
     if why:
-        raise Refused(
-            f"Rows of {name} cannot be erased from here", why=why, next=f"lakeward tables why {name}", code="LW-2020"
-        )
+        raise Refused(f"Cannot erase rows of {name}", why=why, next=f"lakeward tables why {name}", code="LW-2020")
     found = files.held(table, match)
     unreadable = match.unreadable if isinstance(match, QuarantinedRows) else 0
     drop = {
@@ -198,23 +199,25 @@ def _target(context: Context, name: str, match: Matching) -> Target | None:
     )  # fmt: skip
 
 
-def _refs(scope: Scope, targets: tuple[Target, ...]) -> None:
-    """Raises:
-    Refused: a tag or a branch of somebody else's holds the rows, and nobody said that it goes.
+def _check_refs(scope: Scope, targets: tuple[Target, ...]) -> None:
+    """Check that tags and branches that hold the rows may be dropped.
+
+    Raises:
+        Refused: a tag or branch that Lakeward did not make holds the rows, and `drop_refs` is false.
     """
     named = sorted(
-        f"{ref} of {each.table}" for each in targets for ref in each.drop - {BRANCH} if not ref.startswith(DAILY)
+        f"{ref} of {target.table}" for target in targets for ref in target.drop - {BRANCH} if not ref.startswith(DAILY)
     )
     if named and not scope.drop_refs:
         raise Refused(
-            f"Rows of {scope.table} cannot be erased: {listed(named)} holds them",
-            why="a tag or a branch keeps its snapshot as it is, for whoever made it",
-            next="the same command with --drop-refs, when whoever made it agrees",
+            f"Cannot erase rows of {scope.table}: {listed(named)} holds them",
+            why="a tag or branch keeps its snapshot unchanged",
+            next="repeat the command with --drop-refs if the owner of the tag or branch agrees",
             code="LW-2021",
         )
 
 
 def _key(scope: Scope, data: Mapping[str, Any]) -> str:
-    """Of what is wanted, not of how many rows that is by now: rows that land meanwhile are meant too."""
+    """Key of the plan: the request without row counts, because rows that land meanwhile are erased too."""
     asked = hashlib.sha256(scope.where.encode()).hexdigest()
     return json.dumps([asked, data["refs"], data["tables"], scope.erase_unreadable])

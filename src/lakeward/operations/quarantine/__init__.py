@@ -1,1 +1,1 @@
-"""quarantine: landed rows that fail a check, moved from their table into the quarantine table."""
+"""quarantine: move landed rows that fail a check from their table into the quarantine table."""

@@ -1,4 +1,4 @@
-"""quarantine: rows that fail a check, of those not proven yet, go from their table into the stream's quarantine."""
+"""quarantine operation: move unproven rows that fail a check from their table into the stream's quarantine."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class QuarantinePlan(Plan):
-    """What would go.
+    """Plan of a quarantine operation.
 
     Attributes:
-        streams: that landed the rows.
-        readers: the streams that read the table as it grows.
+        streams: the streams that landed the rows.
+        readers: streams that read the table incrementally.
     """
 
     streams: tuple[Assignment, ...] = field(kw_only=True, repr=False)
@@ -39,13 +39,13 @@ class QuarantinePlan(Plan):
 
 
 class Quarantine(Operation[QuarantinePlan]):
-    """Of one table and one check, beside the running streams. Each row goes once, whoever is killed.
+    """Moves the rows of a table that fail a check, beside the running streams. Each row moves once, also after kills.
 
     A check with `on_fail: quarantine` needs no person's approval: its suite has it.
 
     Args:
         suite: of the table.
-        check: the check's id, the beginning of it, or its name.
+        check: the check's id, a prefix of the id, or its name.
         stream: only this stream's rows, where several land in the table.
         spark: opens a session with the lake's catalog for the streams.
 
@@ -77,15 +77,13 @@ class Quarantine(Operation[QuarantinePlan]):
         self._session: SparkSession | None = None
 
     def plan(self) -> QuarantinePlan:
-        """A dry run reads the table too, so that it can say which rows would go."""
+        """A dry run also reads the table, to report the rows that would move."""
         with self.context.connect() as connection:
             streams, _ = landing(connection, self.subject, self.stream)
-            growing = sorted({each.stream for each in readers.registered(connection).get(self.subject, ())})
-        for each in streams:
-            suited(each.spec, growing)
-        text = (
-            f"take the rows of {self.subject} that fail {self.check_name} and are not proven out of it, to quarantine"
-        )
+            growing = sorted({reader.stream for reader in readers.registered(connection).get(self.subject, ())})
+        for assignment in streams:
+            suited(assignment.spec, growing)
+        text = f"move the unproven rows of {self.subject} that fail {self.check_name} to quarantine"
         plan = QuarantinePlan(text, key=self.check, streams=tuple(streams), readers=tuple(growing))
         if not self.request.dry_run:
             return plan
@@ -100,8 +98,8 @@ class Quarantine(Operation[QuarantinePlan]):
 
     def apply(self, plan: QuarantinePlan, held: Held) -> Outcome:
         data = self._moved(plan, dry_run=False)
-        moved = sum(each["moved"] for each in data["streams"])
-        return self.done(f"{moved:,} rows of {self.subject} that fail {self.check_name} went to quarantine", data)
+        moved = sum(entry["moved"] for entry in data["streams"])
+        return self.done(f"{moved:,} rows of {self.subject} that fail {self.check_name} moved to quarantine", data)
 
     def _moved(self, plan: QuarantinePlan, *, dry_run: bool) -> dict[str, Any]:
         if self._session is None:
@@ -112,10 +110,10 @@ class Quarantine(Operation[QuarantinePlan]):
         done = [
             asdict(
                 act(
-                    self._session, each, context.runtime, failing, context.connect, by, readers=plan.readers,
+                    self._session, assignment, context.runtime, failing, context.connect, by, readers=plan.readers,
                     dry_run=dry_run,
                 )
             )
-            for each in plan.streams
+            for assignment in plan.streams
         ]  # fmt: skip
         return {"check": self.check, "name": self.check_name, "dry_run": dry_run, "comment": comment, "streams": done}

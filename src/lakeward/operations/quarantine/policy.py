@@ -1,8 +1,8 @@
-"""`on_fail: quarantine` carried out: after a run that holds a table, its few bad rows go aside and the rest is proven.
+"""Quarantine policy `on_fail: quarantine`: after a run holds a table, quarantine its failing rows, check the rest.
 
-Decide, move, check again what is left: each part can die, and the next run goes on. Rows land meanwhile. So the second
-check ends with the snapshot that the rows were taken out of, not with the head; and where bad ones landed between the
-look and the act, it is done again, a few times.
+The steps are decide, move and check again. After a kill the next run continues. Rows land meanwhile, so the second
+check ends at the snapshot that the rows were removed from. If failing rows landed in between, the steps
+are repeated a few times.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from lakeward.spec.model.suite import Expectation, Suite
 
 ROUNDS = 3
-"""So often rows are moved and the rest is checked: bad ones that land faster are for a person."""
+"""How often rows are moved and the rest is checked before a person has to decide."""
 Opens = Callable[["Sequence[Assignment]"], AbstractContextManager["SparkSession"]]
 
 
@@ -46,9 +46,9 @@ class Policy:
     """The policy of one table's suite.
 
     Attributes:
-        connect, registry_url, runtime, project: where everything is.
-        opens: a session with the lake's catalog for the streams that land in the table.
-        tell: takes what is told meanwhile: level, sentence, fields.
+        connect, registry_url, runtime, project: registry, addresses and project.
+        opens: opens a session with the lake's catalog for the streams that land in the table.
+        tell: logs progress: level, sentence, fields.
     """
 
     suite: Suite
@@ -62,35 +62,35 @@ class Policy:
 
     @property
     def table(self) -> str:
-        """Whose."""
+        """The table of the suite."""
         return str(self.suite.table)
 
     def due(self, result: dict[str, Any]) -> bool:
-        """Whether a held run has failures that the policy is about: cheap, and not yet whether it acts."""
+        """Whether a held run has failures of checks with the policy. Cheap; the policy may still decline."""
         same = result["suite"] == self.suite.digest
         return same and quarantine_policy.decide(Verdict(result["verdict"]), result["checks"]) is not None
 
     def carry_out(self) -> dict[str, Any]:
-        """Do what the policy says of the newest run.
+        """Apply the policy to the newest run.
 
         Returns:
-            The newest run then, as the contract's JSON of `quality show`.
+            The newest run afterwards, as the contract's JSON of `quality show`.
 
         Raises:
-            LakewardError: the registry, the catalog or Spark does not answer; what went, went, and is told. The same
-                call, or the next check run, goes on.
+            LakewardError: the registry, the catalog or Spark does not answer. Rows that have moved are recorded. The
+                same call, or the next check run, continues.
         """
         result = self._newest()
         if result is None or not self.due(result):
             return result or {}
-        streams, grown, decided = self._decided(result)
+        streams, incremental_readers, decided = self._decided(result)
         if decided is None or not decided.checks:
             return self._left(result, decided)
         self.tell("warning", f"{quarantine_policy.LINE}{decided.why} now (on_fail: quarantine)", {})
         with self.opens(streams) as spark:
             for _ in range(ROUNDS):
                 try:
-                    done = self._moved(spark, streams, grown, decided.checks, result)
+                    done = self._moved(spark, streams, incremental_readers, decided.checks, result)
                 except LakewardError as error:
                     if error.exit_code == 3:
                         raise
@@ -99,9 +99,9 @@ class Policy:
                 _, _, decided = self._decided(result)
                 if decided is None or not decided.checks:
                     return self._left(result, decided)
-                if not any(each.moved for each in done):
-                    return self._left(result, Decided((), "they are none that may go: see what is left"))
-        why = f"bad rows landed each of {ROUNDS} times before the rest was checked; a rule of the stream keeps them out"
+                if not any(report.moved for report in done):
+                    return self._left(result, Decided((), "none of the failing rows may move; see the rows that stay"))
+        why = f"failing rows landed again in each of {ROUNDS} rounds; a rule of the stream would keep them out"
         return self._left(result, Decided((), why))
 
     def _newest(self) -> dict[str, Any] | None:
@@ -115,20 +115,22 @@ class Policy:
                 streams, _ = landing(connection, self.table)
             except LakewardError as error:
                 streams, why = [], error.what
-            grown = sorted({each.stream for each in readers.registered(connection).get(self.table, ())})
+            incremental_readers = sorted(
+                {reader.stream for reader in readers.registered(connection).get(self.table, ())}
+            )
         if streams:
-            why = obstacle_of(self.table, [each.spec for each in streams], grown)
-        return streams, grown, quarantine_policy.decide(Verdict(result["verdict"]), result["checks"], why)
+            why = obstacle_of(self.table, [assignment.spec for assignment in streams], incremental_readers)
+        return streams, incremental_readers, quarantine_policy.decide(Verdict(result["verdict"]), result["checks"], why)
 
     def _moved(
         self,
         spark: SparkSession,
         streams: list[Assignment],
-        grown: list[str],
+        incremental_readers: list[str],
         checks: Sequence[str],
         run: dict[str, Any],
     ) -> list[Report]:
-        """The failing rows of the checks, put aside."""
+        """Move the failing rows of the checks to quarantine."""
         asked: dict[str, Expectation] = dict(zip(ids(self.suite), self.suite.expectations, strict=True))
         file = f"expectations/{self.table}.yaml"
         first = run["first_bad_snapshot"]
@@ -137,17 +139,17 @@ class Policy:
         done = []
         for id in checks:
             failing = failing_rows(self.connect, self.runtime, self.table, asked[id], by_policy=True)
-            for each in streams:
-                found = act(spark, each, self.runtime, failing, self.connect, by, readers=grown)
+            for assignment in streams:
+                found = act(spark, assignment, self.runtime, failing, self.connect, by, readers=incremental_readers)
                 done.append(found)
-                self._told(found, by)
+                self._report(found, by)
         self.reports += done
         return done
 
-    def _told(self, found: Report, by: Act) -> None:
-        for each in found.left:
+    def _report(self, found: Report, by: Act) -> None:
+        for entry in found.left:
             self.tell(
-                "warning", f"{quarantine_policy.LINE}{quarantine_policy.rows(each['count'])} stay: {each['why']}", {}
+                "warning", f"{quarantine_policy.LINE}{quarantine_policy.rows(entry['count'])} stay: {entry['why']}", {}
             )
         if found.seq is None:
             return
@@ -157,15 +159,15 @@ class Policy:
             incident.add(connection, self.table, f"{quarantine_policy.LINE}{text}")
 
     def _checked(self, done: list[Report]) -> dict[str, Any]:
-        """The table checked again: up to the newest commit that took rows out, where there is one."""
-        tokens = {each.token for each in done if each.token}
+        """Check the table again, up to the newest commit that removed rows, if there is one."""
+        tokens = {report.token for report in done if report.token}
         history = metadata.history(metadata.catalog(self.runtime), self.table)
-        upto = next((each.id for each in history.ancestry(history.head) if each.wap_id in tokens), None)
+        upto = next((snapshot.id for snapshot in history.ancestry(history.head) if snapshot.wap_id in tokens), None)
         (result,) = check(self.runtime, self.registry_url, self.project, [self.table], upto=upto, tell=self.tell)
         return result
 
     def _left(self, result: dict[str, Any], decided: Decided | None) -> dict[str, Any]:
-        """Nothing more is moved: where a person has to decide, that is said where people look."""
+        """End the policy; if a person has to decide, record that in the log, the run, the incident and the timeline."""
         if decided is not None:
             line = quarantine_policy.declined(decided.why, self.table)
             self.tell("error", line, {})

@@ -1,8 +1,8 @@
-"""Putting rows aside that have landed: those of a range that fail a check, from the stream's table into its quarantine.
+"""Quarantine landed rows: move the rows of a range that fail a check from the stream's table into its quarantine.
 
-Beside the running stream, in a session of its own. What is read of one snapshot is exactly what goes: the commit fails
-when anybody has added to the range or rewritten its files since, and all of it is looked at again. How it happens once
-is told in `connectors.iceberg.removal`; `driver.replay` lands what is good later.
+It runs beside the stream, in a separate session. Exactly the rows read from one snapshot move: the commit fails if
+another writer has added to the range or rewritten its files since, and the attempt is repeated. The exactly-once steps
+are described in `connectors.iceberg.removal`; `operations.replay` lands corrected rows later.
 """
 
 from __future__ import annotations
@@ -44,15 +44,15 @@ _log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True)
 class Failing:
-    """Which rows go.
+    """The rows to move.
 
     Attributes:
-        name: of the check; the reason beside them in quarantine.
-        text: what the check asks for.
-        read: (session) -> the rows of the range that is not proven.
-        condition: (rows) -> true for one that fails.
-        bound: (failing rows, rows) -> why so many of so many are not taken, as a clause; empty when they are.
-        proven: (session) -> the rows that are proven and must not be touched; None where there are none.
+        name: name of the check; stored as the reason in quarantine.
+        text: the condition of the check.
+        read: (session) -> the rows of the unproven range.
+        condition: (rows) -> true for a row that fails.
+        bound: (failing rows, rows) -> why this number must not move, as a clause; empty if it may.
+        proven: (session) -> the proven rows, which must not fail; None if there are none.
     """
 
     name: str
@@ -65,17 +65,17 @@ class Failing:
 
 @dataclass(frozen=True)
 class Report:
-    """What went.
+    """Result of moving rows to quarantine.
 
     Attributes:
-        stream, generation, table, quarantine, check: whose, from where to where, why.
+        stream, generation, table, quarantine, check: the stream, source and target table, and the reason.
         found: failing rows.
-        moved: of those, the ones that went (or would).
-        records: of those, the ones whose record was read again from the source: they can be replayed.
-        left: `{why, count}` of the others.
-        start, end: the offsets the rows lie between, as the source writes them; None where there are none.
-        seq, token: of the act; None where nothing was done.
-        dry_run: nothing was done, and this is what would be.
+        moved: failing rows that moved (or would move).
+        records: moved rows whose record was read again from the source; these can be replayed.
+        left: `{why, count}` of the rows that stay.
+        start, end: range of the rows' offsets in the source's form; None if there are none.
+        seq, token: of the commit; None if nothing was committed.
+        dry_run: nothing was changed; the figures are those of the plan.
     """
 
     stream: str
@@ -95,18 +95,18 @@ class Report:
 
 
 def suited(spec: StreamSpec, readers: Sequence[str] = ()) -> None:
-    """Refuse what a spec alone tells.
+    """Check that a stream's spec allows moving its rows to quarantine.
 
     Args:
-        readers: the streams that read its table as it grows.
+        readers: streams that read its table incrementally.
 
     Raises:
-        Refused: names what stands in the way.
+        Refused: names the obstacle.
     """
     why = obstacle(spec, readers)
     if why:
         raise Refused(
-            f"Rows of stream {spec.id} cannot be put aside",
+            f"Cannot quarantine rows of stream {spec.id}",
             why=why,
             next=f"lakeward quality waive {spec.sink.label} CHECK --for 2h --comment WHY",
             code="LW-2032",
@@ -123,18 +123,18 @@ def put_aside(
     dry_run: bool = False,
     before: Callable[[Report], None] = lambda report: None,
 ) -> Report:
-    """Move the failing rows of a stream's table into its quarantine, each exactly once. Safe to call again.
+    """Move the failing rows of a stream's table into its quarantine, each exactly once. Safe to repeat.
 
     Args:
         spark: a session with the lake's catalog.
         wanted: the stream's current generation.
-        readers: the streams that read the table as it grows.
+        readers: streams that read the table incrementally.
         dry_run: change nothing.
-        before: told what goes before it does: who dies after that leaves no rows gone without a word. Told again when
-            the act has to begin anew.
+        before: called with the report before rows are removed, so that a kill leaves no unrecorded removal. Called
+            again when the attempt is repeated.
 
     Raises:
-        Refused: the rows cannot be told from others, are too many, or another act took over.
+        Refused: the rows cannot be identified, are too many, or another operation took over.
         Blocked: the table was rolled back, replaced or dropped.
         Transient: a table kept changing, or the catalog does not answer.
     """
@@ -143,21 +143,25 @@ def put_aside(
     (inlet,) = source_types.of(wanted.spec, runtime)
     chosen = choose(own, wanted, runtime, dict, lambda: None, {inlet.name: inlet.canonical})
     landing = expect_type(chosen, IcebergLanding, "the sink")
-    given = {each.name: getattr(landing.writer, each.name) for each in fields(landing.writer) if each.init}
-    act = _Act(own, wanted, inlet, OverwriteWriter(**given), failing, dry_run, before)
+    given = {
+        column_field.name: getattr(landing.writer, column_field.name)
+        for column_field in fields(landing.writer)
+        if column_field.init
+    }
+    act = _QuarantineRun(own, wanted, inlet, OverwriteWriter(**given), failing, dry_run, before)
     for attempt in range(ATTEMPTS):
         if attempt:
             pause(attempt)
         try:
             return act.once()
         except RetryCommit as redo:
-            _log.info("putting aside again", stream=wanted.stream, why=str(redo))
+            _log.info("quarantine retried", stream=wanted.stream, why=str(redo))
     raise landing.writer.contention(-1, "other commits came first, every time")
 
 
 @dataclass(frozen=True)
-class _Act:
-    """One removal, made ready."""
+class _QuarantineRun:
+    """One quarantine run, ready to be tried."""
 
     own: SparkSession
     wanted: Assignment
@@ -175,7 +179,7 @@ class _Act:
         """One attempt, from reading to settling.
 
         Raises:
-            Redo: a table changed meanwhile in a way that needs another look.
+            RetryCommit: a table changed meanwhile, and everything has to be read again.
         """
         table = str(self.wanted.spec.sink.label)
         report = Report(
@@ -186,10 +190,14 @@ class _Act:
             quarantine.create(self.own, self._aside)
             acts.settle(self.own, self._aside, at)
         rows_ = self.failing.read(self.own)
-        at = self._look(table)  # anew: of a range that was decided on before, every record lies below the position
+        at = self._look(table)  # read after the rows were selected: every selected record lies below the position
         head = self._head(table)
-        covers, found, strangers = self._covers(rows_, at)
-        left = [{"why": "they name no record that this stream has landed", "count": strangers}] if strangers else []
+        covers, found, foreign = self._covers(rows_, at)
+        left = (
+            [{"why": "they carry no position of a record that this stream has landed", "count": foreign}]
+            if foreign
+            else []
+        )
         report = replace(report, found=found, left=left)
         if covers is None or head is None:
             return report
@@ -199,7 +207,7 @@ class _Act:
         shaped = self._shaped(bad, covers).localCheckpoint(eager=True)
         again = shaped.where(shaped[quarantine.KEPT] == quarantine.Kept.RECORD.value).count()
         moved = shaped.count()
-        report = replace(report, found=max(found, moved + strangers), moved=moved, records=again)
+        report = replace(report, found=max(found, moved + foreign), moved=moved, records=again)
         report = replace(report, start=covers.start, end=covers.end)
         if self.dry_run or not moved:
             return report
@@ -211,7 +219,7 @@ class _Act:
         report = replace(report, seq=begun.newest.seq, token=begun.newest.token)
         self.before(report)
         done = acts.publish_rows(self.own, begun, staged, more, take=self.writer.take)
-        _log.info("rows put aside", stream=self.wanted.stream, table=table, rows=report.moved)
+        _log.info("rows quarantined", stream=self.wanted.stream, table=table, rows=report.moved)
         acts.settle(self.own, self._aside, replace(begun, newest=done))
         return report
 
@@ -222,10 +230,10 @@ class _Act:
         return None if head is None else int(head.snapshotId())
 
     def _look(self, table: str) -> acts.At:
-        """The table as it is now.
+        """Read the table's state.
 
         Raises:
-            Blocked: it was rolled back, replaced or dropped.
+            Blocked: the table was rolled back, replaced or dropped.
         """
         at = acts.look(self.own, table, self.wanted.stream)
         halt = check_table(at.state)
@@ -234,15 +242,15 @@ class _Act:
         return at
 
     def _covers(self, rows_: DataFrame, at: acts.At) -> tuple[FailingRows | None, int, int]:
-        """The failing rows of the range by their records, how many there are, and how many name no record of ours."""
+        """The failing rows of the range by their records, their number, and the number without a landed position."""
         from pyspark.sql import functions as F
 
         table = self.writer.table
         missing = {TOPIC, PARTITION, OFFSET} - set(rows_.columns)
         if missing:
             raise Refused(
-                f"Rows of {table} do not name their records",
-                why=f"it has no column {', '.join(sorted(missing))}",
+                f"Rows of {table} do not carry their source position",
+                why=f"the table has no column {', '.join(sorted(missing))}",
                 next="keep the position columns in the transform, with lineage: rows",
                 code="LW-2033",
             )
@@ -254,24 +262,24 @@ class _Act:
         landed = kafka_position.parse(position.end.get(self.inlet.name, "-")) if position is not None else {}
         low: kafka_position.Offsets = {}
         high: kafka_position.Offsets = {}
-        strangers = 0
+        foreign = 0
         for topic, part, first, last, number in ends:
             if first is None or landed.get(topic, {}).get(part, -1) <= last:
-                strangers += number
+                foreign += number
                 continue
             low.setdefault(topic, {})[part] = first
             high.setdefault(topic, {})[part] = last + 1
-        found = sum(each[4] for each in ends)
+        found = sum(part[4] for part in ends)
         if not low:
-            return None, found, strangers
+            return None, found, foreign
         start, end = kafka_position.render(low), kafka_position.render(high)
-        return FailingRows(self.wanted.stream, table, self.inlet.name, start, end, fails), found, strangers
+        return FailingRows(self.wanted.stream, table, self.inlet.name, start, end, fails), found, foreign
 
     def _bounded(self, rows_: DataFrame, fails: Column) -> None:
-        """Only rows that may go do: not too many, and none that is proven.
+        """Check the number of failing rows, and that no proven row fails.
 
         Raises:
-            Refused: they are.
+            Refused: too many rows fail, or proven rows fail.
         """
         from pyspark.sql import functions as F
 
@@ -279,31 +287,31 @@ class _Act:
         why = self.failing.bound(*counted)
         proven = None if why or not counted[0] else self.failing.proven(self.own)
         if proven is not None and not proven.where(self.failing.condition(proven)).isEmpty():
-            why = "rows that are proven fail it too: readers have them, and they would hold the table from then on"
+            why = "proven rows fail the check too; readers have them already, and they would hold the table permanently"
         if why:
             raise Refused(
-                f"Rows of {self.writer.table} that fail {self.failing.name} are not put aside",
+                f"Rows of {self.writer.table} that fail {self.failing.name} are not moved to quarantine",
                 why=why,
                 next=f"lakeward quality show {self.writer.table}",
                 code="LW-2034",
             )
 
     def _told_apart(self, bad: DataFrame) -> None:
-        """Each failing row must be of another record.
+        """Check that every failing row is of a different record.
 
         Raises:
-            Refused: a record is there twice.
+            Refused: a record has several rows.
         """
         if bad.select(*self.inlet.identity).distinct().count() != bad.count():
             raise Refused(
-                f"Rows of {self.writer.table} that fail {self.failing.name} are there more than once",
-                why="of one record there are several: which of them goes cannot be counted",
+                f"Rows of {self.writer.table} that fail {self.failing.name} are duplicated",
+                why="one record has several rows, so the rows to move cannot be identified",
                 next=f"lakeward streams audit {self.wanted.stream}",
                 code="LW-2035",
             )
 
     def _shaped(self, bad: DataFrame, covers: FailingRows) -> DataFrame:
-        """As rows of the quarantine table, each with its record where the source still has it."""
+        """The rows in the form of the quarantine table, with their records where the source still has them."""
         from pyspark.sql import functions as F
 
         rules = {self.failing.name: self.failing.text}
@@ -312,7 +320,7 @@ class _Act:
         try:
             raw = self.inlet.again(self.own, covers.start, covers.end)
             full = rows.with_record(aside, raw, self.inlet).localCheckpoint(eager=True)
-        except Exception as error:  # noqa: BLE001 - Spark's, of a topic that has not all of the range any more
-            _log.warning("records cannot be read again: their rows are kept instead", why=str(error).split("\n")[0])
+        except Exception as error:  # noqa: BLE001 - Spark's, if part of the range has expired in the topic
+            _log.warning("records not read again, rows stored instead", why=str(error).split("\n")[0])
             full = aside
         return quarantine.shape(full, self.wanted.stream, self.wanted.generation)

@@ -1,4 +1,4 @@
-"""Putting the failing rows of a check aside, and telling it: which rows, by whom, why. For people and for policies."""
+"""Quarantine run of a check: move its failing rows and record who moved them and why. For people and for policies."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ Connect = Callable[[], AbstractContextManager["Connection"]]
 
 @dataclass(frozen=True)
 class Act:
-    """Who puts rows aside, and why.
+    """Who moves rows to quarantine, and why.
 
     Attributes:
-        by: as people read it: `ada`, or `policy (expectations/nyc.flights.yaml)`.
-        author, comment: as they are kept with the change.
-        more: what else is kept with it.
+        by: for people: `ada`, or `policy (expectations/nyc.flights.yaml)`.
+        author, comment: recorded with the change.
+        more: further fields of the change.
     """
 
     by: str
@@ -52,10 +52,10 @@ class Act:
 def failing_rows(
     connect: Connect, runtime: Runtime, table: str, expectation: Expectation, *, by_policy: bool = False
 ) -> Failing:
-    """The rows that fail a check, of the range no run has proven when they are read.
+    """The rows that fail a check, in the range that is unproven when they are read.
 
     Args:
-        by_policy: within the bounds of a policy, and no proven row.
+        by_policy: apply the bounds of a policy, and refuse if proven rows fail.
     """
     name, scope = name_of(expectation), "table" if expectation.scope == "table" else "increment"
 
@@ -63,14 +63,17 @@ def failing_rows(
         with connect() as connection:
             proofs = verifications.proofs(connection, table)
         history = metadata.history(metadata.catalog(runtime), table)
-        return decide(history, [Mark(each["to_snapshot"], each["to_sequence"]) for each in proofs]), history
+        return decide(history, [Mark(proof["to_snapshot"], proof["to_sequence"]) for proof in proofs]), history
 
     def unproven(spark: SparkSession) -> DataFrame:
         found, history = range_now()
         read = reading(found, history, scope, datetime.now(UTC))
         if read is None:
             raise SpecError(
-                f"All of {table} is proven", why=found.why, next=f"lakeward quality show {table}", code="LW-2036"
+                f"Table {table} has no unproven rows",
+                why=found.why,
+                next=f"lakeward quality show {table}",
+                code="LW-2036",
             )
         return _rows(spark, table, read)
 
@@ -81,7 +84,7 @@ def failing_rows(
     def bound(failing: int, of: int) -> str:
         found, history = range_now()
         base = history.snapshots.get(found.base.snapshot) if found.base is not None else None
-        # Where the whole table has to be read, most of it is proven: the bound is about the rest.
+        # If the whole table is read, most of it is proven: the bound applies to the rest.
         return quarantine_policy.too_many(failing, of - (base.total or 0) if base and found.kind is Kind.TABLE else of)
 
     asks = ", ".join(f"{key}={value!r}" for key, value in expectation.kwargs.items() if key != "column")
@@ -105,7 +108,7 @@ def act(
     readers: Sequence[str] = (),
     dry_run: bool = False,
 ) -> Report:
-    """Move the rows, and keep who did it and why.
+    """Move the rows, and record who did it and why.
 
     Raises:
         Refused, Blocked, Transient: as `put_aside`.
@@ -116,7 +119,7 @@ def act(
         kept = ("check", "moved", "records", "seq", "token", "quarantine")
         return {"stream": wanted.stream, **{key: asdict(found)[key] for key in kept}, **by.more}
 
-    # The change before the rows go: whoever dies in between has said what may be missing.
+    # The change is recorded before the rows are removed, so that a kill in between leaves a record.
     def before(found: Report) -> None:
         with connect() as connection:
             changes.record(
@@ -132,12 +135,15 @@ def act(
 
 
 def sentence(found: Report, by: Act) -> str:
-    """Which check, how many rows, from where to where, by whom, and what can be replayed."""
+    """Sentence for people: check, number of rows, tables, offsets, author, and what can be replayed."""
     rows = quarantine_policy.failing(found.moved, found.check)
-    text = f"{rows} went from {found.table} to {found.quarantine} by {by.by}"
+    text = f"{rows} moved from {found.table} to {found.quarantine} by {by.by}"
     if found.end is not None:
         text += f", of offsets {between(found.start, found.end)}"
     text += f": {by.comment}; " if by.comment else "; "
     if found.records == found.moved:
-        return f"{text}when mended: lakeward quality replay {found.table}"
-    return f"{text}{found.records:,} of them can be replayed, the source has the records of the others no more"
+        return f"{text}to land them after a correction: lakeward quality replay {found.table}"
+    return (
+        f"{text}{found.records:,} of them can be replayed; the rest cannot be replayed: their records expired at the "
+        "source"
+    )

@@ -13,10 +13,10 @@ if TYPE_CHECKING:
 
 
 def landing(connection: Connection, table: str, only: str | None = None) -> tuple[list[Assignment], dict[str, int]]:
-    """The streams that land in a table, in the generation they run, and those that wait with another one.
+    """The streams that land in a table, in their running generation, and stream -> pending generation.
 
     Raises:
-        SpecError: there are none, or not this one.
+        SpecError: no stream, or not the named one, lands in the table.
     """
     rows = streams.all_streams(connection)
     specs = generations.of_streams(connection, {row.id: row.generation for row in rows})
@@ -25,14 +25,20 @@ def landing(connection: Connection, table: str, only: str | None = None) -> tupl
         for row in rows
         if row.id in specs
     ]
-    found = [each for each in every if each.spec.sink.label == table and only in (None, each.stream)]
+    found = [
+        assignment for assignment in every if assignment.spec.sink.label == table and only in (None, assignment.stream)
+    ]
     if not found:
-        aside = [each for each in every if each.spec.quarantine and each.spec.quarantine.table == table]
+        aside = [
+            assignment
+            for assignment in every
+            if assignment.spec.quarantine and assignment.spec.quarantine.table == table
+        ]
         next_ = f"lakeward quality replay {aside[0].spec.sink.label}" if aside else "lakeward streams list"
-        landing = sorted({each.spec.sink.label for each in every if each.spec.quarantine})
+        landing = sorted({assignment.spec.sink.label for assignment in every if assignment.spec.quarantine})
         raise SpecError(
             f"No stream{f' {only}' if only else ''} lands in {table}",
-            why=f"{table} is a quarantine: name the table its rows should have landed in"
+            why=f"{table} is a quarantine table: name the table that its rows should have landed in"
             if aside
             else f"tables with a quarantine: {', '.join(landing) or 'none'}",
             next=next_,

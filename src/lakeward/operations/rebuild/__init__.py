@@ -1,1 +1,1 @@
-"""rebuild: a stream's table made anew from its source beside the running stream, then swapped in."""
+"""rebuild: fill a new table from the source beside the running stream, then swap it for the live table."""

@@ -1,4 +1,4 @@
-"""The Spark side of a rebuild: the fill, by the work of a backfill, and whose the rows in quarantine are after it."""
+"""Spark part of a rebuild: fill the new table like a backfill, and relabel the quarantined rows afterwards."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ if TYPE_CHECKING:
 
 @dataclass
 class Filling:
-    """Fills one table.
+    """Fills the new table of a rebuild.
 
     Attributes:
         spark: a session with the lake's catalog.
-        wanted: the generation it is rebuilt by.
-        into: the table that is filled; made when it is not there.
-        name: of the fill's position in it.
-        start: canonical offsets where it begins.
+        wanted: the generation of the new rows.
+        into: the table that is filled; created if missing.
+        name: name of the fill's position in it.
+        start: canonical offsets where the fill begins.
         tell: takes a report after each batch.
     """
 
@@ -50,22 +50,22 @@ class Filling:
         return None if quarantine is None else str(quarantine.table)
 
     def begin(self) -> None:
-        """Before the first batch: nothing of an earlier fill of this name is counted."""
+        """Called before the first batch: quarantined rows of an earlier fill with this name are removed."""
         self._new = True
         if self._aside is not None:
             fill = put_aside_as(self.name, self.into)
             relabel.forget(session.for_stream(self.spark, self.wanted.spec), self._aside, fill)
 
     def fill(self, end: str) -> None:
-        """Land what lies between its position and `end` (canonical offsets, exclusive); see `backfill`.
+        """Land the records between its position and `end` (canonical offsets, exclusive); see `backfill`.
 
         Raises:
-            Refused: the table is gone. Made again under its name it would stand in the folder of one that was swapped.
+            Refused: the table is missing. A new one of that name would use the folder of a swapped table.
         """
         if not self._new and not self.spark.catalog.tableExists(quote_table(self.into, CATALOG)):
             raise Refused(
-                f"{self.into} is gone",
-                why="somebody dropped, renamed or swapped it while it was filled",
+                f"Table {self.into} is missing",
+                why="it was dropped, renamed or swapped while it was being filled",
                 next=f"lakeward streams rebuild {self.wanted.stream} --dry-run",
                 code="LW-2038",
             )
@@ -75,7 +75,7 @@ class Filling:
         self._new = False
 
     def settle(self, before: str, end: str, at: str, *, rows: bool) -> None:
-        """After the swap: what the fill put aside is the stream's; see `relabel`."""
+        """Called after the swap: the fill's quarantined rows become the stream's; see `relabel`."""
         if self._aside is not None:
             own = session.for_stream(self.spark, self.wanted.spec)
             ends = kafka_position.parse(end)

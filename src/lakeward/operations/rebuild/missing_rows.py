@@ -1,4 +1,4 @@
-"""What the new table will lack: rows of records that the source has no more, or that are not read again."""
+"""Missing rows after a rebuild: rows of records that have expired at the source or are not read again."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Lost:
-    """Counted before anything is done, and again before the swap.
+    """Rows that the new table will lack, counted at the plan and again before the swap.
 
     Attributes:
-        number: rows of the old table; where its rows do not say which record they are of, records by offsets.
+        number: rows of the old table; records by offsets if its rows carry no source position.
         rows: whether `number` counts rows.
-        lines: which, a sentence each.
+        lines: one sentence for each range.
     """
 
     number: int
@@ -45,17 +45,17 @@ def places(text: str) -> dict[Partition, int]:
 
 
 def lost(table: Table, first: str, start: str, end: str) -> Lost:
-    """What a table has that lies outside a range.
+    """Rows of a table that lie outside a range.
 
     Args:
         table: the stream's, freshly loaded.
-        first: where its stream began; `-` where that is not known.
+        first: where its stream began; `-` if unknown.
         start, end: the range that is read again.
     """
     low, high = places(start), places(end)
     if not set(IDENTITY_COLUMNS["kafka"]) <= set(table.schema().column_names):
         return _by_offsets(places(first), low, high)
-    # Rows beyond the position would be read again by the stream itself, so only what no range holds is lost.
+    # The stream itself reads rows beyond its position again, so only rows in no range are lost.
     inside = sum(rows for rows, _ in counting.rows_between(scan(table), low, high).values())
     whole = 0 if table.current_snapshot() is None else table.scan().count()
     older = counting.rows_between(scan(table), dict.fromkeys(low, 0), low)
@@ -66,7 +66,7 @@ def lost(table: Table, first: str, start: str, end: str) -> Lost:
     ]
     other = whole - inside - sum(rows for rows, _ in older.values())
     if other:
-        lines.append(f"{count(other, 'row')} of no record between there and the position (other topics, or by hand)")
+        lines.append(f"{count(other, 'row')} of no record in this range (other topics, or written by hand)")
     return Lost(whole - inside, rows=True, lines=tuple(lines))
 
 

@@ -1,4 +1,4 @@
-"""What a rebuild's tables are called, and what the new one says of it. Pure."""
+"""Names of a rebuild's tables and positions, and its hand-over property. Pure."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from pydantic import BaseModel, ConfigDict
 
 
 class HandOver(BaseModel):
-    """A property of the new table from before the swap until nothing is left to do: whoever comes next goes on by it.
+    """Property of the new table from before the swap until the rebuild is complete; a later run continues from it.
 
     Attributes:
-        number: of the rebuild.
-        before: the name of the old table.
-        fill: the name of the fill's position.
-        generation: of the new rows.
-        source, end: the source's name, and the canonical offsets where the stream goes on.
-        quarantined: rows the fill put aside.
+        number: number of the rebuild.
+        before: name of the old table.
+        fill: name of the fill's position.
+        generation: generation of the new rows.
+        source, end: the source's name, and the canonical offsets where the stream continues.
+        quarantined: rows that the fill quarantined.
         at: when the hand-over was written (RFC 3339).
-        told: what the change says of it.
+        told: fields of the recorded change (a stored name).
     """
 
     model_config = ConfigDict(frozen=True, extra="ignore")
@@ -41,7 +41,7 @@ def marker(stream: str) -> str:
 
 
 def retired(stream: str) -> str:
-    """The property of the old table with the position it had: under a name no driver reads."""
+    """Property of the old table with its former position, under a name that drivers do not read."""
     return f"lakeward.retired.{stream}.position"
 
 
@@ -51,7 +51,7 @@ def filling(stream: str, number: int) -> str:
 
 
 def made(table: str, number: int) -> str:
-    """The table that is filled, unless a person names one."""
+    """Default name of the table that is filled."""
     return f"{table}_rebuild_{number}"
 
 
@@ -61,19 +61,19 @@ def before(table: str, number: int) -> str:
 
 
 def next_number(table: str, location: str, tables: Iterable[str]) -> int:
-    """One that no table has, and that is not in the folder of the table: it keeps the folder it was filled in.
+    """A number that no table uses, and that is not part of the table's folder: a renamed table keeps its folder.
 
     Args:
         location: the table's folder.
-        tables: `namespace.table` of everything there is beside it.
+        tables: `namespace.table` of all tables in the namespace.
     """
     pattern = re.compile(rf"{re.escape(table.rpartition('.')[2])}_(?:rebuild|before)_(\d+)")
-    known = [each.rpartition(".")[2] for each in tables] + [location.rstrip("/").rpartition("/")[2]]
-    return max((int(found[1]) for each in known if (found := pattern.fullmatch(each))), default=0) + 1
+    known = [table_name.rpartition(".")[2] for table_name in tables] + [location.rstrip("/").rpartition("/")[2]]
+    return max((int(found[1]) for name in known if (found := pattern.fullmatch(name))), default=0) + 1
 
 
 def number_of(stream: str, positions: Iterable[str]) -> int | None:
-    """Which rebuild of the stream fills a table with these positions; None if none does."""
+    """Number of the rebuild that fills a table with these positions; None if none does."""
     prefix = filling(stream, 0)[:-1]
-    found = [each.removeprefix(prefix) for each in positions if each.startswith(prefix)]
-    return max((int(each) for each in found if each.isdigit()), default=None)
+    found = [position_name.removeprefix(prefix) for position_name in positions if position_name.startswith(prefix)]
+    return max((int(number) for number in found if number.isdigit()), default=None)

@@ -1,4 +1,4 @@
-"""What stands in the way of a rebuild, by reason, and what a person should know before one."""
+"""Obstacles to a rebuild, and notes that a person should read before one."""
 
 from __future__ import annotations
 
@@ -20,51 +20,55 @@ if TYPE_CHECKING:
 
 def no(stream: str, why: str, next_: str) -> Refused:
     """The refusal of a rebuild."""
-    return Refused(f"Stream {stream} cannot be rebuilt", why=why, next=next_, code="LW-2039")
+    return Refused(f"Cannot rebuild the table of stream {stream}", why=why, next=next_, code="LW-2039")
 
 
 def suited(spec: StreamSpec) -> None:
-    """Refuse what a spec alone tells."""
+    """Check that a stream's spec allows a rebuild."""
     stream, sink = str(spec.id), spec.sink.iceberg
     beside = f"give it a new id and a new table (conf/streams/{stream}.yaml), then: lakeward deploy"
     if sink is None or sink.commit != "exact":
-        raise no(stream, f"its sink is {spec.sink.connector}; rebuilds are built for exact Iceberg tables", beside)
+        raise no(
+            stream,
+            f"its sink is {spec.sink.connector}; rebuilds support Iceberg tables with commit: exact only",
+            beside,
+        )
     if sink.mode == "complete":
         raise no(stream, "mode complete replaces all rows with every batch", f"lakeward streams restart {stream}")
     if len(spec.sources) > 1:
-        raise no(stream, "it has several sources; rebuilds are done for streams of one, not yet for others", beside)
+        raise no(stream, "it has several sources; rebuilds support streams with one source only, so far", beside)
     if spec.source.kafka is None:
-        why = f"its source is {spec.source.connector}; rebuilds are done for Kafka, not yet for others"
+        why = f"its source is {spec.source.connector}; rebuilds support Kafka sources only, so far"
         raise no(stream, why, beside)
     if keeps_state(spec):
-        why = "it keeps state, and state belongs to its checkpoint: the new rows would not be its own"
+        why = "it keeps state, and state is stored in its checkpoint: the new rows would not match it"
         raise no(stream, why, beside)
 
 
 def alone(context: Context, stream: str, table: str, old: Table) -> None:
-    """Nobody else lands in the table or reads it as it grows."""
+    """Check that no other stream lands in the table or reads it incrementally."""
     others = sorted(set(pyiceberg_table.positions(old)) - {stream})
     if others:
         raise no(
             stream,
-            f"{', '.join(others)} landed in {table} too: these rows would not be in the new table",
+            f"{', '.join(others)} also landed in {table}: these rows would be missing in the new table",
             "finish a backfill first; for another stream, give one of the two a table of its own",
         )
     with context.connect() as connection:
-        reading = sorted({each.stream for each in readers.registered(connection).get(table, ())})
+        reading = sorted({reader.stream for reader in readers.registered(connection).get(table, ())})
     if reading:
         raise no(
             stream,
-            f"{', '.join(reading)} reads {table} as it grows, and would be blocked: to it the new table is another one",
+            f"{', '.join(reading)} reads {table} incrementally and would be blocked: the new table is another one",
             f"remove the file of {', '.join(reading)}, lakeward deploy, rebuild, and give it a new id and a new table",
         )
 
 
 def notes(stream: str, old: Table, live: Position, spec: StreamSpec) -> list[str]:
-    """What a person should know besides."""
+    """Notes for the person who approves the plan."""
     found = []
     if live.totals.skipped:
-        found.append(f"{count(live.totals.skipped, 'record')} given up by reset or skip-batch are read again")
+        found.append(f"{count(live.totals.skipped, 'record')} skipped by reset or skip-batch are read again")
     refs = sorted(set(old.metadata.refs) - {"main"})
     if refs:
         found.append(f"branches and tags stay with the old table: {', '.join(refs)}")
@@ -78,5 +82,5 @@ def notes(stream: str, old: Table, live: Position, spec: StreamSpec) -> list[str
     if extra:
         found.append(f"table properties that are not in the spec stay with the old table: {', '.join(extra)}")
     if spec.quarantine is not None:
-        found.append(f"what the old transform put aside is kept in quarantine as {stream}@before-<n>")
+        found.append(f"records that the old transform quarantined stay in quarantine as {stream}@before-<n>")
     return found

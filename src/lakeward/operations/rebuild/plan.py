@@ -1,4 +1,4 @@
-"""What a rebuild would do, found out without touching anything."""
+"""Plan of a rebuild. Making it changes nothing."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Options:
-    """How a table is rebuilt.
+    """Options of a rebuild.
 
     Attributes:
         start: `earliest`, a time or a file of offsets.
         into: the table to fill; None: `<table>_rebuild_<n>`.
-        accept_lost: how many rows (or records) of the old table may be missing in the new one.
+        accept_lost: accepted number of rows (or records) of the old table that the new one lacks.
     """
 
     start: str = "earliest"
@@ -51,17 +51,17 @@ class Options:
 
 @dataclass(frozen=True)
 class RebuildPlan(Plan):
-    """What would be done; made by `planned`.
+    """Plan of a rebuild; made by `planned`.
 
     Attributes:
-        kept: the generation that runs.
-        target: the one the table is rebuilt by.
+        kept: the running generation.
+        target: the generation of the new rows.
         source: the source's name.
         fill: the name of the fill's position.
         table, made, before: the stream's table, the new one, and the old one's later name.
         start, end: canonical offsets: from (inclusive) and where the stream is now (exclusive).
-        at: how far an earlier run filled it; None for a new one.
-        swapped: an earlier run's hand-over whose last steps are missing; then only these are done.
+        at: position of an earlier run's fill; None for a new one.
+        swapped: hand-over of an earlier run that was killed after the swap; then only the last steps remain.
     """
 
     stream: str = field(kw_only=True)
@@ -82,7 +82,7 @@ class RebuildPlan(Plan):
 
     @property
     def spec(self) -> StreamSpec:
-        """Of the generation it is rebuilt by."""
+        """Spec of the generation of the new rows."""
         return spec_of(self.target)
 
     @property
@@ -92,12 +92,12 @@ class RebuildPlan(Plan):
 
 
 def planned(**facts: Any) -> RebuildPlan:
-    """A plan from what was found out, with its sentence and its JSON values."""
+    """Complete a plan with its sentence and its JSON values."""
     plan = RebuildPlan("", **facts)
     if plan.swapped is not None:
         text = f"finish rebuild {plan.number} of {plan.table}: the tables are swapped, {plan.before} is the old one"
     else:
-        goes_on = f", on from {plan.at}" if plan.at else ""
+        goes_on = f", continued from {plan.at}" if plan.at else ""
         text = (
             f"read about {count(plan.records, 'record')} from {plan.start} into {plan.made}{goes_on} by generation "
             f"{plan.target.generation}, then swap: {plan.table} becomes {plan.before}, {plan.made} becomes {plan.table}"
@@ -123,11 +123,11 @@ def planned(**facts: Any) -> RebuildPlan:
 
 
 def plan(context: Context, stream: str, options: Options) -> RebuildPlan:
-    """What would be done.
+    """Make the plan.
 
     Raises:
-        SpecError: there is no such stream, or `start` cannot be read.
-        Refused: it cannot be done as things are; names what stands in the way.
+        SpecError: the stream does not exist, or `start` is not valid.
+        Refused: a rebuild is not possible now; names the obstacle.
         DependencyDown: the catalog, the broker or the registry does not answer.
     """
     from sqlalchemy.exc import OperationalError
@@ -163,35 +163,35 @@ def _of_tables(
         )  # fmt: skip
     live = position_of(old, stream)
     alone(context, stream, table, old)
-    beside = [".".join(each) for each in lake.list_tables(table.rpartition(".")[0])]
+    beside = [".".join(identifier) for identifier in lake.list_tables(table.rpartition(".")[0])]
     number = names.next_number(table, old.location(), beside)
     made, at, fill = options.into or names.made(table, number), None, names.filling(stream, number)
     _own_folder(stream, made, old)
-    for each in (
+    for candidate in (
         [options.into] if options.into else [name for name in sorted(beside) if name.startswith(f"{table}_rebuild_")]
     ):
-        known = _filled(lake, stream, each, named=options.into is not None)
+        known = _filled(lake, stream, candidate, named=options.into is not None)
         if known is not None:
-            made, (fill, at) = each, known
+            made, (fill, at) = candidate, known
             number = names.number_of(stream, [fill]) or number
     end = live.end[source]
     start = at.begin[source] if at is not None else target.of(context, spec, options.start, {})[source]
     if at is not None and options.start != "earliest" and target.of(context, spec, options.start, {})[source] != start:
         raise no(
             stream,
-            f"{made} is filled from {start} already, and --from is somewhere else",
-            f'lakeward sql --write "DROP TABLE lake.{made}"   throws it away; or leave out --from',
+            f"{made} is already being filled from {start}, and --from differs",
+            f'lakeward sql --write "DROP TABLE lake.{made}"   to begin again; or omit --from',
         )
     if set(places(end)) - set(places(start)):
         raise no(
             stream,
-            f"partitions came after {made} was begun from {start}; the stream is at {end}",
-            f'lakeward sql --write "DROP TABLE lake.{made}"   then the same command begins anew, with them',
+            f"partitions were added after {made} was begun from {start}; the stream is at {end}",
+            f'lakeward sql --write "DROP TABLE lake.{made}"   then repeat the command; it begins again with them',
         )
     _same_spec(context, stream, made, at, chosen)
     filled = at.end[source] if at is not None else None
     if between(start, end) == 0:
-        raise no(stream, f"there is nothing between {start} and where it is, {end}", "give --from an earlier time")
+        raise no(stream, f"the range from {start} to the stream's position {end} is empty", "give an earlier --from")
     return planned(
         stream=stream, kept=kept, target=chosen, source=source, table=table, made=made,
         before=names.before(table, number), number=number, fill=fill, start=start, end=end, at=filled,
@@ -200,24 +200,24 @@ def _of_tables(
 
 
 def between(start: str, end: str) -> int:
-    """Records by offsets."""
+    """Number of records between two positions, by offsets."""
     low = places(start)
     return sum(max(0, to - low.get(part, to)) for part, to in places(end).items())
 
 
 def loaded(lake: Catalog, stream: str, table: str) -> Table:
-    """The stream's table.
+    """Load the stream's table.
 
     Raises:
-        Refused: there is none.
+        Refused: the table does not exist.
     """
     try:
         return lake.load_table(table)
     except NoSuchTableError:
         raise no(
             stream,
-            f"table {table} does not exist, and only it says how far the stream is",
-            "bring it back from a backup of the catalog, or give the stream a new id and a new table",
+            f"table {table} does not exist, and the stream's position was in it",
+            "restore it from a backup of the catalog, or give the stream a new id and a new table",
         ) from None
 
 
@@ -225,20 +225,22 @@ def position_of(table: Table, stream: str) -> Position:
     """The stream's position in its table.
 
     Raises:
-        Refused: nothing was landed.
+        Refused: no batch has landed.
     """
     name = ".".join(table.name())
     raw = table.properties.get(position.key(stream))
     if raw is None:
-        raise no(stream, f"{name} has no position of it: nothing was landed", f"lakeward streams start {stream}")
+        raise no(
+            stream, f"{name} has no position of the stream: no batch has landed", f"lakeward streams start {stream}"
+        )
     found = position.parse(raw, stream, name)
     if NO_DATA in found.end.values():
-        raise no(stream, f"it has landed nothing in {name}", f"lakeward streams status {stream}")
+        raise no(stream, f"the stream has landed no records in {name}", f"lakeward streams status {stream}")
     return found
 
 
 def _generations(context: Context, stream: str) -> tuple[Generation, Generation]:
-    """The one that runs, and the newest that was deployed."""
+    """The running generation and the newest deployed one."""
     with context.connect() as connection:
         row = streams.get(connection, stream)
         kept = generations.named(connection, stream, row.generation)
@@ -246,12 +248,12 @@ def _generations(context: Context, stream: str) -> tuple[Generation, Generation]
         if row.pending_generation is not None:
             newest = generations.named(connection, stream, row.pending_generation)
     if row.removed_at is not None:
-        raise no(stream, "its file was removed and deployed", "lakeward deploy")
+        raise no(stream, "it is retired: its file was removed and the removal deployed", "lakeward deploy")
     if row.proving is not None:
         raise no(
             stream,
-            f"generation {row.proving['generation']} is proving itself until {row.proving['until']}",
-            f"wait, or take it back: lakeward streams rollback {stream}",
+            f"generation {row.proving['generation']} is being proven until {row.proving['until']}",
+            f"wait, or roll back: lakeward streams rollback {stream}",
         )
     if newest is not kept:
         continues(row, spec_of(kept), spec_of(newest), newest)
@@ -259,23 +261,23 @@ def _generations(context: Context, stream: str) -> tuple[Generation, Generation]
 
 
 def _own_folder(stream: str, made: str, old: Table) -> None:
-    """A table keeps its folder when its name changes, so a name of earlier may be a folder in use.
+    """Check that the new table gets its own folder: a renamed table keeps the folder of its old name.
 
     Raises:
-        Refused: the new table would be made in the folder of the stream's.
+        Refused: the new table would use the folder of the stream's table.
     """
     if old.location().rstrip("/").endswith("/" + made.replace(".", "/")):
-        raise no(stream, f"{'.'.join(old.name())} itself stands in the folder of {made}", "name another: --into TABLE")
+        raise no(stream, f"{'.'.join(old.name())} uses the folder of {made}", "name another table: --into TABLE")
 
 
 def _filled(lake: Catalog, stream: str, made: str, *, named: bool) -> tuple[str, Position] | None:
-    """The name and the position of the fill that a table holds; None where there is no such table.
+    """Name and position of the fill in a table; None if the table does not exist.
 
     Args:
-        named: a person named the table; then what a backfill landed in it is a fill too.
+        named: a person named the table; then a backfill in it counts as a fill too.
 
     Raises:
-        Refused: it was named and holds something else.
+        Refused: the named table holds something else.
     """
     try:
         table = lake.load_table(made)
@@ -285,20 +287,20 @@ def _filled(lake: Catalog, stream: str, made: str, *, named: bool) -> tuple[str,
     number = names.number_of(stream, there)
     fills = [names.filling(stream, number)] if number is not None else []
     if named and not fills:
-        fills = [each for each in there if each.startswith(f"{stream}{BACKFILL}")]
+        fills = [position_name for position_name in there if position_name.startswith(f"{stream}{BACKFILL}")]
     if len(fills) == 1 and set(there) <= {stream, *fills}:
         return fills[0], there[fills[0]]
     if not named or (not there and table.current_snapshot() is None):
         return None
     raise no(
         stream,
-        f"{made} exists and holds {', '.join(sorted(there)) or 'rows without a position'}, not one fill of it",
+        f"{made} exists and holds {', '.join(sorted(there)) or 'rows without a position'}, not one fill of the stream",
         "name a table that does not exist: --into TABLE",
     )
 
 
 def _same_spec(context: Context, stream: str, made: str, at: Position | None, chosen: Generation) -> None:
-    """What an earlier run filled must be rows of the same spec."""
+    """Check that an earlier run filled the table with the same spec."""
     if at is None or at.generation == chosen.generation:
         return
     with context.connect() as connection:
@@ -306,11 +308,11 @@ def _same_spec(context: Context, stream: str, made: str, at: Position | None, ch
     if begun is None or begun.digest != chosen.digest:
         raise no(
             stream,
-            f"{made} was filled by generation {at.generation}, and now {chosen.generation} is the newest",
-            f'lakeward sql --write "DROP TABLE lake.{made}"   then the same command begins anew',
+            f"{made} was filled by generation {at.generation}, but the newest generation is {chosen.generation}",
+            f'lakeward sql --write "DROP TABLE lake.{made}"   then repeat the command',
         )
 
 
 def told(over: HandOver) -> str:
-    """The hand-over as a property."""
+    """The hand-over as the value of a table property."""
     return json.dumps(over.model_dump(mode="json"), sort_keys=True, separators=(",", ":"))

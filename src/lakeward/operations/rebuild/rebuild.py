@@ -1,9 +1,9 @@
-"""rebuild: fill, stop, land the rest, prove, swap, start again. Run again after a kill, it goes on where it came to.
+"""rebuild operation: fill a new table, stop the stream, land the rest, verify, swap, start. Resumes after a kill.
 
-The order is what makes a kill harmless. Until the swap the stream's own table has its position and the stream may run
-on at any time. The new generation is accepted just before the swap, so no old transform ever lands in the new table; a
-kill between the two is an upgrade. The swap is one transaction, and the new table's position, written before it, goes
-on at exactly the batch the running checkpoint has next.
+The order makes a kill harmless. Until the swap the stream's own table has its position, and the stream may continue at
+any time. The new generation is accepted just before the swap, so the old transform never lands in the new table; a kill
+between the two amounts to an upgrade. The swap is one transaction. The new table's position is written before it and
+continues at exactly the next batch of the running checkpoint.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from lakeward.connectors.iceberg import rename
 from lakeward.connectors.iceberg.rename import Moved
 from lakeward.operations import sink_position
 from lakeward.operations.context import Context
-from lakeward.operations.generation import again
+from lakeward.operations.generation import accept_again
 from lakeward.operations.operation import Held, Lock, Operation
 from lakeward.operations.rebuild import names
 from lakeward.operations.rebuild import plan as planning
@@ -46,15 +46,15 @@ log = structlog.get_logger(__name__)
 
 WORD = "rebuild"
 SMALL = 1000
-"""So few records are left for when the stream is stopped, or one batch of its own if that is more."""
+"""Records that may remain when the stream is stopped; one batch of the stream if that is more."""
 _TRIES = 3
 
 
 class Rebuild(Operation[RebuildPlan]):
-    """Of one stream's table. The stream is held only for the last records and the swap.
+    """Rebuilds one stream's table. The stream is locked only for the last records and the swap.
 
     Args:
-        spark: opens what needs Spark, for a plan.
+        spark: opens the Spark part for a plan.
     """
 
     name = WORD
@@ -75,7 +75,7 @@ class Rebuild(Operation[RebuildPlan]):
 
     @property
     def work(self) -> Filling:
-        """What needs Spark, while the resources are open."""
+        """The Spark part, while the resources are open."""
         if self._work is None:
             raise RuntimeError("a rebuild needs its resources open")
         return self._work
@@ -83,11 +83,11 @@ class Rebuild(Operation[RebuildPlan]):
     def plan(self) -> RebuildPlan:
         plan = planning.plan(self.context, self.subject, self.options)
         if plan.swapped is None and not self.request.dry_run:
-            self._accepted(plan, plan.lost)
+            self._check_accepted(plan, plan.lost)
         return plan
 
     def drained_plan(self, plan: RebuildPlan) -> RebuildPlan:
-        """The same: both tables are proved on exactly the metadata that is swapped."""
+        """The same plan: both tables are verified on exactly the metadata that is swapped."""
         return plan
 
     @contextmanager
@@ -101,43 +101,43 @@ class Rebuild(Operation[RebuildPlan]):
             failpoints.hit("rebuild-filled")
 
     def apply(self, plan: RebuildPlan, held: Held) -> Outcome:
-        """Land the rest, prove, swap, and settle.
+        """Land the rest, verify, swap, and settle.
 
         Raises:
-            Refused: it would lose rows that nobody accepted, or was deployed anew meanwhile.
-            Unhealthy: the new table is not what it should be; nothing was swapped.
+            Refused: more rows would be missing than accepted, or the stream was deployed since.
+            Unhealthy: the new table fails verification; nothing was swapped.
         """
         if plan.swapped is None:
             return self._hand_over(plan, self.work, held)
-        outcome = self._settle(plan, plan.swapped, self.work, "finished what an earlier run began")
-        with self.context.connect() as connection:  # wanted as whoever was killed had found it
+        outcome = self._settle(plan, plan.swapped, self.work, "finished an interrupted rebuild")
+        with self.context.connect() as connection:  # the desired state from before the kill
             if streams.get(connection, plan.stream).desired == "running":
                 held.drained.append(plan.stream)
                 return outcome
         return replace(outcome, detail=f"{outcome.detail}; the stream stays stopped")
 
     def _fill(self, plan: RebuildPlan, work: Filling) -> None:
-        """Beside the running stream, in rounds, until what is left is small or gets no smaller."""
+        """Fill beside the running stream, in rounds, until few records remain or their number no longer shrinks."""
         if plan.at is None:
             work.begin()
         kafka = plan.spec.source.kafka
-        small = max(SMALL, (kafka and kafka.max_offsets_per_trigger) or 0)
+        few = max(SMALL, (kafka and kafka.max_offsets_per_trigger) or 0)
         end, left = plan.end, plan.records
         while True:
             work.fill(end)
             now = planning.position_of(self._load(plan.table), plan.stream).end[plan.source]
-            come = between(end, now)
-            log.info(f"Stream {plan.stream}: {plan.made} is filled up to {end}; {come:,} records came meanwhile")
-            if come <= small or come >= left:
+            new_records = between(end, now)
+            log.info("rebuild round filled", stream=plan.stream, table=plan.made, upto=end, new_records=new_records)
+            if new_records <= few or new_records >= left:
                 return
-            end, left = now, come
+            end, left = now, new_records
 
     def _hand_over(self, plan: RebuildPlan, work: Filling, held: Held) -> Outcome:
         before = plan.kept.generation
         accepted: int | None = None
         try:
             for _ in range(_TRIES):
-                old, new, proof, over = self._ready(plan, work, held)
+                old, new, proof, over = self._prepare_swap(plan, work, held)
                 if accepted is None:
                     accepted = self._accept(plan)
                 held.check()
@@ -145,26 +145,26 @@ class Rebuild(Operation[RebuildPlan]):
                 with suppress(Moved):
                     rename.swap(self._lake, old, new, plan.before)
                     break
-                log.warning(f"Stream {plan.stream}: a table changed before the swap; looking at both again")
+                log.warning("swap retried, a table changed", stream=plan.stream, table=plan.table, new_table=plan.made)
             else:
                 raise Transient(
-                    f"Stream {plan.stream} was not swapped: its tables kept changing",
-                    why=f"{_TRIES} times somebody committed to {plan.table} or {plan.made} in between",
-                    next=f"look for other writers, then: lakeward streams rebuild {plan.stream}",
+                    f"Cannot swap the tables of stream {plan.stream}: they kept changing",
+                    why=f"{_TRIES} times another writer committed to {plan.table} or {plan.made} before the swap",
+                    next=f"stop the other writer, then: lakeward streams rebuild {plan.stream}",
                     code="LW-2042",
                 )
         except (Exception, KeyboardInterrupt):
             if accepted is not None:
-                self._take_back(plan, accepted, before)
+                self._undo_accept(plan, accepted, before)
             raise
         failpoints.hit("rebuild-swapped")
-        if held.drained:  # it need not wait for what is left; whatever blocked it was about the old table
+        if held.drained:  # it need not wait for the last steps; a block concerned the old table
             with self.context.connect() as connection:
                 streams.set_desired(connection, held.drained, "running")
         return self._settle(plan, over, work, "; ".join(proof.lines), proof)
 
-    def _ready(self, plan: RebuildPlan, work: Filling, held: Held) -> tuple[Table, Table, Proof, HandOver]:
-        """Both tables as they can be swapped, proved on exactly the metadata that is."""
+    def _prepare_swap(self, plan: RebuildPlan, work: Filling, held: Held) -> tuple[Table, Table, Proof, HandOver]:
+        """Both tables ready for the swap, verified on exactly the metadata that is swapped."""
         old = self._load(plan.table)
         live = planning.position_of(old, plan.stream)
         end = live.end[plan.source]
@@ -178,7 +178,7 @@ class Rebuild(Operation[RebuildPlan]):
             plan.stream, old, new, plan.fill, at, plan.source, self._quarantine(plan), rows=plan.spec.lineage == "rows"
         )
         gone = lost(old, live.begin.get(plan.source, position.NO_DATA), plan.start, end)
-        self._accepted(plan, gone)
+        self._check_accepted(plan, gone)
         now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
         over = HandOver(
             number=plan.number,
@@ -199,25 +199,25 @@ class Rebuild(Operation[RebuildPlan]):
         key, filled = position.key(plan.stream), position.key(plan.fill)
 
         def change(table: Table) -> dict[str, str | None]:
-            return {key: _moved(plan, live, at, table, self.context.author, now).to_json(),
+            return {key: _new_position(plan, live, at, table, self.context.author, now).to_json(),
                     names.marker(plan.stream): planning.told(over)}  # fmt: skip
 
         expected = {filled: new.properties[filled], key: new.properties.get(key)}
         new = rename.amend(self._lake, plan.made, change, expected)
         if new.metadata.current_snapshot_id != head:
-            return self._ready(plan, work, held)  # somebody committed rows: they are proved too
+            return self._prepare_swap(plan, work, held)  # another writer committed rows: verify them too
         return old, new, proof, over
 
     def _settle(
         self, plan: RebuildPlan, over: HandOver, work: Filling, how: str, proof: Proof | None = None
     ) -> Outcome:  # fmt: skip
-        """After the swap. Each step may be done again."""
+        """The steps after the swap. Each is idempotent."""
         work.settle(f"{plan.stream}@before-{over.number}", over.end, over.at, rows=over.quarantined > 0)
         failpoints.hit("rebuild-relabelled")
         self._retire(plan.stream, over)
         with self.context.connect() as connection:
             known = changes.newest(connection, "stream", plan.stream)
-            if not any(each["change"] == WORD and (each["detail"] or {}).get("at") == over.at for each in known):
+            if not any(change["change"] == WORD and (change["detail"] or {}).get("at") == over.at for change in known):
                 self.record_change(connection, {"at": over.at, **over.told})
         rename.amend(
             self._lake,
@@ -230,55 +230,55 @@ class Rebuild(Operation[RebuildPlan]):
         return self.done(detail, data | (proof.data if proof is not None else {}), plan.notes)
 
     def _retire(self, stream: str, over: HandOver) -> None:
-        """The old table keeps its position under a name no driver reads."""
+        """Store the old table's position under a name that drivers do not read."""
         key = position.key(stream)
         try:
             raw = self._lake.load_table(over.before).properties.get(key)
             if raw is not None:
                 rename.amend(self._lake, over.before, lambda _: {names.retired(stream): raw, key: None}, {key: raw})
         except NoSuchTableError:
-            log.warning(f"{over.before} is gone already")
+            log.warning("old table is missing", table=over.before)
 
     def _accept(self, plan: RebuildPlan) -> int:
-        """Make the new generation the one to run, before its table has the name."""
+        """Accept the new generation before its table gets the live name."""
         kept, chosen = plan.kept, plan.target
         with self.context.connect() as connection:
             row = streams.get(connection, plan.stream)
             if (row.generation, row.pending_generation or row.generation) != (kept.generation, chosen.generation):
                 raise Refused(
-                    f"Stream {plan.stream} was deployed anew meanwhile; nothing was swapped",
-                    why=f"generation {row.pending_generation or row.generation} is the newest now, "
-                    f"{plan.made} has rows of {chosen.generation}",
+                    f"Cannot swap the tables of stream {plan.stream}: it was deployed since the plan was made",
+                    why=f"generation {row.pending_generation or row.generation} is the newest now, but "
+                    f"{plan.made} has rows of generation {chosen.generation}",
                     next=f"lakeward streams rebuild {plan.stream} --dry-run",
                     code="LW-2043",
                 )
             if chosen.generation == kept.generation:
                 return kept.generation
             if chosen.checkpoint != kept.checkpoint:
-                return again(connection, chosen, kept.checkpoint, self.context.author)
+                return accept_again(connection, chosen, kept.checkpoint, self.context.author)
             streams.accept(connection, plan.stream, generation=chosen.generation, driver=spec_of(chosen).driver)
         return chosen.generation
 
-    def _take_back(self, plan: RebuildPlan, accepted: int, before: int) -> None:
-        """It was not swapped: the old generation goes on, and the new one waits as before."""
+    def _undo_accept(self, plan: RebuildPlan, accepted: int, before: int) -> None:
+        """Undo the acceptance if the swap failed: the old generation continues, the new one is pending again."""
         if accepted == before:
             return
         with suppress(DependencyDown), self.context.connect() as connection:
             if generations.restore(connection, plan.stream, before, before=accepted):
                 streams.set_pending(connection, plan.stream, accepted)
 
-    def _accepted(self, plan: RebuildPlan, gone: Lost) -> None:
-        """Whether rows may be missing in the new table: only as many as were named.
+    def _check_accepted(self, plan: RebuildPlan, gone: Lost) -> None:
+        """Check the accepted number of missing rows.
 
         Raises:
-            Refused: another number was named, or none.
+            Refused: the accepted number differs.
         """
         if gone.number == self.options.accept_lost:
             return
         raise Refused(
-            f"{gone.words} of {plan.table} would not be in the rebuilt table",
-            why="\n        ".join((*gone.lines, f"accepted were {self.options.accept_lost:,}")),
-            next=f"accept that (they stay in {plan.before}): --accept-lost {gone.number}",
+            f"{gone.words} of {plan.table} would be missing in the rebuilt table",
+            why="\n        ".join((*gone.lines, f"--accept-lost is {self.options.accept_lost:,}")),
+            next=f"accept this (the rows stay in {plan.before}): --accept-lost {gone.number}",
             code="LW-2041",
         )
 
@@ -297,8 +297,8 @@ class Rebuild(Operation[RebuildPlan]):
         return None
 
 
-def _moved(plan: RebuildPlan, live: Position, at: Position, table: Table, author: str, now: str) -> Position:
-    """The stream's position in the new table: what it landed is the fill's, where it goes on is its own."""
+def _new_position(plan: RebuildPlan, live: Position, at: Position, table: Table, author: str, now: str) -> Position:
+    """The stream's position in the new table: totals of the fill, end offsets of the stream."""
     head = table.current_snapshot()
     sink = expect(plan.spec.sink.iceberg, "a sink `iceberg`")
     return live.model_copy(

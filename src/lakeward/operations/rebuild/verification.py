@@ -1,4 +1,4 @@
-"""Is the new table right? Read from the tables themselves, before they are swapped."""
+"""Verification of a rebuilt table before the swap, from the rows of both tables."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Proof:
-    """What was found.
+    """Result of the verification.
 
     Attributes:
-        lines: a sentence each, for people.
-        data: the same as JSON values.
+        lines: sentences for people.
+        data: the same facts as JSON values.
     """
 
     lines: tuple[str, ...]
@@ -33,7 +33,7 @@ class Proof:
 
 
 def contiguous(stream: str, table: str, source: str, at: Position, live: Position) -> None:
-    """The fill ends exactly where the stream's position does, and read the same topics.
+    """Check that the fill ends exactly at the stream's position and read the same topics.
 
     Raises:
         Unhealthy: it does not.
@@ -51,7 +51,7 @@ def contiguous(stream: str, table: str, source: str, at: Position, live: Positio
 def prove(
     stream: str, old: Table, new: Table, fill: str, at: Position, source: str, aside: Table | None, *, rows: bool
 ) -> Proof:
-    """Every record of the range is accounted for once, and how the two tables compare.
+    """Check that every record of the range is accounted for once, and compare the two tables.
 
     Args:
         old, new: freshly loaded.
@@ -60,7 +60,7 @@ def prove(
         rows: whether each row is one record (lineage `rows`).
 
     Raises:
-        Unhealthy: something is missing, doubled, or there uncounted.
+        Unhealthy: rows are missing, duplicated, or not counted.
     """
     totals, name = at.totals, ".".join(new.name())
     data: dict[str, Any] = {"consumed": totals.consumed, "landed": totals.landed, "quarantined": totals.quarantined}
@@ -68,15 +68,15 @@ def prove(
     if not rows:
         return Proof(("contiguous up to the position; rows are not counted against records (lineage none)",), data)
     found = audit.audit(new, put_aside_as(fill, name), at, aside)
-    # Markers of transactions and compacted records are offsets without a record: what was read is what counts.
+    # Transaction markers and compacted records are offsets without a record: only records that were read count.
     holes = found.consumed - totals.consumed
     missing = found.missing - holes
     if missing or found.duplicates or found.beyond or holes < 0:
         raise _wrong(
             stream,
             name,
-            f"of {count(totals.consumed, 'record')} {missing:,} are missing, {found.duplicates:,} are there twice, "
-            f"{found.beyond:,} are there uncounted",
+            f"of {count(totals.consumed, 'record')} {missing:,} are missing, {found.duplicates:,} are duplicated, and "
+            f"{found.beyond:,} rows were not counted",
         )
     data |= {"missing": 0, "duplicates": 0, "partitions": _compared(old, new, at, source)}
     lines = [
@@ -85,26 +85,26 @@ def prove(
         + (f"; {holes:,} offsets without a record" if holes else "")
     ]
     lines += [
-        f"{each['partition']}: {each['rows_before']:,} rows before, {each['rows']:,} now"
-        for each in data["partitions"]
-        if each["rows_before"] is not None
+        f"{part['partition']}: {part['rows_before']:,} rows before, {part['rows']:,} now"
+        for part in data["partitions"]
+        if part["rows_before"] is not None
     ]
     return Proof(tuple(lines), data)
 
 
 def _compared(old: Table, new: Table, at: Position, source: str) -> list[dict[str, Any]]:
-    """Rows of the same records in both, by partition; None where the old rows do not say which record they are of."""
+    """Rows of the same records in both tables, by partition; None if the old rows carry no source position."""
     low, high = places(at.begin[source]), places(at.end[source])
     now = counting.rows_between(scan(new), low, high)
-    told = set(IDENTITY_COLUMNS["kafka"]) <= set(old.schema().column_names)
-    then = counting.rows_between(scan(old), low, high) if told else {}
+    traced = set(IDENTITY_COLUMNS["kafka"]) <= set(old.schema().column_names)
+    then = counting.rows_between(scan(old), low, high) if traced else {}
     return [
         {
             "partition": f"{topic}/{part}",
             "from": low[topic, part],
             "to": to,
             "rows": now.get((topic, part), (0, 0))[0],
-            "rows_before": then.get((topic, part), (0, 0))[0] if told else None,
+            "rows_before": then.get((topic, part), (0, 0))[0] if traced else None,
         }
         for (topic, part), to in sorted(high.items())
     ]
@@ -112,9 +112,9 @@ def _compared(old: Table, new: Table, at: Position, source: str) -> list[dict[st
 
 def _wrong(stream: str, table: str, why: str) -> Unhealthy:
     return Unhealthy(
-        f"{table} is not what stream {stream} needs; nothing was swapped, the stream goes on into its own table",
+        f"Table {table} failed verification; nothing was swapped, and stream {stream} continues in its own table",
         why=why,
-        next=f'drop it and fill another: lakeward sql --write "DROP TABLE lake.{table}"   '
+        next=f'drop it and repeat the rebuild: lakeward sql --write "DROP TABLE lake.{table}"   '
         f"then: lakeward streams rebuild {stream}",
         code="LW-2044",
     )

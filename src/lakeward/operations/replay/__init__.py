@@ -1,1 +1,1 @@
-"""replay: quarantined records processed again by the current generation."""
+"""replay: process quarantined records again with the current generation."""

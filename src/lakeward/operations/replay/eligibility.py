@@ -1,4 +1,4 @@
-"""Which streams' quarantines can be replayed, and which of their rows cannot. Pure."""
+"""Eligibility of a replay: which streams' quarantines can be replayed, and which rows cannot. Pure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Left(StrEnum):
-    """Why a row stays in quarantine although nobody looked whether it is good by now."""
+    """Why a row stays in quarantine without being processed again."""
 
     SOURCE = "source"
     AHEAD = "ahead"
@@ -29,19 +29,19 @@ class Left(StrEnum):
 
 
 _TEXTS = {
-    Left.SOURCE: "it came from a source that the stream has no more, or from several at once",
-    Left.AHEAD: "the stream has not passed its record: it reads it (again) itself",
-    Left.PART: "only the first MiB of its record was kept; the rest is in the source, at its position",
-    Left.ROW: "the row was kept, not its record: an earlier version did that, and streams of lineage none do",
-    Left.KEY: "the record's key and headers were not kept, and the stream lands them now",
+    Left.SOURCE: "its source is no longer a source of the stream, or it came from several sources",
+    Left.AHEAD: "the stream's position is before its record: the stream reads it itself",
+    Left.PART: "only the first MiB of its record was stored; the rest is in the source, at its position",
+    Left.ROW: "its row was stored, not its record (an earlier version, or lineage: none)",
+    Left.KEY: "its record's key and headers were not stored, and the stream lands them now",
 }
 
 
 def suited(spec: StreamSpec) -> None:
-    """Refuse what a spec alone tells.
+    """Check that a stream's spec allows a replay.
 
     Raises:
-        Refused: names what stands in the way.
+        Refused: names the obstacle.
     """
     why = _obstacle(spec)
     if why is not None:
@@ -49,46 +49,44 @@ def suited(spec: StreamSpec) -> None:
 
 
 def traced(spec: StreamSpec, built: Flow) -> None:
-    """Refuse what the plan tells: each row must be known by its record, or be the only one of its key.
+    """Check the query plan: each row must be identified by its record, or be the only one of its key.
 
     Raises:
-        Refused: names what stands in the way.
+        Refused: names the obstacle.
     """
     missing = [name for name in built.inlets[0].identity if name not in built.columns.names]
     if built.stateful:
-        raise _refused(str(spec.id), "it keeps state: a record that comes later changes rows that are long final")
+        raise _refused(str(spec.id), "it keeps state: a late record would change rows that are final")
     if missing:
-        raise _refused(
-            str(spec.id), f"its transform drops {', '.join(missing)}: nobody could say which record is a row"
-        )
+        raise _refused(str(spec.id), f"its transform drops {', '.join(missing)}: rows cannot be matched to records")
     if spec.sink.mode == "append" and built.lineage != "rows":
-        raise _refused(str(spec.id), "lineage is none: of a record with several rows some may have landed")
+        raise _refused(str(spec.id), "lineage is none: some rows of a record may have landed already")
 
 
 def _obstacle(spec: StreamSpec) -> str | None:
     sink = spec.sink.iceberg
     if sink is None:
-        return f"its sink is {spec.sink.connector}; replaying is done for Iceberg tables, not yet for others"
+        return f"its sink is {spec.sink.connector}; replays support Iceberg tables only, so far"
     if spec.quarantine is None:
         return "it has no quarantine table"
     if len(spec.sources) > 1:
-        return "it has several sources; replaying is done for streams of one, not yet for others"
+        return "it has several sources; replays support streams with one source only, so far"
     connector = next(iter(spec.sources.values())).connector
     if connector != "kafka" or connector not in IDENTITY_COLUMNS:
-        return f"a record of {connector} has no position of its own by which it could land once"
+        return f"a record of {connector} has no position of its own, by which it could land exactly once"
     if sink.mode == "complete":
         return "mode complete replaces all rows with every batch"
     if sink.mode == "upsert" and sink.order_by is None:
-        return "mode upsert without order_by: nothing says whether the row in the table is newer"
+        return "mode upsert without order_by cannot decide whether the row in the table is newer"
     if sink.mode == "upsert" and sink.delete_when is not None:
-        return "delete_when forgets a key that is deleted: an older row would bring it back"
+        return "delete_when keeps no trace of a deleted key: an older row would restore it"
     return None
 
 
 def _refused(stream: str, why: str) -> Refused:
     return Refused(
-        f"The quarantine of stream {stream} cannot be replayed",
+        f"Cannot replay the quarantine of stream {stream}",
         why=why,
-        next=f"its rows stay where they are: lakeward streams audit {stream}",
+        next=f"lakeward streams audit {stream}   counts the quarantined rows, which stay where they are",
         code="LW-2048",
     )

@@ -1,4 +1,4 @@
-"""replay: rows of a table's quarantine that the current generation of their stream finds good."""
+"""replay operation: land quarantined records that are valid in the current generation of their stream."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ _RECORDED = ("generation", "landed", "filtered", "present", "seq")
 
 @dataclass(frozen=True)
 class ReplayPlan(Plan):
-    """What would be replayed.
+    """Plan of a replay.
 
     Attributes:
-        streams: whose quarantine.
-        waiting: stream -> the generation that waits; a replay takes the one that runs.
+        streams: the streams whose quarantine is replayed.
+        waiting: stream -> its pending generation; a replay uses the running one.
     """
 
     streams: tuple[Assignment, ...] = field(kw_only=True, repr=False)
@@ -37,11 +37,11 @@ class ReplayPlan(Plan):
 
 
 class Replay(Operation[ReplayPlan]):
-    """Of one table, beside the running streams. Each row lands once, whoever is killed.
+    """Replays the quarantine of one table beside the running streams. Each row lands exactly once, also after kills.
 
     Args:
-        reason: only rows that were quarantined for this one.
-        stream: only this stream's, where several land in the table.
+        reason: only rows with this reason.
+        stream: only rows of this stream, if several land in the table.
         spark: opens a session with the lake's catalog for the streams.
     """
 
@@ -66,15 +66,15 @@ class Replay(Operation[ReplayPlan]):
         self._session: SparkSession | None = None
 
     def plan(self) -> ReplayPlan:
-        """A dry run reads the quarantine too, so that it can say what would land."""
+        """A dry run also reads the quarantine, to report what would land."""
         with self.context.connect() as connection:
             chosen, waiting = landing(connection, self.subject, self.stream)
-        text = f"land the rows in the quarantine of {self.subject} that are good by now"
+        text = f"land the quarantined records of {self.subject} that are valid now"
         plan = ReplayPlan(text, streams=tuple(chosen), waiting=waiting)
         if not self.request.dry_run:
             return plan
         with self.resources(plan):
-            done = [self._replayed(each, plan, dry_run=True) for each in plan.streams]
+            done = [self._replayed(assignment, plan, dry_run=True) for assignment in plan.streams]
         return ReplayPlan(text, data=self._data(done), streams=plan.streams)
 
     @contextmanager
@@ -84,14 +84,14 @@ class Replay(Operation[ReplayPlan]):
 
     def apply(self, plan: ReplayPlan, held: Held) -> Outcome:
         done = []
-        for each in plan.streams:
-            found = self._replayed(each, plan, dry_run=False)
+        for assignment in plan.streams:
+            found = self._replayed(assignment, plan, dry_run=False)
             done.append(found)
             if found["seq"] is not None:
                 told = {"table": self.subject, **{name: found[name] for name in _RECORDED}}
                 with self.context.connect() as connection:
-                    self.record_change(connection, told, of=("stream", each.stream))
-        rows, records = (sum(each[name] for each in done) for name in ("landed", "found"))
+                    self.record_change(connection, told, of=("stream", assignment.stream))
+        rows, records = (sum(report[name] for report in done) for name in ("landed", "found"))
         return self.done(f"{rows:,} of {records:,} quarantined records landed in {self.subject}", self._data(done))
 
     def _replayed(self, wanted: Assignment, plan: ReplayPlan, *, dry_run: bool) -> dict[str, Any]:

@@ -1,7 +1,7 @@
-"""Replaying a stream's quarantine: what the current generation makes of the records that were kept aside.
+"""Replay of a stream's quarantine: process quarantined records again with the current generation.
 
-The records go through the same decoding, transform and rules as those of a batch, in a session of its own, beside the
-running stream. What is good now lands in the sink; how that happens once is told in `connectors.iceberg.replay`.
+The records go through the same decoding, transform and rules as a batch, in a separate session, beside the running
+stream. Valid rows land in the sink; the exactly-once steps are described in `connectors.iceberg.replay`.
 """
 
 from __future__ import annotations
@@ -50,18 +50,18 @@ _SAMPLES = 3
 
 @dataclass(frozen=True)
 class Report:
-    """What became of a quarantine.
+    """Result of a replay.
 
     Attributes:
-        stream, generation, table, quarantine: whose, by which spec, from where to where.
-        found: records looked at.
-        landed: they are rows of the table now.
-        filtered: the transform drops them now.
-        present: the table had them already.
-        failing: `{reason, count, errors}` of those that are still bad, with some of the errors.
-        left: `{why, count}` of those that cannot be replayed.
-        seq: of the act; None where nothing was done.
-        dry_run: nothing was done, and this is what would be.
+        stream, generation, table, quarantine: the stream, its generation, target and source table.
+        found: records read.
+        landed: records that are rows of the table now.
+        filtered: records that the transform drops now.
+        present: records that the table already had.
+        failing: `{reason, count, errors}` of records that still fail, with some of the errors.
+        left: `{why, count}` of records that cannot be replayed.
+        seq: of the replay's commit; None if nothing was committed.
+        dry_run: nothing was changed; the figures are those of the plan.
     """
 
     stream: str
@@ -81,16 +81,16 @@ class Report:
 def replay(
     spark: SparkSession, wanted: Assignment, runtime: Runtime, *, reason: str | None = None, dry_run: bool = False
 ) -> Report:
-    """Land the rows of a stream's quarantine that are good by now, each exactly once.
+    """Land the records of a stream's quarantine that are valid now, each exactly once.
 
     Args:
         spark: a session with the lake's catalog.
         wanted: the stream's current generation.
-        reason: only rows that were put aside for this one.
+        reason: only rows with this reason.
         dry_run: change nothing.
 
     Raises:
-        Refused: the stream's rows cannot be replayed, or another replay took over.
+        Refused: the stream's rows cannot be replayed, or another replay runs.
         SpecError: the generation does not fit its table or its records.
         Blocked: the table was rolled back, replaced or dropped.
         Transient: a table kept changing, or the catalog does not answer.
@@ -105,9 +105,9 @@ def replay(
     if quarantine.lacking(own, aside):
         if dry_run:
             raise Refused(
-                f"{aside} is of an earlier version and does not say what is kept of its rows",
-                why="a dry run changes nothing, not even the columns of a table",
-                next=f"lakeward streams restart {wanted.stream}   adds them; a replay does too",
+                f"Quarantine table {aside} has the columns of an earlier version",
+                why="a dry run changes nothing, so it cannot add the missing columns",
+                next=f"lakeward streams restart {wanted.stream}   adds them; a replay without --dry-run does too",
                 code="LW-2049",
             )
         quarantine.create(own, aside)
@@ -121,22 +121,24 @@ def replay(
         landing.as_it_is(built.columns)
         if isinstance(landing.writer.change, Upsert):
             landing.writer.change = replace(landing.writer.change, ties=False)
-        act = _Act(own, wanted, inlet, landing, RowRouter(wanted.stream, built), references, aside, reason, report)
+        act = _ReplayRun(
+            own, wanted, inlet, landing, RowRouter(wanted.stream, built), references, aside, reason, report
+        )
         for attempt in range(ATTEMPTS):
             if attempt:
                 pause(attempt)
             try:
                 return act.once()
             except RetryCommit as redo:
-                _log.info("replaying again", stream=wanted.stream, why=str(redo))
+                _log.info("replay retried", stream=wanted.stream, why=str(redo))
         raise landing.writer.contention(-1, "other commits came first, every time")
     finally:
         references.release()
 
 
 @dataclass(frozen=True)
-class _Act:
-    """One replay, made ready."""
+class _ReplayRun:
+    """One replay, ready to be tried."""
 
     own: SparkSession
     wanted: Assignment
@@ -157,7 +159,7 @@ class _Act:
         """One attempt, from reading to settling.
 
         Raises:
-            Redo: a table changed meanwhile in a way that needs another look.
+            RetryCommit: a table changed meanwhile, and everything has to be read again.
         """
         from pyspark.sql import functions as F
 
@@ -172,20 +174,20 @@ class _Act:
             if self.reason is not None:
                 rows = rows.where(F.col(quarantine.REASON) == self.reason)
             rows = keep(rows.dropDuplicates([quarantine.SOURCE, *self.identity]).withColumn(_WHY, self._why(at)), held)
-            counts = {each[_WHY]: int(each["count"]) for each in rows.groupBy(_WHY).count().collect()}
+            counts = {cell[_WHY]: int(cell["count"]) for cell in rows.groupBy(_WHY).count().collect()}
             found = replace(
                 self.report,
                 found=sum(counts.values()),
-                left=[{"why": each.text, "count": counts[each.value]} for each in Left if each.value in counts],
+                left=[{"why": reason.text, "count": counts[reason.value]} for reason in Left if reason.value in counts],
             )
             if None not in counts:
                 return found
-            # Rows, not a plan, here and below: whatever looks a table up again finds it changed, by others or by us.
+            # Checkpointed rows, not a lazy plan, here and below: reading a table again would see later changes.
             records = rows.where(F.col(_WHY).isNull()).localCheckpoint(eager=True)
             sorted_ = self.sorter.by_row(self._raw(records), self.references.frames(self.own), held)
             good = keep(sorted_.good, held)
             claims = self._claims(records, good, sorted_).localCheckpoint(eager=True)
-            became = {each[0]: int(each[1]) for each in claims.groupBy(quarantine.BECAME).count().collect()}
+            became = {group[0]: int(group[1]) for group in claims.groupBy(quarantine.BECAME).count().collect()}
             found = replace(
                 found,
                 landed=became.get(LANDED, 0),
@@ -199,7 +201,7 @@ class _Act:
             return replace(found, seq=self._write(at, good, claims, found))
 
     def _write(self, at: acts.At, good: DataFrame, claims: DataFrame, found: Report) -> int:
-        """The four steps."""
+        """The four steps: begin, claim, publish, settle."""
         from pyspark.sql import functions as F
 
         begun = acts.begin(self.own, at, self.wanted.generation)
@@ -218,7 +220,7 @@ class _Act:
         return done.seq
 
     def _why(self, at: acts.At) -> Column:
-        """Why a row cannot be replayed, null where it can."""
+        """Column: why a row cannot be replayed; null if it can."""
         from pyspark.sql import functions as F
 
         topic, partition, offset = (F.col(name) for name in self.identity)
@@ -228,7 +230,7 @@ class _Act:
         for name, parts in ends.items():
             for number, end in parts.items():
                 passed = passed | ((topic == name) & (partition == number) & (offset < end))
-        # A version before `kept` kept the value of what could not be decoded, and only the row of what broke a rule.
+        # A version before column `kept` stored the value of undecodable records, and only the row of failed rules.
         early = F.when(F.col(quarantine.REASON) != "decode", Kept.ROW.value).when(
             F.octet_length(quarantine.RAW) >= KEPT_BYTES, Kept.PART.value
         )
@@ -240,7 +242,7 @@ class _Act:
         return why.when(kept == Kept.VALUE.value, Left.KEY.value) if beside else why
 
     def _raw(self, records: DataFrame) -> DataFrame:
-        """Records of the quarantine as the source gave them."""
+        """Quarantined records in the form of the source."""
         from pyspark.sql import functions as F
 
         places = [name for name in self.inlet.spec.position_columns if name != INGESTED_AT]
@@ -249,7 +251,7 @@ class _Act:
         return records.select(*places, F.col(quarantine.RAW).alias(VALUE), *beside, now)
 
     def _claims(self, records: DataFrame, good: DataFrame, found: RoutedRows) -> DataFrame:
-        """Each record with what becomes of it, null for one that is still bad, and what stood beside it."""
+        """Each record with its new result (null if it still fails), and its earlier replay token."""
         from pyspark.sql import functions as F
 
         own = good.select(*self.identity).distinct()
@@ -273,7 +275,7 @@ class _Act:
 
 
 def _failing(found: RoutedRows) -> list[dict[str, Any]]:
-    """Reason, how many, some errors; most first."""
+    """Reason, count and some errors of the records that still fail, most frequent first."""
     from pyspark.sql import functions as F
 
     bad = [frame.select(quarantine.REASON, quarantine.ERROR) for frame, number, _ in found.bad if number]
@@ -282,4 +284,4 @@ def _failing(found: RoutedRows) -> list[dict[str, Any]]:
     told = F.slice(F.array_sort(F.collect_set(quarantine.ERROR)), 1, _SAMPLES).alias("errors")
     every = reduce(lambda one, other: one.unionByName(other), bad)
     groups = every.groupBy(quarantine.REASON).agg(F.count(F.lit(1)).alias("count"), told)
-    return [each.asDict() for each in groups.orderBy(F.desc("count"), quarantine.REASON).collect()]
+    return [group.asDict() for group in groups.orderBy(F.desc("count"), quarantine.REASON).collect()]

@@ -1,1 +1,1 @@
-"""restore: a table taken back to an earlier snapshot, together with positions and `verified`."""
+"""restore: roll a table back to an earlier snapshot, together with positions and `verified`."""

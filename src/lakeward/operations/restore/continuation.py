@@ -1,4 +1,4 @@
-"""Can a stream go on from where it stood? A new checkpoint must be able to begin there, and the source have it."""
+"""Continuation after a restore: a new checkpoint must be possible at the old offsets, and the source must have them."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ from lakeward.spec.model.stream import StreamSpec
 
 
 def exact(table: str, stream: str, spec: StreamSpec) -> None:
-    """Refuse a writer that keeps no position in the table."""
+    """Check that a writer keeps its position in the table."""
     if spec.sink.iceberg is not None and spec.sink.iceberg.commit != "exact":
         raise _no(
             table,
             f"stream {stream} writes it with commit: {spec.sink.iceberg.commit}",
-            "such a stream keeps no position in the table: only its checkpoint knows what landed",
-            f"land it with commit: exact   (lakeward streams import {stream} takes its checkpoint over)",
+            "such a stream keeps no position in the table; only its checkpoint records what landed",
+            f"set commit: exact   (lakeward streams import {stream} continues its checkpoint)",
         )
 
 
 def offsets(
     context: Context, table: str, stream: str, spec: StreamSpec, at: Position, end: Mapping[str, str]
 ) -> dict[str, str]:
-    """The offsets a new checkpoint begins at, with partitions that came meanwhile.
+    """The offsets where a new checkpoint begins, including partitions that were added since.
 
     Raises:
-        Refused: it keeps state, its source cannot be told where to go on, or records are gone.
+        Refused: the stream keeps state, its source has no offsets, or records have expired.
         DependencyDown: a broker does not answer.
     """
     _stateless(table, stream, spec)
@@ -41,8 +41,8 @@ def offsets(
         raise _no(
             table,
             f"a topic of stream {stream} was deleted and created again",
-            f"landed from {at.topic_ids}, now there is {now}: the records are not there any more",
-            "restore to a snapshot after that",
+            f"the topic ids were {at.topic_ids} and are {now} now: the old records no longer exist",
+            "restore to a snapshot after the topic was created again",
         )
     lost = []
     for source, (_, cluster, _) in sink_position.kafka_of(context, spec).items():
@@ -58,22 +58,22 @@ def offsets(
             table,
             f"the source of stream {stream} no longer has what would land again",
             "; ".join(lost),
-            "restore to a later snapshot: these rows would be in no table any more",
+            "restore to a later snapshot; after this one these rows would be lost",
         )
     return sink_position.with_new_partitions(context, spec, end)
 
 
 def _stateless(table: str, stream: str, spec: StreamSpec) -> None:
-    next_ = f"make the table anew where its source has it all: lakeward streams rebuild {stream} --dry-run"
+    next_ = f"rebuild the table if the source still has all records: lakeward streams rebuild {stream} --dry-run"
     other = [str(name) for name, source in spec.sources.items() if source.kafka is None]
     if other:
-        why = f"its position does not say where to go on in {', '.join(other)}: only Kafka's offsets say that"
+        why = f"its position does not define where to continue in {', '.join(other)}; only Kafka offsets do"
         raise _no(table, f"stream {stream} cannot follow", why, next_)
     state = keeps_state(spec)
     if state or (state is None and spec.lineage != "rows"):
-        why = "it keeps state (windows, aggregates, keys it remembers), and state belongs to its checkpoint"
+        why = "it keeps state (windows, aggregates, keys for deduplication), and state is stored in its checkpoint"
         raise _no(table, f"stream {stream} cannot follow", why, next_)
 
 
 def _no(table: str, what: str, why: str, next_: str) -> Refused:
-    return Refused(f"Table {table} cannot be restored: {what}", why=why, next=next_, code="LW-2058")
+    return Refused(f"Cannot restore table {table}: {what}", why=why, next=next_, code="LW-2058")

@@ -1,4 +1,4 @@
-"""What a restore would do: which batches go, where each stream goes on, and whose rows nobody lands again."""
+"""Plan of a restore: removed batches, new positions of the streams, commits that are lost."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ WORD = "restore"
 
 @dataclass(frozen=True)
 class Back:
-    """One position that goes back.
+    """One position that is rolled back.
 
     Attributes:
-        before: as it is; `position`: as it will be, None: it goes.
-        kept: what of the stream runs; None: it is retired, or a backfill.
-        again: whether records of it land again, under a new checkpoint.
+        before, position: the present and the new position; None: the position is removed.
+        kept: the stream's running generation; None if it is retired or a backfill.
+        again: whether records land again, under a new checkpoint.
     """
 
     stream: str
@@ -55,7 +55,7 @@ class Back:
 
 @dataclass(frozen=True)
 class Marker:
-    """Of a restore whose commit is done: stream -> the checkpoint it must not go on with."""
+    """Marker of a committed restore, with stream -> the checkpoint that must not be continued."""
 
     to: int
     at: str
@@ -68,13 +68,13 @@ class Marker:
 
 @dataclass(frozen=True)
 class RestorePlan(Plan):
-    """What would be done.
+    """Plan of a restore.
 
     Attributes:
-        loaded: the table as it was looked at.
-        backs: the positions that go back.
-        verified: where `verified` will stand; None: nowhere, until the next quality run makes it again.
-        marker: of an earlier run that took the table back and was killed; the streams still need their checkpoints.
+        loaded: the table as it was read.
+        backs: the positions that are rolled back.
+        verified: the new snapshot of `verified`; None: the branch is dropped until the next quality run.
+        marker: of an earlier run that was killed after its commit; the streams still need new checkpoints.
     """
 
     loaded: Table = field(kw_only=True, repr=False)
@@ -85,41 +85,41 @@ class RestorePlan(Plan):
 
 
 class NotRecorded(Refused):
-    """The registry has not heard of the newest batches yet."""
+    """The newest batches are not in the registry yet."""
 
 
 def load(context: Context, name: str) -> Table:
-    """The table.
+    """Load the table.
 
     Raises:
-        SpecError: there is none, or it is not one of Iceberg.
+        SpecError: the table does not exist or is not an Iceberg table.
     """
     try:
         return sink_position.lake_of(context.runtime).load_table(name)
     except (NoSuchTableError, ValueError):
         raise SpecError(
             f"There is no Iceberg table {name!r}",
-            why="tables of Delta are not restored by Lakeward yet",
+            why="the catalog does not have it; Delta tables cannot be restored yet",
             next="lakeward tables health",
             code="LW-2063",
         ) from None
 
 
 def plan(context: Context, name: str, to: int, *, settled: bool = False) -> RestorePlan:
-    """Look at everything, touch nothing.
+    """Make the plan; changes nothing.
 
     Args:
-        settled: no stream writes it any more, so every batch must be accounted for.
+        settled: all writers are stopped, so every batch must be recorded.
 
     Raises:
-        NotRecorded: not yet.
-        Refused: it cannot be done as things are.
-        SpecError: there is no such table.
+        NotRecorded: a batch is not recorded yet.
+        Refused: the restore is not possible now.
+        SpecError: the table does not exist.
         DependencyDown: a broker or the registry does not answer.
     """
     table = load(context, name)
     rollback.movable(table.catalog, name)
-    known = {each.snapshot_id: link_of(each) for each in table.metadata.snapshots}
+    known = {snapshot.snapshot_id: link_of(snapshot) for snapshot in table.metadata.snapshots}
     head = table.metadata.current_snapshot_id
     main = history.chain(head, known.get)
     target = _target(table, name, to, known, main)
@@ -136,15 +136,15 @@ def plan(context: Context, name: str, to: int, *, settled: bool = False) -> Rest
         verified = _verified(connection, table, name, target, known.get)
         read_past = _read_past(connection, name, target, known.get)
     lines, of_streams = _of_streams(backs)
-    gone = main[: next(index for index, each in enumerate(main) if each.snapshot == to)]
-    _no_act(table, name, gone)
+    gone = main[: next(index for index, link in enumerate(main) if link.snapshot == to)]
+    _check_no_quarantine_commit(table, name, gone)
     strangers, strange = told.of_nobody(table, gone, set(position.streams_of(table.properties)))
     lines += strange
     if read_past:
-        lines.append(f"read further than that by {listed(read_past)}: what they landed of it stays in their tables")
+        lines.append(f"{listed(read_past)} has read later snapshots: rows it landed from them stay in its table")
     held = table.metadata.refs.get(BRANCH)
     if held is not None and held.snapshot_id != verified:
-        where = "goes until the next quality run" if verified is None else f"goes back to snapshot {verified}"
+        where = "is dropped until the next quality run" if verified is None else f"moves back to snapshot {verified}"
         lines.append(f"branch `{BRANCH}` {where}")
     before, after = told.records(table, head), told.records(table, to)
     data = {
@@ -152,72 +152,77 @@ def plan(context: Context, name: str, to: int, *, settled: bool = False) -> Rest
         "records_after": after, "verified_snapshot": verified, "streams": of_streams, "of_nobody": strangers,
         "readers": read_past,
     }  # fmt: skip
-    text = f"take {name} back from snapshot {head} to {to}: {count(len(gone), 'commit')}, {before:,} to {after:,} rows"
-    key = {"to": to, "of_nobody": strangers, "end": {each["stream"]: each["end"] for each in of_streams}}
+    text = f"roll {name} back from snapshot {head} to {to}: {count(len(gone), 'commit')}, {before:,} to {after:,} rows"
+    key = {"to": to, "of_nobody": strangers, "end": {entry["stream"]: entry["end"] for entry in of_streams}}
     of_table = tuple(sorted(running))
     there = head == to and not backs
     return RestorePlan(
         text, tuple(lines), data, json.dumps(key, sort_keys=True), holds=of_table, drains=of_table, leases=(name,),
-        nothing=f"{name} stands at snapshot {to} already" if there else "", loaded=table, to=to, backs=backs,
+        nothing=f"{name} is at snapshot {to} already" if there else "", loaded=table, to=to, backs=backs,
         verified=verified,
     )  # fmt: skip
 
 
 def _of_streams(backs: tuple[Back, ...]) -> tuple[list[str], list[dict[str, Any]]]:
     lines, found = [], []
-    for each in backs:
-        if each.position is None:
-            lines.append(f"{each.stream}: {count(each.before.totals.landed, 'row')} go; run that backfill again")
-            found.append({"stream": each.stream, "rows": each.before.totals.landed, "replayed": [], "end": None})
-        elif each.again:
-            data, words = told.of_stream(each.stream, each.before, each.position)
+    for back in backs:
+        if back.position is None:
+            lines.append(f"{back.stream}: {count(back.before.totals.landed, 'row')} removed; run that backfill again")
+            found.append({"stream": back.stream, "rows": back.before.totals.landed, "replayed": [], "end": None})
+        elif back.again:
+            data, words = told.of_stream(back.stream, back.before, back.position)
             lines += words
-            found.append({**data, "end": each.position.end})
+            found.append({**data, "end": back.position.end})
     return lines, found
 
 
 def _target(table: Table, name: str, to: int, known: Mapping[int, Link], main: list[Link]) -> Link:
-    """The snapshot, if main stands on it.
+    """The snapshot, if it is an ancestor of main's head.
 
     Raises:
-        Refused: it is expired, or main's history does not lead to it.
+        Refused: it has expired or is not an ancestor of main's head.
     """
-    if any(each.snapshot == to for each in main):
+    if any(link.snapshot == to for link in main):
         return known[to]
-    newest = ", ".join(f"{each.snapshot} ({told.moment(table, each.snapshot)})" for each in main[:5]) or "none"
+    newest = ", ".join(f"{link.snapshot} ({told.moment(table, link.snapshot)})" for link in main[:5]) or "none"
     if to not in known:
-        why = f"it is expired, or never was one of its snapshots; main's newest: {newest}"
+        why = f"the snapshot has expired or never was one of this table; the newest on main: {newest}"
     else:
-        why = f"it is no ancestor of main's head: on another branch, staged, or taken back before; main's: {newest}"
+        why = (
+            "the snapshot is not an ancestor of main's head: it is on another branch, staged, or was rolled back; "
+            f"the newest on main: {newest}"
+        )
     raise Refused(
-        f"Table {name} cannot be restored to snapshot {to}",
+        f"Cannot restore table {name} to snapshot {to}",
         why=why,
-        next=f'look at its history: lakeward sql "FROM lake.{name}.history"',
+        next=f'list its history: lakeward sql "FROM lake.{name}.history"',
         code="LW-2059",
     )
 
 
-def _no_act(table: Table, name: str, gone: list[Link]) -> None:
-    """Rows that a replay landed or a removal took out would be lost or twice: what quarantine says does not go back.
+def _check_no_quarantine_commit(table: Table, name: str, gone: list[Link]) -> None:
+    """Check that no replay or quarantine commit is rolled back: rows would be lost or duplicated.
 
     Raises:
-        Refused: one was published since.
+        Refused: one was published since the snapshot.
     """
-    acts = [each for each in gone if replay.is_act(each.attempt or each.wap_id or "")]
+    acts = [link for link in gone if replay.is_act(link.attempt or link.wap_id or "")]
     if acts:
         newest = acts[0]
         raise Refused(
-            f"Table {name} cannot be restored to before snapshot {newest.snapshot}",
-            why=f"it moved rows from or to quarantine ({told.moment(table, newest.snapshot)}), and the "
-            "quarantine would go on counting them as moved",
+            f"Cannot restore table {name} to before snapshot {newest.snapshot}",
+            why=f"that snapshot moved rows from or to quarantine ({told.moment(table, newest.snapshot)}), and the "
+            "quarantine would still count them as moved",
             next=f"restore to that snapshot or a later one: lakeward tables restore {name} --to {newest.snapshot}",
             code="LW-2060",
         )
 
 
 def not_held(connection: Connection, name: str) -> None:
-    """Raises:
-    Refused: a person holds the table.
+    """Check that no person holds the table.
+
+    Raises:
+        Refused: a person does.
     """
     row = maintenance.all_tables(connection).get(name)
     if row is None or row.hold_until is None:
@@ -225,20 +230,20 @@ def not_held(connection: Connection, name: str) -> None:
     if row.hold_until > connection.execute(select(func.now())).scalar_one():
         raise Refused(
             f"Table {name} is held until {row.hold_until:%Y-%m-%d %H:%M} UTC",
-            why="a person asked that nothing is done to it",
+            why="a person suspended all operations on it",
             next=f"lakeward tables unhold {name} --comment TEXT",
             code="LW-2061",
         )
 
 
 def writers(connection: Connection, name: str) -> dict[str, Generation]:
-    """Stream -> what of it runs, of all that write the table."""
+    """Stream -> running generation, of all streams that write the table."""
     rows = streams.all_streams(connection)
-    found = generations.of_streams(connection, {each.id: each.generation for each in rows})
+    found = generations.of_streams(connection, {row.id: row.generation for row in rows})
     return {
-        stream: each
-        for stream, each in found.items()
-        if ((each.spec.get("sink") or {}).get("iceberg") or {}).get("table") == name
+        stream: generation
+        for stream, generation in found.items()
+        if ((generation.spec.get("sink") or {}).get("iceberg") or {}).get("table") == name
     }
 
 
@@ -246,34 +251,34 @@ def _back(
     context: Context, connection: Connection, name: str, stream: str, at: Position, target: Link, look_up: LookUp,
     running: Mapping[str, Generation], settled: bool,
 ) -> Back | None:  # fmt: skip
-    """How a position goes back; None: it stands at or below the snapshot, and stays."""
+    """The rolled-back position; None if it is at or before the snapshot and stays."""
     if ancestry.walk(target.snapshot, look_up, at.snapshot, at.snapshot_seq).right:
         return None
     try:
         gone = history.batches_after(stream, at, target, look_up)
-        if "@" in stream:  # a backfill's: no driver lands it, a person runs it again
+        if "@" in stream:  # a backfill: no driver lands it, a person runs it again
             history.wholly_after(stream, target, look_up)
             return Back(stream, at, None)
-        first = min((history.seq_of(each, stream) for each in gone), default=at.seq + 1)
+        first = min((history.seq_of(link, stream) for link in gone), default=at.seq + 1)
         stood = history.stood(stream, at, gone, batches.since(connection, stream, first), settled=settled)
     except Unknown as error:
         kind = NotRecorded if isinstance(error, Late) else Refused
         raise kind(
-            f"Table {name} cannot be restored to snapshot {target.snapshot}: stream {stream} cannot follow",
-            why=f"where it stood then is not known: {error}",
-            next=f"restore to a later snapshot, or make the table anew: lakeward streams rebuild {stream} --dry-run",
+            f"Cannot restore table {name} to snapshot {target.snapshot}: stream {stream} cannot follow",
+            why=f"the stream's position at that snapshot is unknown: {error}",
+            next=f"restore to a later snapshot, or rebuild the table: lakeward streams rebuild {stream} --dry-run",
         ) from None
     kept = running.get(stream)
     row = streams.find(connection, stream)
     if kept is None and (row is None or row.removed_at is None):
         raise Refused(
-            f"Table {name} cannot be restored: stream {stream} landed in it and cannot be stopped from here",
-            why="to this registry it does not write that table",
-            next="restore where it is deployed",
+            f"Cannot restore table {name}: stream {stream} landed in it and cannot be stopped from here",
+            why="in this registry that stream does not write the table",
+            next="run the restore with the registry where the stream is deployed",
             code="LW-2062",
         )
     stands = {"snapshot": target.snapshot, "snapshot_seq": target.seq}
-    if not stood.gone:  # it was moved while a later snapshot was the head, and landed nothing since
+    if not stood.gone:  # the position was moved under a later head, and no batch has landed since
         return Back(stream, at, at.model_copy(update={**stands, "seq": at.seq + 1, "at": now()}), kept)
     end = {source: at.begin.get(source, NO_DATA) if text == NO_DATA else text for source, text in stood.end.items()}
     if kept is not None:
@@ -285,20 +290,20 @@ def _back(
 
 
 def _verified(connection: Connection, table: Table, name: str, target: Link, look_up: LookUp) -> int | None:
-    """Where `verified` stands on the history that stays: where it is, or on the newest snapshot that was proved."""
-    kept = [each.snapshot for each in history.chain(target.snapshot, look_up)]
+    """The snapshot of `verified` after the restore: unchanged, or the newest proven snapshot that stays."""
+    kept = [link.snapshot for link in history.chain(target.snapshot, look_up)]
     held = table.metadata.refs.get(BRANCH)
     if held is None or held.snapshot_id in kept:
         return None if held is None else held.snapshot_id
     proved = {row["to_snapshot"] for row in verifications.proofs(connection, name)}
-    return next((each for each in kept if each in proved), None)
+    return next((snapshot for snapshot in kept if snapshot in proved), None)
 
 
 def _read_past(connection: Connection, name: str, target: Link, look_up: LookUp) -> list[str]:
-    """Streams that read the table as it grows, and have read what goes."""
-    kept = {each.snapshot for each in history.chain(target.snapshot, look_up)}
+    """Streams that read the table incrementally and have read removed snapshots."""
+    kept = {link.snapshot for link in history.chain(target.snapshot, look_up)}
     return sorted(
-        each.stream
-        for each in readers.registered(connection).get(name, ())
-        if each.at is not None and (at := snapshot_of(each.at)) is not None and at not in kept and look_up(at)
+        reader.stream
+        for reader in readers.registered(connection).get(name, ())
+        if reader.at is not None and (at := snapshot_of(reader.at)) is not None and at not in kept and look_up(at)
     )

@@ -1,8 +1,8 @@
-"""restore: drain the writers, take the table back in one commit, give its streams new checkpoints, start them.
+"""restore operation: drain the writers, roll the table back in one commit, start the streams with new checkpoints.
 
-Data, positions and `verified` move in one commit, so a kill leaves either all as it was or all taken back. The same
-commit leaves a marker on the table, naming the checkpoints that no stream may go on with; until a stream has a new one
-its driver is turned away by the position, which its checkpoint does not fit. Run again, the same command finishes that.
+Data, positions and `verified` move in one commit, so a kill leaves either everything unchanged or everything rolled
+back. The same commit leaves a marker on the table with the checkpoints that must not be continued. Until a stream has a
+new checkpoint, preflight refuses its driver, because checkpoint and position differ. Repeating the command finishes it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 from lakeward.connectors.commit_protocol import position
 from lakeward.connectors.iceberg import rename, rollback
 from lakeward.operations.context import Context
-from lakeward.operations.generation import again, next_checkpoint
+from lakeward.operations.generation import accept_again, next_checkpoint
 from lakeward.operations.operation import Held, Lock, Operation
 from lakeward.operations.request import Outcome, Request
 from lakeward.operations.restore import plan as planning
@@ -26,14 +26,14 @@ from lakeward.registry import changes, events, generations, streams
 from lakeward.telemetry import failpoints
 
 MARKER = "lakeward.restore"
-"""Table property: a `Marker` as JSON, from the commit on until every stream has its new checkpoint."""
+"""Table property: a `Marker` as JSON, from the commit until every stream has its new checkpoint."""
 
 RECORDED_S = 60.0
-"""So long after its stop a driver may take to tell the registry of the last batch."""
+"""How long a driver may take after its stop to record the last batch."""
 
 
 class Restore(Operation[RestorePlan]):
-    """Of one table; `to` is the snapshot that becomes main's head."""
+    """Restores one table; `to` is the snapshot that becomes main's head."""
 
     name = WORD
     kind = "table"
@@ -46,7 +46,7 @@ class Restore(Operation[RestorePlan]):
         self.to = to
 
     def unfinished(self) -> RestorePlan | None:
-        """An earlier run took the table back, and was killed before its streams had their checkpoints."""
+        """An earlier run that was killed after its commit, before its streams had new checkpoints."""
         loaded = planning.load(self.context, self.subject)
         raw = loaded.properties.get(MARKER)
         if raw is None:
@@ -54,7 +54,7 @@ class Restore(Operation[RestorePlan]):
         left = Marker(**json.loads(raw))
         writers = tuple(sorted(left.checkpoints))
         return RestorePlan(
-            "finish what an earlier restore began", holds=writers, drains=writers, leases=(self.subject,),
+            "finish an interrupted restore", holds=writers, drains=writers, leases=(self.subject,),
             loaded=loaded, to=left.to, marker=left,
         )  # fmt: skip
 
@@ -65,7 +65,7 @@ class Restore(Operation[RestorePlan]):
         return planning.plan(self.context, self.subject, self.to)
 
     def drained_plan(self, plan: RestorePlan) -> RestorePlan:
-        """The plan once the registry has heard of the last batch."""
+        """The plan, made again after the last batch was recorded."""
         if plan.marker is not None:
             return plan
         end = time.monotonic() + RECORDED_S
@@ -90,17 +90,17 @@ class Restore(Operation[RestorePlan]):
         return self._settle(left, held)
 
     def _move(self, now: RestorePlan) -> Marker:
-        """The one commit, on exactly what was looked at now that nobody lands any more."""
-        # For people it is what they approved; which batches go is known only now.
-        data = {**now.data, "streams": [{**each, "end": None} for each in now.data["streams"]]}
+        """The one commit, on exactly the metadata that was read after the writers stopped."""
+        # People see what they approved; the exact batches are known only now.
+        data = {**now.data, "streams": [{**entry, "end": None} for entry in now.data["streams"]]}
         marker = Marker(
             now.to,
             datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
-            {each.stream: each.kept.checkpoint for each in now.backs if each.again and each.kept is not None},
+            {back.stream: back.kept.checkpoint for back in now.backs if back.again and back.kept is not None},
             data,
         )
         properties = {
-            position.key(each.stream): None if each.position is None else each.position.to_json() for each in now.backs
+            position.key(back.stream): None if back.position is None else back.position.to_json() for back in now.backs
         }
         at = now.loaded.metadata.refs.get(BRANCH)
         branches = {} if at is None or at.snapshot_id == now.verified else {BRANCH: now.verified}
@@ -109,19 +109,19 @@ class Restore(Operation[RestorePlan]):
         return marker
 
     def _settle(self, left: Marker, held: Held) -> Outcome:
-        """After the commit. Each step may be done again."""
+        """The steps after the commit. Each is idempotent."""
         for stream, old in sorted(left.checkpoints.items()):
             self._new_checkpoint(stream, old, left)
             failpoints.hit("restore-one-settled")
         detail = (
-            f"{self.subject} stands at snapshot {left.to} again ({left.data['records_before']:,} to "
+            f"{self.subject} is at snapshot {left.to} again ({left.data['records_before']:,} to "
             f"{left.data['records_after']:,} rows)"
         )
         with self.context.connect() as connection:
-            if held.drained:  # whatever blocked them was about what the table held before
+            if held.drained:  # a block concerned the rows from before
                 streams.set_desired(connection, held.drained, "running")
             known = changes.newest(connection, "table", self.subject)
-            if not any(each["change"] == WORD and (each["detail"] or {}).get("at") == left.at for each in known):
+            if not any(change["change"] == WORD and (change["detail"] or {}).get("at") == left.at for change in known):
                 self.record_change(connection, {"at": left.at, **left.data})
                 events.record(
                     connection, "table", self.subject, WORD, f"{detail} (by {self.context.author})",
@@ -136,9 +136,9 @@ class Restore(Operation[RestorePlan]):
             row = streams.get(connection, stream)
             kept = generations.get(connection, stream, row.generation)
             if kept is None or kept.checkpoint != old:
-                return  # it has one already
+                return  # it already has a new one
             folder = next_checkpoint(old, stream)
-            number = again(connection, kept, folder, self.context.author)
+            number = accept_again(connection, kept, folder, self.context.author)
             before = {"checkpoint": old, "generation": kept.generation}
             after = {"checkpoint": folder, "generation": number, "table": self.subject, "snapshot": str(left.to)}
             self.record_change(connection, {"before": before, "after": after}, of=("stream", stream))

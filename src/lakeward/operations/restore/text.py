@@ -1,4 +1,4 @@
-"""What a restore means, for people and for scripts: records that land again, commits that nobody does again."""
+"""Effects of a restore, for people and scripts: records that land again, commits that are lost."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def of_stream(stream: str, before: Position, after: Position) -> tuple[dict[str,
             if until > low.get(topic, {}).get(part, 0)
         ]
     rows = before.totals.landed - after.totals.landed
-    lines = [f"{stream}: {count(rows, 'row')} go, and their records land again"]
+    lines = [f"{stream}: {count(rows, 'row')} removed, and their records land again"]
     for item in replayed:
         number = count(item["to"] - item["from"], "record")
         lines.append(f"  {item['partition']}: {number} ({item['from']} to {item['to'] - 1})")
@@ -37,20 +37,20 @@ def of_stream(stream: str, before: Position, after: Position) -> tuple[dict[str,
 
 
 def of_nobody(table: Table, gone: list[Link], known: set[str]) -> tuple[list[int], list[str]]:
-    """Commits that no stream lands again: by hand, deletes; their snapshots, and lines.
+    """Commits that no stream lands again, e.g. manual inserts and deletes: their snapshots, and lines.
 
-    Rewrites are left out: maintenance does them again.
+    Rewrites are left out: maintenance repeats them.
     """
     found, lines = [], []
-    for each in gone:
-        if each.operation == "replace" or (each.attempt or each.wap_id or "").split("/")[0] in known:
+    for link in gone:
+        if link.operation == "replace" or (link.attempt or link.wap_id or "").split("/")[0] in known:
             continue
-        found.append(each.snapshot)
-        extra = _summary(table, each.snapshot)
+        found.append(link.snapshot)
+        extra = _summary(table, link.snapshot)
         rows = f"{int(extra.get('added-records', 0)):,} rows added, {int(extra.get('deleted-records', 0)):,} removed"
         lines.append(
-            f"snapshot {each.snapshot} ({moment(table, each.snapshot)}, {each.operation}, {rows}) is of no stream: "
-            "nobody does it again"
+            f"snapshot {link.snapshot} ({moment(table, link.snapshot)}, {link.operation}, {rows}) is not of a stream: "
+            "it is lost"
         )
     if len(lines) > _SHOWN:
         lines[_SHOWN:] = [f"and {len(lines) - _SHOWN} more like these"]

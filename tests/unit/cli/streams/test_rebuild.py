@@ -14,7 +14,7 @@ def test_a_plan_names_the_offsets_the_tables_and_what_would_be_missing(site: Any
     assert site.lakeward(*_WORDS).code == 2, "it says why, in a sentence"
     answer = site.lakeward(*_WORDS, "--dry-run")
     assert answer.code == 4
-    assert "table nyc.flights does not exist, and only it says how far the stream is" in answer.err
+    assert "table nyc.flights does not exist, and the stream's position was in it" in answer.err
 
     table = landed({0: 5, 1: 3}, rows=[(0, each) for each in range(5)] + [(1, each) for each in range(3)])
     found = site.lakeward(*_WORDS, "--dry-run", "-o", "json").json
@@ -26,7 +26,7 @@ def test_a_plan_names_the_offsets_the_tables_and_what_would_be_missing(site: Any
         change.set_properties({"lakeward.stream.others.position": table.properties["lakeward.stream.flights.position"]})
     answer = site.lakeward(*_WORDS, "--comment", "x")
     assert answer.code == 4
-    assert "others landed in nyc.flights too" in answer.err
+    assert "others also landed in nyc.flights" in answer.err
     with table.transaction() as change:
         change.remove_properties("lakeward.stream.others.position")
 
@@ -38,4 +38,4 @@ def test_a_plan_names_the_offsets_the_tables_and_what_would_be_missing(site: Any
         )  # fmt: skip
     answer = site.lakeward(*_WORDS, "--comment", "x")
     assert answer.code == 4
-    assert "tail reads nyc.flights as it grows, and would be blocked" in answer.err
+    assert "tail reads nyc.flights incrementally and would be blocked" in answer.err

@@ -60,7 +60,7 @@ def test_it_shows_what_would_go_and_waits_for_a_yes(site: Any, table: Any) -> No
     shown = site.lakeward(*_WORDS, "--dry-run")
     assert (shown.code, shown.json["rows"], shown.json["files"], shown.json["result"]) == (0, 2, 1, "skipped")
     refused = site.lakeward(*_WORDS)
-    assert refused.code == 4 and "approval missing" in refused.err
+    assert refused.code == 4 and "needs a person's approval" in refused.err
     assert physical(table) == [0, 1, 2, 3, 4]
 
 

@@ -80,13 +80,13 @@ def test_it_shows_what_lands_again_and_waits_for_a_yes(site: Any, table: Any) ->
     assert found["streams"][0]["replayed"] == [
         {"source": "flights", "partition": f"{site.topic}/0", "from": 5, "to": 8}
     ]
-    assert "flights: 3 rows go, and their records land again" in answer.err
+    assert "flights: 3 rows removed, and their records land again" in answer.err
     assert f"{site.topic}/0: 3 records (5 to 7)" in answer.err
 
     assert site.lakeward(*_WORDS, to, "--yes").code == 2, "it says why, in a sentence"
     answer = site.lakeward(*_WORDS, to, "--comment", "x")
     assert answer.code == 4
-    assert "approval missing" in answer.err
+    assert "needs a person's approval" in answer.err
     assert str(table.refresh().metadata.current_snapshot_id) != to, "nothing was touched"
 
     done = site.lakeward(*_WORDS, to, "--yes", "--comment", "bad rows", "-o", "json")
@@ -103,7 +103,7 @@ def test_it_shows_what_lands_again_and_waits_for_a_yes(site: Any, table: Any) ->
     assert kept is not None
     assert (row.generation, kept.checkpoint.endswith("flights.2")) == (2, True)
     answer = site.lakeward(*_WORDS, to, "--yes", "--comment", "x", "-o", "json")
-    assert f"stands at snapshot {to} already" in answer.json["detail"]
+    assert f"is at snapshot {to} already" in answer.json["detail"]
 
 
 def test_what_cannot_be_taken_back_is_refused_with_the_reason(site: Any, table: Any) -> None:
@@ -114,13 +114,13 @@ def test_what_cannot_be_taken_back_is_refused_with_the_reason(site: Any, table: 
         assert answer.code == 4, answer
         return str(answer.err)
 
-    assert "it is expired, or never was one of its snapshots" in refused("17")
+    assert "has expired or never was one of this table" in refused("17")
     assert site.lakeward("tables", "restore", "nyc.none", "--to", "1", "--dry-run").code == 2
 
     with table.manage_snapshots() as change:
         change.create_branch(int(to), "aside")
     table.append(table.scan().to_arrow(), branch="aside")
-    assert "it is no ancestor of main's head" in refused(str(table.refresh().metadata.refs["aside"].snapshot_id))
+    assert "not an ancestor of main's head" in refused(str(table.refresh().metadata.refs["aside"].snapshot_id))
 
     at = parse(table.properties[key("flights")], "flights", "nyc.flights")
     stand(table, at, end={"flights": offsets(site, 9)})
@@ -145,5 +145,5 @@ def test_rows_that_went_from_or_to_quarantine_since_are_not_lost_or_doubled_by_i
     answer = site.lakeward(*_WORDS, first(table), "--dry-run")
     assert answer.code == 4, answer
     assert f"before snapshot {landed}" in answer.err
-    assert "quarantine would go on counting them" in answer.err
+    assert "quarantine would still count them" in answer.err
     assert site.lakeward(*_WORDS, str(landed), "--dry-run").code == 0

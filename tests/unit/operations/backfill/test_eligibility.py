@@ -27,12 +27,12 @@ def _spec(sink: dict[str, Any], **more: Any) -> StreamSpec:
 @pytest.mark.parametrize(
     ("sink", "into", "why"),
     [
-        ({"iceberg": {"table": "a.t"}}, None, "its table is only added to: rows that are there would land a second"),
-        ({"iceberg": {"table": "a.t"}}, "a.t", "a.t is the stream's own"),
-        ({"iceberg": {"table": "a.t"}}, "a.q", "a.q is the stream's own"),
+        ({"iceberg": {"table": "a.t"}}, None, "its sink only appends: rows that are in the table would land a second"),
+        ({"iceberg": {"table": "a.t"}}, "a.t", "a.t is a table of the stream itself"),
+        ({"iceberg": {"table": "a.t"}}, "a.q", "a.q is a table of the stream itself"),
         ({"iceberg": {"table": "a.t", "mode": "complete"}}, "a.n", "mode complete replaces all rows"),
         ({"iceberg": _UPSERT}, None, "mode upsert without order_by"),
-        ({"iceberg": {**_UPSERT, "order_by": "v", "delete_when": "n < 0"}}, None, "delete_when forgets a key"),
+        ({"iceberg": {**_UPSERT, "order_by": "v", "delete_when": "n < 0"}}, None, "delete_when keeps no trace"),
         ({"delta": {"table": "a.t"}}, "a.n", "its sink is delta"),
     ],
 )
@@ -57,7 +57,7 @@ def test_other_sources_are_not_read_in_ranges_yet() -> None:
     [
         ({"iceberg": _UPSERT}, {}, [], "--overwrite is for Iceberg tables of mode append; its sink is iceberg, mode u"),
         ({"delta": {"table": "a.t"}}, {}, [], "--overwrite is for Iceberg tables of mode append; its sink is delta"),
-        ({"iceberg": {"table": "a.t"}}, {"source": {"rate": {}}, "decode": None}, [], "its rows must name the records"),
+        ({"iceberg": {"table": "a.t"}}, {"source": {"rate": {}}, "decode": None}, [], "its rows must carry positions"),
         ({"iceberg": {"table": "a.t"}}, {}, ["r"], "a commit that takes rows out blocks the streams that read a.t: r"),
     ],
 )
@@ -72,9 +72,9 @@ def test_what_cannot_be_overwritten_is_named(
 
 def test_files_stand_for_topics_and_for_files_only() -> None:
     spec = _spec({"iceberg": {"table": "a.t"}}, source={"rate": {"rows_per_second": 1}}, decode=None)
-    with pytest.raises(Refused, match="files can stand for topics and for files"):
+    with pytest.raises(Refused, match="files can replace Kafka and file sources"):
         suited(spec, "a.n", files=True)
-    with pytest.raises(Refused, match="rows of these files that are there would land a second time"):
+    with pytest.raises(Refused, match="rows of these files that are in the table would land a second time"):
         suited(_spec({"iceberg": {"table": "a.t"}}), None, files=True)
     suited(_spec({"iceberg": {"table": "a.t"}}), "a.n", files=True)
 
@@ -119,7 +119,7 @@ def test_bad_rows_of_backfills_into_different_tables_are_put_aside_apart() -> No
     ],
 )
 def test_a_new_table_holds_nothing_else(positions: dict[str, Position], rows: bool) -> None:
-    with pytest.raises(Refused, match="other rows than those of this backfill"):
+    with pytest.raises(Refused, match="it holds other rows"):
         _name(positions, rows=rows)
 
 

@@ -26,11 +26,11 @@ def _spec(**more: Any) -> StreamSpec:
 @pytest.mark.parametrize(
     ("more", "why"),
     [
-        ({"sink": {"delta": {"table": "a.t"}}}, "its sink is delta; rebuilds are built for exact Iceberg tables"),
+        ({"sink": {"delta": {"table": "a.t"}}}, "its sink is delta; rebuilds support Iceberg tables"),
         ({"sink": {"iceberg": {"table": "a.t", "mode": "complete"}},
           "transform": {"sql": "SELECT n, count(*) AS c FROM source GROUP BY n"}, "lineage": "none"},
          "mode complete replaces all rows"),
-        ({"source": {"rate": {"rows_per_second": 1}}, "decode": None}, "its source is rate; rebuilds are done for"),
+        ({"source": {"rate": {"rows_per_second": 1}}, "decode": None}, "its source is rate; rebuilds support"),
         ({"source": None, "decode": None, "sources": {"a": {**_KAFKA, "decode": {"json": "n INT"}}, "b": _KAFKA},
           "transform": {"sql": "SELECT n FROM a UNION ALL SELECT 1 AS n FROM b"}}, "it has several sources"),
         ({"transform": {"sql": "SELECT n, count(*) AS c FROM source GROUP BY n"}, "lineage": "none",

@@ -35,12 +35,12 @@ def test_a_stream_of_one_topic_into_a_table_is_suited() -> None:
 @pytest.mark.parametrize(
     ("more", "why"),
     [
-        ({"sink": {"delta": {"table": "a.t"}}}, "its sink is delta; replaying is done for Iceberg tables"),
+        ({"sink": {"delta": {"table": "a.t"}}}, "its sink is delta; replays support Iceberg tables only"),
         ({"sink": {"console": {}}}, "its sink is console"),
         ({"quarantine": None}, "it has no quarantine table"),
         ({"sink": {"iceberg": {"table": "a.t", "mode": "complete"}}}, "mode complete replaces all rows"),
         ({"sink": {"iceberg": _UPSERT}}, "mode upsert without order_by"),
-        ({"sink": {"iceberg": {**_UPSERT, "order_by": "v", "delete_when": "n < 0"}}}, "delete_when forgets a key"),
+        ({"sink": {"iceberg": {**_UPSERT, "order_by": "v", "delete_when": "n < 0"}}}, "delete_when keeps no trace"),
         ({"source": {"rate": {"rows_per_second": 1}}, "decode": None}, "a record of rate has no position"),
         (
             {"source": None, "decode": None, "sources": {"a": {**_KAFKA, "decode": {"json": "n INT"}}, "b": _KAFKA}},

@@ -249,7 +249,7 @@ def poison() -> Scene:
                 Recent(ago(130), "stream", f"failed (poison), attempt 3: {what}", 3, ago(220)),
             ],
             "tail": [
-                "2026-11-21T03:08:32.101Z error   stream failed, tries again  stream=flights batch=812 attempt=3",
+                "2026-11-21T03:08:32.101Z error   stream failed, will restart  stream=flights batch=812 attempt=3",
                 "2026-11-21T03:08:32.190Z error   stream blocked  stream=flights reason=poison batch=812",
             ],
         },
