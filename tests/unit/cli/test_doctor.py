@@ -72,7 +72,7 @@ def test_a_cluster_that_does_not_answer_is_told_by_name_also_by_deploy(site: Any
     assert check["wanted"] == f"spark://127.0.0.1:{away}, for driver demo"
     assert "correct drivers: in conf/lakeward.yaml" in check["next"]
     said = " ".join(lakeward("deploy", "--plan").err.split())
-    assert f"The Spark master spark://127.0.0.1:{away} does not answer, and driver demo will wait for it" in said
+    assert f"The Spark master spark://127.0.0.1:{away} does not answer; driver demo will wait for it" in said
     with closing(socket.create_server(("127.0.0.1", away))):
         checks = json.loads(lakeward("doctor", "-o", "json").out)["checks"]
         assert [each["ok"] for each in checks if each["name"] == "spark master"] == [True]

@@ -131,7 +131,7 @@ def test_a_reset_to_a_time_goes_to_the_first_record_written_then(site: Any, behi
         ("{", "Cannot read"),
         ('{"TOPIC": {"0": 999}}', "999 is not between"),
         ('{"TOPIC": {"7": 1}}', "does not exist"),
-        ('{"TOPIC": 3}', "another form"),
+        ('{"TOPIC": 3}', "malformed"),
     ],
 )
 def test_wrong_targets_are_named(site: Any, behind: Any, text: str | None, said: str) -> None:
@@ -151,7 +151,7 @@ def test_streams_without_a_position_are_not_reset_or_skipped(site: Any) -> None:
     windows = operate(site, "reset", "departures_hourly", "--to", "latest", "--dry-run")
     assert windows.code == 4
     assert "state is stored in the checkpoint" in windows.err
-    assert "4 records, and what it no longer has" in windows.err
+    assert "4 records; expired records are missing" in windows.err
     assert operate(site, "skip-batch", "flights", "--batch", "3", "--dry-run").code == 4
 
 
@@ -321,7 +321,7 @@ def test_of_many_by_tag_each_has_a_line_and_the_exit_code_is_the_worst(site: Any
         ("departures_hourly", "done"),
         ("flights", "refused"),
     ]
-    assert "bob asked to upgrade it" in answer.json["operations"][2]["detail"]
+    assert "the upgrade requested by bob" in answer.json["operations"][2]["detail"]
 
 
 @pytest.mark.parametrize("command", ["reset", "skip-batch", "import"])

@@ -364,4 +364,4 @@ def test_the_spark_ui_of_a_living_driver_is_its_own_and_of_a_dead_one_needs_an_e
         drivers.exited(connection, "demo", "t", exit_code=1, error="gone")
     answer = site.lakeward("streams", "ui", "flights")
     assert answer.code == 1
-    assert "No event log of driver demo is kept" in answer.err
+    assert "No event log of driver demo" in answer.err

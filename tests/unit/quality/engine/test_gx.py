@@ -18,4 +18,4 @@ def test_the_installed_version_is_the_known_one() -> None:
 def test_another_minor_version_is_refused_with_the_way_out(other: str) -> None:
     with pytest.raises(Moved) as refused:
         assert_known(other)
-    assert other in refused.value.why and f"great-expectations=={WRITTEN_FOR}.*" in refused.value.next
+    assert other in refused.value.what and f"great-expectations=={WRITTEN_FOR}.*" in refused.value.next
