@@ -40,7 +40,7 @@ def test_the_position_stands_on_the_head_and_moves_only_from_what_was_read(store
 
     assert store.read().position == first
     assert first.snapshot == store.table.metadata.current_snapshot_id
-    with pytest.raises(Fenced, match="moved meanwhile"):
+    with pytest.raises(Fenced, match="moved its position"):
         store.compare_and_set(stale, Position.before_first(1, {}).moved("reset", "bob"))
     with pytest.raises(Refused, match="seq 1 to 1"):
         store.compare_and_set(store.read(), first)
