@@ -161,7 +161,7 @@ def test_what_was_taken_out_lands_again_once_wherever_it_is_killed(rig: Rig, cat
     with (
         failpoints.on("restore-stopped", once(rig.stop)),
         failpoints.on("restore-before-commit", somebody_commits),
-        pytest.raises(Fenced, match="somebody committed to it meanwhile"),
+        pytest.raises(Fenced, match="another commit came first"),
     ):
         rig.restore(to)
     with rig.registry() as connection:

@@ -84,7 +84,7 @@ class DeltaWriter(TableWriter[TableState, Staged]):
         """Write the files. Nothing in the log names them; without the commit they are VACUUM's.
 
         Raises:
-            Redo: they were taken away while they were written.
+            RetryCommit: they were taken away while they were written.
         """
         session = rows.sparkSession
         txn = jvm.begin(session, self.folder, self.table)

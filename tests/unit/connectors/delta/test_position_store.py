@@ -149,7 +149,7 @@ def test_rows_that_are_gone_halt_it_before_and_at_the_commit(store: DeltaPositio
     delta_log.commit(folder, 2, restore, delta_log.remove("f1"))
     halt = store.read().halt
     assert halt is not None and halt.reason == "rolled-back"
-    with pytest.raises(Refused, match="is not moved") as refused:
+    with pytest.raises(Refused, match="was not moved") as refused:
         store.compare_and_set(before, _moved(before.position))
     assert "was restored to an older version" in refused.value.why
 

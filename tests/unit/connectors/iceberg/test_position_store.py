@@ -58,9 +58,9 @@ def test_a_table_that_was_rolled_back_is_not_called_landed_by_a_move(store: Iceb
 
     halt = store.read().halt
     assert halt is not None and halt.reason == "rolled-back"
-    with pytest.raises(Refused, match="is not moved") as refused:
+    with pytest.raises(Refused, match="was not moved") as refused:
         store.compare_and_set(before, first.moved("recover", "ann"))
-    assert "was rolled back under stream flights" in refused.value.why
+    assert "of stream flights was rolled back" in refused.value.why
     assert store.read().position == first
 
 
