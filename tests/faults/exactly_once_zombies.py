@@ -114,7 +114,7 @@ class Zombies:
 
 def _fenced(line: Mapping[str, Any]) -> bool:
     """Whether a line of the zombie's log says that its publication was refused; the others died with the process."""
-    return "moved" in str(line.get("why", "")) or "landed by somebody else" in str(line.get("error", ""))
+    return "moved" in str(line.get("why", "")) or "Another writer moved its position" in str(line.get("error", ""))
 
 
 def through(registry: Proxy, world: World, folder: Path) -> Runtime:

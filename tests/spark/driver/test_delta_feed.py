@@ -58,7 +58,7 @@ def refused(lab: Any, document: dict[str, Any]) -> Blocked:
 
 def test_a_table_lands_as_it_stands_and_then_its_appends_once(lab: Any) -> None:
     document = spec(lab)
-    with pytest.raises(DependencyDown, match=r"There is no table .*up for source source"):
+    with pytest.raises(DependencyDown, match=r"Source source .* cannot be read: table .*up does not exist yet"):
         lab.starter().start(lab.wanted(document))
     for number in range(3):
         add(lab, number)

@@ -135,7 +135,7 @@ def test_a_driver_of_the_older_generation_is_fenced_by_the_new_columns_alone(lab
     def evolve() -> None:
         newer = stream.landing(2, SECOND)
         newer.prepare(type(rows.schema).fromJson(columns), stateful=False)
-        assert newer.writer._seen == newer.see().state.raw, "what it landed last is what it finds"
+        assert newer.writer._expected == newer.see().state.raw, "what it landed last is what it finds"
 
     kept = rows.localCheckpoint()
     with failpoints.on("after-stage", once(evolve, lambda: None)), pytest.raises(Fenced):

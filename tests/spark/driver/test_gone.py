@@ -49,7 +49,7 @@ def test_a_dropped_or_renamed_table_is_never_made_anew(lab: Any) -> None:
     while_running = failure(lab, running)
     again = refused(lab, document)
     for error in (while_running, again):
-        assert (error.reason, error.what) == ("table-missing", f"Table {table} of stream {document['id']} is gone")
+        assert (error.reason, error.what) == ("table-missing", f"Table {table} of stream {document['id']} was dropped")
         assert f"CALL lake.system.register_table(table => '{table}'" in error.next
     assert not lab.spark.catalog.tableExists(f"lake.{table}"), "nobody made it anew"
     lab.spark.sql(statement(again))
@@ -62,7 +62,7 @@ def test_a_dropped_or_renamed_table_is_never_made_anew(lab: Any) -> None:
     again = refused(lab, document)
     for error in (renamed, again):
         assert error.reason == "table-renamed"
-        assert f"{lab.namespace}.u has its position: 2 rows up to seq" in error.why
+        assert f"{lab.namespace}.u has the stream's position: 2 rows up to seq" in error.why
     lab.spark.sql(statement(again))
     lab.run(document, 1)
     assert sorted(row["n"] for row in lab.rows()) == [1, 2, 3]
@@ -72,7 +72,7 @@ def test_a_dropped_or_renamed_table_is_never_made_anew(lab: Any) -> None:
     shutil.rmtree(checkpoint)
     lost = refused(lab, document, known_query="one that ran")
     assert (lost.reason, checkpoint.exists()) == ("table-missing", False)
-    assert "bring it back from a backup" in lost.next
+    assert "restore it from a backup" in lost.next
 
 
 def test_a_delta_table_whose_folder_is_moved_away_is_never_made_anew(lab: Any) -> None:
@@ -86,7 +86,7 @@ def test_a_delta_table_whose_folder_is_moved_away_is_never_made_anew(lab: Any) -
     lab.produce(topic, [{"n": 2}])
     assert failure(lab, running).reason == "table-missing"
     again = refused(lab, document)
-    assert (again.reason, again.what) == ("table-missing", f"Table {table} of stream {document['id']} is gone")
+    assert (again.reason, again.what) == ("table-missing", f"Table {table} of stream {document['id']} is missing")
     assert not location.exists(folder)
     shutil.rmtree(folder, ignore_errors=True)
     folder.with_name("away").rename(folder)

@@ -123,7 +123,7 @@ def test_a_position_in_postgresql_is_moved_by_the_same_operations(
     with pytest.raises(Refused, match="its position moved since the plan"):
         late(operator, act, plan)
     assert stale.position is not None
-    with pytest.raises(Fenced, match="moved meanwhile"):
+    with pytest.raises(Fenced, match="moved its position"):
         stale.write(stale.position.model_copy(update={"seq": 99}))
     operator.run(act.request)
 

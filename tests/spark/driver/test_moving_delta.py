@@ -70,7 +70,7 @@ def test_a_recovery_fences_a_driver_that_is_cut_off_and_the_next_one_goes_on(
     operator.run(Request(StreamOperation.RECOVER, document["id"], wait=False))
 
     assert stale.position is not None
-    with pytest.raises(Fenced, match="moved meanwhile"):
+    with pytest.raises(Fenced, match="moved its position"):
         stale.write(stale.position.model_copy(update={"seq": 99}))
     lab.produce(topic, [{"n": n, "s": "b"} for n in range(5, 8)])
     end = time.monotonic() + PATIENCE_S

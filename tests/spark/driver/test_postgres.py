@@ -219,7 +219,7 @@ def test_new_columns_come_with_their_generation_and_fence_the_older_one(served: 
         landing.look({})
         schema = own.createDataFrame([], "n INT, s STRING, tens BIGINT, more STRING").schema
         landing.prepare(schema, stateful=False)
-        assert landing.writer._seen == landing.see().state.raw, "what it landed last is what it finds"
+        assert landing.writer._expected == landing.see().state.raw, "what it landed last is what it finds"
 
     served.produce(topic, [{"n": 4, "s": "a"}])
     calls = iter([newer])

@@ -63,7 +63,7 @@ def test_two_rows_of_a_key_of_which_nobody_knows_the_newer_stop_the_stream(lab: 
     lab.produce(topic, [event(7, "a", 1), event(7, "b", 2)])
     error = lab.fail(spec)
     assert isinstance(error, SpecError)
-    assert "id=7 is there 2 times" in str(error)
+    assert "key id=7 has 2 rows" in str(error)
     assert "order_by" in str(error)
 
 

@@ -1,1 +1,1 @@
-"""Landing exactly once, whatever the sink: position, offsets, continuity check, fence, row counts, audit."""
+"""The commit protocol, the same for every sink: position, offsets, continuity check, fence, row counts, audit."""

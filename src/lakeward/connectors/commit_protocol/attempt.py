@@ -1,4 +1,4 @@
-"""One attempt at landing a batch: its id, how it may fail, and how long until the next."""
+"""Attempts and retries of landing a batch: the id of an attempt, its errors, and the pause before the next."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from lakeward.connectors.commit_protocol.position import Position
 from lakeward.platform.errors import DependencyDown
 
 ATTEMPTS = 8
-"""How often one batch is tried against a table that keeps changing."""
+"""The most attempts of one batch while the table keeps changing."""
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.05, 2.0
 
 Build = Callable[[int | None, int], Position]
@@ -19,18 +19,18 @@ Build = Callable[[int | None, int], Position]
 
 
 class RetryCommit(Exception):
-    """This attempt cannot go on; back to step 1."""
+    """Raised when this attempt cannot be completed: the writer returns to step 1."""
 
 
 class SourceUnavailable(DependencyDown):
-    """Raised when it cannot be asked whether the source is still the same: whoever called waits with the batch."""
+    """Raised when the source does not answer, so its identity cannot be checked: the caller waits inside the batch."""
 
 
 def new_attempt(stream: str, seq: int) -> str:
-    """An id for one write of one batch: unique, and it says whose and which."""
+    """A unique id for one write of one batch: `<stream>/<seq>/<nonce>`."""
     return f"{stream}/{seq}/{secrets.token_hex(8)}"
 
 
 def pause(attempt: int) -> None:
-    """Full jitter: writers that collided once should not collide again."""
+    """Sleep before the next attempt, with full jitter, so that writers that collided once do not collide again."""
     time.sleep(random.uniform(0.2, 1.0) * min(_LONGEST_PAUSE_S, _FIRST_PAUSE_S * 2**attempt))  # noqa: S311  # no secret

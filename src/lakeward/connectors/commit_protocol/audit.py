@@ -1,10 +1,10 @@
-"""Is every record of the source in the table exactly once? Counted from positions in the table, never from counters.
+"""The exactly-once audit: checks that every source record is in the table once, by the rows' source positions.
 
-Every landed row carries the position of its source record, so does every quarantined one. Between the stream's first
-start and its position each record must be in exactly one of the two, or have been filtered by the transform.
-Offsets are not records: a transaction's markers and compacted records leave holes in a topic, which are no losses.
-The caller gives the number of records the source really has there (`records`) where a topic can have holes.
-Reads three columns of the tables without a JVM; about 8 bytes of memory for each row.
+It does not use counters. Every landed row and every quarantined row carries the position of its source record. Between
+the stream's first start and its position, each record must be in exactly one of the two tables, or be filtered by the
+transform. Offsets are not records: transaction markers and compacted records leave holes in a topic, which are not
+losses. The caller gives the number of records in the source (`records`) where a topic can have holes.
+The audit reads three columns of the tables without a JVM, with about 8 bytes of memory for each row.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ class PartitionAudit:
     Attributes:
         source, partition: source name and `topic/number`.
         records: records the source has in the range.
-        landed, quarantined: distinct records found.
-        skipped: records found nowhere that a person gave up.
-        missing: other records found nowhere; None where the transform filters or rows were erased: then it cannot be
-            told by partition.
-        duplicates: rows landed beyond the first, and records that are both landed and in quarantine.
-        beyond: records found outside the range: landed without being counted by the position.
-        gaps: the first missing ranges, `(from, to)` exclusive; with holes in the topic also those.
+        landed, quarantined: distinct records in each table.
+        skipped: records in neither table that a person skipped.
+        missing: other records in neither table; None where the transform filters or rows were erased: then it is
+            not known by partition.
+        duplicates: further rows of a landed record, and records that are both landed and in quarantine.
+        beyond: records outside the range: landed, but not counted by the position.
+        gaps: the first missing ranges, `(from, to)` exclusive; they include holes in the topic.
     """
 
     source: str
@@ -58,7 +58,7 @@ class PartitionAudit:
 
 @dataclass(frozen=True)
 class Audit:
-    """A whole stream; see `PartitionAudit`. `missing` counts what no filter, skip or erase explains."""
+    """The audit of a whole stream; see `PartitionAudit`. `missing`: records that no filter, skip or erase explains."""
 
     stream: str
     consumed: int
@@ -74,7 +74,7 @@ class Audit:
 
     @property
     def clean(self) -> bool:
-        """Nothing lost, nothing doubled, nothing uncounted."""
+        """Whether no record is missing, duplicated or uncounted."""
         return self.missing == 0 and self.duplicates == 0 and self.beyond == 0
 
 
@@ -93,18 +93,18 @@ def audit(
     Args:
         table: reads the sink, freshly loaded.
         position: the stream's, from the same load.
-        quarantine: reads the quarantine table, freshly loaded after `table` so that it is not behind it.
+        quarantine: reads the quarantine table, loaded after `table`, so that it is at least as new.
         records: (topic, partition) -> records the source has between begin and end; default: one for each offset.
-        erased: rows that were erased from both tables: which records they were is not kept.
+        erased: rows that were erased from both tables; their positions are not stored.
     """
     begin, end = _partitions(position.begin), _partitions(position.end)
     source_of = {part: source for source, offset in position.end.items() for part in _offsets(offset)}
     topics = sorted({topic for topic, _ in end})
     landed = _collect(table(topics, None))
-    aside = _collect(quarantine(topics, stream)) if quarantine is not None else {}
+    quarantined = _collect(quarantine(topics, stream)) if quarantine is not None else {}
     filtered = position.totals.filtered
-    given_up = _given_up(position)
-    found = tuple(
+    skips = _skipped_ranges(position)
+    partitions = tuple(
         _partition(
             source_of[part],
             part,
@@ -112,27 +112,27 @@ def audit(
             end[part],
             (records or {}).get(part),
             landed.get(part, _NONE),
-            aside.get(part, _NONE),
+            quarantined.get(part, _NONE),
             filtered == 0 and erased == 0,
-            given_up.get(part, ()),
+            skips.get(part, ()),
         )
         for part in sorted(end)
     )
-    consumed = sum(each.records for each in found)
-    accounted = sum(each.landed + each.quarantined for each in found)
-    # A record both landed and put aside is one record; it stands in `duplicates` and must not hide a missing one.
-    both = sum(_both(landed.get(part, _NONE), aside.get(part, _NONE)) for part in end)
-    skipped = sum(each.skipped for each in found)
+    consumed = sum(partition.records for partition in partitions)
+    accounted = sum(partition.landed + partition.quarantined for partition in partitions)
+    # A record both landed and quarantined is one record; `duplicates` counts it, and it must not hide a missing one.
+    both = sum(_both(landed.get(part, _NONE), quarantined.get(part, _NONE)) for part in end)
+    skipped = sum(partition.skipped for partition in partitions)
     return Audit(
         stream=stream,
         consumed=consumed,
-        landed=sum(each.landed for each in found),
-        quarantined=sum(each.quarantined for each in found),
+        landed=sum(partition.landed for partition in partitions),
+        quarantined=sum(partition.quarantined for partition in partitions),
         filtered=filtered,
         missing=consumed - (accounted - both) - filtered - skipped - erased,
-        duplicates=sum(each.duplicates for each in found),
-        beyond=sum(each.beyond for each in found),
-        partitions=found,
+        duplicates=sum(partition.duplicates for partition in partitions),
+        beyond=sum(partition.beyond for partition in partitions),
+        partitions=partitions,
         skipped=skipped,
         erased=erased,
     )
@@ -148,20 +148,20 @@ def _partition(
     to: int,
     records: int | None,
     landed: pa.Array,
-    aside: pa.Array,
+    quarantined: pa.Array,
     unfiltered: bool,
-    given_up: Sequence[tuple[int, int]] = (),
+    skips: Sequence[tuple[int, int]] = (),
 ) -> PartitionAudit:
-    distinct, put_aside = pc.unique(landed), pc.unique(aside)
-    inside, aside_inside = _within(distinct, start, to), _within(put_aside, start, to)
-    both = _both(inside, aside_inside)
-    there = pc.unique(pa.concat_arrays([inside, aside_inside]))
+    distinct, distinct_quarantined = pc.unique(landed), pc.unique(quarantined)
+    inside, quarantined_inside = _within(distinct, start, to), _within(distinct_quarantined, start, to)
+    both = _both(inside, quarantined_inside)
+    present = pc.unique(pa.concat_arrays([inside, quarantined_inside]))
     expected = records if records is not None else to - start
-    gone = sum(
-        max(0, min(high, to) - max(low, start)) - len(_within(there, max(low, start), min(high, to)))
-        for low, high in given_up
+    absent_in_skips = sum(
+        max(0, min(high, to) - max(low, start)) - len(_within(present, max(low, start), min(high, to)))
+        for low, high in skips
     )
-    skipped = max(0, min(gone, expected - len(there)))
+    skipped = max(0, min(absent_in_skips, expected - len(present)))
     return PartitionAudit(
         source=source,
         partition=f"{part[0]}/{part[1]}",
@@ -169,56 +169,54 @@ def _partition(
         to=to,
         records=expected,
         landed=len(inside),
-        quarantined=len(aside_inside),
-        missing=expected - len(there) - skipped if unfiltered else None,
+        quarantined=len(quarantined_inside),
+        missing=expected - len(present) - skipped if unfiltered else None,
         duplicates=len(landed) - len(distinct) + both,
-        beyond=len(distinct) - len(inside) + len(put_aside) - len(aside_inside),
-        gaps=_gaps(there, start, to, given_up) if unfiltered and len(there) != to - start else (),
+        beyond=len(distinct) - len(inside) + len(distinct_quarantined) - len(quarantined_inside),
+        gaps=_gaps(present, start, to, skips) if unfiltered and len(present) != to - start else (),
         skipped=skipped,
     )
 
 
-def _gaps(
-    there: pa.Array, start: int, to: int, given_up: Sequence[tuple[int, int]] = ()
-) -> tuple[tuple[int, int], ...]:
-    """The first ranges of `start..to` that `there` (distinct, within) does not hold and nobody gave up."""
-    ordered = there.take(pc.sort_indices(there))
+def _gaps(present: pa.Array, start: int, to: int, skips: Sequence[tuple[int, int]] = ()) -> tuple[tuple[int, int], ...]:
+    """The first ranges of `start..to` that are not in `present` (distinct, within) and that no person skipped."""
+    ordered = present.take(pc.sort_indices(present))
     edges = pa.concat_arrays([pa.array([start - 1], pa.int64()), ordered, pa.array([to], pa.int64())])
     below, above = edges.slice(0, len(edges) - 1), edges.slice(1)
     apart = pc.greater(pc.subtract(above, below), 1)
-    most = _GAPS_SHOWN * (len(given_up) + 1)
-    found = zip(below.filter(apart)[:most].to_pylist(), above.filter(apart)[:most].to_pylist(), strict=True)
-    left = [(low + 1, high) for low, high in found]
-    for from_, until in given_up:
-        left = [
+    most = _GAPS_SHOWN * (len(skips) + 1)
+    edge_pairs = zip(below.filter(apart)[:most].to_pylist(), above.filter(apart)[:most].to_pylist(), strict=True)
+    gaps = [(low + 1, high) for low, high in edge_pairs]
+    for from_, until in skips:
+        gaps = [
             part
-            for low, high in left
+            for low, high in gaps
             for part in ((low, min(high, from_)), (max(low, until), high))
             if part[0] < part[1]
         ]
-    return tuple(left[:_GAPS_SHOWN])
+    return tuple(gaps[:_GAPS_SHOWN])
 
 
-def _given_up(position: Position) -> dict[Partition, list[tuple[int, int]]]:
-    """(topic, partition) -> the ranges a person gave up, none of which overlap."""
-    found: dict[Partition, list[tuple[int, int]]] = {}
+def _skipped_ranges(position: Position) -> dict[Partition, list[tuple[int, int]]]:
+    """(topic, partition) -> the ranges a person skipped; they do not overlap."""
+    ranges: dict[Partition, list[tuple[int, int]]] = {}
     for skip in position.skips:
         start = _partitions(skip.start)
         for part, until in _partitions(skip.end).items():
-            found.setdefault(part, []).append((start.get(part, until), until))
-    return found
+            ranges.setdefault(part, []).append((start.get(part, until), until))
+    return ranges
 
 
 def rows_between(
     table: Scan, start: Mapping[Partition, int], end: Mapping[Partition, int]
 ) -> dict[Partition, tuple[int, int]]:
-    """How many rows the table has of the records from `start` to `end`, and of how many records, by partition."""
-    wanted = {part: (start[part], end[part]) for part in start if start[part] < end.get(part, 0)}
-    if not wanted:
+    """The number of rows, and of distinct records, that the table has from `start` to `end`, by partition."""
+    ranges = {part: (start[part], end[part]) for part in start if start[part] < end.get(part, 0)}
+    if not ranges:
         return {}
-    there = _collect(table(sorted({topic for topic, _ in wanted}), None))
-    found = {part: _within(there.get(part, _NONE), low, high) for part, (low, high) in wanted.items()}
-    return {part: (len(each), len(pc.unique(each))) for part, each in found.items()}
+    collected = _collect(table(sorted({topic for topic, _ in ranges}), None))
+    within = {part: _within(collected.get(part, _NONE), low, high) for part, (low, high) in ranges.items()}
+    return {part: (len(offsets), len(pc.unique(offsets))) for part, offsets in within.items()}
 
 
 def _within(offsets: pa.Array, start: int, to: int) -> pa.Array:
@@ -230,7 +228,7 @@ def _both(one: pa.Array, other: pa.Array) -> int:
 
 
 def _collect(batches: Iterator[pa.RecordBatch]) -> dict[Partition, pa.Array]:
-    """(topic, partition) -> all offsets found there, as often as they are found."""
+    """(topic, partition) -> all offsets in the batches, duplicates included."""
     topic, partition, offset = IDENTITY_COLUMNS["kafka"]
     parts: dict[Partition, list[pa.Array]] = {}
     for batch in batches:
@@ -240,7 +238,7 @@ def _collect(batches: Iterator[pa.RecordBatch]) -> dict[Partition, pa.Array]:
             for number in pc.unique(numbers.filter(of_topic)).to_pylist():
                 here = offsets.filter(pc.and_(of_topic, pc.equal(numbers, number)))
                 parts.setdefault((name, number), []).append(here.cast(pa.int64()))
-    return {part: pa.concat_arrays(found) for part, found in parts.items()}
+    return {part: pa.concat_arrays(arrays) for part, arrays in parts.items()}
 
 
 def _partitions(offsets: Mapping[str, str]) -> dict[Partition, int]:

@@ -1,4 +1,4 @@
-"""One batch of a query, as a sink is told of it."""
+"""The running batch of a query: identity, offsets and record counts, as passed to a sink."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ class RunningBatch:
 class Counted:
     """What the caller knows about a batch besides the rows it lands.
 
-    `consumed` must be the result of a query (`tally`), not an accumulator or an `Observation`: those count a
-    task again whose shuffle output was lost. `landed` is not here: the staged snapshot's `added-records` is exact,
-    because only the files of committed tasks are in it.
+    `consumed` must be the result of a query (`tally`), not an accumulator or an `Observation`: those count a task twice
+    when its shuffle output was lost. `landed` is not here: the staged snapshot's `added-records` is exact, because it
+    contains only the files of committed tasks.
 
     Attributes:
-        consumed: records decoded; None where nobody counted them: a source that cannot be read again, under state.
-        quarantined: of these, kept aside.
-        traced: whether a row stands for a record (lineage `rows`), so that what is neither landed nor kept aside was
-            filtered.
+        consumed: records decoded; None if not counted: a source that cannot be read twice, in a stateful query.
+        quarantined: of these, the records in quarantine.
+        traced: whether a row is one record (lineage `rows`), so that a record that is neither landed nor quarantined
+            was filtered.
     """
 
     consumed: int | None = None
@@ -48,7 +48,7 @@ class Counted:
     traced: bool = True
 
     def filtered(self, landed: int) -> int | None:
-        """Records the transform dropped, where so many rows landed; None where that cannot be said."""
+        """Records the transform dropped, given the number of landed rows; None where that is not known."""
         if self.consumed is None or not self.traced:
             return None
         return max(0, self.consumed - landed - self.quarantined)

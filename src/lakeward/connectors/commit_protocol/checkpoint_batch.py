@@ -1,4 +1,4 @@
-"""One batch in a checkpoint's files, read by name through the catalog's own file access: nothing is listed."""
+"""Reads one batch from a checkpoint's files, by file name through PyIceberg's FileIO, without listing folders."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from lakeward.platform.runtime import Runtime
 
 @dataclass(frozen=True)
 class BatchFiles:
-    """What a checkpoint says of one batch.
+    """What a checkpoint records about one batch.
 
     Attributes:
-        query_id: the checkpoint's; None without `metadata`.
-        ends: where the batch ends, one canonical text a source in the query's order; None if it was never planned.
-        finished: Spark recorded its end.
+        query_id: of the checkpoint; None without the file `metadata`.
+        ends: where the batch ends: one canonical text for each source in the query's order; None if it was not planned.
+        finished: Spark wrote its commit file.
         followed: a later batch was planned.
-        begins: where the one before ended; None if that is not known. Of batch 0 it is where the sources began.
+        begins: where the previous batch ended; None if not known. For batch 0: where the sources began.
     """
 
     query_id: str | None
@@ -31,7 +31,7 @@ class BatchFiles:
 
 
 def read(runtime: Runtime, folder: str, batch: int) -> BatchFiles:
-    """Read what `folder` has of one batch."""
+    """Read one batch from the checkpoint in `folder`."""
     files = _Files(runtime, folder)
     ends = files.offsets(f"offsets/{batch}")
     before = files.offsets(f"offsets/{batch - 1}") if batch > 0 else _initial(files, len(ends or ()))
@@ -45,7 +45,7 @@ def read(runtime: Runtime, folder: str, batch: int) -> BatchFiles:
 
 
 def first(runtime: Runtime, folder: str, sources: int) -> tuple[str, ...] | None:
-    """Where each source of the query began, in the query's order; None where that is not written down."""
+    """Where each source of the query began, in the query's order; None where the checkpoint does not record it."""
     return _initial(_Files(runtime, folder), sources)
 
 
@@ -68,13 +68,13 @@ class _Files:
         if text is None:
             return None
         try:
-            found = json.loads(text).get("id")
+            identity = json.loads(text).get("id")
         except (ValueError, AttributeError):
             return ""
-        return found if isinstance(found, str) else ""
+        return identity if isinstance(identity, str) else ""
 
     def offsets(self, name: str) -> tuple[str, ...] | None:
-        """`v1`, a line of metadata, then a line a source."""
+        """The file has `v1`, a line of metadata, then one line for each source."""
         text = self.text(name)
         lines = [] if text is None else text.split("\n")
         if len(lines) < 3 or not lines[0].startswith("v"):
@@ -83,11 +83,11 @@ class _Files:
 
 
 def _initial(files: _Files, sources: int) -> tuple[str, ...] | None:
-    """Where each source of a fresh query began: Kafka's and Iceberg's write that down before the first batch."""
-    found = []
+    """Where each source of a new query began: Kafka's and Iceberg's record that before the first batch."""
+    beginnings = []
     for index in range(sources):
         text = files.text(f"sources/{index}/0") or files.text(f"sources/{index}/offsets/0")
         if text is None or "{" not in text:
             return None
-        found.append(canonical_json(text[text.index("{") :].strip()))
-    return tuple(found)
+        beginnings.append(canonical_json(text[text.index("{") :].strip()))
+    return tuple(beginnings)

@@ -1,7 +1,7 @@
-"""What a table says of rows that were erased: a count by stream, a property beside the position.
+"""The count of erased rows of a stream: a table property beside the position.
 
-An erased row stands nowhere any more, and nothing of it may be kept; how many there were is kept, in the commit that
-takes them out, so that the audit goes on explaining every record.
+An erased row is in no file any more, and none of its values may be stored. The commit that removes the rows stores
+their number, so that the audit still explains every record.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ def of(properties: Mapping[str, str], stream: str, table: str) -> int:
     """How many rows of a stream were erased from a table.
 
     Raises:
-        Blocked: the property is not one of ours (`erased-unreadable`).
+        Blocked: the property is not a number (`erased-unreadable`).
     """
     text = properties.get(key(stream), "0")
     if text.isascii() and text.isdigit():
         return int(text)
     raise Blocked(
-        f"What {table} says of the erased rows of stream {stream} cannot be read",
-        why=f"property {key(stream)} is no number",
-        next="put the property back as the table's earlier metadata has it",
+        f"The erased-row count of stream {stream} in {table} cannot be read",
+        why=f"property {key(stream)} is not a number",
+        next="set the property to its value in an earlier metadata file of the table",
         reason="erased-unreadable",
         code="LW-3010",
     )

@@ -1,8 +1,8 @@
 """Start and end offsets of the batch a query is running, read from the running query itself.
 
-Not from checkpoint files: on an object store another driver can overwrite those. Inside `foreachBatch` the query's
-`committedOffsets` are where the batch starts and its `availableOffsets` where it ends. Batch 0 has no committed
-offsets; where its sources begin stands in the batch's own plan (sources of the second API) or is nothing yet.
+Checkpoint files are not used: on an object store another driver can overwrite them. Inside `foreachBatch`, the query's
+`committedOffsets` are the start of the batch and its `availableOffsets` the end. Batch 0 has no committed offsets: the
+start of its sources is in the batch's own plan (DataSource V2 sources) or does not exist yet.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 Canonical = Callable[[str], str]
-"""Spark's text of an offset -> the canonical string that is compared and kept."""
+"""Spark's text of an offset -> the canonical string that is compared and stored."""
 
 _MARK = "lakeward_source_"
 _STREAMING_LEAVES = ("StreamingRelationV2", "StreamingRelation")
 
 
 def mark(rows: DataFrame, source: str) -> DataFrame:
-    """Give what a source reads a name that survives in the query's plan; needed where a stream has several sources."""
+    """Mark a source's rows with a name that the query's plan keeps; needed where a stream has several sources."""
     return rows.alias(_MARK + source)
 
 
 def canonical_json(offset: str) -> str:
-    """JSON with sorted keys and no spaces; any other text as it is. Right for Kafka and for plain numbers."""
+    """JSON with sorted keys and no spaces; any other text unchanged. Correct for Kafka and for plain numbers."""
     try:
         return json.dumps(json.loads(offset), sort_keys=True, separators=(",", ":"))
     except ValueError:
@@ -39,7 +39,7 @@ def canonical_json(offset: str) -> str:
 
 
 def order_of(rows: DataFrame, sources: Sequence[str]) -> list[str]:
-    """The names of a query's sources in the order it reads them: that of their offsets in a checkpoint."""
+    """The names of a query's sources in the order it reads them, which is the order of offsets in a checkpoint."""
     return list(sources) if len(sources) == 1 else _marked_leaves(rows._jdf.queryExecution().analyzed())
 
 
@@ -47,7 +47,7 @@ def execution_of(session: SparkSession, query_name: str) -> Any:
     """The running `StreamExecution` of the query called `query_name`.
 
     Args:
-        session: the session that started it (a batch's cloned session knows no queries).
+        session: the session that started it (a batch's cloned session has no queries).
 
     Raises:
         LakewardError: no such query is active.
@@ -56,7 +56,7 @@ def execution_of(session: SparkSession, query_name: str) -> Any:
         if query.name() == query_name:
             return query.streamingQuery()
     raise LakewardError(
-        f"No active query is called {query_name}", why="a batch runs inside a query of that name", code="LW-3016"
+        f"No active query has the name {query_name}", why="a batch runs inside a query of that name", code="LW-3016"
     )
 
 
@@ -67,10 +67,10 @@ def running_batch(
     canonical: Mapping[str, Canonical],
     topic_ids: Mapping[str, str],
 ) -> RunningBatch:
-    """What the query is running, from inside its `foreachBatch`.
+    """The batch that the query is running, read inside its `foreachBatch`.
 
     Args:
-        execution: of `execution_of`.
+        execution: from `execution_of`.
         batch: the batch's number.
         sources: the stream's source names; with more than one each must have been marked (`mark`).
         canonical: source name -> how its offsets are made canonical; `canonical_json` where absent.
@@ -93,14 +93,14 @@ def running_batch(
 
 
 def files_read(execution: Any) -> set[str]:
-    """URLs of the files that the running batch's plan reads: those that were there when it was made."""
+    """URLs of the files that the running batch's plan reads: those that existed when the plan was made."""
     leaves = execution.lastExecution().logical().collectLeaves()
-    found: set[str] = set()
+    files: set[str] = set()
     for index in range(leaves.size()):
         leaf = leaves.apply(index)
         if leaf.getClass().getSimpleName() == "LogicalRelation":
-            found |= set(leaf.relation().location().inputFiles())
-    return found
+            files |= set(leaf.relation().location().inputFiles())
+    return files
 
 
 def _offset(option: Any) -> str | None:
@@ -109,7 +109,7 @@ def _offset(option: Any) -> str | None:
 
 
 def _planned_start(execution: Any, stream: Any) -> str | None:
-    """Where the batch's plan begins to read `stream`; None for sources of the first API, which begin with nothing."""
+    """The start of `stream` in the batch's plan; None for DataSource V1 sources, which begin without an offset."""
     leaves = execution.lastExecution().logical().collectLeaves()
     for index in range(leaves.size()):
         leaf = leaves.apply(index)
@@ -122,20 +122,20 @@ def _names(execution: Any, count: int, sources: Sequence[str]) -> list[str]:
     """The name of each of the query's sources, in the query's order."""
     if len(sources) == 1 and count >= 1:
         return [sources[0]] * count
-    found = _marked_leaves(execution.analyzedPlan())
-    if len(found) != count or not set(found) <= set(sources):
+    marked = _marked_leaves(execution.analyzedPlan())
+    if len(marked) != count or not set(marked) <= set(sources):
         raise LakewardError(
             "The sources of the query cannot be told apart",
-            why=f"the plan reads {', '.join(found) or 'nothing marked'} with {count} sources; "
+            why=f"the plan reads {', '.join(marked) or 'no marked source'} with {count} sources; "
             f"declared are {', '.join(sources)}",
             code="LW-3017",
         )
-    return found
+    return marked
 
 
 def _marked_leaves(plan: Any) -> list[str]:
     """The mark above each streaming leaf, in the order of the plan."""
-    found: list[str] = []
+    marks: list[str] = []
     pending: list[tuple[Any, str]] = [(plan, "")]
     while pending:
         node, name = pending.pop()
@@ -143,7 +143,7 @@ def _marked_leaves(plan: Any) -> list[str]:
         if kind == "SubqueryAlias" and node.alias().startswith(_MARK):
             name = node.alias().removeprefix(_MARK)
         if kind in _STREAMING_LEAVES:
-            found.append(name)
+            marks.append(name)
         children = node.children()
         pending.extend((children.apply(index), name) for index in range(children.size() - 1, -1, -1))
-    return found
+    return marks

@@ -1,6 +1,6 @@
-"""What the table says is landed: the position of one stream, a table property in canonical JSON.
+"""The position of a stream: what has landed in the table, stored as a table property in canonical JSON.
 
-It is the only truth about landing. Spark writes it in the same commit as the data, PyIceberg reads it without a JVM.
+It alone decides what has landed. Spark writes it in the same commit as the data; PyIceberg reads it without a JVM.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from lakeward.connectors.commit_protocol.batch import Counted
 from lakeward.platform.errors import Blocked
 
 NO_DATA = "-"
-"""The offset of a source that has not had any data yet."""
+"""The offset of a source that has had no data yet."""
 
 _PREFIX = "lakeward.stream."
 _SUFFIX = ".position"
 
 
 class Totals(BaseModel):
-    """Since the stream's first position: records consumed, kept aside and filtered, and rows landed.
+    """Counts since the stream's first position: records consumed, quarantined and filtered, and rows landed.
 
-    With lineage `rows`, a row stands for a record: `consumed = landed + quarantined + filtered`.
-    `skipped`: records a person gave up, counted by offsets; they are no part of `consumed`.
+    With lineage `rows`, a row is one record: `consumed = landed + quarantined + filtered`.
+    `skipped`: records a person skipped, counted by offsets; they are not part of `consumed`.
     """
 
     model_config = ConfigDict(frozen=True, extra="ignore")
@@ -38,7 +38,7 @@ class Totals(BaseModel):
     skipped: int = 0
 
     def plus(self, other: Totals) -> Totals:
-        """Field by field."""
+        """The sum, field by field."""
         return Totals(
             consumed=self.consumed + other.consumed,
             landed=self.landed + other.landed,
@@ -49,14 +49,14 @@ class Totals(BaseModel):
 
 
 def totals_of(counted: Counted, landed: int) -> Totals:
-    """One batch's records. Without a count at decode, consumed is what is known to have come out."""
+    """The counts of one batch. Without a count at decode, `consumed` is the number of landed and quarantined rows."""
     consumed = landed + counted.quarantined if counted.consumed is None else counted.consumed
     filtered = counted.filtered(landed) or 0
     return Totals(consumed=consumed, landed=landed, quarantined=counted.quarantined, filtered=filtered)
 
 
 class Skip(BaseModel):
-    """Records a person gave up: source name -> canonical offset, from (inclusive) and to (exclusive)."""
+    """Records a person skipped: source name -> canonical offset, from (inclusive) and to (exclusive)."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
@@ -71,18 +71,18 @@ class Position(BaseModel):
         seq: the table's own count of the stream's published batches; only rises, also through reset and import.
         query_id: the checkpoint's identity; empty after an import or reset.
         batch: the checkpoint's batch number; -1 after an import or reset.
-        generation: the accepted spec the batch was landed by.
-        end: source name -> canonical offset up to which (exclusive) is landed; `-` without data yet.
-        begin: source name -> where the stream's first batch began; what the audit counts from.
-        skips: what was given up between `begin` and `end`, by `reset` and `skip-batch`.
-        topic_ids: topic -> its id in the broker: a topic deleted and created again has another one.
+        generation: the accepted spec that landed the batch.
+        end: source name -> canonical offset up to which (exclusive) records have landed; `-` without data yet.
+        begin: source name -> where the stream's first batch began; the audit counts from there.
+        skips: the ranges skipped between `begin` and `end`, by `reset` and `skip-batch`.
+        topic_ids: topic -> its id in the broker: a recreated topic has another id.
         snapshot, snapshot_seq: the published snapshot and its sequence number; None and 0 in a table without any.
-        totals: records so far.
-        attempt: the id of the write that published it, `<stream>/<seq>/<nonce>`; `import/...` or `reset/...` else.
-        complete_through: event time (RFC 3339) up to which the table is final, where the stream knows one.
-        added: column -> the generation that added it to the table: an older one does not know it.
+        totals: counts so far.
+        attempt: the id of the write that published it, `<stream>/<seq>/<nonce>`, or `import/...` or `reset/...`.
+        complete_through: event time (RFC 3339) up to which the table is final, if the stream has one.
+        added: column -> the generation that added it to the table; older generations do not have it.
         mode: how the stream's batches change the sink: append, upsert or complete.
-        at: when it was published, by the writer's clock (RFC 3339); for people, nothing is decided by it.
+        at: when it was published, by the writer's clock (RFC 3339); for display only.
     """
 
     model_config = ConfigDict(frozen=True, extra="ignore")
@@ -106,15 +106,15 @@ class Position(BaseModel):
 
     @classmethod
     def before_first(cls, generation: int, start: Mapping[str, str]) -> Position:
-        """What an operation moves where nothing has landed yet; `start`: where the stream's records begin."""
+        """The position that an operation moves if nothing has landed yet; `start`: where the stream's records begin."""
         return cls(seq=0, query_id="", batch=-1, generation=generation, end=dict(start), begin=dict(start))
 
     def moved(self, reason: str, author: str, **changed: Any) -> Position:
-        """This position as an operation moves it: one seq further, and no query's any more.
+        """This position as an operation moves it: the next seq, without a query id.
 
         Args:
-            reason: the operation's word in `attempt`.
-            changed: further fields, e.g. `end`.
+            reason: the name of the operation in `attempt`.
+            changed: further fields to set, e.g. `end`.
         """
         seq = self.seq + 1
         own = {"seq": seq, "query_id": "", "batch": -1, "attempt": f"{reason}/{seq}/{author}", "at": now()}
@@ -126,20 +126,20 @@ class Position(BaseModel):
 
 
 def now() -> str:
-    """This moment by this machine's clock, as `Position.at` has it."""
+    """The current time by this machine's clock, in the form of `Position.at`."""
     return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def key(stream: str) -> str:
-    """The table property that holds the position of `stream`."""
+    """The name of the table property with the position of `stream`."""
     return f"{_PREFIX}{stream}{_SUFFIX}"
 
 
 def parse(text: str, stream: str, table: str) -> Position:
-    """The position written in `text`.
+    """Parse a position.
 
     Raises:
-        Blocked: it is not one (`position-unreadable`): somebody else wrote this property.
+        Blocked: the text is not a position (`position-unreadable`): another program wrote this property.
     """
     try:
         return Position.model_validate_json(text)
@@ -149,14 +149,15 @@ def parse(text: str, stream: str, table: str) -> Position:
         raise Blocked(
             f"The position of stream {stream} in {table} cannot be read",
             why=f"property {key(stream)}: {where}: {first['msg']}",
-            next=f"put the property back as the table's earlier metadata has it; then: lakeward streams audit {stream}",
+            next="set the property to its value in an earlier metadata file of the table; "
+            f"then: lakeward streams audit {stream}",
             reason="position-unreadable",
             code="LW-3018",
         ) from None
 
 
 def of_properties(properties: Mapping[str, str], table: str) -> dict[str, Position]:
-    """Stream id -> position, for every position among a table's properties."""
+    """Stream id -> position, for every position in a table's properties."""
     return {stream: parse(properties[key(stream)], stream, table) for stream in streams_of(properties)}
 
 

@@ -1,7 +1,7 @@
-"""Where the position of one stream is stored, for everything that runs without Spark: operations, reports, the audit.
+"""`PositionStore`: reads and moves the position of a stream without Spark, for operations, reports and the audit.
 
-Each system that lands exactly has one implementation. The writer of a batch commits the position together with its
-rows; a store moves it alone, by the same compare-and-set, so a driver that lands meanwhile is fenced by it.
+Each system that lands exactly once has one implementation. The writer of a batch commits the position together with the
+rows. A store moves the position alone, by the same compare-and-set, so a driver that lands at the same time is fenced.
 """
 
 from __future__ import annotations
@@ -16,18 +16,17 @@ from lakeward.connectors.commit_protocol.position import Position
 from lakeward.platform.errors import Fenced, Refused
 
 SWAP_ATTEMPTS = 10
-"""How often a move is tried again while other writers of the table commit first."""
+"""The most attempts of a move while other writers of the table commit first."""
 
 
 @dataclass(frozen=True)
 class StoredPosition:
-    """One stream's position as it was read.
+    """The position of a stream, with what the compare-and-set needs.
 
     Attributes:
-        raw: the stored text, which the compare-and-set compares; None: nothing landed yet.
+        raw: the stored text, which the compare-and-set compares; None if nothing has landed yet.
         position: `raw`, parsed.
-        halt: why no batch may land here, whatever the batch: rows that the position calls landed are gone, or there is
-            no table.
+        halt: why no batch may land here: landed rows are missing from the table, or the table does not exist.
         state: what else the store compares when it moves the position; only the store reads it.
     """
 
@@ -42,7 +41,7 @@ class PositionStore(ABC):
 
     Attributes:
         stream: the stream's id.
-        name: the table or folder, as people write it.
+        name: the table or folder, as users write it.
     """
 
     stream: str
@@ -50,20 +49,20 @@ class PositionStore(ABC):
 
     @abstractmethod
     def read(self) -> StoredPosition:
-        """The position now.
+        """Read the position.
 
         Raises:
-            Blocked: it cannot be parsed.
+            Blocked: the position cannot be parsed.
             DependencyDown: the system does not answer.
         """
 
     def compare_and_set(self, expected: StoredPosition, moved: Position) -> Position:
-        """Store `moved` if the position is still `expected`; what was stored, which names the table's new version.
+        """Store `moved` if the position is still `expected`; returns the stored position with the table's new version.
 
         Raises:
-            Fenced: a driver landed a batch meanwhile; nothing was changed.
+            Fenced: a driver landed a batch in between; nothing was changed.
             Refused: `seq` would not rise, or this store cannot move a position.
-            Transient: other writers of the table came first too often; nothing was changed.
+            Transient: other writers committed first at every attempt; nothing was changed.
         """
         before = expected.position
         if before is not None and moved.seq <= before.seq:
@@ -72,22 +71,22 @@ class PositionStore(ABC):
 
     @abstractmethod
     def _swap(self, expected: StoredPosition, moved: Position) -> Position:
-        """As `compare_and_set`, for a `seq` that rises."""
+        """Do `compare_and_set`, with a `seq` that rises."""
 
     @abstractmethod
     def scan(self) -> Scan:
-        """Reads the source positions of the rows."""
+        """A function that reads the source positions of the rows."""
 
     @property
     def location(self) -> str | None:
-        """The folder of the table; None where it has none."""
+        """The folder of the table; None if it has no folder."""
         return None
 
 
 def moved_meanwhile(stream: str, why: str) -> Fenced:
-    """The error of a compare-and-set that lost."""
+    """The error of a compare-and-set that failed because the position moved."""
     return Fenced(
-        f"The position of stream {stream} moved meanwhile",
+        f"Stream {stream}: fenced. Another writer moved its position",
         why=why,
         next=f"stop the stream first: lakeward streams stop {stream} --wait",
         code="LW-3019",
@@ -95,20 +94,20 @@ def moved_meanwhile(stream: str, why: str) -> Fenced:
 
 
 def seq_falls(stream: str, before: Position, moved: Position) -> Refused:
-    """The error of a move that would not fence a driver."""
+    """The error of a move that would not raise `seq`, and so would not fence a driver."""
     return Refused(
         f"The position of stream {stream} cannot go from seq {before.seq} to {moved.seq}",
-        why="seq only rises, also through reset and import: a driver cut off from the registry is fenced by it",
+        why="seq only rises, also through reset and import: it fences a driver that is cut off from the registry",
         code="LW-3020",
     )
 
 
 def missing(name: str, stream: str) -> BlockReason:
-    """There is no table."""
+    """The block reason of a table that does not exist."""
     return BlockReason(
         "table-missing",
         f"Table {name} does not exist",
-        "nothing was landed in it, or it was removed",
-        f"lakeward streams status {stream}   says whether anything was landed in it",
+        "nothing has landed in it yet, or it was dropped",
+        f"lakeward streams status {stream}   shows whether anything has landed",
         code="LW-3021",
     )

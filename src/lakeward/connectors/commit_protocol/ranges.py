@@ -1,8 +1,8 @@
-"""Differences between two offsets, in words: which records would be lost or landed twice.
+"""Offset ranges: the differences between two offsets as text, i.e. which records would be lost or landed twice.
 
-Offsets are opaque canonical strings and equality is all the protocol needs. Where their shape is known (a number, or
-JSON objects with numbers as leaves, as Kafka's `{topic: {partition: offset}}`) the exact ranges are named; a longer
-list is cut after ten.
+Offsets are opaque canonical strings, and the protocol needs equality only. Where the shape is known (a number, or JSON
+objects with numbers as leaves, as Kafka's `{topic: {partition: offset}}`), the text names the exact ranges, at most
+ten.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ _SHOWN = 10
 
 @dataclass(frozen=True)
 class Difference:
-    """One place where a batch's start is not the landed end.
+    """One place where the start of a batch differs from the landed end.
 
     Attributes:
         source: source name.
-        path: where inside the offset, e.g. `flights/3`; empty for an offset that is one value.
-        landed: up to which (exclusive) is landed, None when the position does not know the place.
-        start: where the batch starts, None when the batch does not know the place.
+        path: the path inside the offset, e.g. `flights/3`; empty for an offset of one value.
+        landed: up to where (exclusive) records have landed; None if the position does not have the path.
+        start: where the batch starts; None if the batch does not have the path.
     """
 
     source: str
@@ -34,7 +34,7 @@ class Difference:
 
     @property
     def kind(self) -> str:
-        """`gap` (records skipped), `overlap` (records again), or `discontinuous` when that cannot be told."""
+        """`gap` (records would be skipped), `overlap` (records would land twice), else `discontinuous`."""
         if self.landed is None or self.start is None or not (_number(self.landed) and _number(self.start)):
             return "discontinuous"
         return "gap" if int(self.start) > int(self.landed) else "overlap"
@@ -50,31 +50,31 @@ class Difference:
 
 def differences(landed: Mapping[str, str], start: Mapping[str, str]) -> list[Difference]:
     """Every place where `start` is not `landed`, in order of source and path; empty when they are equal."""
-    found: list[Difference] = []
+    result: list[Difference] = []
     for source in sorted({*landed, *start}):
-        ours, theirs = landed.get(source), start.get(source)
-        if ours == theirs:
+        landed_end, batch_start = landed.get(source), start.get(source)
+        if landed_end == batch_start:
             continue
-        before, after = _leaves(ours), _leaves(theirs)
+        before, after = _leaves(landed_end), _leaves(batch_start)
         if before is None or after is None:
-            found.append(Difference(source, "", ours, theirs))
+            result.append(Difference(source, "", landed_end, batch_start))
             continue
         for path in sorted({*before, *after}, key=_natural):
             if before.get(path) != after.get(path):
-                found.append(Difference(source, path, before.get(path), after.get(path)))
-    return found
+                result.append(Difference(source, path, before.get(path), after.get(path)))
+    return result
 
 
-def kind_of(found: list[Difference]) -> str:
-    """The word for all of them: `overlap` if anything would land twice, else `gap`, else `discontinuous`."""
-    kinds = {each.kind for each in found}
+def kind_of(differences: list[Difference]) -> str:
+    """The kind of all differences: `overlap` if any record would land twice, else `gap`, else `discontinuous`."""
+    kinds = {difference.kind for difference in differences}
     return next((kind for kind in ("overlap", "gap") if kind in kinds), "discontinuous")
 
 
-def in_words(found: list[Difference]) -> str:
+def in_words(differences: list[Difference]) -> str:
     """The differences in one line."""
-    shown = "; ".join(str(each) for each in found[:_SHOWN])
-    return shown + (f"; and {len(found) - _SHOWN} more" if len(found) > _SHOWN else "")
+    shown = "; ".join(str(difference) for difference in differences[:_SHOWN])
+    return shown + (f"; and {len(differences) - _SHOWN} more" if len(differences) > _SHOWN else "")
 
 
 def show(offsets: Mapping[str, str]) -> str:
@@ -83,7 +83,7 @@ def show(offsets: Mapping[str, str]) -> str:
 
 
 def _leaves(offset: str | None) -> dict[str, str] | None:
-    """Path -> number of a number or of nested JSON objects with numbers as leaves; None for any other shape."""
+    """Path -> number, for a number or nested JSON objects with numbers as leaves; None for any other shape."""
     if offset is None or offset == NO_DATA:
         return None
     try:

@@ -1,8 +1,8 @@
-"""What a table says of replays: rows of a stream's quarantine that landed after all, a property beside the position.
+"""The replay state of a stream: quarantined rows that landed later, stored as a table property beside the position.
 
-A stream's driver compares its position before it publishes, so a replay keeps its own count apart and the two never
-fence each other. `token` names the newest act. Who begins an act puts its token here first; rows are published only
-while it still stands here, and become part of the table in the commit that says `published`.
+A driver compares its position before it publishes, so a replay stores its own counts in another property, and the two
+never fence each other. `token` names the newest replay. A replay first writes its token here. Its rows are published
+only while the property still has that token, in the commit that sets `published`.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ _SUFFIX = ".replay"
 
 
 class Replayed(BaseModel):
-    """Records that were in quarantine and are not any more, since the stream's first replay.
+    """Records that replays took out of quarantine, since the stream's first replay.
 
     Attributes:
-        landed: they are rows of the table now.
-        filtered: the transform drops them now.
+        landed: records that are rows of the table now.
+        filtered: records that the transform drops now.
     """
 
     model_config = ConfigDict(frozen=True, extra="ignore")
@@ -32,20 +32,20 @@ class Replayed(BaseModel):
     filtered: int = 0
 
     def plus(self, other: Replayed) -> Replayed:
-        """Field by field."""
+        """The sum, field by field."""
         return Replayed(landed=self.landed + other.landed, filtered=self.filtered + other.filtered)
 
 
 class Replay(BaseModel):
-    """The newest act.
+    """The newest replay of a stream.
 
     Attributes:
-        seq: how many were begun; only rises.
-        token: which one it is, `<stream>/replay-<seq>/<nonce>`: what the quarantine's rows are marked with.
-        published: whether its rows are in the table; if not, they are still where they were.
-        totals: of all published ones.
-        generation: whose decoding, transform and rules it took.
-        at: when it was written (RFC 3339); for people.
+        seq: the number of replays begun; only rises.
+        token: its id, `<stream>/replay-<seq>/<nonce>`, which also marks its rows in the quarantine table.
+        published: whether its rows are in the table; if not, they are still in quarantine.
+        totals: of all published replays.
+        generation: the generation whose decoding, transform and rules it used.
+        at: when it was written (RFC 3339); for display only.
     """
 
     model_config = ConfigDict(frozen=True, extra="ignore")
@@ -63,26 +63,26 @@ class Replay(BaseModel):
 
     @property
     def done(self) -> str | None:
-        """The token whose rows count as landed although the quarantine may not say so yet."""
+        """The token whose rows count as landed, even if the quarantine table is not updated yet."""
         return self.token if self.published and self.token else None
 
 
 def is_act(attempt: str) -> bool:
-    """Whether a write with this id moved rows from or to quarantine: the token of an act."""
+    """Whether the attempt id is the token of a replay or removal, which move rows from or to quarantine."""
     parts = attempt.split("/")
     return len(parts) == 3 and parts[1].startswith("replay-")
 
 
 def key(stream: str) -> str:
-    """The table property of `stream`'s replays."""
+    """The name of the table property with the replay state of `stream`."""
     return f"{_PREFIX}{stream}{_SUFFIX}"
 
 
 def of(properties: Mapping[str, str], stream: str, table: str) -> Replay:
-    """The newest act of a stream; an empty one where there never was any.
+    """The newest replay of a stream; an empty one if there was none.
 
     Raises:
-        Blocked: the property is not one of ours (`replay-unreadable`).
+        Blocked: the property is not a replay state (`replay-unreadable`).
     """
     text = properties.get(key(stream))
     if text is None:
@@ -91,9 +91,9 @@ def of(properties: Mapping[str, str], stream: str, table: str) -> Replay:
         return Replay.model_validate_json(text)
     except ValidationError as error:
         raise Blocked(
-            f"What {table} says of the replays of stream {stream} cannot be read",
+            f"The replay state of stream {stream} in {table} cannot be read",
             why=f"property {key(stream)}: {error.errors()[0]['msg']}",
-            next="put the property back as the table's earlier metadata has it",
+            next="set the property to its value in an earlier metadata file of the table",
             reason="replay-unreadable",
             code="LW-3022",
         ) from None

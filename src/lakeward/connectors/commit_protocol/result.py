@@ -1,4 +1,4 @@
-"""What became of one batch, in a sink of any kind: what a writer gives, and what a driver reports."""
+"""The result of landing one batch, for every kind of sink: a writer returns it, a driver reports it."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from lakeward.connectors.commit_protocol.position import Position, Totals
 
 @dataclass(frozen=True)
 class BatchResult:
-    """A batch that is in its sink.
+    """The result of a landed batch.
 
     Attributes:
         batch: the query's batch, with its offsets.
-        counts: this batch's records; zeros for a batch that was there already.
-        filtered: records that the transform dropped; None: not known.
-        seq, snapshot: of the position that counts it; None for a sink that keeps none. `snapshot` is also None if
-            nothing was written at all.
+        counts: this batch's records; zeros for a batch that had landed before.
+        filtered: records that the transform dropped; None if not known.
+        seq, snapshot: of the position that counts it; None for a sink without a position. `snapshot` is also None if
+            nothing was written.
         totals: since the stream's first position.
-        already: the sink had it before (a replay).
-        written: something was published; False for a batch without rows that advances nothing.
+        already: the batch had landed before; Spark ran it again.
+        written: something was published; False for a batch without rows whose offsets do not advance.
         stage_ms, publish_ms: how long step 2 and step 3 took.
-        position: as it is in the sink after the batch; None if there is none.
+        position: in the sink after the batch; None if the sink has none.
     """
 
     batch: RunningBatch
@@ -40,7 +40,7 @@ class BatchResult:
 
     @property
     def landed(self) -> int:
-        """Rows in the sink by this batch."""
+        """Rows that this batch added to the sink."""
         return self.counts.landed
 
     @property
@@ -50,5 +50,5 @@ class BatchResult:
 
     @property
     def end(self) -> Mapping[str, str]:
-        """Source name -> canonical offset up to which it goes."""
+        """Source name -> canonical offset where the batch ended (exclusive)."""
         return self.batch.end

@@ -1,8 +1,8 @@
-"""Counting the rows of a batch: exact whatever the cluster does meanwhile, and as cheap as that can be.
+"""The exact row count of a batch, also when Spark runs tasks twice.
 
-Three ways of counting were weighed. An accumulator (and `DataFrame.observe`, which is one) counts a shuffle task again
-when its output was lost. Offsets count the holes of transactional and compacted topics as records. The *result* of an
-aggregate is exact: Spark returns it once, however often a task ran. It costs one job over the batch.
+Three methods were compared. An accumulator (and `DataFrame.observe`, which is one) counts a shuffle task twice when its
+output was lost. Offsets count the holes of transactional and compacted topics as records. The *result* of an aggregate
+is exact: Spark returns it once, however often a task ran. It costs one job over the batch.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ _ADAPTIVE = "spark.sql.adaptive.enabled"
 
 
 def tally(frame: DataFrame, *of: Column | str) -> tuple[int, ...]:
-    """How many rows there are, and of each of these columns how many values that are not null. One job.
+    """Count the rows, and for each given column the values that are not null, in one job.
 
-    Planned without adaptive execution: an aggregate has nothing to adapt, and planning it stage by stage costs a batch
-    a third of its counting. What the frame keeps (`persist`) is planned already, as its session has it.
+    The job is planned without adaptive execution: an aggregate has nothing to adapt, and planning it stage by stage
+    costs a third of the count. A persisted part of the frame is planned already, with its session's settings.
 
     Args:
-        frame: kept, or a mere reading of a source. Never the output of a stateful query: it would run twice; and not
-            a transform with joins, which adaptive execution may plan better.
+        frame: persisted, or a plain read of a source. Not the output of a stateful query: it would run twice. Not a
+            transform with joins either: adaptive execution may plan it better.
         of: names of columns, or expressions.
     """
     from pyspark.sql import functions as F
@@ -34,7 +34,7 @@ def tally(frame: DataFrame, *of: Column | str) -> tuple[int, ...]:
     adaptive = conf.get(_ADAPTIVE) or "true"
     conf.set(_ADAPTIVE, "false")
     try:
-        found = frame.agg(F.count(F.lit(1)), *(F.count(column) for column in of)).first()
+        counts = frame.agg(F.count(F.lit(1)), *(F.count(column) for column in of)).first()
     finally:
         conf.set(_ADAPTIVE, adaptive)
-    return tuple(int(number) for number in expect(found, "the row of an aggregate without groups"))
+    return tuple(int(number) for number in expect(counts, "the row of an aggregate without groups"))

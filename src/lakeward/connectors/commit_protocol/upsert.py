@@ -1,4 +1,4 @@
-"""Which row of a key is the newest, whatever the table's format."""
+"""Upsert by key: which row of a key is the newest, the same for every table format."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ if TYPE_CHECKING:
 
 _RANK = "_lw_rank"
 _LATER = ("_kafka_offset",)
-"""Where a key's records come in order (one partition), this says which came later. A shard's sequence numbers are text,
-and a key moves to another shard when shards are split."""
+"""Columns that order the records of a key, which are in one partition. A Kinesis sequence number is not usable: it is
+text, and a key moves to another shard when shards are split."""
 
 
 @dataclass(frozen=True)
 class ByKey:
-    """How rows of one key are told apart.
+    """The key of a row, and the order of rows with the same key.
 
     Args:
         keys: the columns that identify a row; null is a value like any other.
-        order_by: says which of two rows of a key is newer, null the oldest. Without it the later record wins.
-        ties: whether a row replaces one of the table that `order_by` calls as new: what comes later in the stream does,
-            what comes out of quarantine does not.
-        delete_when: rows for which this holds delete their key. What is deleted is forgotten: an older row of the key
-            that comes in a later batch is inserted again.
+        order_by: the column by which the newest row of a key wins, null the oldest. Without it the later record wins.
+        ties: whether a row replaces a table row with an equal `order_by`: a later row of the stream does, a row from
+            quarantine does not.
+        delete_when: the condition of rows that delete their key. A deleted key leaves no trace: an older row of the
+            key in a later batch is inserted again.
     """
 
     keys: Sequence[str]
@@ -37,11 +37,11 @@ class ByKey:
     ties: bool = True
 
     def order(self, columns: Sequence[str]) -> list[str]:
-        """The columns that say which of two rows is newer, the first that differs deciding; empty: none does."""
+        """The columns that order rows of a key, the most significant first; empty if there are none."""
         return [*([self.order_by] if self.order_by else []), *(name for name in _LATER if name in columns)]
 
     def newest(self, rows: DataFrame, order: Sequence[str]) -> DataFrame:
-        """One row a key."""
+        """The newest row of each key."""
         from pyspark.sql import functions as F
         from pyspark.sql.window import Window
 
@@ -50,18 +50,18 @@ class ByKey:
         return rows.withColumn(_RANK, F.row_number().over(ranked)).where(F.col(_RANK) == 1).drop(_RANK)
 
     def one_each(self, rows: DataFrame) -> None:
-        """Refuse rows of which two have one key."""
+        """Refuse rows if two of them have the same key."""
         from pyspark.sql import functions as F
 
-        twice = rows.groupBy(*(F.col(quote(name)) for name in self.keys)).count().where(F.col("count") > 1).first()
-        if twice is not None:
-            raise self.several(", ".join(f"{name}={twice[name]}" for name in self.keys), twice["count"])
+        duplicate = rows.groupBy(*(F.col(quote(name)) for name in self.keys)).count().where(F.col("count") > 1).first()
+        if duplicate is not None:
+            raise self.several(", ".join(f"{name}={duplicate[name]}" for name in self.keys), duplicate["count"])
 
     def several(self, key: str, times: int) -> SpecError:
-        """The error for a key that comes several times, the key in words."""
+        """The error for a key with several rows; `key` as text."""
         return SpecError(
-            "A batch has several rows of one key, and nothing says which of them is newer",
-            why=f"{key} is there {times} times",
-            next="name the column that says it (order_by:) under the sink, or let the transform keep _kafka_offset",
+            "A batch has several rows of one key, and no column orders them",
+            why=f"key {key} has {times} rows",
+            next="name the column that orders them (order_by:) under the sink, or keep _kafka_offset in the transform",
             code="LW-3023",
         )

@@ -1,8 +1,8 @@
-"""`TableWriter`: lands the batches of one stream in one table, each exactly once, whatever the table's format.
+"""`TableWriter`: lands the batches of one stream in one table, each exactly once, for every table format.
 
-1. read the table and the running batch, and decide; 2. stage the rows; 3. publish them with the position. Whatever goes
-wrong after the decision leads back to step 1, which finds out what is true. See docs: "Landing exactly once". A format
-says how it reads, stages and publishes; the order of things, the fence and the counting are here, once.
+Step 1 reads the table and the running batch, and decides. Step 2 stages the rows. Step 3 publishes them with the
+position. Every failure after the decision returns to step 1, which reads the table again. See docs: "Landing exactly
+once". A format implements reading, staging and publishing; the order of the steps, the fence and the counts are here.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _log = structlog.get_logger(__name__)
 
 
 class Read(Protocol):
-    """A table as step 1 saw it: `raw` is what the compare-and-set compares, `position` the same, parsed."""
+    """A table as step 1 read it: `raw` is the text that the compare-and-set compares, `position` is `raw` parsed."""
 
     @property
     def raw(self) -> str | None: ...
@@ -49,7 +49,7 @@ class Read(Protocol):
 
 
 class Written(Protocol):
-    """Rows that nobody sees yet, under the id of the attempt that wrote them."""
+    """Staged rows, which no reader sees yet, with the id of the attempt that wrote them."""
 
     @property
     def attempt(self) -> str: ...
@@ -63,21 +63,21 @@ W = TypeVar("W", bound=Written)
 
 @dataclass
 class TableWriter(ABC, Generic[R, W]):
-    """Lands one stream in one table. Make a new one for every start of the query: it remembers what it published.
+    """Lands one stream in one table. Each start of the query needs a new writer: it remembers what it published.
 
     Args:
         session: the session that starts the query.
         stream, table: ids; `table` is `namespace.table` of the lake.
-        query_name: the name the query runs under.
+        query_name: the name of the query.
         sources: the stream's source names.
         generation: the accepted spec that runs.
         canonical: source name -> canonical form of its offsets; default: JSON with sorted keys.
-        topic_ids: topic -> id in the broker, asked once a batch, when its rows were read and nobody sees them yet.
-        stateful: whether the query keeps state. None: not known, treated as stateful.
-        patience_s: how long an outage of the catalog is waited out here before `DependencyDown` is raised; 0 where
-            the caller waits itself and calls `land` again with the same batch.
-        stopping: asked while waiting; True ends the wait.
-        planned: gives the batch of a number where no query runs it.
+        topic_ids: topic -> id in the broker; called once a batch, between staging and publishing.
+        stateful: whether the query keeps state. None (not known) is treated as stateful.
+        patience_s: how long the writer waits during an outage of the catalog before it raises `DependencyDown`; 0 if
+            the caller waits and calls `land` again with the same batch.
+        stopping: called while waiting; True ends the wait.
+        planned: returns the batch of a number if no query runs it.
     """
 
     session: SparkSession
@@ -92,49 +92,49 @@ class TableWriter(ABC, Generic[R, W]):
     patience_s: float = 0.0
     stopping: Callable[[], bool] = lambda: False
     planned: Callable[[int], RunningBatch] | None = None
-    _ours: deque[str] = field(default_factory=lambda: deque(maxlen=4 * ATTEMPTS), init=False, repr=False)
-    _seen: str | None = field(default=None, init=False, repr=False)
+    _own_attempts: deque[str] = field(default_factory=lambda: deque(maxlen=4 * ATTEMPTS), init=False, repr=False)
+    _expected: str | None = field(default=None, init=False, repr=False)
     _began: bool = field(default=False, init=False, repr=False)
     _batch: int = field(default=-1, init=False, repr=False)
-    _tried: dict[str, Totals] = field(default_factory=dict, init=False, repr=False)
+    _staged_counts: dict[str, Totals] = field(default_factory=dict, init=False, repr=False)
 
     @property
     @abstractmethod
     def mode(self) -> str:
-        """The sink's word for what a batch does to the table."""
+        """The sink's mode: append, upsert or complete."""
 
     @property
     @abstractmethod
     def history(self) -> str:
-        """Where a person finds who wrote the table, as words that end a sentence."""
+        """Where a person finds the writers of the table, as the end of a sentence."""
 
     @abstractmethod
     def load(self, session: SparkSession) -> R:
-        """The table, read afresh.
+        """Read the table, without a cache.
 
         Raises:
-            DependencyDown: whoever knows the table does not answer.
+            DependencyDown: the catalog or database does not answer.
             Blocked: there is no such table (`table-missing`).
         """
 
     @abstractmethod
     def check(self, state: R) -> BlockReason | None:
-        """What blocks whatever the batch."""
+        """What blocks every batch; None if nothing does."""
 
     @abstractmethod
     def stage(self, rows: DataFrame, state: R, attempt: str) -> W:
-        """Write the rows so that nobody sees them yet, under the attempt's id.
+        """Write the rows under the attempt's id, invisible to readers.
 
         Raises:
-            Redo: the table changed under it; it is to be done again.
+            RetryCommit: the table changed during the write; the batch is staged again.
         """
 
     @abstractmethod
     def publish(self, state: R, staged: W, batch: RunningBatch, build: Build) -> Position:
-        """Make the rows visible and move the position, both or neither, if the table is still as it was checked.
+        """Make the rows visible and move the position in one commit, if the table is still as it was checked.
 
         Raises:
-            Redo: it is not, or the answer was lost.
+            RetryCommit: the table changed, or the answer was lost.
         """
 
     def execute(self, rows: DataFrame) -> None:
@@ -142,22 +142,22 @@ class TableWriter(ABC, Generic[R, W]):
         rows.write.format("noop").mode("overwrite").save()
 
     def release(self) -> None:
-        """Let go of what one call of `land` held: called at its end, however it ends."""
+        """Release the resources of one call of `land`: called at its end, also after an error."""
 
     def decide(self, state: R, batch: RunningBatch) -> Decision:
-        """What to do with `batch`, given the table."""
+        """Decide about `batch` by the table's state."""
         return self.check(state) or follow(self.stream, self.table, state.position, batch)
 
     def expect(self, raw: str | None) -> None:
-        """The position as it was when the query's checkpoint was judged.
+        """Set the position that the preflight of the query's checkpoint read.
 
-        Another one at the first batch is somebody else's doing: this driver is fenced, instead of taking its own
-        checkpoint for an older copy and blocking the stream under the driver that lands it.
+        If the first batch reads another position, another writer has moved it and this driver is fenced. Otherwise it
+        would take its own checkpoint for an older copy, and block the stream of the driver that lands it.
         """
-        self._began, self._seen = True, raw
+        self._began, self._expected = True, raw
 
     def running(self, batch_id: int) -> RunningBatch:
-        """The batch the query is running; call it from inside `foreachBatch`."""
+        """The batch the query is running; must be called inside `foreachBatch`."""
         if self.planned is not None:
             return self.planned(batch_id)
         execution = offsets.execution_of(self.session, self.query_name)
@@ -175,15 +175,15 @@ class TableWriter(ABC, Generic[R, W]):
         """Land one batch. Safe to call again with the same batch, by this process or any other.
 
         Args:
-            rows: what goes into the table, columns by name.
-            batch_id: as Spark gave it.
+            rows: the rows to land, columns by name.
+            batch_id: the batch number from Spark.
             counted: records consumed and quarantined.
-            before_publish: runs when the batch is known to be new, before anything is visible: the quarantine insert.
+            before_publish: called for a new batch before anything is visible: the quarantine insert.
             complete_through: event time up to which the table is final with this batch.
 
         Raises:
-            Blocked: going on could lose or double rows; a person decides (`reason`, exact ranges, next command).
-            Fenced: somebody else moved the stream's position while this process was landing it.
+            Blocked: continuing could lose or duplicate rows; a person decides (`reason`, exact ranges, next command).
+            Fenced: another writer moved the stream's position while this process was landing it.
             Transient: the table kept changing (`contention`), or the catalog does not answer (`DependencyDown`).
         """
         try:
@@ -199,12 +199,12 @@ class TableWriter(ABC, Generic[R, W]):
         before_publish: Callable[[], None] | None,
         complete_through: str | None,
     ) -> BatchResult:
-        """Step 1, and whatever leads back to it."""
+        """Step 1, repeated after every failure that may be retried."""
         batch = self.running(batch_id)
         if batch_id != self._batch:
-            self._batch, self._tried = batch_id, {}
+            self._batch, self._staged_counts = batch_id, {}
         for attempt in range(1, ATTEMPTS + 1):
-            state = self._read_when_it_answers(rows.sparkSession)
+            state = self._read_with_patience(rows.sparkSession)
             decision = self.decide(state, batch)
             if isinstance(decision, BlockReason):
                 raise decision.error()
@@ -215,20 +215,20 @@ class TableWriter(ABC, Generic[R, W]):
             except SourceUnavailable:
                 raise
             except DependencyDown as down:
-                why = down.why  # the next reading waits until the catalog is back
-            except RetryCommit as redo:
-                why = str(redo)
-            _log.info("trying the batch again", stream=self.stream, batch=batch_id, attempt=attempt, why=why)
+                why = down.why  # the next read waits until the catalog is back
+            except RetryCommit as retry:
+                why = str(retry)
+            _log.info("batch retried", stream=self.stream, batch=batch_id, attempt=attempt, why=why)
             pause(attempt)
         raise self.contention(batch_id, why)
 
-    def _of_the_same_topics(self, state: R, batch: RunningBatch) -> RunningBatch:
-        """The batch with the ids of the topics it was read from: asked when it is read, so that a topic made anew a
-        moment before is not taken for the old one.
+    def _with_topic_ids(self, state: R, batch: RunningBatch) -> RunningBatch:
+        """The batch with the ids of its topics, which are read after its rows: so a topic that was recreated just
+        before is not taken for the old one.
 
         Raises:
-            SourceAway: the broker does not answer.
-            Blocked: a topic is another than the one that was landed from.
+            SourceUnavailable: the broker does not answer.
+            Blocked: a topic has another id than the position.
         """
         try:
             known = replace(batch, topic_ids=dict(self.topic_ids()))
@@ -240,60 +240,60 @@ class TableWriter(ABC, Generic[R, W]):
         return known
 
     def contention(self, batch: int, why: str) -> Transient:
-        """The error for a table that never holds still."""
+        """The error for a table that changed during every attempt."""
         return Transient(
-            f"Batch {batch} of stream {self.stream} could not be landed in {self.table}: contention",
-            why=f"{ATTEMPTS} attempts met a table that had changed; last: {why}",
+            f"Batch {batch} of stream {self.stream} was not landed in {self.table}: contention",
+            why=f"the table changed during each of {ATTEMPTS} attempts; last: {why}",
             next=f"look for other writers {self.history}",
             code="LW-3024",
         )
 
-    def _read_when_it_answers(self, session: SparkSession) -> R:
-        """Step 1's reading; an outage of the catalog is waited out: nothing is lost by it, no stream restarts for it.
+    def _read_with_patience(self, session: SparkSession) -> R:
+        """Step 1's read. During an outage of the catalog it waits: no row is lost, and the stream does not restart.
 
         Raises:
-            DependencyDown: it did not answer for `patience_s`, or the driver is stopping.
+            DependencyDown: the catalog did not answer for `patience_s`, or the driver is stopping.
         """
         began = time.monotonic()
-        told = False
+        logged = False
         while True:
             try:
                 return self._read(session)
             except DependencyDown as down:
                 if time.monotonic() - began > self.patience_s or self.stopping():
                     raise
-                if not told:
-                    _log.warning("the catalog does not answer; waiting", stream=self.stream, why=down.why)
-                told = True
+                if not logged:
+                    _log.warning("catalog unreachable", stream=self.stream, why=down.why)
+                logged = True
             time.sleep(0.5)
 
     def _read(self, session: SparkSession) -> R:
-        """Step 1's reading, and the fence: between our own batches nobody else may move the position."""
+        """Step 1's read, and the fence: no other writer may move the position between two batches of this one."""
         state = self.load(session)
-        ours = state.position is not None and state.position.attempt in self._ours
-        if self._began and state.raw != self._seen and not ours:
+        own = state.position is not None and state.position.attempt in self._own_attempts
+        if self._began and state.raw != self._expected and not own:
             raise self.fenced(state)
-        self._began, self._seen = True, state.raw
+        self._began, self._expected = True, state.raw
         return state
 
     def fenced(self, state: Read) -> Fenced:
-        """The error for a position that somebody else moved."""
-        at = f"seq {state.position.seq} by attempt {state.position.attempt}" if state.position else "none"
+        """The error for a position that another writer moved."""
+        at = f"at seq {state.position.seq} by attempt {state.position.attempt}" if state.position else "absent"
         return Fenced(
-            f"Stream {self.stream} is landed by somebody else",
-            why=f"its position in {self.table} moved under this driver: now {at}",
-            next=f"lakeward streams status {self.stream}   shows the driver that holds it",
+            f"Stream {self.stream}: fenced. Another writer moved its position in {self.table}",
+            why=f"the position is now {at}; this driver did not write it",
+            next=f"lakeward streams status {self.stream}   shows the driver that has the lease",
             code="LW-3025",
         )
 
     def _already(self, rows: DataFrame, batch: RunningBatch, position: Position, counted: Counted) -> BatchResult:
-        """The table has it: from an earlier run, or from this very one, whose answer was lost."""
-        now = self._tried.get(position.attempt)
-        if not self._tried and self.stateful is not False:
-            # The state store commits by being executed: skipping the rows would fail the query at every restart.
+        """The table has the batch: from an earlier run, or from an attempt of this run whose answer was lost."""
+        counts_of_this_run = self._staged_counts.get(position.attempt)
+        if not self._staged_counts and self.stateful is not False:
+            # The state store commits when the rows are executed: without that the query would fail at every restart.
             self.execute(rows)
-        _log.info("the table has this batch already", stream=self.stream, batch=batch.batch, seq=position.seq)
-        counts = now or Totals()
+        _log.info("batch already landed", stream=self.stream, batch=batch.batch, seq=position.seq)
+        counts = counts_of_this_run or Totals()
         return BatchResult(
             batch=batch,
             counts=counts,
@@ -301,7 +301,7 @@ class TableWriter(ABC, Generic[R, W]):
             seq=position.seq,
             snapshot=position.snapshot,
             totals=position.totals,
-            already=now is None,
+            already=counts_of_this_run is None,
             position=position,
         )
 
@@ -319,14 +319,14 @@ class TableWriter(ABC, Generic[R, W]):
         failpoints.hit("after-check")
         began = time.monotonic()
         attempt = new_attempt(self.stream, land.seq)
-        self._ours.append(attempt)
+        self._own_attempts.append(attempt)
         staged = self.stage(rows, state, attempt)
         failpoints.hit("after-stage")
         before = state.position.totals if state.position else Totals()
         counts = totals_of(counted, staged.rows)
-        self._tried[staged.attempt] = counts
+        self._staged_counts[staged.attempt] = counts
         if staged.rows == 0 and not batch.advances and state.position is not None and not counts.quarantined:
-            # What was staged stays behind unreferenced; expiry takes it.
+            # The staged snapshot stays unreferenced; expiry removes it.
             return BatchResult(
                 batch=batch,
                 counts=counts,
@@ -337,7 +337,7 @@ class TableWriter(ABC, Generic[R, W]):
                 stage_ms=_ms_since(began),
                 position=state.position,
             )
-        batch = self._of_the_same_topics(state, batch)
+        batch = self._with_topic_ids(state, batch)
         if before_publish is not None:
             before_publish()
             failpoints.hit("after-quarantine")
@@ -366,7 +366,7 @@ class TableWriter(ABC, Generic[R, W]):
             )
 
         position = self.publish(state, staged, batch, build)
-        self._seen = position.to_json()
+        self._expected = position.to_json()
         failpoints.hit("after-land")
         return BatchResult(
             batch=batch,

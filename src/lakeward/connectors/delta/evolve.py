@@ -30,7 +30,7 @@ def fence(session: SparkSession, folder: Path, checked: TableState, build: Calla
         build: version -> the position that names it.
 
     Raises:
-        Redo: the table changed meanwhile: look again.
+        RetryCommit: the table changed meanwhile: look again.
         Blocked: it was restored or replaced since it was looked at.
     """
     txn = jvm.begin(session, folder, checked.table)
@@ -55,7 +55,7 @@ def add(session: SparkSession, folder: Path, compared: Comparison) -> None:
     """Add the columns that a comparison found; who has them already has them.
 
     Raises:
-        Redo: another commit came first.
+        RetryCommit: another commit came first.
     """
     columns = ", ".join(f"{each.sql} {sql_type(each.kind)}" for each in compared.added)
     try:

@@ -72,7 +72,7 @@ class DeltaWriter(TableWriter[TableState, Staged]):
         """The newest version. Where the position is not what was seen last, Delta forgets what it remembers of the log:
         another process may have written over a commit of ours."""
         state = self._state(jvm.begin(session, self.folder, self.table))
-        if self._began and state.raw != self._seen:
+        if self._began and state.raw != self._expected:
             jvm.forget(session, self.folder)
             state = self._state(jvm.begin(session, self.folder, self.table))
         return state
@@ -84,7 +84,7 @@ class DeltaWriter(TableWriter[TableState, Staged]):
         """Write the files. Nothing in the log names them; without the commit they are VACUUM's.
 
         Raises:
-            Redo: they were taken away while they were written.
+            RetryCommit: they were taken away while they were written.
         """
         session = rows.sparkSession
         txn = jvm.begin(session, self.folder, self.table)

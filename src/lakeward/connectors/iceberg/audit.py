@@ -1,4 +1,4 @@
-"""The audit's view of an Iceberg table: three columns of main's head with PyIceberg, no JVM."""
+"""Iceberg reads for the exactly-once audit: three columns of main's head with PyIceberg, without a JVM."""
 
 from __future__ import annotations
 
@@ -25,25 +25,25 @@ def audit(
     quarantine: Table | None = None,
     records: Mapping[Partition, int] | None = None,
 ) -> Audit:
-    """`exact.audit.audit` over freshly loaded tables."""
-    aside = None if quarantine is None else put_aside(quarantine)
-    return counting.audit(scan(table), stream, position, aside, records)
+    """Run `commit_protocol.audit.audit` over freshly loaded tables."""
+    quarantined = None if quarantine is None else put_aside(quarantine)
+    return counting.audit(scan(table), stream, position, quarantined, records)
 
 
 def put_aside_between(
     table: Table, start: Mapping[Partition, int], end: Mapping[Partition, int]
 ) -> dict[Partition, tuple[int, int]]:
-    """How many rows a quarantine table has of the records from `start` to `end`, and of how many records, by
-    partition; without those that landed after all."""
+    """The number of rows, and of distinct records, that a quarantine table has from `start` to `end`, by partition;
+    without replayed rows."""
     return counting.rows_between(put_aside(table), start, end)
 
 
 def put_aside(table: Table, done: str | None = None) -> Scan:
-    """Reads the identity columns of a quarantine table's rows that nothing was made of.
+    """A function that reads the identity columns of the rows in quarantine that were not replayed.
 
     Args:
-        done: the newest replay or removal that the sink calls published: its rows have landed, or have come here,
-            whether it is noted beside them or not.
+        done: the token of the newest published replay or removal: its rows have landed, or are in quarantine, even if
+            the marker columns are not updated yet.
     """
     return scan(table, _open(done) if REPLAYED_AT in table.schema().column_names else None)
 
@@ -52,30 +52,31 @@ def _open(done: str | None) -> BooleanExpression:
     from pyiceberg import expressions
 
     build: Any = expressions  # pydantic hides these constructors from mypy
-    found: BooleanExpression = build.IsNull(REPLAYED_AT)
+    pending: BooleanExpression = build.IsNull(REPLAYED_AT)
     if done is not None:
-        found = build.And(found, build.Or(build.IsNull(REPLAY), build.NotEqualTo(REPLAY, done)))
+        pending = build.And(pending, build.Or(build.IsNull(REPLAY), build.NotEqualTo(REPLAY, done)))
         moved = build.And(build.EqualTo(REPLAY, done), build.EqualTo(BECAME, MOVING))
-        found = build.Or(found, moved)
-    return found
+        pending = build.Or(pending, moved)
+    return pending
 
 
 def scan(table: Table, only: BooleanExpression | None = None) -> Scan:
-    """Reads the identity columns of main's head, of the rows for which `only` holds."""
+    """A function that reads the identity columns of main's head, for the rows that match `only`."""
 
     def read(topics: Sequence[str], stream: str | None) -> Iterator[pa.RecordBatch]:
         from pyiceberg import expressions
 
         build: Any = expressions  # pydantic hides these constructors from mypy
         topic, partition, offset = IDENTITY_COLUMNS["kafka"]
-        wanted: BooleanExpression = build.In(topic, list(topics))
+        row_filter: BooleanExpression = build.In(topic, list(topics))
         if stream is not None:
-            wanted = build.And(wanted, build.EqualTo("stream", stream))
+            row_filter = build.And(row_filter, build.EqualTo("stream", stream))
         if only is not None:
-            wanted = build.And(wanted, only)
+            row_filter = build.And(row_filter, only)
         if table.current_snapshot() is None:
             return iter(())
-        reader: Any = table.scan(row_filter=wanted, selected_fields=(topic, partition, offset)).to_arrow_batch_reader()
+        scanned = table.scan(row_filter=row_filter, selected_fields=(topic, partition, offset))
+        reader: Any = scanned.to_arrow_batch_reader()
         return iter(reader)
 
     return read

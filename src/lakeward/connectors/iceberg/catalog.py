@@ -1,6 +1,6 @@
-"""How Spark, PyIceberg and the stack reach the catalog `lake`: one JdbcCatalog, three dialects of its address.
+"""The settings of the catalog `lake` for Spark, PyIceberg and the stack: one JdbcCatalog, three forms of its address.
 
-No password appears here: the JDBC driver and libpq both read the file `PGPASSFILE` names.
+No password appears here: the JDBC driver and libpq both read the file that `PGPASSFILE` names.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ SPARK_EXTENSIONS = (
     "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
     "io.delta.sql.DeltaSparkSessionExtension",
 )
-# PostgreSQL ended the connection (shutdown, crash, still starting): without these a pooled connection that a restart
-# left dead fails its next user instead of being opened again.
+# PostgreSQL ended the connection (shutdown, crash, still starting). Without these codes, a pooled connection that died
+# in a restart fails its next user instead of being opened again.
 _RECONNECT = "57P01,57P02,57P03"
-_KINDS = ("type", "catalog-impl")  # whoever sets one of these brings a catalog of another kind
+_KINDS = ("type", "catalog-impl")  # a deployment that sets one of these uses another kind of catalog
 
 # JdbcCatalog's tables in their V1 form (with `iceberg_type`, which views need). PyIceberg would create the V0 form.
 _SCHEMA = (
@@ -37,12 +37,12 @@ _SCHEMA = (
 
 
 def spark_conf(lake: Lake) -> dict[str, str]:
-    """The Spark conf every Lakeward application shares: extensions and the catalogs `lake` and `spark_catalog`.
+    """The Spark conf of every Lakeward application: extensions and the catalogs `lake` and `spark_catalog`.
 
-    The process needs `PGPASSFILE` in its environment, and what `store.environment` says.
+    The process needs `PGPASSFILE` in its environment, and the variables of `store.environment`.
 
     Raises:
-        SpecError: the catalog would be a file of SQLite.
+        SpecError: the catalog would be an SQLite file.
     """
     _check(lake)
     prefix = f"spark.sql.catalog.{CATALOG}"
@@ -59,7 +59,7 @@ def spark_conf(lake: Lake) -> dict[str, str]:
     return {
         "spark.sql.extensions": ",".join(SPARK_EXTENSIONS),
         "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
-        # A table's state is put together in so many tasks: Delta's 50 cost a second where the log is small.
+        # The number of tasks that compute a table's state. Delta's default of 50 costs a second where the log is small.
         "spark.databricks.delta.snapshotPartitions": "2",
         **own.spark_conf(),
         prefix: "org.apache.iceberg.spark.SparkCatalog",
@@ -76,7 +76,7 @@ def pyiceberg_properties(lake: Lake, pgpass: Path | None = None) -> dict[str, st
         pgpass: `Runtime.pgpass`; needed where `PGPASSFILE` is not in the environment.
 
     Raises:
-        SpecError: the catalog would be a file of SQLite.
+        SpecError: the catalog would be an SQLite file.
     """
     _check(lake)
     properties = {"warehouse": lake.warehouse, **store.pyiceberg_properties(lake)}
@@ -86,7 +86,7 @@ def pyiceberg_properties(lake: Lake, pgpass: Path | None = None) -> dict[str, st
 
 
 def create_schema(lake: Lake, pgpass: Path | None = None) -> None:
-    """Create the catalog's two tables in the database; safe to repeat. Nothing for a catalog of another kind."""
+    """Create the catalog's two tables in the database; safe to repeat. Does nothing for a catalog of another kind."""
     if _other_kind(lake):
         return
     import psycopg2
@@ -105,9 +105,9 @@ def _check(lake: Lake) -> None:
     why = sqlite.refusal(lake.properties)
     if why:
         raise SpecError(
-            "The catalog of the lake cannot be a file of SQLite",
+            "The catalog of the lake cannot be an SQLite file",
             why=why,
-            next="lakeward stack up   writes the address of its PostgreSQL",
+            next="lakeward stack up   configures PostgreSQL as the catalog",
             code="LW-3065",
         )
 

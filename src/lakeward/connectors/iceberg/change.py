@@ -1,7 +1,7 @@
-"""What a batch does to a table: add its rows, replace all rows, or insert, update and delete by key.
+"""The write of a batch to an Iceberg table: append, replace all rows, or upsert (insert, update, delete) by key.
 
-Each is one Spark write, staged by `stage`. What depends on the rows that are there already is published only on the
-very head it was written against (`depends`).
+Each is one Spark write, staged by `stage`. A write that depends on existing rows (`depends`) is published only if
+main's head is still the one it was written against.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ _BATCH, _DELETE = "_lw_batch", "_lw_delete"
 
 
 class Change(Protocol):
-    """One way to write a batch."""
+    """A kind of write."""
 
     @property
     def mode(self) -> str:
-        """The sink's word for it."""
+        """The sink's mode."""
         ...
 
     @property
     def depends(self) -> bool:
-        """Whether what is written follows from what is in the table."""
+        """Whether the written rows depend on rows in the table."""
         ...
 
     def write(self, rows: DataFrame, table: str) -> int | None:
-        """Write `rows` into `namespace.table`; how many rows that applies, None: the snapshot's own count says it."""
+        """Write `rows` into `namespace.table`; returns the number of applied rows, None: `added-records` has it."""
         ...
 
 
@@ -67,7 +67,7 @@ class Replace:
 
 @dataclass(frozen=True)
 class Upsert(ByKey):
-    """Insert, update and delete by key, the newest row of a key winning; see `ByKey`."""
+    """Insert, update and delete by key; the newest row of a key wins. See `ByKey`."""
 
     mode = "upsert"
     depends = True
@@ -76,26 +76,26 @@ class Upsert(ByKey):
         """One MERGE of the newest row of each key.
 
         Raises:
-            SpecError: a key has several rows, and nothing says which is newer.
+            SpecError: a key has several rows, and no column orders them.
         """
         order = self.order(rows.columns)
-        # MERGE reads its source more than once, and must read the same; a batch with state must run once only.
-        kept = (self.newest(rows, order) if order else rows).persist()
+        # MERGE reads its source more than once and must read the same rows; a stateful batch must run only once.
+        batch = (self.newest(rows, order) if order else rows).persist()
         try:
-            (count,) = tally(kept)
+            (count,) = tally(batch)
             if count == 0:
-                Append().write(kept, table)  # a MERGE of nothing makes no snapshot, and the batch needs one
+                Append().write(batch, table)  # an empty MERGE makes no snapshot, and the batch needs one
                 return 0
             if not order:
-                self.one_each(kept)
-            kept.createOrReplaceTempView(_BATCH)
-            kept.sparkSession.sql(self.merge(table, kept.columns)).collect()
+                self.one_each(batch)
+            batch.createOrReplaceTempView(_BATCH)
+            batch.sparkSession.sql(self.merge(table, batch.columns)).collect()
             return count
         finally:
-            kept.unpersist()
+            batch.unpersist()
 
     def merge(self, table: str, columns: Sequence[str]) -> str:
-        """The MERGE of `columns`, the batch's rows being a view."""
+        """The MERGE statement for `columns`; the batch's rows are a temporary view."""
         same = " AND ".join(f"t.{quote(name)} <=> s.{quote(name)}" for name in self.keys)
         newer = ""
         if self.order_by:

@@ -1,4 +1,4 @@
-"""May this batch land in this table? Pure: the position, the running batch and main's ancestry decide."""
+"""Checks whether a batch may land in an Iceberg table, by position, running batch and main's ancestry. Pure."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from lakeward.connectors.commit_protocol.batch import RunningBatch
 from lakeward.connectors.commit_protocol.follow import BlockReason, Decision, follow
 from lakeward.connectors.commit_protocol.position import Position
 
-_BY_WHOM = "it was published by hand, or by Iceberg's own retry under a driver that died before it could count it"
+_BY_WHOM = "it was published by hand, or by Iceberg's own retry in a driver that died before it moved the position"
 
 
 @dataclass(frozen=True)
 class TableState:
-    """What was read from one version of the table's metadata.
+    """One stream's state in one version of the table's metadata.
 
     Attributes:
-        stream, table: whose position it is, and where.
+        stream, table: the stream and its table.
         staging: whether `write.wap.enabled` is true.
-        raw: the position property as it stands; None if there is none. The compare-and-set compares it.
+        raw: the text of the position property, which the compare-and-set compares; None if there is none.
         position: `raw`, parsed.
-        ancestry: main against the position.
-        newest_seq: the newest seq of the stream that main still shows, for messages; None if unknown.
+        ancestry: the walk from main's head to the position's snapshot.
+        newest_seq: the newest seq of the stream on main, for messages; None if unknown.
     """
 
     stream: str
@@ -36,37 +36,38 @@ class TableState:
 
 
 def decide(state: TableState, batch: RunningBatch) -> Decision:
-    """What to do with `batch`, given the table."""
+    """Decide about `batch` by the table's state."""
     return check_table(state) or follow(state.stream, state.table, state.position, batch)
 
 
 def check_table(state: TableState) -> BlockReason | None:
-    """What blocks whatever the batch: staging switched off, or rows the position calls landed are gone."""
+    """What blocks every batch: staging is switched off, or landed rows are missing from the table."""
     stream, table, position, ancestry = state.stream, state.table, state.position, state.ancestry
-    stray = _landed_around_the_position(state)
+    stray = _uncounted_snapshot(state)
     if stray is not None and position is None and stray.wap_id:
         return BlockReason(
             "no-position",
-            f"The position of stream {stream} is gone from {table}",
-            f"snapshot {stray.snapshot} holds batch {stray.wap_id} of it: somebody removed the property",
-            f"put the property back as the newest metadata file with it has it, then: lakeward streams start {stream}",
+            f"The position of stream {stream} is missing in {table}",
+            f"snapshot {stray.snapshot} has its batch {stray.wap_id}, so the property was removed",
+            "set the property to its value in the newest metadata file that has it, "
+            f"then: lakeward streams start {stream}",
             code="LW-3067",
         )
     if stray is not None:
         return BlockReason(
             "unstaged",
-            f"Snapshot {stray.snapshot} of {table} holds a batch of {stream} that no position counts",
-            f"attempt {stray.attempt or stray.wap_id} came to main without it: "
+            f"Snapshot {stray.snapshot} of {table} has a batch of {stream} that no position counts",
+            f"attempt {stray.attempt or stray.wap_id} was published without the position: "
             + (_BY_WHOM if stray.wap_id else "write.wap.enabled was off while it was written"),
             f"lakeward sql --write \"CALL lake.system.rollback_to_snapshot('{table}', {stray.parent})\"   "
-            "takes the batch out; it then lands again",
+            "removes the batch; it then lands again",
             code="LW-3068",
         )
     if not state.staging:
         return BlockReason(
             "wap-off",
             f"Stream {stream} cannot stage its batches in {table}",
-            "table property write.wap.enabled is not true: rows would be visible before they are counted",
+            "table property write.wap.enabled is not true, so rows would be visible before the position counts them",
             f"ALTER TABLE {table} SET TBLPROPERTIES ('write.wap.enabled'='true')   then start the stream again",
             code="LW-3069",
         )
@@ -76,30 +77,30 @@ def check_table(state: TableState) -> BlockReason | None:
     if ancestry.finding is Finding.REPLACED:
         return BlockReason(
             "table-replaced",
-            f"Table {table} was replaced under stream {stream}",
-            f"main begins anew and is at {head}; everything landed up to seq {position.seq} (snapshot "
-            f"{position.snapshot}, {ranges.show(position.end)}) is not in it: {position.totals.landed} rows",
+            f"Table {table} of stream {stream} was replaced",
+            f"main has a new history and is at {head}; the {position.totals.landed} rows landed up to seq "
+            f"{position.seq} (snapshot {position.snapshot}, {ranges.show(position.end)}) are not in it",
             f"give the stream a new id and a new table (conf/streams/{stream}.yaml), then: lakeward deploy",
             code="LW-3070",
         )
-    kept = state.newest_seq
-    lost = f"seq {kept + 1} to {position.seq}" if kept is not None else f"an unknown part up to seq {position.seq}"
+    newest = state.newest_seq
+    lost = f"seq {newest + 1} to {position.seq}" if newest is not None else f"an unknown part up to seq {position.seq}"
     return BlockReason(
         "rolled-back",
-        f"Table {table} was rolled back under stream {stream}",
-        f"main is at {head} and does not hold snapshot {position.snapshot}; landed but lost: {lost} "
+        f"Table {table} of stream {stream} was rolled back",
+        f"main is at {head} and does not contain snapshot {position.snapshot}; landed but lost: {lost} "
         f"(up to {ranges.show(position.end)})",
         f"lakeward sql --write \"CALL lake.system.set_current_snapshot('{table}', {position.snapshot})\"   "
-        "brings the rows back",
+        "restores the rows",
         code="LW-3066",
     )
 
 
-def _landed_around_the_position(state: TableState) -> Link | None:
-    """A snapshot of this stream on main, newer than its position.
+def _uncounted_snapshot(state: TableState) -> Link | None:
+    """A snapshot of this stream on main that is newer than its position; None if there is none.
 
-    A batch and its position commit together, so there is none unless staging was off, or somebody published a staged
-    batch by hand (`publish_changes`).
+    A batch and its position commit together. Such a snapshot exists only if staging was off, or if a staged batch was
+    published by hand (`publish_changes`).
     """
     for link in state.ancestry.walked:
         if seq_of(link.attempt or link.wap_id or "", state.stream) is not None:

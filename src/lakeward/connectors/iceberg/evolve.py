@@ -1,7 +1,7 @@
-"""Give an Iceberg table new columns and wider types: one commit, with the stream's position moved to its generation.
+"""Schema evolution of an Iceberg table: adds columns and widens types in one commit that also moves the position.
 
-The position moves with it so that a driver of an older generation, which would land rows without the new columns, is
-fenced at its next batch, whether the new generation has landed anything yet or not.
+The position moves to the new generation. So a driver of an older generation, which would land rows without the new
+columns, is fenced at its next batch, even if the new generation has not landed any rows yet.
 """
 
 from __future__ import annotations
@@ -24,24 +24,24 @@ if TYPE_CHECKING:
 def schema_of(session: SparkSession, metadata: Any) -> dict[str, Any]:
     """The table's columns as Spark's JSON of a schema."""
     spark = session._jvm.org.apache.iceberg.spark.SparkSchemaUtil.convert(metadata.schema())  # type: ignore[union-attr]  # classic sessions have a JVM
-    found: dict[str, Any] = json.loads(spark.json())
-    return found
+    schema: dict[str, Any] = json.loads(spark.json())
+    return schema
 
 
 def evolve(
     session: SparkSession, checked: TableState, schema: dict[str, Any], compared: Comparison, moved: Position | None
 ) -> None:
-    """Change the columns of the table `checked` was read from, and set its stream's position, both or neither.
+    """Change the columns of a table and set its stream's position in one commit.
 
     Args:
-        checked: the table as it was looked at.
-        schema: its columns as they were compared.
-        compared: what to add and to widen.
-        moved: the position; None where the stream has none yet.
+        checked: the table's state when its columns were compared.
+        schema: its columns when they were compared.
+        compared: the columns to add and to widen.
+        moved: the new position; None if the stream has none yet.
 
     Raises:
-        Redo: the table changed meanwhile, or the answer was lost: look again.
-        Blocked: the table was rolled back or replaced since.
+        RetryCommit: the table changed in between, or the answer was lost; read it again.
+        Blocked: the table was rolled back or replaced in between.
     """
     txn = java.load(session, checked.table).newTransaction()
     start = txn.startMetadata()
@@ -52,9 +52,9 @@ def evolve(
         raise halt.error()
     update = txn.updateSchema()
     for column in compared.added:
-        *above, name = column.path
-        if above:
-            update.addColumn(".".join(above), name, _type(session, column.kind))
+        *parents, name = column.path
+        if parents:
+            update.addColumn(".".join(parents), name, _type(session, column.kind))
         else:
             update.addColumn(name, _type(session, column.kind))
     for column, _ in compared.widened:

@@ -1,7 +1,7 @@
-"""Iceberg's Java objects through py4j: the few calls the protocol needs, and what their exceptions mean.
+"""Iceberg's Java API through py4j: the calls the commit protocol needs, and the meaning of their exceptions.
 
-All of it works on a classic Spark session (`foreachBatch` runs in the driver); objects are typed `Any` because py4j
-knows their methods only at run time.
+Every function needs a classic Spark session (`foreachBatch` runs in the driver). Objects are typed `Any`, because py4j
+resolves their methods at run time.
 """
 
 from __future__ import annotations
@@ -21,23 +21,23 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 ATTEMPT = "lakeward.attempt"
-"""Snapshot property with the attempt's id: tells a batch that went straight to main from one that was staged."""
+"""Snapshot property with the attempt's id: it identifies a batch also if it was written to main without staging."""
 WAP_ENABLED = "write.wap.enabled"
 
 
 class Trouble(StrEnum):
     """What a failed call means for the protocol."""
 
-    COMMIT_FAILED = "commit-failed"  # the table changed meanwhile: nothing was written
+    COMMIT_FAILED = "commit-failed"  # another commit came first: nothing was written
     UNKNOWN = "unknown"  # the answer was lost: it may or may not have happened
     CONFLICT = "conflict"  # another writer changed the files this write depends on
-    REFUSED = "refused"  # Iceberg says no: already there, not fast-forward, snapshot gone
+    REFUSED = "refused"  # Iceberg refused: already published, not a fast-forward, snapshot missing
     UNREACHABLE = "unreachable"  # the catalog's database did not answer
-    OTHER = "other"  # nothing of ours: a query that fails, a full disk
+    OTHER = "other"  # not an error of the protocol: a failed query, a full disk
 
 
 def load(session: SparkSession, table: str) -> Any:
-    """The table `ns.name` of the lake as an `org.apache.iceberg.Table`, read afresh from the catalog.
+    """Load the table `ns.name` of the lake from the catalog as an `org.apache.iceberg.Table`, without a cache.
 
     Raises:
         DependencyDown: the catalog does not answer.
@@ -51,9 +51,9 @@ def load(session: SparkSession, table: str) -> Any:
             raise catalog_down(table, error) from None
         if says_gone(error):
             raise Blocked(
-                f"There is no table {table}",
-                why="it was dropped or renamed under the stream",
-                next="bring it back from a backup of the catalog, or give the stream a new id and a new table",
+                f"Table {table} does not exist",
+                why="it was dropped or renamed while the stream ran",
+                next="restore it from a backup of the catalog, or give the stream a new id and a new table",
                 reason="table-missing",
                 code="LW-3072",
             ) from None
@@ -61,8 +61,8 @@ def load(session: SparkSession, table: str) -> Any:
 
 
 def says_gone(error: BaseException) -> bool:
-    """Whether a failed call found no table, or no namespace, of that name."""
-    names = (each.getClass().getName().rpartition(".")[2] for each in _chain(error))
+    """Whether a call failed because there is no table, or no namespace, of that name."""
+    names = (throwable.getClass().getName().rpartition(".")[2] for throwable in _chain(error))
     return "TABLE_OR_VIEW_NOT_FOUND" in str(error) or not {
         "NoSuchTableException",
         "NoSuchNamespaceException",
@@ -70,12 +70,12 @@ def says_gone(error: BaseException) -> bool:
 
 
 def metadata_of(table: Any) -> Any:
-    """The metadata a table object was loaded with."""
+    """The metadata with which a table object was loaded."""
     return table.operations().current()
 
 
 def state_of(metadata: Any, stream: str, table: str) -> TableState:
-    """All facts of step 1 out of one version of the metadata."""
+    """One stream's state from one version of the metadata, for step 1."""
     properties = metadata.properties()
     raw = properties.get(position.key(stream))
     parsed = position.parse(raw, stream, table) if raw is not None else None
@@ -98,14 +98,14 @@ def state_of(metadata: Any, stream: str, table: str) -> TableState:
 
 
 def others_of(metadata: Any, stream: str, table: str) -> dict[str, Position]:
-    """The positions of the other streams that land in a table."""
+    """The positions of the other streams of a table."""
     properties = metadata.properties()
     names = [name for name in position.streams_of(properties) if name != stream]
     return {name: position.parse(properties.get(position.key(name)), name, table) for name in names}
 
 
 def link_of(snapshot: Any) -> ancestry.Link | None:
-    """A Java snapshot as a link of a chain; None for null."""
+    """A Java snapshot as a `Link`; None for null."""
     if snapshot is None:
         return None
     summary = snapshot.summary()
@@ -121,8 +121,8 @@ def link_of(snapshot: Any) -> ancestry.Link | None:
 
 
 def trouble(error: BaseException) -> Trouble:
-    """What an exception from Spark or py4j means; the whole chain of causes is read."""
-    names = [name for throwable in _chain(error) for name in (throwable.getClass().getName(),)]
+    """Classify an exception from Spark or py4j by its whole chain of causes."""
+    names = [throwable.getClass().getName() for throwable in _chain(error)]
     text = " ".join(str(throwable.getMessage()) for throwable in _chain(error))
     short = {name.rsplit(".", 1)[-1] for name in names}
     if "CommitStateUnknownException" in short:
@@ -143,11 +143,11 @@ def trouble(error: BaseException) -> Trouble:
 
 
 def message(error: BaseException) -> str:
-    """The first line of what the JVM said, or of the exception itself."""
+    """The first line of the JVM's error message, or of the exception itself."""
     for throwable in _chain(error):
-        said = throwable.getMessage()
-        if said:
-            return str(said).splitlines()[0]
+        text = throwable.getMessage()
+        if text:
+            return str(text).splitlines()[0]
     return str(error).splitlines()[0] if str(error) else type(error).__name__
 
 
@@ -160,7 +160,7 @@ def catalog_down(table: str, error: BaseException) -> DependencyDown:
     return DependencyDown(
         f"The catalog does not answer for table {table}",
         why=message(error),
-        next="lakeward stack status   (the stream goes on by itself when the catalog is back)",
+        next="lakeward stack status   (the stream continues by itself when the catalog is back)",
         code="LW-3071",
     )
 

@@ -47,7 +47,7 @@ class IcebergPositionStore(PositionStore):
     stream: str
 
     def read(self) -> StoredPosition:
-        """The table's newest metadata."""
+        """Read the position from the table's newest metadata."""
         try:
             loaded = self.table
         except NoSuchTableError:
@@ -57,7 +57,7 @@ class IcebergPositionStore(PositionStore):
         return StoredPosition(raw, parsed, halt_of(loaded.metadata, self.stream, self.name))
 
     def _swap(self, expected: StoredPosition, moved: Position) -> Position:
-        """One commit of the table's properties."""
+        """Commit the table property."""
         return write_position(self.catalog, self.name, self.stream, moved, expected.raw)
 
     def scan(self) -> Scan:
@@ -69,10 +69,10 @@ class IcebergPositionStore(PositionStore):
 
     @property
     def table(self) -> Table:
-        """The table, loaded anew.
+        """Load the table.
 
         Raises:
-            NoSuchTableError: there is none.
+            NoSuchTableError: the table does not exist.
             DependencyDown: the catalog does not answer.
         """
         with answering():
@@ -81,7 +81,7 @@ class IcebergPositionStore(PositionStore):
 
 @contextmanager
 def answering() -> Iterator[None]:
-    """Within: a catalog's database that cannot be reached is a `DependencyDown`."""
+    """Raise `DependencyDown` if the catalog's database cannot be reached inside the block."""
     from sqlalchemy.exc import OperationalError
 
     try:
@@ -96,49 +96,50 @@ def answering() -> Iterator[None]:
 
 
 def halt_of(metadata: TableMetadata, stream: str, table: str) -> BlockReason | None:
-    """Why the position may not be moved: its rows are not in the table, or a batch landed without it.
+    """Why the position may not be moved: its rows are missing from the table, or a batch landed without it.
 
-    Staging that is switched off is no reason: an import switches it on.
+    Staging that is switched off does not count: an import switches it on.
     """
     return check_table(replace(state_of(metadata, stream, table), staging=True))
 
 
 class _AssertPosition(ValidatableTableRequirement):
-    """The position must still be the expected one in the metadata that is replaced."""
+    """The replaced metadata must still have the expected position."""
 
     type: Literal["assert-lakeward-position"] = "assert-lakeward-position"
     stream: str
     expected: str | None
 
     def validate(self, base_metadata: TableMetadata | None) -> None:  # type: ignore[override]  # as pyiceberg's own do
-        found = base_metadata.properties.get(position.key(self.stream)) if base_metadata else None
-        if found != self.expected:
-            at = position.parse(found, self.stream, "the table") if found is not None else None
-            why = f"now at seq {at.seq}, batch {at.batch} of query {at.query_id or 'none'}" if at else "it is gone"
+        raw = base_metadata.properties.get(position.key(self.stream)) if base_metadata else None
+        if raw != self.expected:
+            at = position.parse(raw, self.stream, "the table") if raw is not None else None
+            now = f"at seq {at.seq}, batch {at.batch} of query {at.query_id or 'none'}" if at else "missing"
+            why = f"the position is now {now}"
             raise moved_meanwhile(self.stream, why)
 
 
 def write_position(catalog: Catalog, table: str, stream: str, new: Position, expected: str | None) -> Position:
     """Set a stream's position without any data: the primitive of import, reset and restore.
 
-    The same compare-and-set as publication: if the stream lands a batch meanwhile, this fails; and a driver that was
-    cut off from the registry is fenced by it. `snapshot` and `snapshot_seq` of `new` become main's head.
+    It uses the same compare-and-set as publication. It fails if the stream lands a batch in between, and it fences a
+    driver that is cut off from the registry. `snapshot` and `snapshot_seq` of `new` become main's head.
 
     Args:
-        expected: the property as it was read (`table.properties.get(position.key(stream))`), None for none.
+        expected: the property as it was read (`table.properties.get(position.key(stream))`); None if there was none.
 
     Raises:
         Fenced: the table has another position than `expected`.
-        Refused: `seq` would fall, rows that the position calls landed are gone, or the catalog is a REST one, whose
+        Refused: `seq` would not rise, landed rows are missing from the table, or the catalog is a REST catalog, whose
             commits do not compare properties.
-        Transient: other writers of the table came first too often.
+        Transient: other writers committed first at every attempt.
     """
     from pyiceberg.catalog.rest import RestCatalog
 
     if isinstance(catalog, RestCatalog):
         raise Refused(
-            f"The position of stream {stream} cannot be set through a REST catalog from here",
-            why="a REST commit compares branches, not properties: it could overwrite a batch that lands meanwhile",
+            f"The position of stream {stream} cannot be set through a REST catalog",
+            why="a REST commit compares branches, not properties: it could overwrite a concurrent batch",
             next="run the operation in a driver (lakeward.connectors.iceberg.publish.write_position)",
             code="LW-3077",
         )
@@ -149,7 +150,7 @@ def write_position(catalog: Catalog, table: str, stream: str, new: Position, exp
         loaded = catalog.load_table(table)
         if (halt := halt_of(loaded.metadata, stream, table)) is not None:
             raise Refused(
-                f"The position of stream {stream} is not moved",
+                f"The position of stream {stream} was not moved",
                 why=f"{halt.what}: {halt.why}",
                 next=halt.next,
                 code="LW-3079",
@@ -172,30 +173,40 @@ def write_position(catalog: Catalog, table: str, stream: str, new: Position, exp
         except CommitFailedException:
             continue  # another writer's commit came first; nothing was written
         return moved
-    raise Transient(f"The position of stream {stream} could not be set in {table}: contention", code="LW-3075")
+    raise Transient(
+        f"The position of stream {stream} in {table} was not set: contention",
+        why=f"other writers committed first in each of {SWAP_ATTEMPTS} attempts",
+        next="repeat the command",
+        code="LW-3075",
+    )
 
 
 def remove_position(
     catalog: Catalog, table: str, stream: str, expected: str, properties: Mapping[str, str | None]
 ) -> None:
-    """Take a position away that nothing was landed on, and put other properties back; None: remove that one too.
+    """Remove a position at which no batch has landed, and set other properties back; None removes a property.
 
     Raises:
         Fenced: the table has another position than `expected`.
-        Transient: other writers of the table came first too often.
+        Transient: other writers committed first at every attempt.
     """
-    gone = [position.key(stream), *(name for name, value in properties.items() if value is None)]
-    back = {name: value for name, value in properties.items() if value is not None}
+    removed = [position.key(stream), *(name for name, value in properties.items() if value is None)]
+    restored = {name: value for name, value in properties.items() if value is not None}
     for _ in range(SWAP_ATTEMPTS):
         loaded = catalog.load_table(table)
-        updates = [RemovePropertiesUpdate(removals=[name for name in gone if name in loaded.properties])]
+        updates = [RemovePropertiesUpdate(removals=[name for name in removed if name in loaded.properties])]
         requirements = (
             AssertTableUUID(uuid=loaded.metadata.table_uuid),
             _AssertPosition(stream=stream, expected=expected),
         )
         try:
-            catalog.commit_table(loaded, requirements, (*updates, SetPropertiesUpdate(updates=back)))  # type: ignore[arg-type]  # see above
+            catalog.commit_table(loaded, requirements, (*updates, SetPropertiesUpdate(updates=restored)))  # type: ignore[arg-type]  # see above
         except CommitFailedException:
             continue  # another writer's commit came first; nothing was written
         return
-    raise Transient(f"The position of stream {stream} could not be removed from {table}: contention", code="LW-3076")
+    raise Transient(
+        f"The position of stream {stream} was not removed from {table}: contention",
+        why=f"other writers committed first in each of {SWAP_ATTEMPTS} attempts",
+        next="repeat the command",
+        code="LW-3076",
+    )

@@ -1,8 +1,8 @@
-"""Publish a staged snapshot together with the new position, by one exact compare-and-set on the table's metadata.
+"""Publishes a staged snapshot together with the new position, by one exact compare-and-set on the table's metadata.
 
-Never `commitTransaction()`: its retries rebuild on whatever the table has become, set the property blindly, and check
-only appends for duplicates. Here the metadata that was checked is the metadata that is swapped; if it changed, the
-commit fails and everything is read and checked again.
+`commitTransaction()` is never used: its retries rebuild on the table's new state, set the property without a check, and
+check only appends for duplicates. Here the checked metadata is the metadata that is replaced: if it changed, the commit
+fails, and everything is read and checked again.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ if TYPE_CHECKING:
 
 
 _UNCOUNTED = ("unstaged", "no-position")
-"""What a check says of rows on main that no position counts."""
+"""The block reasons of rows on main that no position counts."""
 
 
 class PositionMoved(Exception):
-    """The position is not the one that was checked; go back to step 1."""
+    """Raised when the position is not the checked one; the writer returns to step 1."""
 
 
 class StagedGone(Exception):
-    """The staged snapshot is not in the metadata any more (expired) or is not ours; go back to step 1."""
+    """Raised when the staged snapshot is missing (expired) or is another attempt's; the writer returns to step 1."""
 
 
 class HeadMoved(Exception):
-    """The write depends on a head that is not main's any more: the batch must be written again."""
+    """Raised when the write depends on a snapshot that is no longer main's head: the batch is written again."""
 
 
 Take = Callable[[Any, Staged], Any]
@@ -45,35 +45,35 @@ Take = Callable[[Any, Staged], Any]
 
 @dataclass(frozen=True)
 class Published:
-    """What one publication did: the position as it now stands in the table."""
+    """The result of a publication: the position now in the table."""
 
     position: Position
 
 
 def publish(table: Any, checked: TableState, staged: Staged, build: Build, take: Take) -> Published:
-    """Make `staged` visible and move the position, both or neither.
+    """Make `staged` visible and move the position, in one commit.
 
     Args:
-        table: the table, loaded at any time: a transaction reads its metadata afresh.
-        checked: the table as step 1 saw it.
+        table: the table object, of any age: a transaction refreshes its metadata.
+        checked: the table's state in step 1.
         staged: the snapshot to publish.
-        build: makes the new position.
-        take: makes the staged snapshot main's head within a transaction, and gives the snapshot that becomes it.
+        build: returns the new position.
+        take: makes the staged snapshot main's head within a transaction, and returns the new head.
 
     Raises:
-        PositionMoved, StagedGone, HeadMoved: see there.
-        Blocked: the table was rolled back, replaced or switched to no staging since step 1.
-        Exception: the JVM's, to be judged by `java.trouble`.
+        PositionMoved, StagedGone, HeadMoved: see these classes.
+        Blocked: since step 1 the table was rolled back or replaced, or its staging was switched off.
+        Exception: of the JVM; the caller classifies it with `jvm.trouble`.
     """
     transaction = table.newTransaction()
     start = transaction.startMetadata()
     now = jvm.state_of(start, checked.stream, checked.table)
     if now.raw != checked.raw:
         raise PositionMoved
-    there = there_already(start, staged)
-    # The property does not move with a rollback: between step 1 and here only a new walk can tell.
+    on_main = there_already(start, staged)
+    # A rollback does not change the property: only a new walk detects one between step 1 and here.
     halt = check_table(now)
-    if halt is not None and not (there and halt.reason in _UNCOUNTED and now.staging and _whole(now)):
+    if halt is not None and not (on_main and halt.reason in _UNCOUNTED and now.staging and _whole(now)):
         raise halt.error()
     published = take(transaction, staged)
     moved = build(published.snapshotId(), published.sequenceNumber())
@@ -82,10 +82,10 @@ def publish(table: Any, checked: TableState, staged: Staged, build: Build, take:
 
 
 def take(transaction: Any, staged: Staged, *, head_must_be_parent: bool) -> Any:
-    """Make the staged snapshot main's head within a transaction; gives the snapshot that becomes it.
+    """Make the staged snapshot main's head within a transaction; returns the new head.
 
     Raises:
-        StagedGone, HeadMoved: see there.
+        StagedGone, HeadMoved: see these classes.
     """
     start = transaction.startMetadata()
     still_staged(start, staged)
@@ -99,18 +99,18 @@ def take(transaction: Any, staged: Staged, *, head_must_be_parent: bool) -> Any:
 
 
 def still_staged(metadata: Any, staged: Staged) -> None:
-    """Raise `StagedGone` unless the staged snapshot is in the metadata, and ours."""
-    found = jvm.link_of(metadata.snapshot(staged.snapshot))
-    if found is None or found.attempt != staged.attempt:
+    """Raise `StagedGone` unless the metadata has the staged snapshot of this attempt."""
+    link = jvm.link_of(metadata.snapshot(staged.snapshot))
+    if link is None or link.attempt != staged.attempt:
         raise StagedGone
 
 
 def there_already(metadata: Any, staged: Staged) -> bool:
-    """Whether main went from the head that was staged upon straight to the staged snapshot.
+    """Whether main moved directly from the parent of the staged snapshot to the staged snapshot.
 
-    Iceberg does that by itself. When the answer of the commit that stages is lost, JdbcCatalog sends it again, takes
-    the refusal for a failure, and the next attempt finds a snapshot of its own id, which it takes for a rollback to it.
-    The rows are on main then, and only the position is missing. A head that main had in between would be cut off.
+    Iceberg can do that by itself: when the answer of the staging commit is lost, JdbcCatalog sends the commit again and
+    takes the refusal for a failure. The next attempt finds a snapshot of its own id, and takes that for a rollback to
+    it. Then the rows are on main and only the position is missing. A head in between would be lost from main.
     """
     head = metadata.currentSnapshot()
     if head is None or head.snapshotId() != staged.snapshot:
@@ -121,21 +121,21 @@ def there_already(metadata: Any, staged: Staged) -> bool:
 
 
 def _whole(state: TableState) -> bool:
-    """Whether everything the position calls landed is there."""
+    """Whether all rows that the position counts are in the table."""
     return state.position is None or state.ancestry.right
 
 
 def write_position(session: SparkSession, table: str, stream: str, new: Position, expected: str | None) -> Position:
     """Set a stream's position without any data: the primitive of import, reset and restore.
 
-    `snapshot` and `snapshot_seq` of `new` are replaced by main's head, which the position then stands on.
+    `snapshot` and `snapshot_seq` of `new` are replaced by main's head.
 
     Args:
-        expected: the property as it was read, None for no position yet.
+        expected: the property as it was read; None if there was no position.
 
     Raises:
         PositionMoved: the table has another position than `expected`.
-        Exception: the JVM's; a failed commit means that nothing was written.
+        Exception: of the JVM; after a failed commit nothing was written.
     """
     transaction = jvm.load(session, table).newTransaction()
     start = transaction.startMetadata()
@@ -153,11 +153,11 @@ def write_position(session: SparkSession, table: str, stream: str, new: Position
 
 
 def remove_position(session: SparkSession, table: str, stream: str, expected: str) -> None:
-    """Take a position out of a table: of a stream that is at its end and never comes back.
+    """Remove the position of a stream that has ended for good from its table.
 
     Raises:
         PositionMoved: the table has another position than `expected`.
-        Exception: the JVM's; a failed commit means that nothing was changed.
+        Exception: of the JVM; after a failed commit nothing was changed.
     """
     transaction = jvm.load(session, table).newTransaction()
     start = transaction.startMetadata()
@@ -168,7 +168,7 @@ def remove_position(session: SparkSession, table: str, stream: str, expected: st
 
 
 def commit(transaction: Any, key: str, text: str) -> None:
-    """Set a property and commit the transaction, once, on exactly the metadata it began with."""
+    """Set a property and commit the transaction, in one attempt, on exactly the metadata it began with."""
     transaction.updateProperties().set(key, text).commit()
     failpoints.hit("before-publish")
     transaction.underlyingOps().commit(transaction.startMetadata(), transaction.currentMetadata())

@@ -1,4 +1,4 @@
-"""A table's columns as Spark has them, from PyIceberg's: without a JVM."""
+"""Converts a PyIceberg schema to Spark's JSON of a schema, without a JVM."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ _LEAVES = {
 
 def spark_schema(schema: Schema) -> dict[str, Any]:
     """The columns as Spark's JSON of a schema."""
-    found: dict[str, Any] = _type(schema.as_struct())
-    return found
+    columns: dict[str, Any] = _type(schema.as_struct())
+    return columns
 
 
 def _type(kind: IcebergType) -> Any:
     if isinstance(kind, StructType):
         fields = [
-            {"name": each.name, "type": _type(each.field_type), "nullable": not each.required, "metadata": {}}
-            for each in kind.fields
+            {"name": field.name, "type": _type(field.field_type), "nullable": not field.required, "metadata": {}}
+            for field in kind.fields
         ]
         return {"type": "struct", "fields": fields}
     if isinstance(kind, ListType):

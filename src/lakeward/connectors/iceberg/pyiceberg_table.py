@@ -1,6 +1,6 @@
-"""The same facts without a JVM: positions and ancestry through PyIceberg.
+"""Positions and snapshot ancestry of an Iceberg table through PyIceberg, without a JVM.
 
-For the command line and for operations while no driver runs.
+For the command line and for operations that run without a driver.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ def positions(table: Table) -> dict[str, Position]:
 
 
 def state_of(metadata: TableMetadata, stream: str, table: str) -> TableState:
-    """All facts about one stream out of one version of a table's metadata; the twin of `java.state_of`."""
+    """One stream's state from one version of a table's metadata; the same as `jvm.state_of`."""
     raw = metadata.properties.get(position.key(stream))
     parsed = position.parse(raw, stream, table) if raw is not None else None
     main = metadata.refs.get("main")
     head = main.snapshot_id if main else None
-    known = {each.snapshot_id: each for each in metadata.snapshots}
+    known = {snapshot.snapshot_id: snapshot for snapshot in metadata.snapshots}
 
     def look_up(snapshot: int) -> ancestry.Link | None:
-        found = known.get(snapshot)
-        return None if found is None else link_of(found)
+        known_snapshot = known.get(snapshot)
+        return None if known_snapshot is None else link_of(known_snapshot)
 
     walked = ancestry.walk(head, look_up, parsed.snapshot if parsed else None, parsed.snapshot_seq if parsed else 0)
     return TableState(
@@ -53,14 +53,14 @@ def state_of(metadata: TableMetadata, stream: str, table: str) -> TableState:
     )
 
 
-def link_of(found: Snapshot) -> ancestry.Link:
-    """One snapshot as a link of a chain of parents."""
-    summary = found.summary
+def link_of(snapshot: Snapshot) -> ancestry.Link:
+    """A snapshot as a `Link` of the chain of parents."""
+    summary = snapshot.summary
     extra = summary.additional_properties if summary else {}
     return ancestry.Link(
-        snapshot=found.snapshot_id,
-        seq=found.sequence_number or 0,
-        parent=found.parent_snapshot_id,
+        snapshot=snapshot.snapshot_id,
+        seq=snapshot.sequence_number or 0,
+        parent=snapshot.parent_snapshot_id,
         operation=summary.operation.value if summary else "append",
         attempt=extra.get(_ATTEMPT),
         wap_id=next((extra[name] for name in _WAP_IDS if extra.get(name)), None),

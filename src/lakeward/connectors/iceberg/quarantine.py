@@ -1,10 +1,10 @@
-"""Rows kept aside: a table of our own, filled at most once per source record.
+"""The quarantine table: invalid rows, inserted at most once per source record.
 
-The insert is an anti-join on (stream, source position): a batch that is replayed finds its bad rows already there. It
-runs before the batch is published, so a record is in quarantine or in the table before its position says it is done.
-It needs no position of its own.
+The insert is an anti-join on (stream, source position): a batch that runs again finds its invalid rows in the table. It
+runs before the batch is published, so a record is in quarantine or in the sink before the position counts it. The
+quarantine table needs no position of its own.
 
-A row stays here when its record has landed after all: `replay` and `replayed_at` say when and by which act, see
+A row stays in quarantine after its record has landed: `replay` and `replayed_at` name the replay and its time, see
 `lakeward.connectors.iceberg.replay`.
 """
 
@@ -27,9 +27,9 @@ STREAM, SOURCE, REASON, RAW, ERROR = "stream", "source", "reason", "raw", "error
 KEPT, ROW, GENERATION = "kept", "row", "generation"
 REPLAY, BECAME, REPLAYED_AT = "replay", "became", "replayed_at"
 MOVING = "moving"
-"""In `became`: a copy of a row that a removal takes out of its table; it counts when the act is published."""
+"""In `became`: a copy of a row that a removal takes out of its table; it counts once the removal is published."""
 BACKFILL = "@backfill-"
-"""In the name of a backfill's position, between the stream and a number."""
+"""The part of a backfill's position name between the stream and a number."""
 COLUMNS: dict[str, str] = {
     STREAM: "STRING",
     SOURCE: "STRING",
@@ -46,22 +46,23 @@ COLUMNS: dict[str, str] = {
     BECAME: "STRING",
     REPLAYED_AT: "TIMESTAMP",
 }
-"""The quarantine table: whose row, where it came from, why it is here, the record's bytes as they came.
+"""The columns of the quarantine table: stream, source and position, reason, and the record's bytes.
 
 `reason` is a short code (`decode`, or a rule's name), `error` the detail; `raw` can be read with
-`CAST(raw AS STRING)`. Position columns of other connectors are null. `kept` says what `raw` is: see `Kept`. `row` is
-the row as JSON where a rule was broken, `generation` whose rules and decoding it was. `replay` is the act that took the
-row, `became` what it made of it (`landed`, `filtered` or `present`), `replayed_at` when that was done; null until then.
+`CAST(raw AS STRING)`. Position columns of other connectors are null. `kept` says what `raw` contains: see `Kept`. `row`
+is the row as JSON where a rule failed; `generation` is the generation whose rules and decoding were used. `replay` is
+the token of the replay that took the row, `became` its outcome (`landed`, `filtered` or `present`), `replayed_at` the
+time; all null until then.
 """
 
 
 class Kept(StrEnum):
-    """What is kept of a record."""
+    """What the column `raw` contains."""
 
-    RECORD = "record"  # its value, and its key and headers
-    VALUE = "value"  # its value
-    PART = "part"  # the beginning of its value: it is too long
-    ROW = "row"  # what the transform made of it, as JSON: no one record is behind it, or it cannot be found again
+    RECORD = "record"  # the record's value; its key and headers are in their columns
+    VALUE = "value"  # the record's value
+    PART = "part"  # the beginning of the record's value, which is too long
+    ROW = "row"  # the transform's row as JSON: it is not one record, or the record cannot be read again
 
 
 _ATTEMPTS = 5
@@ -69,30 +70,30 @@ _PATH = "_file_path"
 
 
 def put_aside_as(position: str, table: str) -> str:
-    """The stream under whose name bad rows of a table of its own are put aside.
+    """The stream name in quarantine for invalid rows of a position.
 
-    Backfills are counted in each table by itself, so two into different tables have one name: with the table they have
-    two. A rebuild's number is the stream's.
+    Backfills are numbered per table, so two backfills into different tables have the same position name: the table is
+    appended. Rebuilds are numbered per stream.
     """
     return f"{position} into {table}" if BACKFILL in position else position
 
 
 def create(session: SparkSession, name: str) -> bool:
-    """Create the quarantine table unless it exists; partitioned by stream, because it is read and joined by stream."""
+    """Create the quarantine table unless it exists; partitioned by stream, because reads and joins filter by stream."""
     columns = ", ".join(f"{column} {kind}" for column, kind in COLUMNS.items())
-    made = table.create(session, name, session.createDataFrame([], columns).schema, partition_by=[STREAM])
-    if not made:
+    created = table.create(session, name, session.createDataFrame([], columns).schema, partition_by=[STREAM])
+    if not created:
         _complete(session, name)
-    return made
+    return created
 
 
 def lacking(session: SparkSession, name: str) -> list[str]:
-    """The columns that a quarantine table of an earlier version does not have."""
+    """The columns that are missing in a quarantine table of an earlier version."""
     return [column for column in COLUMNS if column not in session.table(quote_table(name, CATALOG)).columns]
 
 
 def _complete(session: SparkSession, name: str) -> None:
-    """Give a table of an earlier version the columns it lacks."""
+    """Add the missing columns to a table of an earlier version."""
     for attempt in range(_ATTEMPTS):
         missing = lacking(session, name)
         if not missing:
@@ -101,7 +102,7 @@ def _complete(session: SparkSession, name: str) -> None:
         try:
             session.sql(f"ALTER TABLE {quote_table(name, CATALOG)} ADD COLUMNS ({added})")
         except Exception:
-            # Another stream of this table starts too, and was first.
+            # Another stream with this table starts at the same time, and was first.
             session.catalog.refreshTable(quote_table(name, CATALOG))
             if attempt + 1 == _ATTEMPTS:
                 raise
@@ -117,12 +118,12 @@ def insert(
     """Add the rows of `bad` that are not in quarantine yet.
 
     Args:
-        bad: columns of the quarantine table but `stream`; missing ones become null. Read twice: persist it where
-            that is dear. Each source record at most once.
+        bad: columns of the quarantine table except `stream`; missing ones become null. Read twice: persist it if that
+            is expensive. Each source record at most once.
         name: the quarantine table, `namespace.table`.
-        stream: whose rows they are.
+        stream: the stream of the rows.
         identity: the columns that identify a record of the source.
-        generation: whose decoding and rules found them bad.
+        generation: the generation whose decoding and rules rejected them.
 
     Raises:
         Transient: the table kept changing, or the catalog does not answer.
@@ -134,8 +135,8 @@ def insert(
     key = [STREAM, SOURCE, *identity]
 
     def named(frame: DataFrame) -> list[Column]:
-        """The key's columns; a record's bytes by their hash, for there may be a megabyte of them."""
-        return [(F.sha2(frame[each], 256) if each == RAW else frame[each]).alias(f"key_{each}") for each in key]
+        """The key's columns; a record's bytes are hashed, because there may be a megabyte of them."""
+        return [(F.sha2(frame[name], 256) if name == RAW else frame[name]).alias(f"key_{name}") for name in key]
 
     shaped = shaped.select("*", *named(shaped))
     for _ in range(_ATTEMPTS):
@@ -151,19 +152,19 @@ def insert(
             if trouble is jvm.Trouble.UNREACHABLE:
                 raise jvm.catalog_down(name, error) from None
             if trouble in (jvm.Trouble.COMMIT_FAILED, jvm.Trouble.UNKNOWN):
-                continue  # whether it is there or not, the anti-join finds out
+                continue  # the anti-join of the next attempt finds out whether the rows were written
             raise
         return
     raise Transient(
-        f"Rows of stream {stream} could not be put aside in {name}: contention",
-        why=f"{_ATTEMPTS} attempts met a table that had changed",
+        f"Rows of stream {stream} were not quarantined in {name}: contention",
+        why=f"the table changed during each of {_ATTEMPTS} attempts",
         next=f"look for other writers in lake.{name}.snapshots (lakeward sql)",
         code="LW-3080",
     )
 
 
 def shape(bad: DataFrame, stream: str, generation: int) -> DataFrame:
-    """Bad rows with all columns of the quarantine table; those they lack are null."""
+    """Invalid rows with all columns of the quarantine table; missing ones are null."""
     from pyspark.sql import functions as F
 
     bad = bad.withColumn(GENERATION, F.lit(generation))
@@ -179,8 +180,8 @@ def shape(bad: DataFrame, stream: str, generation: int) -> DataFrame:
 
 
 def narrowed(known: DataFrame, bad: DataFrame, identity: Sequence[str]) -> DataFrame:
-    """Only the part of a table that can hold the records of `bad`: files are pruned by the range of offsets, or by the
-    paths of the files a batch has read."""
+    """The part of a table that can have the records of `bad`: files are pruned by the range of offsets, or by the paths
+    of the files that a batch read."""
     from pyspark.sql import functions as F
 
     if _PATH in identity:
@@ -190,9 +191,9 @@ def narrowed(known: DataFrame, bad: DataFrame, identity: Sequence[str]) -> DataF
     if not numbers:
         return known
     ends = [edge for column in numbers for edge in (F.min(column), F.max(column))]
-    found = bad.agg(*ends).first()
-    if found is None or found[0] is None:
+    bounds = bad.agg(*ends).first()
+    if bounds is None or bounds[0] is None:
         return known
     for index, column in enumerate(numbers):
-        known = known.where(F.col(column).between(found[2 * index], found[2 * index + 1]))
+        known = known.where(F.col(column).between(bounds[2 * index], bounds[2 * index + 1]))
     return known

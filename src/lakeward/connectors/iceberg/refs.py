@@ -1,8 +1,8 @@
-"""Set branches and tags of a table in one commit, on the condition it was decided on.
+"""Sets branches and tags of a table in one commit, if its requirements still hold.
 
-PyIceberg reads the metadata of format version 3 and does not write it: its model knows no encryption keys, and writing
-a model would drop what it does not know. In a JDBC catalog the file itself is changed then, as the document it is:
-every value that is no ref stays what it was. REST catalogs take the change as a request, whatever the format.
+PyIceberg reads the metadata of format version 3 but does not write it: its model has no encryption keys, and writing a
+model would drop unknown fields. In a JDBC catalog the JSON of the metadata file is changed instead, and every value
+except the refs stays the same. REST catalogs accept the change as a request for every format version.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _LOG = 100  # Iceberg's default of write.metadata.previous-versions-max
 
 
 def settable(catalog: Catalog, table: Table) -> bool:
-    """Whether `set_refs` can do it, by catalog and format."""
+    """Whether `set_refs` supports the catalog and the format version of the table."""
     from pyiceberg.catalog.rest import RestCatalog
     from pyiceberg.catalog.sql import SqlCatalog
 
@@ -37,29 +37,29 @@ def settable(catalog: Catalog, table: Table) -> bool:
 def set_refs(
     catalog: Catalog, table: Table, requirements: Sequence[TableRequirement], refs: Sequence[SetSnapshotRefUpdate]
 ) -> None:
-    """Set refs that are not main.
+    """Set refs other than main.
 
     Args:
-        catalog: one that is `settable`.
+        catalog: must be `settable`.
         table: as it was loaded.
-        requirements: what must be so in the metadata that is replaced.
+        requirements: what must hold in the metadata that is replaced.
 
     Raises:
-        CommitFailedException: it is not so any more, or somebody committed meanwhile; nothing was changed.
+        CommitFailedException: a requirement does not hold, or another commit came first; nothing was changed.
     """
     from pyiceberg.catalog.sql import SqlCatalog
 
-    if any(each.ref_name == MAIN for each in refs):
+    if any(ref.ref_name == MAIN for ref in refs):
         raise Internal(
             f"Branch {MAIN} of {'.'.join(table.name())} cannot be moved by its ref alone",
-            why="its snapshot log moves too",
+            why="the snapshot log must move together with it",
             code="LW-3081",
         )
     if table.metadata.format_version > _WRITTEN and isinstance(catalog, SqlCatalog):
         after = _in_the_document(catalog, table, requirements, refs)
     else:
         after = catalog.commit_table(table, tuple(requirements), tuple(refs)).metadata
-    # As Iceberg does after each commit of its own, where the table's properties want it.
+    # Iceberg does this after each of its own commits, if the table's properties enable it.
     catalog._delete_old_metadata(table.io, table.metadata, after)
 
 
@@ -71,37 +71,37 @@ def _in_the_document(
     from pyiceberg.table.locations import load_location_provider
     from pyiceberg.table.metadata import TableMetadataUtil
 
-    standing = table.metadata_location
-    for each in requirements:
-        each.validate(table.metadata)
-    with table.io.new_input(standing).open() as stream:
-        document = json.loads(Compressor.get_compressor(standing).stream_decompressor(stream).read())
-    _change(document, standing, refs)
-    after = TableMetadataUtil.parse_obj(json.loads(json.dumps(document)))  # it changes what it is given
-    version = catalog._parse_metadata_version(standing) + 1
-    place = load_location_provider(after.location, after.properties).new_table_metadata_file_location(version)
-    with table.io.new_output(place).create() as out:
+    current = table.metadata_location
+    for requirement in requirements:
+        requirement.validate(table.metadata)
+    with table.io.new_input(current).open() as stream:
+        document = json.loads(Compressor.get_compressor(current).stream_decompressor(stream).read())
+    _change(document, current, refs)
+    after = TableMetadataUtil.parse_obj(json.loads(json.dumps(document)))  # parse_obj changes its argument
+    version = catalog._parse_metadata_version(current) + 1
+    location = load_location_provider(after.location, after.properties).new_table_metadata_file_location(version)
+    with table.io.new_output(location).create() as out:
         out.write(json.dumps(document, ensure_ascii=False).encode())
-    if not _swapped(catalog, table, place):
-        table.io.delete(place)
+    if not _swapped(catalog, table, location):
+        table.io.delete(location)
         raise CommitFailedException(f"{'.'.join(table.name())} has been updated by another process")
     return after
 
 
-def _change(document: dict[str, Any], standing: str, refs: Sequence[SetSnapshotRefUpdate]) -> None:
-    """Set the refs, and keep the log of metadata files as Iceberg does: `standing` is the file that is replaced."""
+def _change(document: dict[str, Any], replaced: str, refs: Sequence[SetSnapshotRefUpdate]) -> None:
+    """Set the refs, and extend the metadata log as Iceberg does with `replaced`, the file that is replaced."""
     known = document.setdefault("refs", {})
-    for each in refs:
-        named = each.model_dump(mode="json", by_alias=True, exclude_none=True)
-        known[each.ref_name] = {key: value for key, value in named.items() if key not in ("action", "ref-name")}
+    for ref in refs:
+        fields = ref.model_dump(mode="json", by_alias=True, exclude_none=True)
+        known[ref.ref_name] = {key: value for key, value in fields.items() if key not in ("action", "ref-name")}
     most = max(1, int(document.get("properties", {}).get("write.metadata.previous-versions-max", _LOG)))
-    entry = {"timestamp-ms": document["last-updated-ms"], "metadata-file": standing}
+    entry = {"timestamp-ms": document["last-updated-ms"], "metadata-file": replaced}
     document["metadata-log"] = [*document.get("metadata-log", []), entry][-most:]
     document["last-updated-ms"] = max(time.time_ns() // 1_000_000, document["last-updated-ms"])
 
 
-def _swapped(catalog: SqlCatalog, table: Table, place: str) -> bool:
-    """Whether the catalog's row was ours to change: it still named the metadata that was read."""
+def _swapped(catalog: SqlCatalog, table: Table, location: str) -> bool:
+    """Change the catalog's row if it still names the metadata that was read; whether it did."""
     from pyiceberg.catalog.sql import IcebergTables
     from sqlalchemy import update
     from sqlalchemy.orm import Session
@@ -115,7 +115,7 @@ def _swapped(catalog: SqlCatalog, table: Table, place: str) -> bool:
             IcebergTables.table_name == name,
             IcebergTables.metadata_location == table.metadata_location,
         )
-        .values(metadata_location=place, previous_metadata_location=table.metadata_location)
+        .values(metadata_location=location, previous_metadata_location=table.metadata_location)
     )
     with Session(catalog.engine) as session, session.begin():
         return bool(session.execute(change).rowcount == 1)  # type: ignore[attr-defined]  # of an UPDATE

@@ -1,4 +1,4 @@
-"""Whose rows in quarantine are: after a rebuild those of the fill are the stream's, and the old ones are kept aside."""
+"""Renames quarantined rows after a rebuild: the rows of the fill become the stream's, its old rows get another name."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def forget(session: SparkSession, table: str, stream: str) -> None:
-    """Remove what an earlier, dropped fill of the same name left in quarantine."""
+    """Remove the quarantined rows of an earlier, dropped fill of the same name."""
     delete = f"DELETE FROM {quote_table(table, CATALOG)} WHERE {_of(stream)}"  # noqa: S608  # through quote_text
     _until(session, table, delete, lambda: not _any(session, table, stream))
 
@@ -27,19 +27,19 @@ def forget(session: SparkSession, table: str, stream: str) -> None:
 def relabel(
     session: SparkSession, table: str, stream: str, fill: str, before: str, end: Offsets, at: str, *, rows: bool
 ) -> None:
-    """Give the fill's rows to the stream, and those the stream had of the same records the name `before`: one commit.
+    """Rename the fill's rows to the stream, and the stream's rows of the same records to `before`, in one commit.
 
-    Safe to call again: where the fill had rows and has none any more, it is done.
+    Safe to repeat: if the fill had rows and has none any more, the rename is done.
 
     Args:
         table: the quarantine table; may not exist.
         stream, fill, before: names in its column `stream`.
-        end: where the fill ended (exclusive). The stream's rows from there on are of the new table already.
-        at: when it ended (RFC 3339): tells the old ones among rows without a source position.
-        rows: whether the fill put any aside.
+        end: where the fill ended (exclusive). The stream's rows from there on belong to the new table.
+        at: when the fill ended (RFC 3339): it identifies old rows that have no source position.
+        rows: whether the fill quarantined any rows.
     """
-    topic, partition, offset = (quote(each) for each in IDENTITY_COLUMNS["kafka"])
-    # Literals, because UPDATE takes no bound values; every text goes through quote_text, and the rest are numbers.
+    topic, partition, offset = (quote(column) for column in IDENTITY_COLUMNS["kafka"])
+    # UPDATE accepts no bound values, so these are literals: every text goes through quote_text, the rest are numbers.
     parts = [
         f"({topic} = {quote_text(name)} AND {partition} = {int(number)} AND {offset} < {int(to)})"
         for name, numbers in end.items()
@@ -62,7 +62,7 @@ def _any(session: SparkSession, table: str, stream: str) -> bool:
 
 
 def _until(session: SparkSession, table: str, statement: str, done: Callable[[], bool]) -> None:
-    """Run it once. Other streams put rows aside in the same table all the time, and an answer may get lost."""
+    """Run the statement once, with retries: other streams insert into the same table, and an answer may be lost."""
     if not session.catalog.tableExists(quote_table(table, CATALOG)):
         return
     for attempt in range(ATTEMPTS):
@@ -82,9 +82,9 @@ def _until(session: SparkSession, table: str, statement: str, done: Callable[[],
         else:
             return
     raise Transient(
-        f"Rows in {table} could not be given their new names: contention",
-        why=f"{ATTEMPTS} attempts met a table that had changed",
-        next="the same command again",
+        f"Rows in {table} were not renamed: contention",
+        why=f"the table changed during each of {ATTEMPTS} attempts",
+        next="repeat the command",
         code="LW-3082",
     )
 

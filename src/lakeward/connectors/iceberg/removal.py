@@ -1,12 +1,15 @@
-"""Rows of a sink that go into quarantine after they have landed, each exactly once: a replay the other way round.
+"""Removal: moves landed rows of a sink into quarantine, each exactly once. The reverse of a replay.
 
-The token of an act ties the two tables together as in `lakeward.connectors.iceberg.replay`, and it is the same
-property: of a replay and a removal at once the one that began last goes on. In this order:
-1. *begin*: the token into the sink's property. 2. *copy*: the rows into quarantine, marked `moving` with the token and
-with `replayed_at` set, so that nobody counts them there. 3. *publish*: the files without those rows and `published`, in
-one commit of the sink. From then on rows marked `moving` with that token count as quarantined, whoever looks.
-4. *settle* takes the marks off. An act that dies before 3 leaves copies that mean nothing, for ever: their token is
-never published, and the next act takes them over.
+The removal's token ties the two tables together as in `lakeward.connectors.iceberg.replay`, in the same property: of a
+concurrent replay and removal, the one that began last continues. The steps:
+1. *begin* writes the token into the sink's property.
+2. *copy* writes the rows into quarantine, marked `moving` with the token and with `replayed_at` set, so they do not
+   count there yet.
+3. *publish* commits the files without those rows and `published` in one commit of the sink. From then on, every reader
+   counts rows marked `moving` with that token as quarantined.
+4. *settle* removes the marks.
+A removal that dies before step 3 leaves copies that never count: their token is not published, and the next removal
+takes them over.
 """
 
 from __future__ import annotations
@@ -37,24 +40,24 @@ class FailingRows(OffsetRange):
     fails: Column
 
     def condition(self) -> Column:
-        """Narrower than the range's own; Iceberg looks at the range."""
+        """The range's condition and `fails`; Iceberg validates the whole range."""
         from pyspark.sql import functions as F
 
         return super().condition() & F.coalesce(self.fails, F.lit(False))
 
 
 def copy(session: SparkSession, rows: DataFrame, table: str, token: str, identity: Sequence[str]) -> None:
-    """Step 2: put copies into quarantine that do not count yet.
+    """Step 2: write copies into quarantine that do not count yet.
 
-    A row whose record stands there as replayed is taken over; one that still waits there is left as it is.
+    If quarantine has the record as replayed, the copy replaces that row; if not yet replayed, the row stays.
 
     Args:
-        rows: in the shape of the quarantine table without what marks them, each record once; not a plan over tables.
+        rows: columns of the quarantine table without the marker columns, each record once; not a plan over tables.
         table: the quarantine table.
         identity: the columns that identify a record of the source.
 
     Raises:
-        Redo: another act has taken over some of them.
+        RetryCommit: another removal or replay has taken over some of them.
     """
     from pyspark.sql import functions as F
 
@@ -67,7 +70,7 @@ def copy(session: SparkSession, rows: DataFrame, table: str, token: str, identit
         }
     ).select(*quarantine.COLUMNS)
     marked.createOrReplaceTempView(_COPIES)
-    same = " AND ".join(f"q.{quote(each)} <=> s.{quote(each)}" for each in columns)
+    same = " AND ".join(f"q.{quote(column)} <=> s.{quote(column)}" for column in columns)
     change(
         session,
         table,
@@ -75,9 +78,9 @@ def copy(session: SparkSession, rows: DataFrame, table: str, token: str, identit
         f"WHEN MATCHED AND q.{quote(quarantine.REPLAYED_AT)} IS NOT NULL THEN UPDATE SET * "
         "WHEN NOT MATCHED THEN INSERT *",
     )
-    there = session.table(quote_table(table, CATALOG)).where(
+    present = session.table(quote_table(table, CATALOG)).where(
         (F.col(quarantine.REPLAY) == token) | F.col(quarantine.REPLAYED_AT).isNull()
     )
-    if rows.select(*columns).join(there.select(*columns), columns, "left_anti").first() is not None:
-        raise RetryCommit("copying: another act has taken some of the rows over")
+    if rows.select(*columns).join(present.select(*columns), columns, "left_anti").first() is not None:
+        raise RetryCommit("copying: another removal or replay has taken over some of the rows")
     failpoints.hit("removal-copied")

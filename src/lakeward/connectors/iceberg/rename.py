@@ -1,9 +1,9 @@
-"""Two tables change names in one transaction of the catalog's database, on exactly the metadata that was looked at.
+"""Renames two tables in one transaction of the catalog's database, if both still have the verified metadata.
 
-A rename of the catalog's own is one statement a table: between two of them there is no table under the name, and a
-stream that starts just then would make an empty one. JdbcCatalog keeps a row a table; here both rows are changed, or
-neither, and only if both still name the metadata that was verified: whoever commits to either of them in between,
-maintenance or a driver that was thought stopped, makes it fail, and nothing has changed.
+The catalog's own rename is one statement per table: between two renames no table has the name, and a stream that starts
+then would create an empty one. JdbcCatalog stores one row per table. Here both rows change or neither, and only if both
+still name the verified metadata: any commit to one of the tables in between (maintenance, or a driver that was believed
+stopped) makes the swap fail without a change.
 """
 
 from __future__ import annotations
@@ -28,44 +28,43 @@ if TYPE_CHECKING:
     from pyiceberg.table import Table
     from sqlalchemy import Update
 
-_REDONE = 10
+_ATTEMPTS = 10
 Change = Callable[["Table"], Mapping[str, str | None]]
-"""A table as it is now -> the properties to set, or to remove where None."""
+"""A loaded table -> the properties to set, or to remove where None."""
 
 
 class Moved(Exception):
-    """One of the tables has other metadata than what was looked at; nothing was changed."""
+    """Raised when one of the tables no longer has the verified metadata; nothing was changed."""
 
 
 def swappable(catalog: Catalog, stream: str) -> None:
-    """Whether two names can be changed at once here.
+    """Check that the catalog can rename two tables in one transaction.
 
     Raises:
-        Refused: it is not the JDBC catalog.
+        Refused: it is not a JDBC catalog.
     """
     from pyiceberg.catalog.sql import SqlCatalog
 
     if not isinstance(catalog, SqlCatalog):
         raise Refused(
             f"Stream {stream} cannot be rebuilt: the catalog renames one table at a time",
-            why="between two renames there is no table under the name; both at once are done in a JDBC catalog, "
-            "not yet in others",
-            next=f"lakeward streams backfill {stream} --from earliest --into NAMESPACE.TABLE   fills a table beside",
+            why="between two renames no table has the name; only a JDBC catalog renames both in one transaction",
+            next=f"lakeward streams backfill {stream} --from earliest --into NAMESPACE.TABLE   fills another table",
             code="LW-3084",
         )
 
 
 def swap(catalog: Catalog, live: Table, made: Table, before: str) -> None:
-    """`live` takes the name `before`, and `made` the name of `live`; both or neither.
+    """Rename `live` to `before`, and `made` to the name of `live`, in one transaction.
 
     Args:
-        live, made: as they were loaded and looked at.
-        before: `namespace.table`, of the same catalog; nothing has this name.
+        live, made: as they were loaded and verified.
+        before: an unused `namespace.table` of the same catalog.
 
     Raises:
-        Moved: one of them was committed to since.
-        Refused: something is called `before` by now.
-        DependencyDown: the catalog's database does not answer, and whether it was done could not be asked.
+        Moved: one of the tables has a newer commit.
+        Refused: a table named `before` exists now.
+        DependencyDown: the catalog's database does not answer, and the result is unknown.
     """
     from pyiceberg.catalog.sql import SqlCatalog
     from sqlalchemy.exc import IntegrityError, OperationalError
@@ -83,7 +82,7 @@ def swap(catalog: Catalog, live: Table, made: Table, before: str) -> None:
         raise Refused(
             f"Table {before} exists",
             why=f"{name} would have taken this name; nothing was changed",
-            next="try again",
+            next="repeat the command",
             code="LW-3085",
         ) from None
     except OperationalError as error:
@@ -116,7 +115,7 @@ def _renamed(catalog: Catalog, table: Table, new: str) -> Update:
 
 
 def _is_now(catalog: Catalog, name: str, made: Table) -> bool:
-    """Whether the answer was lost, and not the transaction."""
+    """Whether the transaction committed, and only its answer was lost."""
     from sqlalchemy.exc import OperationalError
 
     try:
@@ -126,40 +125,40 @@ def _is_now(catalog: Catalog, name: str, made: Table) -> bool:
 
 
 class AssertProperties(ValidatableTableRequirement):
-    """These properties must still be as they were read, in the metadata that is replaced."""
+    """The replaced metadata must still have these properties as they were read."""
 
     type: Literal["assert-lakeward-properties"] = "assert-lakeward-properties"
     expected: dict[str, str | None]
 
     def validate(self, base_metadata: TableMetadata | None) -> None:  # type: ignore[override]  # as pyiceberg's own do
-        found = base_metadata.properties if base_metadata else {}
-        moved = sorted(name for name, value in self.expected.items() if found.get(name) != value)
-        if moved:
+        properties = base_metadata.properties if base_metadata else {}
+        changed = sorted(name for name, value in self.expected.items() if properties.get(name) != value)
+        if changed:
             raise Fenced(
-                f"{', '.join(moved)} changed meanwhile",
-                why="somebody else works on the same table; nothing was changed",
-                next="try again",
+                f"The table's properties changed: {', '.join(changed)}",
+                why="another writer committed to the table first; this operation changed nothing",
+                next="repeat the command",
                 code="LW-3087",
             )
 
 
 def amend(catalog: Catalog, table: str, change: Change, expected: Mapping[str, str | None]) -> Table:
-    """Change properties of a table in one commit; the table as it is then.
+    """Change properties of a table in one commit; returns the table after it.
 
     Args:
-        expected: properties as they were read, None for one that is not there; if they are others now, it fails.
+        expected: properties as they were read, None for an absent one; they must not have changed.
 
     Raises:
-        Fenced: one of `expected` is not so any more.
-        Transient: other writers of the table came first too often.
+        Fenced: one of `expected` has changed.
+        Transient: other writers committed first at every attempt.
     """
-    for _ in range(_REDONE):
+    for _ in range(_ATTEMPTS):
         loaded = catalog.load_table(table)
-        wanted = change(loaded)
-        gone = [name for name, value in wanted.items() if value is None and name in loaded.properties]
+        changes = change(loaded)
+        removed = [name for name, value in changes.items() if value is None and name in loaded.properties]
         updates = (
-            *([RemovePropertiesUpdate(removals=gone)] if gone else []),
-            SetPropertiesUpdate(updates={name: value for name, value in wanted.items() if value is not None}),
+            *([RemovePropertiesUpdate(removals=removed)] if removed else []),
+            SetPropertiesUpdate(updates={name: value for name, value in changes.items() if value is not None}),
         )
         requirements = (
             AssertTableUUID(uuid=loaded.metadata.table_uuid),
@@ -170,4 +169,9 @@ def amend(catalog: Catalog, table: str, change: Change, expected: Mapping[str, s
         except CommitFailedException:
             continue  # another writer's commit came first; nothing was written
         return catalog.load_table(table)
-    raise Transient(f"The properties of {table} could not be changed: contention", code="LW-3083")
+    raise Transient(
+        f"The properties of {table} were not changed: contention",
+        why=f"other writers committed first in each of {_ATTEMPTS} attempts",
+        next="repeat the command",
+        code="LW-3083",
+    )

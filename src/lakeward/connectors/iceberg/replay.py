@@ -1,11 +1,12 @@
-"""Landing rows of the quarantine in an Iceberg table, each exactly once: the act's token ties two tables together.
+"""Replay: lands quarantined rows in an Iceberg table, each exactly once; a token ties the two tables together.
 
-Two tables cannot be changed in one commit. So the token of an act is written three times, in this order:
-1. *begin*: into the sink's property, by compare-and-set. Whoever had begun before can publish nothing any more.
-2. *claim*: beside the rows in quarantine that are to land, unless another act has claimed them since they were read.
-3. *publish*: the rows and `published`, in one commit on the sink, if the token of 1 still stands there.
-From then on the claimed rows count as landed, whoever looks. 4. *settle* notes the time beside them; the next act does
-that first where this one died. An act that dies before 3 leaves claims that mean nothing: its token is never published.
+One commit cannot change two tables. So a replay writes its token in three steps:
+1. *begin* writes it into the sink's property, by compare-and-set. An earlier replay cannot publish from then on.
+2. *claim* writes it into the rows in quarantine that will land, unless another replay has claimed them since the read.
+3. *publish* commits the rows and `published` in one commit on the sink, if the property still has the token of step 1.
+From then on every reader counts the claimed rows as landed. 4. *settle* writes the time into them; if this replay died
+before, the next one settles first. Claims of a replay that dies before step 3 have no effect: its token is never
+published.
 """
 
 from __future__ import annotations
@@ -35,12 +36,12 @@ if TYPE_CHECKING:
 
 _CLAIMS = "_lw_claims"
 OLD = "old"
-"""Column of a claim: what stood in `replay` when the row was read."""
+"""Column of a claim: the value of `replay` when the row was read."""
 
 
 @dataclass(frozen=True)
 class At:
-    """The sink as one version of its metadata has it: the stream's state, and what it says of replays."""
+    """The sink in one version of its metadata: the stream's state and its replay state."""
 
     state: TableState
     raw: str | None
@@ -48,20 +49,20 @@ class At:
 
 
 def look(session: SparkSession, table: str, stream: str) -> At:
-    """The sink, read afresh."""
+    """Read the sink's state, without a cache."""
     return _at(jvm.metadata_of(jvm.load(session, table)), table, stream)
 
 
 def begin(session: SparkSession, at: At, generation: int) -> At:
-    """Step 1: put a new token in the place of the one that was read. Gives the sink as it then is.
+    """Step 1: replace the token that was read by a new one. Returns the sink after it.
 
     Raises:
-        Refused: another act began since.
-        Transient: other commits came first, every time.
+        Refused: another replay or removal began in between.
+        Transient: other commits came first at every attempt.
     """
     table, stream = at.state.table, at.state.stream
     seq = at.newest.seq + 1
-    made = Replay(
+    begun = Replay(
         seq=seq,
         token=f"{stream}/replay-{seq}/{secrets.token_hex(8)}",
         published=False,
@@ -72,25 +73,25 @@ def begin(session: SparkSession, at: At, generation: int) -> At:
 
     def write(transaction: Any) -> None:
         _same(transaction.startMetadata(), at)
-        publish.commit(transaction, replay.key(stream), made.to_json())
+        publish.commit(transaction, replay.key(stream), begun.to_json())
 
-    _commit(session, table, stream, write, lambda found: found == made.token)
+    _commit(session, table, stream, write, lambda token: token == begun.token)
     failpoints.hit("replay-begun")
-    return At(at.state, made.to_json(), made)
+    return At(at.state, begun.to_json(), begun)
 
 
 def publish_rows(session: SparkSession, at: At, staged: Staged | None, more: Replayed, *, take: Take) -> Replay:
-    """Step 3: make the rows visible and say so, both or neither.
+    """Step 3: make the rows visible and set `published`, in one commit.
 
     Args:
-        at: as `begin` gave it, with the state the rows were sorted against.
-        staged: the rows; None where all of them are dropped by the transform now, or are in the table already.
-        more: what is added to the totals.
+        at: the result of `begin`, with the state for which the rows were routed.
+        staged: the rows; None if the transform now drops all of them, or they are in the table already.
+        more: the counts to add to the totals.
         take: makes the staged snapshot main's head within a transaction.
 
     Raises:
-        Refused: another act began since, or the stream was reset.
-        Redo: the rows must be staged again.
+        Refused: another replay or removal began in between, or the stream was reset.
+        RetryCommit: the rows must be staged again.
         Blocked: the table was rolled back or replaced.
     """
     table, stream = at.state.table, at.state.stream
@@ -103,10 +104,10 @@ def publish_rows(session: SparkSession, at: At, staged: Staged | None, more: Rep
         halt = check_table(now)
         if halt is not None:
             raise halt.error()
-        if not _still_passed(at.state.position, now.position):
+        if not _only_advanced(at.state.position, now.position):
             raise Refused(
                 f"The quarantine of stream {stream} cannot be replayed now",
-                why="the stream's position was moved by hand meanwhile: it may read these records again itself",
+                why="an operation moved the stream's position, so the stream may read these records again",
                 next=f"lakeward streams status {stream}   then replay again",
                 code="LW-3090",
             )
@@ -122,83 +123,85 @@ def publish_rows(session: SparkSession, at: At, staged: Staged | None, more: Rep
 
 
 def claim(session: SparkSession, claims: DataFrame, table: str, at: At, identity: Sequence[str]) -> None:
-    """Step 2: mark rows in quarantine with the act's token and what becomes of them.
+    """Step 2: mark rows in quarantine with the replay's token and their outcome.
 
     Args:
-        claims: `source`, the identity columns, `old` and `became`, each record once. Rows, not a plan over tables: a
-            MERGE looks those of its source up again, and Spark has no plan for that.
+        claims: `source`, the identity columns, `old` and `became`, each record once. Materialized rows, not a plan over
+            tables: a MERGE looks the rows of its source up again, and Spark cannot plan that.
         table: the quarantine table.
         identity: the columns that identify a record of the source.
 
     Raises:
-        Redo: another act has claimed one of them since they were read.
+        RetryCommit: another replay has claimed one of them since they were read.
     """
     from pyspark.sql import functions as F
 
     token, stream = at.newest.token, at.state.stream
     columns = [quarantine.STREAM, quarantine.SOURCE, *identity]
-    wanted = claims.withColumns({quarantine.STREAM: F.lit(stream), quarantine.REPLAY: F.lit(token)})
-    wanted.createOrReplaceTempView(_CLAIMS)
-    same = " AND ".join(f"q.{quote(each)} <=> s.{quote(each)}" for each in columns)
-    into, mark, became = (quote(each) for each in (quarantine.REPLAYED_AT, quarantine.REPLAY, quarantine.BECAME))
+    marked = claims.withColumns({quarantine.STREAM: F.lit(stream), quarantine.REPLAY: F.lit(token)})
+    marked.createOrReplaceTempView(_CLAIMS)
+    same = " AND ".join(f"q.{quote(column)} <=> s.{quote(column)}" for column in columns)
+    replayed_at, mark, became = (
+        quote(column) for column in (quarantine.REPLAYED_AT, quarantine.REPLAY, quarantine.BECAME)
+    )
     statement = (
         f"MERGE INTO {quote_table(table, CATALOG)} q USING {_CLAIMS} s ON {same} "
-        f"AND q.{into} IS NULL AND q.{mark} <=> s.{quote(OLD)} "
+        f"AND q.{replayed_at} IS NULL AND q.{mark} <=> s.{quote(OLD)} "
         f"WHEN MATCHED THEN UPDATE SET q.{mark} = s.{mark}, q.{became} = s.{became}"
     )
     change(session, table, statement)
-    there = session.table(quote_table(table, CATALOG)).where(
+    claimed = session.table(quote_table(table, CATALOG)).where(
         (F.col(quarantine.STREAM) == stream) & (F.col(quarantine.REPLAY) == token)
     )
-    if there.select(*columns).distinct().count() != claims.count():
-        raise RetryCommit("claiming: another replay has taken some of the rows")
+    if claimed.select(*columns).distinct().count() != claims.count():
+        raise RetryCommit("claiming: another replay has claimed some of the rows")
     failpoints.hit("replay-claimed")
 
 
 def settle(session: SparkSession, table: str, at: At) -> None:
-    """Step 4: note beside the rows of a published act that they are done. Does nothing where there are none."""
+    """Step 4: set `replayed_at` of the rows of a published replay. Does nothing if there are none."""
     from pyspark.sql import functions as F
 
     token = at.newest.done
     if token is None:
         return
-    mine = (
+    own_rows = (
         f"{quote(quarantine.STREAM)} = {quote_text(at.state.stream)} "
         f"AND {quote(quarantine.REPLAY)} = {quote_text(token)}"
     )
-    _settle_moved(session, table, at, mine)
-    named = session.table(quote_table(table, CATALOG)).where(F.col(quarantine.STREAM) == at.state.stream)
-    if named.where((F.col(quarantine.REPLAY) == token) & F.col(quarantine.REPLAYED_AT).isNull()).first() is None:
+    _settle_moved(session, table, at, own_rows)
+    rows = session.table(quote_table(table, CATALOG)).where(F.col(quarantine.STREAM) == at.state.stream)
+    if rows.where((F.col(quarantine.REPLAY) == token) & F.col(quarantine.REPLAYED_AT).isNull()).first() is None:
         return
-    into = quote(quarantine.REPLAYED_AT)
+    replayed_at = quote(quarantine.REPLAYED_AT)
     statement = (
-        f"UPDATE {quote_table(table, CATALOG)} SET {into} = current_timestamp() "  # noqa: S608  # quoted, all of it
-        f"WHERE {mine} AND {into} IS NULL"
+        f"UPDATE {quote_table(table, CATALOG)} SET {replayed_at} = current_timestamp() "  # noqa: S608  # quoted, all of it
+        f"WHERE {own_rows} AND {replayed_at} IS NULL"
     )
     change(session, table, statement)
     failpoints.hit("replay-settled")
 
 
-def _settle_moved(session: SparkSession, table: str, at: At, mine: str) -> None:
-    """Rows that a published removal has moved here wait like all others from now on."""
+def _settle_moved(session: SparkSession, table: str, at: At, own_rows: str) -> None:
+    """Reset the marks of rows that a published removal has moved into quarantine: they are pending like all others."""
     from pyspark.sql import functions as F
 
     rows = session.table(quote_table(table, CATALOG)).where(F.col(quarantine.STREAM) == at.state.stream)
     if rows.where(moved(at.newest.done)).first() is None:
         return
     blank = ", ".join(
-        f"{quote(each)} = NULL" for each in (quarantine.REPLAY, quarantine.BECAME, quarantine.REPLAYED_AT)
+        f"{quote(column)} = NULL" for column in (quarantine.REPLAY, quarantine.BECAME, quarantine.REPLAYED_AT)
     )
     statement = (
         f"UPDATE {quote_table(table, CATALOG)} SET {blank} "  # noqa: S608  # quoted, all of it
-        f"WHERE {mine} AND {quote(quarantine.BECAME)} = {quote_text(quarantine.MOVING)}"
+        f"WHERE {own_rows} AND {quote(quarantine.BECAME)} = {quote_text(quarantine.MOVING)}"
     )
     change(session, table, statement)
     failpoints.hit("removal-settled")
 
 
 def moved(done: str | None) -> Column:
-    """Rows that a published removal has put into quarantine, though they still bear its mark."""
+    """Condition of rows that a published removal has moved into quarantine and that still have its mark."""
     from pyspark.sql import functions as F
 
     mark = F.col(quarantine.REPLAY).eqNullSafe(F.lit(done or "")) & F.lit(done is not None)
@@ -206,7 +209,7 @@ def moved(done: str | None) -> Column:
 
 
 def pending(session: SparkSession, table: str, at: At) -> DataFrame:
-    """The stream's rows in quarantine that nothing was made of yet."""
+    """The stream's rows in quarantine that were not replayed yet."""
     from pyspark.sql import functions as F
 
     rows = session.table(quote_table(table, CATALOG)).where(F.col(quarantine.STREAM) == at.state.stream)
@@ -215,8 +218,8 @@ def pending(session: SparkSession, table: str, at: At) -> DataFrame:
     return rows.where(waiting | moved(done))
 
 
-def _still_passed(before: Position | None, after: Position | None) -> bool:
-    """Whether the stream has moved by its own batches alone, if at all: what it has passed it does not read again."""
+def _only_advanced(before: Position | None, after: Position | None) -> bool:
+    """Whether only the stream's own batches moved the position, if at all: then it does not read its records again."""
     if before is None or after is None or after.query_id != before.query_id:
         return False
     return bool(before.query_id) or after.attempt == before.attempt
@@ -229,12 +232,12 @@ def _at(metadata: Any, table: str, stream: str) -> At:
 
 
 def _same(metadata: Any, at: At) -> None:
-    """The property is what it was when it was read."""
+    """Raise `Refused` unless the property is unchanged since it was read."""
     if metadata.properties().get(replay.key(at.state.stream)) != at.raw:
         raise Refused(
-            f"The quarantine of stream {at.state.stream} is replayed by somebody else",
-            why=f"another replay began on {at.state.table} after this one, and goes on; this one changed nothing",
-            next="wait for it; then: lakeward quality replay " + at.state.table + " --dry-run",
+            f"The quarantine of stream {at.state.stream} was not replayed: another replay is running",
+            why=f"it began on {at.state.table} after this one and continues; this one changed nothing",
+            next="wait until it ends; then: lakeward quality replay " + at.state.table + " --dry-run",
             code="LW-3089",
         )
 
@@ -244,11 +247,11 @@ def _commit(
     table: str,
     stream: str,
     write: Callable[[Any], None],
-    ours: Callable[[str], bool],
+    is_own: Callable[[str], bool],
     *,
     published: str | None = None,
 ) -> None:
-    """One commit on the sink, built again while other commits come first; a lost answer is looked up."""
+    """Commit once on the sink, rebuilt while other commits come first; after a lost answer the table is read."""
     why = ""
     for attempt in range(ATTEMPTS):
         if attempt:
@@ -264,14 +267,14 @@ def _commit(
             if trouble not in (jvm.Trouble.COMMIT_FAILED, jvm.Trouble.UNKNOWN):
                 raise
             why = jvm.message(error)
-            found = look(session, table, stream).newest
-            if ours(found.token) or (published is not None and found.done == published):
-                return  # it was done, and only the answer was lost
+            newest = look(session, table, stream).newest
+            if is_own(newest.token) or (published is not None and newest.done == published):
+                return  # the commit was done, and only the answer was lost
             continue
         return
     raise Transient(
-        f"The quarantine of stream {stream} could not be replayed into {table}: contention",
-        why=f"{ATTEMPTS} attempts met a table that had changed; last: {why}",
+        f"The quarantine of stream {stream} was not replayed into {table}: contention",
+        why=f"the table changed during each of {ATTEMPTS} attempts; last: {why}",
         next=f"look for other writers in lake.{table}.snapshots (lakeward sql)",
         code="LW-3088",
     )

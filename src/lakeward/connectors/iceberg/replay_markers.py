@@ -1,4 +1,4 @@
-"""Changing the marks beside rows in quarantine: one statement, again while running streams add rows to the table."""
+"""Updates the marker columns of quarantined rows: one statement, retried while running streams insert rows."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def change(session: SparkSession, table: str, statement: str) -> None:
-    """One statement on the quarantine; it may be repeated.
+    """Run one statement on the quarantine table; it must be repeatable.
 
     Raises:
         Transient: the table kept changing, or the catalog does not answer.
@@ -33,8 +33,8 @@ def change(session: SparkSession, table: str, statement: str) -> None:
             continue
         return
     raise Transient(
-        f"The rows in {table} could not be marked: contention",
-        why=f"{ATTEMPTS} attempts met a table that had changed; last: {why}",
-        next=f"look for other writers in lake.{table}.snapshots (lakeward sql); then give the same command again",
+        f"The rows in {table} were not marked: contention",
+        why=f"the table changed during each of {ATTEMPTS} attempts; last: {why}",
+        next=f"look for other writers in lake.{table}.snapshots (lakeward sql); then repeat the command",
         code="LW-3091",
     )

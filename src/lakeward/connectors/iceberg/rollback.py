@@ -1,4 +1,4 @@
-"""Take main back to an earlier snapshot, with the branch `verified` and properties, in one commit or not at all."""
+"""Rolls main back to an earlier snapshot, with the branch `verified` and properties, in one commit."""
 
 from __future__ import annotations
 
@@ -26,33 +26,33 @@ MAIN = "main"
 
 
 def movable(catalog: Catalog, table: str) -> None:
-    """Whether the position can be compared in the commit that takes the table back.
+    """Check that the rollback commit can compare the position.
 
     Raises:
-        Refused: it is a REST catalog.
+        Refused: the catalog is a REST catalog.
     """
     from pyiceberg.catalog.rest import RestCatalog
 
     if isinstance(catalog, RestCatalog):
         raise Refused(
-            f"Table {table} cannot be restored through a REST catalog from here",
-            why="a REST commit compares branches, not properties: it could overwrite a batch that lands meanwhile",
-            next="restore it where the catalog is JDBC",
+            f"Table {table} cannot be restored through a REST catalog",
+            why="a REST commit compares branches, not properties: it could overwrite a concurrent batch",
+            next="use a JDBC catalog for tables that need restore",
             code="LW-3092",
         )
 
 
 def move(table: Table, to: int, properties: Mapping[str, str | None], branches: Mapping[str, int | None]) -> None:
-    """Commit it on exactly the metadata that was looked at.
+    """Commit the rollback on exactly the metadata that was planned with.
 
     Args:
-        table: as it was loaded; its head, these properties and these branches must still be so.
+        table: as it was loaded; its head, these properties and these branches must be unchanged.
         to: the snapshot that becomes main's head.
-        properties: name -> its new value; None: it goes.
-        branches: other branch -> its new snapshot; None: it goes.
+        properties: name -> its new value; None removes it.
+        branches: other branch -> its new snapshot; None removes it.
 
     Raises:
-        Fenced: somebody committed to it meanwhile; nothing was changed.
+        Fenced: another commit came first; nothing was changed.
     """
     metadata = table.metadata
     updates: list[Any] = [_ref(MAIN, to, table)]
@@ -62,15 +62,15 @@ def move(table: Table, to: int, properties: Mapping[str, str | None], branches: 
         AssertProperties(expected={name: table.properties.get(name) for name in properties}),
     ]
     for name, snapshot in branches.items():
-        held = metadata.refs.get(name)
-        requirements.append(AssertRefSnapshotId(**{"ref": name, "snapshot-id": held.snapshot_id if held else None}))
+        ref = metadata.refs.get(name)
+        requirements.append(AssertRefSnapshotId(**{"ref": name, "snapshot-id": ref.snapshot_id if ref else None}))
         if snapshot is not None:
             updates.append(_ref(name, snapshot, table))
-        elif held is not None:
+        elif ref is not None:
             updates.append(RemoveSnapshotRefUpdate(**{"ref-name": name}))
-    gone = [name for name, value in properties.items() if value is None and name in table.properties]
-    if gone:
-        updates.append(RemovePropertiesUpdate(removals=gone))
+    removed = [name for name, value in properties.items() if value is None and name in table.properties]
+    if removed:
+        updates.append(RemovePropertiesUpdate(removals=removed))
     updates.append(
         SetPropertiesUpdate(updates={name: value for name, value in properties.items() if value is not None})
     )
@@ -78,14 +78,14 @@ def move(table: Table, to: int, properties: Mapping[str, str | None], branches: 
         table.catalog.commit_table(table, tuple(requirements), tuple(updates))
     except CommitFailedException as error:
         raise Fenced(
-            f"Table {'.'.join(table.name())} was not restored: somebody committed to it meanwhile",
+            f"Table {'.'.join(table.name())} was not restored: another commit came first",
             why=f"{str(error).splitlines()[0]}; nothing was changed",
-            next="the same command again",
+            next="repeat the command",
             code="LW-3093",
         ) from None
 
 
 def _ref(name: str, snapshot: int, table: Table) -> SetSnapshotRefUpdate:
-    held = table.metadata.refs.get(name)
-    kept = held.model_dump(by_alias=True, exclude_none=True) if held else {}
-    return SetSnapshotRefUpdate(**{**kept, "ref-name": name, "type": "branch", "snapshot-id": snapshot})
+    ref = table.metadata.refs.get(name)
+    fields = ref.model_dump(by_alias=True, exclude_none=True) if ref else {}
+    return SetSnapshotRefUpdate(**{**fields, "ref-name": name, "type": "branch", "snapshot-id": snapshot})

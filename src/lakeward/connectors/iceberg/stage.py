@@ -1,4 +1,4 @@
-"""Stage a batch: write its files as a snapshot nobody sees yet, and find that snapshot again by its id."""
+"""Stages a batch by write-audit-publish (WAP): writes its files as a snapshot of no branch, and finds it by its id."""
 
 from __future__ import annotations
 
@@ -35,23 +35,23 @@ class Staged:
 
 @dataclass(frozen=True)
 class WentToMain:
-    """The write was not staged: somebody switched WAP off between the check and the write."""
+    """A write that went to main: WAP was switched off between the check and the write."""
 
     snapshot: int
     parent: int | None
 
 
 def write(rows: DataFrame, table: str, attempt: str, change: Change) -> int | None:
-    """Write `rows` to `table` as a staged snapshot nobody sees yet; how many that applies, if `change` knows."""
+    """Write `rows` to `table` as a staged snapshot; returns the number of applied rows, if `change` knows it."""
     with _staging(rows.sparkSession, attempt):
         return change.write(rows, table)
 
 
 def find(table: Any, attempt: str) -> Staged | WentToMain | None:
-    """The snapshot written under `attempt`, in a freshly loaded table; None if there is none (or no more)."""
+    """The snapshot written under `attempt`, in a freshly loaded table; None if it is missing."""
     metadata = jvm.metadata_of(table)
     snapshots = metadata.snapshots()
-    for index in range(snapshots.size() - 1, -1, -1):  # the newest is last, and nearly always ours
+    for index in range(snapshots.size() - 1, -1, -1):  # the newest is last, and nearly always the one
         snapshot = snapshots.get(index)
         summary = snapshot.summary()
         if summary.get(jvm.ATTEMPT) != attempt:
@@ -65,7 +65,7 @@ def find(table: Any, attempt: str) -> Staged | WentToMain | None:
 
 @contextmanager
 def _staging(session: SparkSession, attempt: str) -> Iterator[None]:
-    """The batch's own cloned session stages what it writes; set around one write, unset whatever happens."""
+    """Make the batch's cloned session stage its writes; set for one write, always unset after it."""
     session.conf.set(_WAP_ID, attempt)
     session.conf.set(_SNAPSHOT_PROPERTY, attempt)
     try:

@@ -1,4 +1,4 @@
-"""Tables that streams land in: created with the properties the protocol and maintenance stand on."""
+"""Creates the Iceberg tables of streams, with the properties that the commit protocol and maintenance need."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ PROPERTIES: Mapping[str, str] = {
     "commit.retry.num-retries": "10",
     "commit.retry.min-wait-ms": "200",
 }
-"""What every table is created with; `write.distribution-mode=hash` is added where it is partitioned."""
+"""The properties of every created table; a partitioned one also gets `write.distribution-mode=hash`."""
 
 
 def create(
@@ -39,31 +39,31 @@ def create(
     Args:
         session: any session with the catalog `lake`.
         table: `namespace.table`.
-        schema: the columns; all become optional, because a stream cannot promise more than its source does.
+        schema: the columns; all become optional, because a source does not guarantee values.
         partition_by: `origin`, `months(time_hour)`, `bucket(16, id)` ...
-        properties: the user's own table properties; they win over ours, but for `write.wap.enabled`.
+        properties: the user's table properties; they override the defaults, except `write.wap.enabled`.
 
     Raises:
-        Refused: `write.wap.enabled` or `format-version` 1 was asked for: exactly once cannot stand on that.
+        Refused: `write.wap.enabled` is not true or `format-version` is 1: exactly once is impossible with these.
     """
-    wanted = {**PROPERTIES, **({"write.distribution-mode": "hash"} if partition_by else {}), **(properties or {})}
-    _check(table, wanted)
+    settings = {**PROPERTIES, **({"write.distribution-mode": "hash"} if partition_by else {}), **(properties or {})}
+    _check(table, settings)
     if session.catalog.tableExists(quote_table(table, CATALOG)):
         return False
     namespace = table.rpartition(".")[0]
     session.sql(f"CREATE NAMESPACE IF NOT EXISTS {quote_table(namespace, CATALOG)}")
-    fields = ", ".join(PartitionField(each).sql for each in partition_by)
-    settings = ", ".join(f"{quote_text(name)} = {quote_text(value)}" for name, value in sorted(wanted.items()))
+    fields = ", ".join(PartitionField(field).sql for field in partition_by)
+    properties_sql = ", ".join(f"{quote_text(name)} = {quote_text(value)}" for name, value in sorted(settings.items()))
     session.sql(
         f"CREATE TABLE IF NOT EXISTS {quote_table(table, CATALOG)} ({columns.ddl(session, schema)}) USING iceberg "
         + (f"PARTITIONED BY ({fields}) " if fields else "")
-        + f"TBLPROPERTIES ({settings})"
+        + f"TBLPROPERTIES ({properties_sql})"
     )
     return True
 
 
 def how_rows_change(sink: IcebergSink) -> dict[str, str]:
-    """Table properties where batches change rows: beside the data, as batches are small, unless the spec says it."""
+    """The row-level write modes of an upsert sink: merge-on-read, as batches are small, unless the spec sets one."""
     if sink.mode != "upsert":
         return {}
     how = sink.write or "merge-on-read"
@@ -74,14 +74,14 @@ def _check(table: str, properties: Mapping[str, str]) -> None:
     if properties["write.wap.enabled"].lower() != "true":
         raise Refused(
             f"Table {table} cannot be created with write.wap.enabled={properties['write.wap.enabled']}",
-            why="batches are staged before they are published; that is what makes them land once",
+            why="batches must be staged before they are published, to land exactly once",
             next="remove write.wap.enabled from the sink's properties",
             code="LW-3103",
         )
     if properties["format-version"] == "1":
         raise Refused(
             f"Table {table} cannot be created with format-version=1",
-            why="format 1 has no sequence numbers, by which a rolled-back table is told from an expired history",
+            why="format 1 has no sequence numbers, which distinguish a rolled-back table from an expired history",
             next="use format-version 2 (default) or 3",
             code="LW-3104",
         )

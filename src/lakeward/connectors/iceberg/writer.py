@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class InTable(stage.Staged):
-    """A staged snapshot, and the table it was found in."""
+    """A staged snapshot, and the loaded table that has it."""
 
     loaded: Any
 
@@ -50,7 +50,7 @@ class IcebergWriter(TableWriter[TableState, InTable]):
 
         Raises:
             DependencyDown: the catalog does not answer.
-            Blocked: the table was dropped (`table-missing`) or renamed (`table-renamed`); it is never made anew here.
+            Blocked: the table was dropped (`table-missing`) or renamed (`table-renamed`); it is never recreated here.
         """
         return jvm.state_of(jvm.metadata_of(self._table(session)), self.stream, self.table)
 
@@ -64,18 +64,18 @@ class IcebergWriter(TableWriter[TableState, InTable]):
         return check_table(state)
 
     def stage(self, rows: DataFrame, state: TableState, attempt: str) -> InTable:
-        """Write a snapshot that no branch refers to, and find it again.
+        """Write a snapshot that is on no branch, and find it by its id.
 
         Raises:
-            Redo: a conflict, or it is not there any more.
-            Blocked: it went straight to main (`unstaged`).
+            RetryCommit: a conflict, or the snapshot is missing.
+            Blocked: the write went to main (`unstaged`).
         """
         applied: int | None = None
         try:
             applied = stage.write(rows, self.table, attempt, self.change)
         except Exception as error:
             trouble = jvm.trouble(error)
-            # What it read was compacted, or expired, before it was done.
+            # The rows it read were compacted or expired during the write.
             stale = trouble is jvm.Trouble.REFUSED and self.change.depends
             if stale or trouble in (jvm.Trouble.CONFLICT, jvm.Trouble.COMMIT_FAILED):
                 raise RetryCommit(f"staging: {jvm.message(error)}") from error
@@ -83,32 +83,32 @@ class IcebergWriter(TableWriter[TableState, InTable]):
                 raise jvm.catalog_down(self.table, error) from None
             if trouble is not jvm.Trouble.UNKNOWN:
                 if jvm.says_gone(error):
-                    self._table(rows.sparkSession)  # if it was ours that went, this says so
+                    self._table(rows.sparkSession)  # if this table is the missing one, this raises the block
                 raise
-            # The answer was lost: the snapshot is there or it is not, and the next lines find out.
+            # The answer was lost: the next lines find out whether the snapshot exists.
         table = self._table(rows.sparkSession)
-        found = stage.find(table, attempt)
-        if found is None:
+        staged = stage.find(table, attempt)
+        if staged is None:
             raise RetryCommit("the staged snapshot is not in the table (expired, or its commit was lost)")
-        if isinstance(found, stage.WentToMain):
+        if isinstance(staged, stage.WentToMain):
             raise Blocked(
-                f"Snapshot {found.snapshot} of {self.table} holds a batch of {self.stream} that no position counts",
-                why="write.wap.enabled was switched off while the batch was written: it went straight to main",
-                next=f"lakeward sql --write \"CALL lake.system.rollback_to_snapshot('{self.table}', {found.parent})\""
-                "   takes the batch out; it then lands again",
+                f"Snapshot {staged.snapshot} of {self.table} has a batch of {self.stream} that no position counts",
+                why="write.wap.enabled was switched off during the write, so the batch went to main unstaged",
+                next=f"lakeward sql --write \"CALL lake.system.rollback_to_snapshot('{self.table}', {staged.parent})\""
+                "   removes the batch; it then lands again",
                 reason="unstaged",
                 code="LW-3105",
             )
         if applied is not None:
-            found = replace(found, rows=applied)
-        return InTable(found.snapshot, found.parent, found.attempt, found.rows, table)
+            staged = replace(staged, rows=applied)
+        return InTable(staged.snapshot, staged.parent, staged.attempt, staged.rows, table)
 
     def take(self, transaction: Any, staged: Staged) -> Any:
-        """Make the staged snapshot main's head within a transaction; gives the snapshot that becomes it."""
+        """Make the staged snapshot main's head within a transaction; returns the new head."""
         return publish.take(transaction, staged, head_must_be_parent=self.change.depends)
 
     def publish(self, state: TableState, staged: InTable, batch: RunningBatch, build: Build) -> Position:
-        """Again and again while only the table's metadata changed under it."""
+        """Publish, with retries while only other commits changed the table's metadata."""
         for attempt in range(ATTEMPTS):
             if attempt:
                 pause(attempt)
@@ -122,7 +122,7 @@ class IcebergWriter(TableWriter[TableState, InTable]):
                     continue  # nothing was written: rebuild on the new metadata and check again
                 if trouble is jvm.Trouble.OTHER:
                     if jvm.says_gone(error):
-                        raise RetryCommit("publishing: the table is gone") from None
+                        raise RetryCommit("publishing: the table is missing") from None
                     raise
                 raise RetryCommit(f"publishing: {jvm.message(error)}") from error
         raise self.contention(batch.batch, "the table changed between reading and committing, every time")

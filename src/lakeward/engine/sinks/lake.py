@@ -164,5 +164,5 @@ class LakeLanding(GrowingLanding[W]):
             build: the version a commit will be, where the position names it -> the position; None without one.
 
         Raises:
-            Redo: the table changed meanwhile.
+            RetryCommit: the table changed meanwhile.
         """

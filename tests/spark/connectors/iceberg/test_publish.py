@@ -121,7 +121,7 @@ def test_a_position_written_while_a_batch_is_staged_fences_its_driver(rig: Any) 
         new = rig.position().model_copy(update={"seq": 2, "query_id": "", "batch": -1, "attempt": "reset/1"})
         publish.write_position(rig.spark, rig.table, "flights", new, raw)
 
-    with failpoints.on("after-stage", reset), pytest.raises(Fenced, match="landed by somebody else"):
+    with failpoints.on("after-stage", reset), pytest.raises(Fenced, match="Another writer moved its position"):
         _land(rig.spark.newSession(), rig.table, 1)
 
     assert rig.values() == list(range(ROWS))

@@ -100,9 +100,9 @@ def test_a_position_that_moved_meanwhile_is_not_overwritten(rig: Any, catalog: A
     rig.run()
     later = rig.position().model_copy(update={"seq": 9})
 
-    with pytest.raises(Fenced, match="moved meanwhile"):
+    with pytest.raises(Fenced, match="moved its position"):
         position_store.write_position(catalog, rig.table, "flights", later, raw)
-    with pytest.raises(Fenced, match="moved meanwhile"):
+    with pytest.raises(Fenced, match="moved its position"):
         position_store.write_position(catalog, rig.table, "flights", later, None)
 
     assert rig.position().seq == 2

@@ -25,7 +25,7 @@ def test_a_driver_whose_position_was_moved_between_its_batches_is_fenced(rig: Ri
     rig.land(0, ours)
     rig.land(1)
 
-    with pytest.raises(Fenced, match="landed by somebody else") as fenced:
+    with pytest.raises(Fenced, match="Another writer moved its position") as fenced:
         rig.land(1, ours)
 
     assert fenced.value.exit_code == 75
@@ -68,7 +68,7 @@ def test_a_position_that_a_person_moved_meanwhile_fences_its_driver(rig: Rig, he
     rig.land(0)
     at(held, step, rig.move)
 
-    with pytest.raises(Fenced, match="landed by somebody else"):
+    with pytest.raises(Fenced, match="Another writer moved its position"):
         rig.land(1, before_publish=_quarantine)
 
     assert rig.values() == list(range(ROWS))

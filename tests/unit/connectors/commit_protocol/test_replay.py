@@ -7,7 +7,7 @@ import pytest
 from lakeward.connectors.commit_protocol import position
 from lakeward.connectors.commit_protocol.position import Position
 from lakeward.connectors.commit_protocol.replay import Replay, Replayed, key, of
-from lakeward.connectors.iceberg.replay import _still_passed
+from lakeward.connectors.iceberg.replay import _only_advanced
 from lakeward.platform.errors import Blocked
 
 
@@ -44,5 +44,5 @@ def test_what_a_stream_has_passed_it_reads_again_after_a_reset(
     before: tuple[str, str], after: tuple[str, str], passed: bool
 ) -> None:
     one, other = (Position(seq=1, query_id=q, batch=0, end={}, attempt=a) for q, a in (before, after))
-    assert _still_passed(one, other) is passed
-    assert not _still_passed(None, other)
+    assert _only_advanced(one, other) is passed
+    assert not _only_advanced(None, other)

@@ -99,7 +99,7 @@ def test_a_version_that_is_taken_is_not_written_over(folder: Path) -> None:
 def test_a_batch_that_lands_meanwhile_wins(store: DeltaPositionStore, folder: Path) -> None:
     before = store.read()
     landed = _landed(folder, 2, 2)
-    with pytest.raises(Fenced, match="moved meanwhile"):
+    with pytest.raises(Fenced, match="moved its position"):
         store.compare_and_set(before, _moved(before.position))
     assert store.read().position == landed
 
@@ -131,7 +131,7 @@ def test_a_version_that_another_process_wrote_over_is_no_success(
         return done
 
     monkeypatch.setattr(DeltaLog, "put", overwritten)
-    with pytest.raises(Fenced, match="moved meanwhile") as fenced:
+    with pytest.raises(Fenced, match="moved its position") as fenced:
         store.compare_and_set(before, _moved(before.position))
     assert "version 2 of n.t was overwritten" in fenced.value.why
 
@@ -149,7 +149,7 @@ def test_rows_that_are_gone_halt_it_before_and_at_the_commit(store: DeltaPositio
     delta_log.commit(folder, 2, restore, delta_log.remove("f1"))
     halt = store.read().halt
     assert halt is not None and halt.reason == "rolled-back"
-    with pytest.raises(Refused, match="is not moved") as refused:
+    with pytest.raises(Refused, match="was not moved") as refused:
         store.compare_and_set(before, _moved(before.position))
     assert "was restored to an older version" in refused.value.why
 

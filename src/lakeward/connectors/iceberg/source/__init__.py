@@ -1,1 +1,1 @@
-"""An Iceberg table as a source of a stream: what is appended to it, snapshot by snapshot. See docs/adr/0031."""
+"""An Iceberg table as the source of a stream: its appends, snapshot by snapshot. See docs/adr/0031."""

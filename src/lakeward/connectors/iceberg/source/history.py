@@ -1,4 +1,4 @@
-"""What a table's metadata says of its commits, without a JVM: what there is to read, and in which order."""
+"""The commit history of an Iceberg table from its metadata, without a JVM: what a source has to read, in order."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ class Commit:
     """One snapshot of main.
 
     Attributes:
-        snapshot, parent: ids; `parent` is None for a table's first one.
+        snapshot, parent: ids; `parent` is None for a table's first snapshot.
         at: when it was committed.
         operation: `append`, `replace`, `overwrite` or `delete`.
         files, rows: data files and rows it added.
-        removed: rows it took away.
-        total: rows in the table after it; None where its writer did not say.
+        removed: rows it removed.
+        total: rows in the table after it; None if its writer did not record it.
     """
 
     snapshot: int
@@ -41,10 +41,10 @@ class Commit:
 
 @dataclass(frozen=True)
 class History:
-    """Main's commits that are left, newest first.
+    """Main's remaining commits, newest first.
 
     Attributes:
-        table, uuid: its name, and its own id: a table made again under the name has another one.
+        table, uuid: its name and id; a recreated table of the same name has another id.
         main: the commits.
         others: snapshots that are not on main -> when they were committed.
     """
@@ -56,45 +56,45 @@ class History:
 
     @property
     def complete(self) -> bool:
-        """Whether the first commit of main is still there."""
+        """Whether main still has its first commit."""
         return not self.main or self.main[-1].parent is None
 
     @property
     def before(self) -> int | None:
-        """Rows that stood in the table before the oldest commit that is left; None where nobody says."""
+        """Rows in the table before the oldest remaining commit; None if unknown."""
         oldest = self.main[-1]
         return None if oldest.total is None else max(0, oldest.total - oldest.rows + oldest.removed)
 
     def at(self, snapshot: int) -> Commit | None:
-        """A commit of main by its snapshot."""
-        return next((each for each in self.main if each.snapshot == snapshot), None)
+        """A commit of main by its snapshot; None if main does not have it."""
+        return next((commit for commit in self.main if commit.snapshot == snapshot), None)
 
     def after(self, at: Offset) -> list[Commit] | None:
-        """The commits behind a position, oldest first, its own not included; None if it is not on main."""
+        """The commits after a position, oldest first, without its own; None if the position is not on main."""
         if at.snapshot is None:
             return list(reversed(self.main))
-        found: list[Commit] = []
-        for each in self.main:
-            if each.snapshot == at.snapshot:
-                return list(reversed(found))
-            found.append(each)
+        newer: list[Commit] = []
+        for commit in self.main:
+            if commit.snapshot == at.snapshot:
+                return list(reversed(newer))
+            newer.append(commit)
         return None
 
     def waiting(self, at: Offset) -> tuple[int, datetime | None]:
-        """(rows that wait behind a position, when the first of them were committed); of a commit that is taken in part
-        by its share of files."""
+        """(rows after a position, when the first of them were committed); a partly read commit counts by its share of
+        files."""
         own = None if at.snapshot is None else self.at(at.snapshot)
         rest = 0 if own is None or own.operation != "append" or not own.files else max(0, own.files - at.files)
         rows = 0 if own is None or not rest else -(-own.rows * rest // own.files)
         since = own.at if own is not None and rows else None
-        for each in self.after(at) or ():
-            if each.operation == "append" and each.rows:
-                rows, since = rows + each.rows, since or each.at
+        for commit in self.after(at) or ():
+            if commit.operation == "append" and commit.rows:
+                rows, since = rows + commit.rows, since or commit.at
         return rows, since
 
 
 def read(runtime: Runtime, table: str) -> History | None:
-    """A table's history; None where there is no table of this name.
+    """A table's history; None if the table does not exist.
 
     Raises:
         DependencyDown: the catalog does not answer.
@@ -115,22 +115,22 @@ def read(runtime: Runtime, table: str) -> History | None:
         raise DependencyDown(
             f"The catalog does not answer for table {table}",
             why=str(error.orig).strip().splitlines()[0] if error.orig else "no answer",
-            next="lakeward stack status   (the stream goes on by itself when the catalog is back)",
+            next="lakeward stack status   (the stream continues by itself when the catalog is back)",
             code="LW-3100",
         ) from None
 
 
 def of(table: str, metadata: TableMetadata) -> History:
-    """A history out of one version of the metadata."""
-    known = {each.snapshot_id: each for each in metadata.snapshots}
+    """The history from one version of the metadata."""
+    known = {snapshot.snapshot_id: snapshot for snapshot in metadata.snapshots}
     ref = metadata.refs.get("main")
     main: list[Commit] = []
     current = None if ref is None else known.get(ref.snapshot_id)
     while current is not None:
         main.append(_commit(current))
         current = known.get(current.parent_snapshot_id) if current.parent_snapshot_id is not None else None
-    on_main = {each.snapshot for each in main}
-    others = {each.snapshot_id: _when(each) for each in metadata.snapshots if each.snapshot_id not in on_main}
+    on_main = {commit.snapshot for commit in main}
+    others = {other.snapshot_id: _when(other) for other in metadata.snapshots if other.snapshot_id not in on_main}
     return History(table, str(metadata.table_uuid), tuple(main), others)
 
 
@@ -140,15 +140,15 @@ def _when(snapshot: Any) -> datetime:
 
 def _commit(snapshot: Any) -> Commit:
     summary = snapshot.summary
-    said: Mapping[str, str] = summary.additional_properties if summary else {}
-    total = said.get("total-records")
+    counts: Mapping[str, str] = summary.additional_properties if summary else {}
+    total = counts.get("total-records")
     return Commit(
         snapshot=snapshot.snapshot_id,
         parent=snapshot.parent_snapshot_id,
         at=_when(snapshot),
         operation=summary.operation.value if summary else "append",
-        files=int(said.get("added-data-files") or 0),
-        rows=int(said.get("added-records") or 0),
-        removed=int(said.get("deleted-records") or 0),
+        files=int(counts.get("added-data-files") or 0),
+        rows=int(counts.get("added-records") or 0),
+        removed=int(counts.get("deleted-records") or 0),
         total=None if total is None else int(total),
     )

@@ -1,4 +1,4 @@
-"""The position form of a table that is read: Iceberg's own, a snapshot and how many of its new files are taken."""
+"""The offset of an Iceberg source, in Iceberg's own form: a snapshot and how many of its new files were read."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ class Offset:
     """Up to where (exclusive) a table is read.
 
     Attributes:
-        snapshot: the snapshot that is under way, or done; None for a table that had none yet.
-        files: how many of the data files it added are taken. More than it added is the same as all.
+        snapshot: the snapshot that is being read, or was read; None for a table that had none yet.
+        files: how many of its added data files were read. More than it added means all.
     """
 
     snapshot: int | None
@@ -24,7 +24,7 @@ class Offset:
 
     @property
     def text(self) -> str:
-        """As Iceberg's source and a position have it: canonical JSON."""
+        """The offset as in Iceberg's source and in a position: canonical JSON."""
         start = self.snapshot is None
         return canonical_json(
             json.dumps(
@@ -39,25 +39,25 @@ class Offset:
 
     @property
     def before(self) -> str:
-        """The text of a place just before the snapshot's first file: no batch ever ends there."""
+        """The text of the offset just before the snapshot's first file: no batch ends there."""
         return self.text if self.snapshot is None else Offset(self.snapshot, _NONE).text
 
 
 def parse(text: str) -> Offset:
-    """Read a position.
+    """Parse an offset.
 
     Raises:
-        ValueError: it is none of this form.
+        ValueError: the text has another form.
     """
-    found = json.loads(text)
-    if not isinstance(found, dict) or "snapshot_id" not in found or found.get("scan_all_files"):
-        raise ValueError(f"this is no position in an Iceberg table: {text}")
-    snapshot = int(found["snapshot_id"])
-    return Offset(None) if snapshot == _NONE else Offset(snapshot, int(found.get("position", 0)))
+    document = json.loads(text)
+    if not isinstance(document, dict) or "snapshot_id" not in document or document.get("scan_all_files"):
+        raise ValueError(f"not an offset of an Iceberg source: {text}")
+    snapshot = int(document["snapshot_id"])
+    return Offset(None) if snapshot == _NONE else Offset(snapshot, int(document.get("position", 0)))
 
 
 def snapshot_of(text: str) -> int | None:
-    """The snapshot a position names; None where it names none, or is no position in an Iceberg table."""
+    """The snapshot of an offset; None if it has none, or if the text is not an offset of an Iceberg source."""
     try:
         return parse(text).snapshot
     except ValueError:

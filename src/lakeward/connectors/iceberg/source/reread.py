@@ -1,4 +1,4 @@
-"""One range of a table's commits once more, as a batch: the very files that the streaming plan read between."""
+"""Reads a range of a table's commits again as a batch: exactly the files that the streaming plan read."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ _ALL = 2**63 - 1
 
 
 def read_range(session: SparkSession, table: str, key: str, start: Offset, end: Offset) -> DataFrame | None:
-    """The rows of the files added after `start` and up to `end`; None where there is no such file.
+    """The rows of the files added after `start` and up to `end`; None if there is no such file.
 
-    Iceberg's rewrites read a set of files they name, by a key; so does this. A set stays until the next of its key.
+    Like Iceberg's rewrites, it stages the set of files under a key. A set stays until the next set with the same key.
     """
     jvm: Any = session._jvm
     loaded = java.load(session, table)
     tasks = jvm.java.util.ArrayList()
     for snapshot, first, last in spans(loaded, start, end):
-        made = getattr(jvm.org.apache.iceberg.MicroBatches, "from")(snapshot, loaded.io())
-        tasks.addAll(made.specsById(loaded.specs()).generate(first, last, _ALL, False).tasks())
+        batch = getattr(jvm.org.apache.iceberg.MicroBatches, "from")(snapshot, loaded.io())
+        tasks.addAll(batch.specsById(loaded.specs()).generate(first, last, _ALL, False).tasks())
     if not tasks.size():
         return None
     jvm.org.apache.iceberg.spark.SparkTableCache.get().add(key, loaded)
@@ -34,15 +34,15 @@ def read_range(session: SparkSession, table: str, key: str, start: Offset, end: 
 
 def spans(table: Any, start: Offset, end: Offset) -> Iterator[tuple[Any, int, int]]:
     """(snapshot, first file, last file exclusive) of every append between two positions, oldest first."""
-    found: list[tuple[Any, int, int]] = []
+    appends: list[tuple[Any, int, int]] = []
     current = None if end.snapshot is None else table.snapshot(end.snapshot)
     while current is not None:
-        own, begun = current.snapshotId(), current.snapshotId() == start.snapshot
-        last = end.files if own == end.snapshot else int(current.summary().get("added-data-files") or 0)
-        first = max(0, start.files) if begun else 0
+        snapshot, is_start = current.snapshotId(), current.snapshotId() == start.snapshot
+        last = end.files if snapshot == end.snapshot else int(current.summary().get("added-data-files") or 0)
+        first = max(0, start.files) if is_start else 0
         if current.operation() == "append" and last > first:
-            found.append((current, first, last))
-        if begun or current.parentId() is None:
+            appends.append((current, first, last))
+        if is_start or current.parentId() is None:
             break
         current = table.snapshot(current.parentId())
-    yield from reversed(found)
+    yield from reversed(appends)
