@@ -128,7 +128,7 @@ def _rewritten(stream: str, source: str, table: str, commit: Commit, word: str) 
         f"Stream {stream} cannot read a commit of {table} that changes rows",
         why=f"{_when(commit)} is an {commit.operation}: {what}" if commit.operation == "overwrite"
         else f"{_when(commit)} is a {commit.operation}: {what}",
-        next=f"set skip: [{word}] at source {source} in conf/streams/{stream}.yaml to skip it (its removed rows stay in "
+        next=f"set skip: [{word}] at source {source} in conf/streams/{stream}.yaml to skip it (removed rows stay in "
         f"the sink{', the rows it added do not land' if word == 'overwrites' else ''}), then: "
         f"lakeward deploy, lakeward streams upgrade {stream}",
         reason="source-rewritten",
