@@ -72,7 +72,7 @@ class DeltaPositionStore(PositionStore):
                 raise moved_meanwhile(self.stream, why)
             if (halt := check_table(state) or self._not_writable(head)) is not None:
                 raise Refused(
-                    f"The position of stream {self.stream} is not moved",
+                    f"The position of stream {self.stream} was not moved",
                     why=f"{halt.what}: {halt.why}",
                     next=halt.next,
                     code="LW-3041",

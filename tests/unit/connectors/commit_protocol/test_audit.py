@@ -94,7 +94,7 @@ def test_what_was_given_up_is_skipped_and_not_missing(landed: list[int], edges: 
     given_up = [(edges[0], edges[1]), (edges[2], edges[3])]
     nothing = pa.array([], pa.int64())
     found = _partition(
-        "source", ("t", 0), start, to, None, pa.array(landed, pa.int64()), nothing, unfiltered=True, given_up=given_up
+        "source", ("t", 0), start, to, None, pa.array(landed, pa.int64()), nothing, unfiltered=True, skips=given_up
     )
 
     absent = [each for each in range(start, to) if each not in landed]
