@@ -56,7 +56,10 @@ def test_compaction_is_passed_over_and_changes_of_rows_are_not() -> None:
 
 def test_what_is_gone_is_told_by_how_it_went() -> None:
     assert blocked(Offset(2), chain(4, 6)).reason == "source-expired"
-    assert "from there up to snapshot 4 of 2026-03-01T12:04:00Z, including its parent 3" in blocked(Offset(2), chain(4, 6)).why
+    assert (
+        "from there up to snapshot 4 of 2026-03-01T12:04:00Z, including its parent 3"
+        in blocked(Offset(2), chain(4, 6)).why
+    )
     assert "the table had 30 rows then" in blocked(Offset(2), chain(4, 6)).why
     assert blocked(Offset(None), chain(2, 6)).reason == "source-expired", "it began before there was anything"
     assert blocked(Offset(9), chain(1, 6, others=(9,))).reason == "source-rolled-back"
