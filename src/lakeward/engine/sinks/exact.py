@@ -94,9 +94,9 @@ class ExactLanding(ABC, Generic[W]):
         stream, name = self.writer.stream, self.writer.table
         return BlockReason(
             "table-missing",
-            f"Table {name} of stream {stream} is gone",
-            "it was dropped, moved or renamed. Made anew, it would hold nothing of what was landed",
-            f"bring it back as it was, or give the stream a new id and a new table (conf/streams/{stream}.yaml), then: "
+            f"Table {name} of stream {stream} is missing",
+            "it was dropped, moved or renamed. A new table would have none of the landed rows",
+            f"restore the table, or give the stream a new id and a new table (conf/streams/{stream}.yaml), then: "
             "lakeward deploy",
             code="LW-2219",
         )

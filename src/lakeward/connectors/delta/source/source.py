@@ -70,7 +70,7 @@ class DeltaStreamSource(NotReplayableSource):
     def read(self, session: SparkSession, *, fresh: bool, begin: str | None) -> DataFrame:
         if not location.exists(self.folder):
             raise DependencyDown(
-                f"There is no table {self.table} for source {self.name} of stream {self.stream} yet",
+                f"Source {self.name} of stream {self.stream} cannot be read: table {self.table} does not exist yet",
                 why=f"{self.folder} holds no Delta table",
                 next="start the stream that lands in it first (this one tries again by itself), or correct "
                 "delta: table: and deploy",
