@@ -41,15 +41,15 @@ from lakeward.platform.runtime import Runtime
 from lakeward.quality.engine.checking import check, first_bad
 from lakeward.quality.publishing import verified
 from lakeward.quality.ranges import metadata
-from lakeward.quality.ranges.file_statistics import footers
+from lakeward.quality.ranges.file_statistics import file_statistics
 from lakeward.quality.ranges.frames import rows as frame_of
 from lakeward.quality.ranges.range import Read, decide
 from lakeward.quality.ranges.snapshot_chain import Mark
 from lakeward.quality.runs.engines import Engines
 from lakeward.quality.runs.formats import IcebergTable
-from lakeward.quality.runs.order import Order
+from lakeward.quality.runs.order import RunOrder
 from lakeward.quality.runs.run import run
-from lakeward.quality.suite.configured import ask
+from lakeward.quality.suite.configured import configure
 from lakeward.quality.suite.project import read_suite
 from lakeward.registry.engine import migrate
 from lakeward.spec.model.suite import Suite
@@ -133,7 +133,7 @@ class Bench:
 
     def run(self, table: str, expectations: Sequence[dict[str, Any]] = TWENTY, scope: str | None = None) -> Any:
         """One whole run: registry, checks, results, branch."""
-        order = Order({table: self.suite(table, expectations)}, (table,), scope)
+        order = RunOrder({table: self.suite(table, expectations)}, (table,), scope)
         (result,) = run(order, self.engines)
         return result
 
@@ -154,9 +154,11 @@ class Bench:
         read = Read(line[5], line[0])
         frame = frame_of(self.engines.session, self.table, read)
         checker, suite = self.engines.checker, self.suite(self.table)
-        asked = ask(suite, None, {})
+        asked = configure(suite, None, {})
         plain = [each for each in asked if each.expectation.type != UNIQUE["type"]]
-        stated = footers(self.engines.lake.load_table(self.table), read, list(history.ancestry(history.head))[:5])
+        stated = file_statistics(
+            self.engines.lake.load_table(self.table), read, list(history.ancestry(history.head))[:5]
+        )
         ways: dict[str, Callable[[], Any]] = {
             "ours": lambda: passed(checker.check(frame, asked, stated)),
             "ours without metadata": lambda: passed(checker.check(frame, asked)),
@@ -212,7 +214,7 @@ class Bench:
     def _first_bad(self, form: int) -> dict[str, Any]:
         table = self._table(f"bad_{form}", form)
         self.fill(table, bad=17)
-        asked = ask(self.suite(table), None, {})
+        asked = configure(self.suite(table), None, {})
         told = {}
         for when in ("as landed", "after compaction"):
             history = metadata.history(self.engines.lake, table)
@@ -220,7 +222,7 @@ class Bench:
             first = line[-1]
             found = decide(history, [Mark(first.id, first.sequence)])
             of = IcebergTable(table, self.engines.lake)
-            checks = check(of, found, history, asked, Order({}).now, self.engines)
+            checks = check(of, found, history, asked, RunOrder({}).now, self.engines)
             hit: list[int | None] = []
             search = partial(first_bad, of, found, history, asked, checks, self.engines)
             told[when] = self.times(lambda search=search, hit=hit: hit.append(search()[0]))
@@ -271,7 +273,7 @@ class Bench:
             assert suite is not None
             self.sql("CREATE NAMESPACE IF NOT EXISTS lake.nyc")
             select.writeTo(f"lake.{name}").using("iceberg").create()
-            (result,) = run(Order({name: suite}, (name,)), self.engines)
+            (result,) = run(RunOrder({name: suite}, (name,)), self.engines)
             found += [f"{name}: {each.expectation}: {each.by}, {each.state}" for each in result.checks]
         by_metadata = sum(": metadata, " in each for each in found)
         return {"checks": len(found), "by metadata": by_metadata, "each": found}

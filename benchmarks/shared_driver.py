@@ -156,7 +156,7 @@ def measure(arguments: argparse.Namespace, held: ExitStack, scratch: Path) -> di
                 connection, stream=str(made.id), generation=1, spec=made.document(), digest=str(made.id), sql=None,
                 code={}, versions={}, author="bench", checkpoint=f"{made.id}/1",
             )  # fmt: skip
-        drivers.intend(connection, NAME, token=token, previous=None, backend="local")
+        drivers.record_intent(connection, NAME, token=token, previous=None, backend="local")
     folder = runtime.drivers / NAME / "1"
     folder.mkdir(parents=True)
     conf = dict(each.split("=", 1) for each in arguments.conf)

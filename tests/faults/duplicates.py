@@ -30,7 +30,7 @@ from world import World, make_world, simple_stream
 
 from lakeward.connectors.commit_protocol.position import Position, Totals, key, parse
 from lakeward.connectors.iceberg import position_store
-from lakeward.driver.registry_link import Link
+from lakeward.driver.registry_link import RegistryLink
 from lakeward.platform.errors import Fenced, Refused, Transient
 from lakeward.platform.runtime import Home, Launch, Project
 from lakeward.registry import drivers, engine
@@ -95,7 +95,7 @@ class Trials:
             """Whether it may land, and whether it did."""
             token = f"{seed}/one launch" if twice else f"{seed}/launch {number}"
             launch = Launch(driver=world.name, token=token, folder=self._folder, runtime=world.runtime)
-            link, mine = Link(launch, world.url, f"contender {number}"), world.catalog()
+            link, mine = RegistryLink(launch, world.url, f"contender {number}"), world.catalog()
             barrier.wait(60)
             try:
                 if not (twice or self._intend(world, token)) or not link.claim(0.0):
@@ -130,7 +130,7 @@ class Trials:
     @staticmethod
     def _intend(world: World, token: str) -> bool:
         with world.connect() as connection:
-            return drivers.intend(connection, world.name, token=token, previous=None, backend="local")
+            return drivers.record_intent(connection, world.name, token=token, previous=None, backend="local")
 
     def _heavy(self, world: World, seed: int, twice: bool) -> dict[str, Any]:
         stream, table, topic = f"dup{seed}", f"dup.t{seed}", f"dup-{seed}"

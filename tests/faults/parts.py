@@ -128,7 +128,7 @@ class Trials(Busy):
     def _states(self) -> dict[str, str]:
         with self.stand.registry() as connection:
             facts = observe.read(connection)
-        seen = observe.verdicts(facts, observe.ask(backend_of(self.stand.runtime), facts))
+        seen = observe.verdicts(facts, observe.observed_jobs(backend_of(self.stand.runtime), facts))
         return {stream: verdict.state.value for stream, verdict in seen.items()}
 
     def _seq_or(self, known: int) -> int:

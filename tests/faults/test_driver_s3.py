@@ -29,8 +29,8 @@ from lakeward.supervision import probes
 from lakeward.supervision.backends.local import LocalBackend
 from lakeward.supervision.decide.dependencies import Dependency, Kind
 from lakeward.tables.context import MaintenanceContext
-from lakeward.tables.observe.listing import ASIDE
-from lakeward.tables.orphans import sweep
+from lakeward.tables.observe.listing import TRASH_FOLDER
+from lakeward.tables.orphans import remove_orphans
 
 pytestmark = pytest.mark.timeout(1200)  # a bound for a hang; a busy machine may need minutes
 
@@ -210,14 +210,16 @@ def test_orphans_on_s3_are_put_aside_and_deleted_and_nothing_else(on_s3: Any, we
     weed.put(f"{below}.sources/stream/source/0", "beside the table, not below it")
 
     def swept() -> dict[str, Any]:
-        [entry] = sweep(site, name)["actions"]
+        [entry] = remove_orphans(site, name)["actions"]
         return entry
 
     assert swept()["result"] == "skipped"
     second = swept()
     assert (second["result"], second["after"]["taken_files"]) == ("done", 1), second
     left = set(weed.names(below)) - needed
-    assert [each.split("/", 6)[-1] for each in left if ASIDE in each] == ["data/crashed run/a=1/é+b.parquet"], left
+    assert [each.split("/", 6)[-1] for each in left if TRASH_FOLDER in each] == ["data/crashed run/a=1/é+b.parquet"], (
+        left
+    )
     assert len(left) == 1
     third = swept()
     assert (third["result"], third["after"]["deleted_files"]) == ("done", 1), third
@@ -225,6 +227,6 @@ def test_orphans_on_s3_are_put_aside_and_deleted_and_nothing_else(on_s3: Any, we
     assert weed.names(f"{below}.sources") == [f"{below}.sources/stream/source/0"]
     assert len(site.load(name).scan().to_arrow()) == 3
     other = on_s3.runtime.model_copy(update={"checkpoints": f"s3a://{below}/checkpoints"})
-    [refused] = sweep(MaintenanceContext.of(other, project), name)["actions"]
+    [refused] = remove_orphans(MaintenanceContext.of(other, project), name)["actions"]
     assert (refused["result"], "a checkpoint lies under its location" in refused["why"]) == ("refused", True)
     site.catalog.engine.dispose()

@@ -12,7 +12,7 @@ import pytest
 
 from lakeward.registry import backpressure, leases, writer_pauses
 from lakeward.registry.backpressure import Level
-from lakeward.tables.act.writer_pause import window
+from lakeward.tables.act.writer_pause import pause_writers
 
 pytestmark = pytest.mark.timeout(1200)  # a bound for a hang; a busy machine may need minutes
 
@@ -46,7 +46,7 @@ def test_it_rests_for_the_rewrite_and_goes_on_after_it_also_when_the_maintenance
     try:
         before = seq()
         world.wait_for("batches without a pause", lambda: seq() > before + 2)
-        with window(world.connect, table, [stream], wait_s=300) as rested:
+        with pause_writers(world.connect, table, [stream], wait_s=300) as rested:
             assert rested.awake == ()
             stands = seq()
             world.lake_sql(REWRITE.format(table))  # takes many times as long as a batch
@@ -64,11 +64,11 @@ def test_it_rests_for_the_rewrite_and_goes_on_after_it_also_when_the_maintenance
         assert time.monotonic() - since < 300
 
         with world.connect() as connection:  # maintenance is behind, and the stream is to wait for it
-            backpressure.say(connection, table, Level.HOLD, "1000 commits")
+            backpressure.set_level(connection, table, Level.HOLD, "1000 commits")
         world.wait_for("it to wait", lambda: driver.events("stream waits for maintenance"))
         world.wait_for("the batch under way to end", lambda: held_for(seq, 5))
         with world.connect() as connection:
-            backpressure.say(connection, table, Level.OK, "")
+            backpressure.set_level(connection, table, Level.OK, "")
         stands = seq()
         world.wait_for("it to go on at its own pace", lambda: seq() > stands)
     finally:

@@ -143,7 +143,7 @@ class World:
             with self.connect() as connection:
                 row = drivers.find(connection, self.name)
                 previous = row.token if row else None
-                assert drivers.intend(connection, self.name, token=fresh, previous=previous, backend="local")
+                assert drivers.record_intent(connection, self.name, token=fresh, previous=previous, backend="local")
         place = self.folder / "drivers" / self.name / (folder or fresh[:8])
         place.mkdir(parents=True, exist_ok=True)
         # A JVM of a minute: the second compiler would never earn its cost.

@@ -12,7 +12,7 @@ from typing import Any
 from maintenance_kills import NAMESPACE, STEPS, Rig, Trial
 
 from lakeward.connectors.delta import location, log, state
-from lakeward.tables.verify_delta import standing
+from lakeward.tables.verify_delta import folder_state
 
 OPERATION = {"compact": "OPTIMIZE", "expire": "OPTIMIZE"}
 """Action -> what its commit is called, or the one before it: a VACUUM that died begins again, and commits no change."""
@@ -55,7 +55,7 @@ class DeltaRig(Rig):
             name: sorted(map(tuple, self.spark.sql(f"SELECT id, origin FROM {of}").collect()))
             for name, of in wanted.items()
         }
-        return {**rows, "missing": standing(now).missing, "head": now.version}
+        return {**rows, "missing": folder_state(now).missing, "head": now.version}
 
     def _now(self, table: str) -> state.State:
         found = state.read(self._folder(table))
@@ -72,7 +72,7 @@ class DeltaRig(Rig):
         made = [each.operation for each in commits if each is not None].count(OPERATION[action])
         if made != 1:
             found.append(f"{made} commits of {OPERATION[action]}, where one does it")
-        if action == "expire" and (stays := standing(now).gone):
+        if action == "expire" and (stays := folder_state(now).gone):
             found.append(f"{len(stays)} files that no version needs stand there still")
         return found
 

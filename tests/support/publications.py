@@ -26,7 +26,7 @@ from publications_steps import PLANTED, QUIET, STEPS, Killed, at_steps, planted
 from lakeward.connectors.spark.connect import session
 from lakeward.platform.runtime import Runtime
 from lakeward.quality.runs.engines import Engines
-from lakeward.quality.runs.order import Order
+from lakeward.quality.runs.order import RunOrder
 from lakeward.quality.runs.run import run
 from lakeward.registry import incidents, verifications
 
@@ -159,7 +159,7 @@ class Publications(Happenings):
         depth = self._depth
         try:
             with at_steps(stand):
-                results = run(Order({self.name: self.suite}, upto=upto), engines)
+                results = run(RunOrder({self.name: self.suite}, upto=upto), engines)
             self.verdicts.update(each.verdict.value for each in results)
             self.oracle.by_hand = None
             self.rollbacks -= unseen

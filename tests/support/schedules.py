@@ -314,7 +314,7 @@ class Schedule:
             yield from pins.publications(facts, {STREAM}, self.now)
         if self.planted != "no readers":
             at = {name: self._offset.get(name) for name in self.reading}
-            yield from readers.clamps(facts, [Reading(name, "s", each) for name, each in at.items()])
+            yield from readers.pins(facts, [Reading(name, "s", each) for name, each in at.items()])
 
     def _references(self) -> Iterator[Reference]:
         for snapshot, names in list(self.held.items()):

@@ -27,7 +27,7 @@ WORK_WITHIN = timedelta(minutes=40)
 _PLAN = "plan"
 
 
-class Asking(ApprovalOperator):
+class ApprovalTask(ApprovalOperator):
     """Runs one operation. An operation that needs an approval waits for it, without a worker and the triggerer, until a
     person approves exactly its plan (Required Actions) or the time limit is reached.
 

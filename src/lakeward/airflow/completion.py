@@ -50,7 +50,7 @@ class CompletionTrigger(BaseTrigger):
         while True:
             try:
                 connect = connect or await _registry()
-                over = await asyncio.to_thread(scheduled.look, connect, self.stream, since)
+                over = await asyncio.to_thread(scheduled.run_result, connect, self.stream, since)
             except (LakewardError, OSError) as error:
                 log.warning(
                     "stream state not available", stream=self.stream, error=str(error), retry_in_s=_AFTER_ERROR_S

@@ -33,7 +33,7 @@ UNNAMED_S = 3600.0
 """How long the file of a connection that no stream names is kept."""
 
 
-class Found(Protocol):
+class AirflowConnection(Protocol):
     """The fields of an Airflow connection that are read here."""
 
     host: str | None
@@ -46,7 +46,7 @@ class Found(Protocol):
     def extra_dejson(self) -> Mapping[str, object]: ...
 
 
-Get = Callable[[str], Found | None]
+Get = Callable[[str], AirflowConnection | None]
 """Returns the Airflow connection of an id; None without one."""
 
 
@@ -67,7 +67,7 @@ class Adapter:
     folder: Callable[[Runtime, Home], Path | None]
     asked: Callable[[SqlConnection], set[str]]
     known: Callable[[Runtime], Iterable[str]]
-    write: Callable[[Runtime, Path, Found], Sequence[tuple[Path, str | None]]]
+    write: Callable[[Runtime, Path, AirflowConnection], Sequence[tuple[Path, str | None]]]
     suffix: str = ".json"
     beside: Callable[[Path], Sequence[Path]] = lambda file: ()
     always: Callable[[Runtime], Collection[str]] = lambda runtime: ()
@@ -114,7 +114,7 @@ def _json(content: Mapping[str, object]) -> str:
     return json.dumps(content, sort_keys=True)
 
 
-def _kafka(runtime: Runtime, file: Path, found: Found) -> list[tuple[Path, str | None]]:
+def _kafka(runtime: Runtime, file: Path, found: AirflowConnection) -> list[tuple[Path, str | None]]:
     """Properties of librdkafka: the extra, and the connection's own fields for missing ones."""
     content = {
         **({BOOTSTRAP: f"{found.host}:{found.port or 9092}"} if found.host else {}),
@@ -131,7 +131,7 @@ def _kafka_login(file: Path) -> tuple[Path, ...]:
     return (spark_options.file_of(file),)
 
 
-def _aws(runtime: Runtime, file: Path, found: Found) -> list[tuple[Path, str | None]]:
+def _aws(runtime: Runtime, file: Path, found: AirflowConnection) -> list[tuple[Path, str | None]]:
     """An AWS profile file: the extra, in AWS's names, and the connection's own fields for missing ones."""
     extra = {"region_name": account.REGION}
     profile = _given(**{account.KEY: found.login, account.SECRET: found.password}) | {
@@ -140,7 +140,7 @@ def _aws(runtime: Runtime, file: Path, found: Found) -> list[tuple[Path, str | N
     return [(file, account.render({name: " ".join(str(value).split()) for name, value in profile.items()}))]
 
 
-def _postgres(runtime: Runtime, file: Path, found: Found) -> list[tuple[Path, str | None]]:
+def _postgres(runtime: Runtime, file: Path, found: AirflowConnection) -> list[tuple[Path, str | None]]:
     """The address with the field names of `Database`, and the password in a libpq password file beside it. Unknown
     fields are kept, and `Database` refuses them."""
     [passwords] = _postgres_password(file)
@@ -155,7 +155,7 @@ def _postgres_password(file: Path) -> tuple[Path, ...]:
     return (file.with_suffix(".pgpass"),)
 
 
-def _python(runtime: Runtime, file: Path, found: Found) -> list[tuple[Path, str | None]]:
+def _python(runtime: Runtime, file: Path, found: AirflowConnection) -> list[tuple[Path, str | None]]:
     """All fields, with Airflow's names."""
     fields = ("host", "port", "login", "password", "schema")
     content = _given(**{name: getattr(found, name) for name in fields}) | {"extra": dict(found.extra_dejson)}

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from lakeward.airflow.connection_files import ADAPTERS, Found, escape
+from lakeward.airflow.connection_files import ADAPTERS, AirflowConnection, escape
 from lakeward.platform.runtime import Home, Project, Runtime, databases
 from lakeward.supervision.observe import Connect
 from lakeward.supervision.reconcile import registry_of
@@ -48,7 +48,7 @@ def runtime(*, spark: bool = False) -> Runtime:
     """
     from airflow.sdk import BaseHook
 
-    def get(name: str) -> Found | None:
+    def get(name: str) -> AirflowConnection | None:
         return optional(BaseHook.get_connection, name)
 
     names = (*ALWAYS, CONNECT) if spark else ALWAYS
@@ -78,7 +78,7 @@ def registry() -> Connect:
     return registry_of(runtime())
 
 
-def compose(place: Home, connections: Mapping[str, Found | None]) -> Runtime:
+def compose(place: Home, connections: Mapping[str, AirflowConnection | None]) -> Runtime:
     """`runtime.json` overridden by the connections; a connection that is not defined changes nothing."""
     base = Runtime.load(place.runtime_file)
     update: dict[str, object] = {}
@@ -99,17 +99,17 @@ def compose(place: Home, connections: Mapping[str, Found | None]) -> Runtime:
     return base.model_copy(update=update)
 
 
-def optional(get: Callable[[str], Any], name: str) -> Found | None:
+def optional(get: Callable[[str], Any], name: str) -> AirflowConnection | None:
     from airflow.sdk.exceptions import AirflowNotFoundException
 
     try:
-        found: Found = get(name)
+        found: AirflowConnection = get(name)
     except AirflowNotFoundException:
         return None
     return found
 
 
-def _url(connection: Found) -> str:
+def _url(connection: AirflowConnection) -> str:
     login = quote(connection.login or "lakeward", safe="")
     return (
         f"postgresql+psycopg2://{login}@{connection.host}:{connection.port or 5432}/{connection.schema or 'lakeward'}"
@@ -120,19 +120,19 @@ def _bare(host: str) -> str:
     return host.split("://", 1)[-1].rstrip("/")
 
 
-def _pgpass_line(connection: Found) -> str:
+def _pgpass_line(connection: AirflowConnection) -> str:
     fields = [connection.host or "", str(connection.port or 5432), "*", connection.login or "lakeward"]
     return ":".join([*(escape(item) if item != "*" else item for item in fields), escape(connection.password or "")])
 
 
-def _has_password(file: Path | None, connection: Found) -> bool:
+def _has_password(file: Path | None, connection: AirflowConnection) -> bool:
     if file is None or not file.exists():
         return False
     password = _pgpass_line(connection).split(":")[-1]
     return any(line.endswith(f":{password}") for line in file.read_text().splitlines())
 
 
-def _pgpass(file: Path | None, connection: Found) -> str:
+def _pgpass(file: Path | None, connection: AirflowConnection) -> str:
     existing = file.read_text() if file is not None and file.exists() else ""
     return f"{_pgpass_line(connection)}\n{existing}"
 

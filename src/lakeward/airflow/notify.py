@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import structlog
 from airflow.sdk import BaseNotifier
 
-from lakeward.airflow.connection_files import Found
+from lakeward.airflow.connection_files import AirflowConnection
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -46,7 +46,7 @@ class IncidentNotifier(BaseNotifier):
             log.info("messages sent", incidents=list(sent))
 
 
-def channel_of(connection: Found | None) -> Channel:
+def channel_of(connection: AirflowConnection | None) -> Channel:
     """The channel of a connection; the log without one."""
     from lakeward.supervision.notify.channel import Log, Slack, Webhook
 
@@ -59,7 +59,7 @@ def channel_of(connection: Found | None) -> Channel:
     return Webhook(_url(connection) + (f"/{connection.password.lstrip('/')}" if connection.password else ""))
 
 
-def _url(connection: Found) -> str:
+def _url(connection: AirflowConnection) -> str:
     """The address: a full URL in the host, or composed as in Airflow's http connections."""
     host = connection.host or ""
     if "://" in host:
@@ -68,7 +68,7 @@ def _url(connection: Found) -> str:
     return f"{connection.schema or 'https'}://{host}{port}".rstrip("/")
 
 
-def _connection() -> Found | None:
+def _connection() -> AirflowConnection | None:
     from airflow.sdk import BaseHook
 
     from lakeward.airflow.connections import optional

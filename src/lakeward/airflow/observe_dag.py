@@ -62,7 +62,7 @@ def build_observe(every: timedelta | None = None) -> DAG:
             from lakeward.platform.runtime import Project
 
             busy = {dag for dag in (MAINTAIN, QUALITY) if ti.get_dr_count(dag_id=dag, states=["queued", "running"])}
-            there = look(runtime(), Project.locate(), busy=busy)
+            there = observe_tables(runtime(), Project.locate(), busy=busy)
             for asset, tables in ((assets.tables_due(), there.due), (assets.tables_landed(), there.unseen)):
                 if tables:
                     outlet_events[AssetAlias("lakeward_tables")].add(asset, extra={"tables": tables})
@@ -79,7 +79,7 @@ def build_observe(every: timedelta | None = None) -> DAG:
 
 
 @dataclass(frozen=True)
-class Found:
+class ObservedTables:
     """What a look found.
 
     Attributes:
@@ -93,7 +93,7 @@ class Found:
     errors: dict[str, str]
 
 
-def look(runtime: Runtime, project: Project, *, busy: Collection[str] = ()) -> Found:
+def observe_tables(runtime: Runtime, project: Project, *, busy: Collection[str] = ()) -> ObservedTables:
     """Observe all tables and tell it; what is past its keep time goes.
 
     Args:
@@ -118,7 +118,7 @@ def look(runtime: Runtime, project: Project, *, busy: Collection[str] = ()) -> F
         log.info("A check is running already: what it does not see waits for the next look")
     _purge(runtime)
     due = [] if MAINTAIN in busy else seen["due"]
-    return Found(due, [] if QUALITY in busy else unseen, seen["errors"])
+    return ObservedTables(due, [] if QUALITY in busy else unseen, seen["errors"])
 
 
 def _sentence(seen: dict[str, Any]) -> str:
@@ -136,7 +136,7 @@ def _unseen(runtime: Runtime, project: Project) -> list[str]:
 
     Says aloud which waivers are over.
     """
-    from lakeward.quality.verdicts.waive import run_out
+    from lakeward.quality.verdicts.waive import report_ended
     from lakeward.registry import maintenance, verifications, waivers
     from lakeward.supervision.reconcile import registry_of
 
@@ -152,7 +152,7 @@ def _unseen(runtime: Runtime, project: Project) -> list[str]:
             for each in verifications.checks_of(connection, run["run"])
             if each["state"] == "fail" and not (each["observed"] or {}).get("waived")
         }
-        for text in run_out(connection):
+        for text in report_ended(connection):
             log.warning(text)
 
     def unseen(name: str) -> bool:
@@ -169,12 +169,12 @@ def _unseen(runtime: Runtime, project: Project) -> list[str]:
 def _tell_late(runtime: Runtime, project: Project) -> None:
     """Say which tables wait for a proof for too long."""
     from lakeward.platform.errors import SpecError
-    from lakeward.quality.results.status import standing
+    from lakeward.quality.results.status import proof_status
     from lakeward.supervision.late_proofs import watch
     from lakeward.supervision.reconcile import registry_of
 
     try:
-        tables = standing(runtime, runtime.registry_url_file.read_text().strip(), project)
+        tables = proof_status(runtime, runtime.registry_url_file.read_text().strip(), project)
     except SpecError as error:  # told by every check run, which is red for it
         log.warning(f"Which proofs are late cannot be said: {error.what}", why=error.why, next=error.next)
         return

@@ -8,7 +8,7 @@ import structlog
 from airflow.sdk.exceptions import AirflowFailException
 
 from lakeward.airflow import backfilling
-from lakeward.airflow.asking import Asking, author, report_errors
+from lakeward.airflow.asking import ApprovalTask, author, report_errors
 from lakeward.platform.errors import LakewardError
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 log = structlog.get_logger(__name__)
 
 
-class Operate(Asking):
+class Operate(ApprovalTask):
     """Carries out one operation.
 
     Most are done at once. One that needs a yes (`reset`, `skip_batch`) first shows exactly what it would do and then

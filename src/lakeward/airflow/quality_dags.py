@@ -100,7 +100,7 @@ def build() -> DAG:
 
             addresses = runtime()
             try:
-                tell_verdict(addresses, of["table"], of["run"])
+                log_verdict(addresses, of["table"], of["run"])
             finally:  # the next look at the streams would, a minute later
                 IncidentNotifier(registry_of(addresses)).notify({})
 
@@ -146,16 +146,16 @@ def _scope(params: dict[str, Any]) -> Scope | None:
     return params.get("scope") or None
 
 
-def tell_verdict(runtime: Runtime, table: str, run: str) -> None:
+def log_verdict(runtime: Runtime, table: str, run: str) -> None:
     """Tell the story of one table's run; where it holds and the suite has a policy for that, carry the policy out.
 
     Raises:
         AirflowFailException: the verdict is `hold` or `error`, each in words of its own.
     """
-    found = told(runtime, table, run)
+    found = log_run(runtime, table, run)
     if found is not None and by_policy(found):
         carry_out(runtime, table)
-        found = told(runtime, table, None if found is None else found["run"], newer=True) or found
+        found = log_run(runtime, table, None if found is None else found["run"], newer=True) or found
     if found is None:
         log.info("Nothing new had landed: the earlier verdict stands")
         return
@@ -165,7 +165,7 @@ def tell_verdict(runtime: Runtime, table: str, run: str) -> None:
         raise AirflowFailException(f"{table} was not checked: this is neither a pass nor a failure of its rows")
 
 
-def told(runtime: Runtime, table: str, run: str | None, *, newer: bool = False) -> dict[str, Any] | None:
+def log_run(runtime: Runtime, table: str, run: str | None, *, newer: bool = False) -> dict[str, Any] | None:
     """Tell a recorded run and give it; None where there is none.
 
     Args:

@@ -19,7 +19,7 @@ from lakeward.platform.runtime import SUPERVISION_POOL
 
 if TYPE_CHECKING:
     from lakeward.platform.runtime import Runtime
-    from lakeward.supervision.report import Due
+    from lakeward.supervision.report import DueReport
 
 log = structlog.get_logger(__name__)
 
@@ -89,17 +89,17 @@ def build(every: timedelta = EVERY) -> DAG:
             from lakeward.airflow.connections import runtime
 
             addresses = runtime()
-            look_and_act(addresses, tell=tell_people)
+            look_and_act(addresses, tell=notify_people)
             tidy(addresses)
             # Last: Airflow sends them when the task has ended well.
-            tell_dags(addresses, outlet_events)
+            announce_events(addresses, outlet_events)
             ask_for_checks(addresses, outlet_events, ti)
 
         reconcile()
     return dag
 
 
-def tell_people(runtime: Runtime) -> None:
+def notify_people(runtime: Runtime) -> None:
     """Send what people have not heard of incidents yet."""
     from lakeward.airflow import deadlines
     from lakeward.airflow.notify import IncidentNotifier
@@ -110,7 +110,7 @@ def tell_people(runtime: Runtime) -> None:
     IncidentNotifier(connect).notify({})
 
 
-def tell_dags(runtime: Runtime, outlet_events: Any) -> None:
+def announce_events(runtime: Runtime, outlet_events: Any) -> None:
     """Emit what happened to streams as asset events."""
     from lakeward.supervision.reconcile import registry_of
 
@@ -173,7 +173,7 @@ def look_and_act(
 
     connect = registry_of(runtime)
 
-    def untold(item: Due) -> bool:
+    def untold(item: DueReport) -> bool:
         with connect() as connection:
             return (item.stream, item.run) in [(each.stream, each.run) for each in report.due(connection)]
 
@@ -201,10 +201,10 @@ def look_and_act(
 
 
 def start_report(
-    due: Due,
+    due: DueReport,
     start: Callable[[str, str, dict[str, Any]], str],
     state: Callable[[str, str], str | None],
-    untold: Callable[[Due], bool],
+    untold: Callable[[DueReport], bool],
 ) -> tuple[str, str]:
     """Start the run that tells a report: (its id, what became of the request).
 

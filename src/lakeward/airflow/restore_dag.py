@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import DAG, Param
 from airflow.sdk.definitions.param import ParamsDict
 
-from lakeward.airflow.asking import Asking, author, report_errors
+from lakeward.airflow.asking import ApprovalTask, author, report_errors
 from lakeward.airflow.common import options, quiet_libraries
 from lakeward.airflow.names import RESTORE
 from lakeward.platform.errors import SpecError
@@ -42,7 +42,7 @@ without Airflow.
 """
 
 
-class RestoreTable(Asking):
+class RestoreTable(ApprovalTask):
     """Shows, asks, does."""
 
     def __init__(self, **kwargs: Any) -> None:

@@ -25,7 +25,7 @@ def deploy(
     ] = None,
 ) -> None:
     """Register new and changed streams. Running streams are not restarted; a changed one shows `upgrade pending`."""
-    from lakeward.cli.masters import asked
+    from lakeward.cli.masters import probe_masters
     from lakeward.registry import deploy as registry_deploy
     from lakeward.spec.read.loader import load_project
     from lakeward.spec.read.problems import raise_if_any
@@ -57,7 +57,7 @@ def deploy(
     for problem in loaded.problems:
         if problem.path.endswith("kafka.connection"):
             state().output.note(problem.text())
-    for _, who, error in asked(loaded.settings, {str(spec.driver) for spec in specs.values()}):
+    for _, who, error in probe_masters(loaded.settings, {str(spec.driver) for spec in specs.values()}):
         if error is not None:
             state().output.note(f"{error.what}; {who} will wait for it: {error.why}; {error.next}")
     if plan:
@@ -99,12 +99,14 @@ def _tables(specs: Mapping[str, StreamSpec], changed: list[str]) -> dict[str, li
     from lakeward.engine import analysis
     from lakeward.operations import sink_position
 
-    asked = [specs[name] for name in changed if specs[name].schema_.evolution == "additive" and specs[name].sink.table]
+    probe_masters = [
+        specs[name] for name in changed if specs[name].schema_.evolution == "additive" and specs[name].sink.table
+    ]
     try:
         runtime = state().runtime
     except Unhealthy:
-        return {str(spec.id): None for spec in asked}
-    known = [(spec, has) for spec in asked if (has := sink_position.columns(runtime, spec)) is not None]
+        return {str(spec.id): None for spec in probe_masters}
+    known = [(spec, has) for spec in probe_masters if (has := sink_position.columns(runtime, spec)) is not None]
     if not known:
         return {}
     with analysis.session([spec for spec, _ in known], runtime) as spark:

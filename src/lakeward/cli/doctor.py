@@ -32,7 +32,7 @@ def doctor() -> None:
 
 def _masters() -> list[Check]:
     """Whether the Spark masters of the project's drivers answer; invalid settings are reported by `config validate`."""
-    from lakeward.cli.masters import asked
+    from lakeward.cli.masters import probe_masters
     from lakeward.spec.read.loader import load_settings
     from lakeward.stack.doctor import Check
 
@@ -41,7 +41,7 @@ def _masters() -> list[Check]:
     except LakewardError:
         return []
     found = []
-    for master, who, error in asked(settings):
+    for master, who, error in probe_masters(settings):
         wanted = f"{master}, for {who}"
         if error is None:
             found.append(Check("spark master", True, "answers", wanted))
@@ -58,7 +58,7 @@ def _reconciled() -> list[Check]:
     wanted = f"a reconcile pass every {dead_mans_switch.EVERY_S:.0f} s"
     try:
         with state().registry() as connection:
-            missed, newest = dead_mans_switch.look(connection), dead_mans_switch.newest(connection)
+            missed, newest = dead_mans_switch.missed_passes(connection), dead_mans_switch.newest(connection)
     except LakewardError:
         return []  # another check reports a registry that is down
     if missed:

@@ -13,7 +13,9 @@ if TYPE_CHECKING:
     from lakeward.spec.model.types import SparkMaster
 
 
-def asked(settings: Settings, drivers: Iterable[str] | None = None) -> Iterator[tuple[str, str, DependencyDown | None]]:
+def probe_masters(
+    settings: Settings, drivers: Iterable[str] | None = None
+) -> Iterator[tuple[str, str, DependencyDown | None]]:
     """Master, the drivers that need it as text, and the error if it does not answer.
 
     Args:

@@ -33,7 +33,7 @@ def sql(
     try:
         with session(here.runtime) as spark:
             if location.CATALOG in checked:  # Delta has no catalog: known tables are registered first
-                for table in location.known(here.runtime.lake):
+                for table in location.tables_of(here.runtime.lake):
                     location.register(spark, here.runtime.lake, table)
             spark.catalog.setCurrentCatalog(CATALOG)
             found = spark.sql(checked)

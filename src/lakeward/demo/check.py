@@ -193,7 +193,7 @@ class Check:
     def _states(self) -> dict[str, str]:
         with self.stand.registry() as connection:
             facts = observe.read(connection)
-        seen = observe.verdicts(facts, observe.ask(backend_of(self.stand.runtime), facts))
+        seen = observe.verdicts(facts, observe.observed_jobs(backend_of(self.stand.runtime), facts))
         return {name: verdict.state.value for name, verdict in seen.items()}
 
     def _quality_green(self) -> None:

@@ -51,7 +51,7 @@ def glance(stand: DemoStack, lake: DemoLake) -> DemoSummary:
         specs = stand.specs
         names = sorted({str(spec.sink.table) for spec in specs.values() if spec.sink.table is not None})
         checked = {name: next(iter(verifications.newest(connection, name, limit=1)), None) for name in names}
-    words = observe.verdicts(facts, observe.ask(backend_of(stand.runtime), facts))
+    words = observe.verdicts(facts, observe.observed_jobs(backend_of(stand.runtime), facts))
     return DemoSummary(
         tuple(
             StreamSummary(

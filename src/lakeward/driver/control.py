@@ -24,7 +24,7 @@ from lakeward.driver.lag import Watched
 from lakeward.driver.lag_targets import LagTargets
 from lakeward.driver.maintenance_pause import MaintenancePause
 from lakeward.driver.recorder import Recorder
-from lakeward.driver.registry_link import Link
+from lakeward.driver.registry_link import RegistryLink
 from lakeward.driver.running import Running
 from lakeward.driver.starting import QueryLauncher
 from lakeward.driver.tasks import Task, Tasks
@@ -49,7 +49,7 @@ ENDING_DRAIN_S = 60.0
 
 
 @dataclass(frozen=True)
-class End:
+class DriverEnd:
     """How the driver ended, for `exit.json` and the registry."""
 
     code: int
@@ -72,7 +72,7 @@ class Control:
     """
 
     starter: QueryLauncher
-    link: Link
+    link: RegistryLink
     recorder: Recorder
     failures: Failures
     jvm: Jvm
@@ -84,13 +84,13 @@ class Control:
     slowing: Backpressure = field(default_factory=Backpressure)
     _running: dict[str, Running] = field(default_factory=dict)
     _draining: dict[str, float] = field(default_factory=dict)
-    _end: End | None = None
+    _end: DriverEnd | None = None
     _ending_since: float | None = None
     _watchdog: Watchdog = field(default_factory=Watchdog)
     _begun: dict[str, datetime] = field(default_factory=dict)
     """Stream -> database time at, or shortly before, its last start."""
 
-    def loop(self) -> End:
+    def loop(self) -> DriverEnd:
         """Run until no stream is to run, or the driver is fenced."""
         while True:
             began = time.monotonic()
@@ -102,7 +102,7 @@ class Control:
             else:
                 self.ending.wait(max(0.05, EVERY_S - (time.monotonic() - began)))
 
-    def step(self) -> End | None:
+    def step(self) -> DriverEnd | None:
         """One turn of the loop; returns how the driver ends, or None."""
         self.link.turned = time.monotonic()
         died = self.jvm.gone()
@@ -134,9 +134,9 @@ class Control:
             match action:
                 case Exit(code, why):
                     if code == EXIT_FENCED:
-                        self._end = End(code, why, str(FailureClass.FENCED))
+                        self._end = DriverEnd(code, why, str(FailureClass.FENCED))
                     elif not self.tasks.streams or self._ending_for() > ENDING_DRAIN_S:
-                        self._end = End(code, why)
+                        self._end = DriverEnd(code, why)
                 case Start(assignment):
                     self._begun[assignment.stream] = expect(picture, "what is to run: a start was decided from it").now
                     self._start(assignment)
@@ -168,7 +168,7 @@ class Control:
             thread.join(max(0.0, end - time.monotonic()))
         self._running.clear()
 
-    def lost(self, words: str) -> End:
+    def lost(self, words: str) -> DriverEnd:
         """The end of a driver whose JVM died. A batch is blamed only if it was the only one running."""
         # A batch may have failed because of the JVM's end before this loop noticed it.
         inside = [
@@ -176,10 +176,10 @@ class Control:
         ]
         kind = str(judge(text=words).failure_class)
         if len(inside) != 1:
-            return End(1, words, kind)
+            return DriverEnd(1, words, kind)
         [affected] = inside
         batch, begun = affected.begun(files.LocalFiles())
-        return End(1, words, kind, affected.stream, affected.gate.inside if batch is None else batch, begun)
+        return DriverEnd(1, words, kind, affected.stream, affected.gate.inside if batch is None else batch, begun)
 
     def watched(self) -> Sequence[Watched]:
         """The positions that the lag thread measures."""
@@ -248,7 +248,7 @@ class Control:
                 text = jvm_errors.of_error(error)
                 self._failed(task.subject, Failure(_spec_error(task.subject, error), text=text))
             case Task(error=Exception() as error):
-                self._end = End(1, f"Stream {task.stream}: stop failed: {error}", str(FailureClass.INFRA))
+                self._end = DriverEnd(1, f"Stream {task.stream}: stop failed: {error}", str(FailureClass.INFRA))
             case Task(kind="stop"):
                 clean, waited = task.result
                 self._stopped(task.subject, clean, waited)
@@ -294,7 +294,7 @@ class Control:
         """End this process, because a query cannot be stopped inside it; the next launch continues."""
         words = f"Stream {running.stream} is stuck (hung batch): {why}; only a new process helps"
         _log.error("driver ends, query stuck", stream=running.stream, why=why)
-        self._end = End(
+        self._end = DriverEnd(
             1,
             words,
             str(judge(text=words).failure_class),
@@ -356,7 +356,9 @@ class Control:
     def _failed(self, wanted: Assignment, failure: Failure) -> None:
         kind = failure.judgement.failure_class
         if kind is FailureClass.FENCED:
-            self._end = End(EXIT_FENCED, failure.words, str(kind), wanted.stream, failure.batch_id, failure.offsets)
+            self._end = DriverEnd(
+                EXIT_FENCED, failure.words, str(kind), wanted.stream, failure.batch_id, failure.offsets
+            )
             _log.error("driver fenced", stream=wanted.stream, error=failure.words)
             return
         picture, _ = self.link.picture()

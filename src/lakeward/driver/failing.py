@@ -109,7 +109,7 @@ class Failures:
         if isinstance(failure.error, Blocked):
             self._park(stream, None, self._block(stream, failure, judged, history.attempt + 1, failure.error.reason))
             return judged.failure_class
-        attempt = restart.decide(
+        attempt = restart.next_attempt(
             judged.failure_class,
             previous=history if history.attempt else None,
             committing_s=failure.committing_s,

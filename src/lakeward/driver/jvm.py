@@ -45,7 +45,7 @@ class Jvm:
         gateway = spark.sparkContext._gateway
         found = getattr(gateway, "proc", None)
         context = spark.sparkContext._jsc.sc()
-        starving = executors.Starving.of(spark)
+        starving = executors.ExecutorStarvation.of(spark)
         return cls(
             found, printed, lambda: _thread_print(gateway), lambda: _stopped(context),
             starving.why if starving is not None else lambda: None,

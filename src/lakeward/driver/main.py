@@ -17,17 +17,17 @@ from typing import TYPE_CHECKING, Any
 
 import structlog
 
-from lakeward.driver.control import Control, End
+from lakeward.driver.control import Control, DriverEnd
 from lakeward.driver.failing import Failures
 from lakeward.driver.jvm import Jvm
 from lakeward.driver.lag import LagThread
 from lakeward.driver.listener import listener_of
 from lakeward.driver.recorder import Recorder
-from lakeward.driver.registry_link import Link
+from lakeward.driver.registry_link import RegistryLink
 from lakeward.driver.starting import QueryLauncher
 from lakeward.driver.tasks import Tasks
 from lakeward.engine import event_log, session
-from lakeward.engine.batch import Done
+from lakeward.engine.batch import FinishedBatch
 from lakeward.platform.errors import DependencyDown, LakewardError
 from lakeward.platform.failures import EXIT_FENCED, classify, judge
 from lakeward.platform.runtime import Launch
@@ -74,7 +74,7 @@ def _name_in_every_line(driver: str) -> None:
     structlog.configure(processors=[named, *structlog.get_config()["processors"]])
 
 
-def _guarded(launch: Launch) -> End:
+def _guarded(launch: Launch) -> DriverEnd:
     try:
         return _run(launch)
     except Exception as error:  # noqa: BLE001  # named boundary: exit.json records every error
@@ -82,18 +82,18 @@ def _guarded(launch: Launch) -> End:
             _log.exception("driver failed")
         kind = classify(error=error, text=f"{type(error).__name__}: {error}")
         code = error.exit_code if isinstance(error, LakewardError) and error.exit_code in (2, EXIT_FENCED) else 1
-        return End(code, str(error), str(kind))
+        return DriverEnd(code, str(error), str(kind))
 
 
-def _run(launch: Launch) -> End:
+def _run(launch: Launch) -> DriverEnd:
     ending = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: ending.set())
     url = launch.runtime.registry_url_file.read_text().strip()
-    link = Link(launch, url, f"{socket.gethostname()}:{os.getpid()}")
+    link = RegistryLink(launch, url, f"{socket.gethostname()}:{os.getpid()}")
     if not link.claim(CLAIM_S):
         why = "a newer launch of this driver exists, another process has this one, or its lease is held"
-        return End(EXIT_FENCED, why, "fenced")
+        return DriverEnd(EXIT_FENCED, why, "fenced")
     link.start()  # before Spark: the JVM takes longer to start than a lease lives
     began = time.monotonic()
     spark = session.start(launch)
@@ -105,7 +105,7 @@ def _run(launch: Launch) -> End:
     recorder = Recorder(link.connect, launch.driver)
     control: Control
 
-    def report(done: Done) -> None:
+    def report(done: FinishedBatch) -> None:
         control.standing.landed(done.stream, dict(done.outcome.batch.end))
         recorder.note_batch(done)
 
@@ -145,7 +145,7 @@ def _run(launch: Launch) -> End:
         thread.start()
     link.look_now()
     recorder.event("driver", launch.driver, "started", "driver started", pid=os.getpid(), spark_ui=link.spark_ui)
-    end = End(1, "the control loop ended without a reason")
+    end = DriverEnd(1, "the control loop ended without a reason")
     try:
         end = control.loop()
     except Exception as error:  # noqa: BLE001  # named boundary: exit.json records it
@@ -157,7 +157,7 @@ def _run(launch: Launch) -> End:
             _log.exception("control loop failed")
             with suppress(Exception):
                 control.kill_all()
-            end = End(1, f"{type(error).__name__}: {error}", str(classify(error=error, text=str(error))))
+            end = DriverEnd(1, f"{type(error).__name__}: {error}", str(classify(error=error, text=str(error))))
     finally:
         link.state = "stopping"
         lag.close()
@@ -185,7 +185,7 @@ def _stop(spark: SparkSession) -> None:
     stopping.join(STOP_S)
 
 
-def _record_exit(launch: Launch, link: Link, end: End) -> None:
+def _record_exit(launch: Launch, link: RegistryLink, end: DriverEnd) -> None:
     """Record the exit in the registry; while it is down, `exit.json` is the only record."""
     with suppress(DependencyDown), link.connect() as connection:
         drivers.exited(
@@ -193,7 +193,7 @@ def _record_exit(launch: Launch, link: Link, end: End) -> None:
         )
 
 
-def _write_exit(file: Path, end: End) -> None:
+def _write_exit(file: Path, end: DriverEnd) -> None:
     cause = judge(text=end.why).cause if end.code else None
     document: dict[str, Any] = {
         "exit_code": end.code,

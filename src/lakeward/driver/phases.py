@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from lakeward.engine.batch import Done
+from lakeward.engine.batch import FinishedBatch
 
 
-def of(progress: Mapping[str, Any], done: Done) -> dict[str, float]:
+def of(progress: Mapping[str, Any], done: FinishedBatch) -> dict[str, float]:
     """Phase -> seconds: Spark's names (`addBatch` includes the landing), and `stage` and `publish` of the landing."""
     spark = {str(name): round(int(millis) / 1000, 3) for name, millis in (progress.get("durationMs") or {}).items()}
     ours = {"stage": done.outcome.stage_ms, "publish": done.outcome.publish_ms}

@@ -19,7 +19,7 @@ import structlog
 from sqlalchemy import Connection, func
 
 from lakeward.driver import phases
-from lakeward.engine.batch import Done
+from lakeward.engine.batch import FinishedBatch
 from lakeward.platform.errors import DependencyDown
 from lakeward.platform.text import rfc3339
 from lakeward.registry import batches, events, observations
@@ -61,7 +61,7 @@ class Recorder:
         self._lock = threading.Lock()
         self._stop = threading.Event()
         self._latest: dict[str, dict[str, Any]] = {}
-        self._done: dict[tuple[str, int], tuple[float, Done]] = {}
+        self._done: dict[tuple[str, int], tuple[float, FinishedBatch]] = {}
         self._watch: dict[str, dict[str, Any]] = {}
         self._watch_due: dict[str, float] = {}
         self._watch_new: set[str] = set()
@@ -85,7 +85,7 @@ class Recorder:
             self._batches.append(_row(done, None, None))
         self._flush()
 
-    def note_batch(self, done: Done) -> None:
+    def note_batch(self, done: FinishedBatch) -> None:
         """Queue a finished batch."""
         outcome = done.outcome
         with self._lock:
@@ -218,7 +218,7 @@ def _known(values: dict[str, Any], now: float, columns: frozenset[str]) -> dict[
     return {n: v.moment(now) if isinstance(v, _Ago) else v for n, v in values.items() if n not in newer}
 
 
-def _row(done: Done, late: int | None, progress: dict[str, Any] | None) -> dict[str, Any]:
+def _row(done: FinishedBatch, late: int | None, progress: dict[str, Any] | None) -> dict[str, Any]:
     outcome = done.outcome
     return {
         "stream": done.stream,

@@ -31,7 +31,7 @@ TURN_S = 60.0
 """A control loop without a turn for this long hangs; supervision may then kill the process."""
 
 
-class Link:
+class RegistryLink:
     """Registry link of one driver.
 
     Args:

@@ -28,7 +28,7 @@ from lakeward.driver.real_time.running import RunningRealTimeQuery
 from lakeward.driver.running import Running
 from lakeward.engine import executors, flow, session
 from lakeward.engine.assignment import Assignment
-from lakeward.engine.batch import BatchFunction, Done
+from lakeward.engine.batch import BatchFunction, FinishedBatch
 from lakeward.engine.checkpoint import compatibility, conflicts, fresh, preflight
 from lakeward.engine.checkpoint import files as checkpoint
 from lakeward.engine.checkpoint.layout import Checkpoint
@@ -40,7 +40,7 @@ from lakeward.engine.sinks.base import Declared, Landing, SinkState
 from lakeward.engine.sinks.choose import choose
 from lakeward.engine.sinks.evolving import GrowingLanding
 from lakeward.engine.sinks.exact import ExactLanding
-from lakeward.engine.sinks.sent import Sent
+from lakeward.engine.sinks.sent import RealTimeLanding
 from lakeward.platform.errors import expect, expect_type
 from lakeward.platform.runtime import Runtime
 from lakeward.spec.model.stream import StreamSpec
@@ -72,7 +72,7 @@ class QueryLauncher:
     spark: SparkSession
     runtime: Runtime
     held: Callable[[str], None]
-    report: Callable[[Done], None]
+    report: Callable[[FinishedBatch], None]
     listener: Callable[[Assignment], StreamingQueryListener]
     declared: Declared = lambda: None
     _turns: threading.BoundedSemaphore = field(default_factory=lambda: threading.BoundedSemaphore(TURNS))
@@ -176,7 +176,7 @@ class QueryLauncher:
             "notes": tuple(notes),
             "at": dict(begin.at),
         }
-        if isinstance(landing, Sent):
+        if isinstance(landing, RealTimeLanding):
             return RunningRealTimeQuery(**made, accounts=_follow(landing, function, query, wanted))
         return Running(**made)
 
@@ -261,7 +261,9 @@ def _real_time_begin(
     return replace(found, fresh=True, begin={inlet.name: begin})
 
 
-def _follow(landing: Sent, function: BatchFunction, query: StreamingQuery, wanted: Assignment) -> RecordAccounting:
+def _follow(
+    landing: RealTimeLanding, function: BatchFunction, query: StreamingQuery, wanted: Assignment
+) -> RecordAccounting:
     """Start the record accounting of a real-time query."""
     own, spec = function.session, wanted.spec
     interval = expect(spec.trigger.interval, "the interval of the trigger")

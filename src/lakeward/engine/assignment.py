@@ -9,7 +9,7 @@ from datetime import datetime
 from functools import cached_property
 from typing import Any
 
-from lakeward.registry.backpressure import Pressed
+from lakeward.registry.backpressure import TableBackpressure
 from lakeward.registry.leases import STREAM_TTL
 from lakeward.spec.model.stream import StreamSpec
 from lakeward.spec.python.packages import digest_of
@@ -70,7 +70,7 @@ class DesiredState:
     hosted: frozenset[str] = frozenset()
     fenced: bool = False
     windows: Mapping[str, str] = field(default_factory=dict)
-    pressures: Mapping[str, Pressed] = field(default_factory=dict)
+    pressures: Mapping[str, TableBackpressure] = field(default_factory=dict)
 
     def asks(self, taken: float) -> DesiredState | None:
         """Itself while it may hold streams up: not longer than a lease lives, so that a registry that went away cannot.

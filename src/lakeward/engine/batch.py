@@ -43,7 +43,7 @@ class Interrupted(Exception):
 
 
 @dataclass(frozen=True)
-class Done:
+class FinishedBatch:
     """A batch that is over, for the registry and for people.
 
     Counts are of this batch; `filtered` is None where records and rows do not correspond. `complete_through` is the
@@ -85,7 +85,7 @@ class BatchFunction:
     gate: Gate
     references: References
     quarantine_table: str | None
-    report: Callable[[Done], None]
+    report: Callable[[FinishedBatch], None]
     failure: BaseException | None = field(default=None, init=False)
     first_commit: float | None = field(default=None, init=False)
     """When the first batch of this start landed (monotonic): `reset_after` of the restart policy counts from it."""
@@ -133,7 +133,7 @@ class BatchFunction:
             return self.landing.running(batch_id)
         return None
 
-    def _patiently(self, frame: DataFrame, batch_id: int, began: float) -> Done:
+    def _patiently(self, frame: DataFrame, batch_id: int, began: float) -> FinishedBatch:
         """Wait inside the batch while a dependency is away: commits pause and go on, the query does not fail."""
         pause, away_since = FIRST_PAUSE_S, None
         while True:
@@ -151,7 +151,7 @@ class BatchFunction:
                 _log.info("batch goes on", stream=self.stream, batch=batch_id, waited_s=waited)
             return done
 
-    def _once(self, frame: DataFrame, batch_id: int, began: float) -> Done:
+    def _once(self, frame: DataFrame, batch_id: int, began: float) -> FinishedBatch:
         checked = [inlet for inlet in self.flow.inlets if inlet.checked]
         batch = self.landing.running(batch_id) if checked else None
         if batch is not None:
@@ -182,7 +182,7 @@ class BatchFunction:
                 put_aside if quarantined or checked else None,
                 complete,
             )
-        return Done(
+        return FinishedBatch(
             stream=self.stream,
             generation=self.generation,
             batch_id=batch_id,

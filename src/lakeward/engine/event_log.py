@@ -47,7 +47,7 @@ def conf(folder: Path) -> dict[str, str]:
     }
 
 
-def tend(folder: Path) -> int:
+def trim(folder: Path) -> int:
     """Remove the oldest rolled files of every application below `folder`; returns how many."""
     removed = 0
     for place in (folder / FOLDER).glob("eventlog_v2_*"):
@@ -117,6 +117,6 @@ class EventLogRotator:
     def _run(self) -> None:
         while not self._stop.wait(EVERY_S):
             try:
-                tend(self._folder)
+                trim(self._folder)
             except Exception:  # noqa: BLE001  # named boundary: an odd file must not end the looking after
                 _log.exception("the event log could not be tended")

@@ -58,7 +58,7 @@ class Need:
 
 
 @dataclass
-class Starving:
+class ExecutorStarvation:
     """Sees a driver that has no executor for long although tasks wait: its cluster is full, or forgot it.
 
     A master that restarts without its memory ends the executors of applications it does not know, and Spark waits for
@@ -76,7 +76,7 @@ class Starving:
     _asked: float = 0.0
 
     @classmethod
-    def of(cls, spark: SparkSession) -> Starving | None:
+    def of(cls, spark: SparkSession) -> ExecutorStarvation | None:
         """Of a session; None where the driver does all work itself."""
         context = spark.sparkContext
         inside = context._jsc.sc()

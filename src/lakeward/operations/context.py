@@ -80,8 +80,8 @@ class Context:
         with self.connect() as connection:
             facts = observe.read(connection)
             row = streams.get(connection, stream)
-        found = observe.ask(self.backend or backend_of(self.runtime), facts)
-        sight = observe.sight(facts, found, row)
+        found = observe.observed_jobs(self.backend or backend_of(self.runtime), facts)
+        sight = observe.health_input(facts, found, row)
         return ObservedStream(facts, row, verdict(sight), sight.process)
 
     def reconcile(self) -> None:

@@ -13,7 +13,7 @@ from lakeward.connectors.commit_protocol import checkpoint_batch
 from lakeward.connectors.commit_protocol.position import Position, Totals, now
 from lakeward.connectors.iceberg import audit, position_store
 from lakeward.operations import sink_position
-from lakeward.operations.operation import Held
+from lakeward.operations.operation import HeldLocks
 from lakeward.operations.request import Outcome, Plan, StreamOperation
 from lakeward.operations.sink_position import IcebergSinkPosition
 from lakeward.operations.skip_batch import by_source
@@ -51,7 +51,7 @@ class Import(OnStream[ImportPlan]):
         found = sink_position.in_lake(self.context, spec_of(self.generation(row.generation)), "import")
         return self._undo_plan(found) if self.request.undo else self._seed_plan(found)
 
-    def apply(self, plan: ImportPlan, held: Held) -> Outcome:
+    def apply(self, plan: ImportPlan, held: HeldLocks) -> Outcome:
         with self.context.connect() as connection:
             kept = self.row().generation
             newest = changes.newest(connection, "stream", self.stream)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import structlog
 from sqlalchemy import Connection
 
-from lakeward.operations.operation import Held
+from lakeward.operations.operation import HeldLocks
 from lakeward.operations.request import Outcome, Plan, StreamOperation
-from lakeward.operations.stream import OnStream, want
+from lakeward.operations.stream import OnStream, set_desired
 from lakeward.registry import generations, observations, operations, streams
 from lakeward.registry.streams import Stream
 from lakeward.supervision.abandoned_operations import RESUME
@@ -24,11 +24,11 @@ class Start(OnStream[Plan]):
         row = self.row()
         return Plan(f"run on driver {row.driver}, generation {row.generation}")
 
-    def apply(self, plan: Plan, held: Held) -> Outcome:
+    def apply(self, plan: Plan, held: HeldLocks) -> Outcome:
         waiting = held.streams[self.stream]
         with self.context.connect() as connection:
             row = streams.get(connection, self.stream)
-            want(connection, row, "running")
+            set_desired(connection, row, "running")
             self.changed(connection, {"desired": row.desired, "state": row.state}, {"desired": "running"})
         if not self.request.wait:
             self.context.reconcile()
@@ -44,11 +44,11 @@ class Stop(OnStream[Plan]):
     def plan(self) -> Plan:
         return Plan(f"stop at the end of the running batch; desired state now: {self.row().desired}")
 
-    def apply(self, plan: Plan, held: Held) -> Outcome:
+    def apply(self, plan: Plan, held: HeldLocks) -> Outcome:
         waiting = held.streams[self.stream]
         with self.context.connect() as connection:
             row = streams.get(connection, self.stream)
-            want(connection, row, "stopped")
+            set_desired(connection, row, "stopped")
             self._suspend_schedule(connection, row)
             self.changed(connection, {"desired": row.desired, "state": row.state}, {"desired": "stopped"})
         if not self.request.wait:
@@ -71,12 +71,12 @@ class Restart(OnStream[Plan]):
     def plan(self) -> Plan:
         return Plan(f"stop at the end of the running batch and run again on driver {self.row().driver}")
 
-    def apply(self, plan: Plan, held: Held) -> Outcome:
+    def apply(self, plan: Plan, held: HeldLocks) -> Outcome:
         waiting = held.streams[self.stream]
         with self.context.connect() as connection:
             row = streams.get(connection, self.stream)
             operations.note(connection, waiting.ticket.id, **{RESUME: True})
-            want(connection, row, "stopped")
+            set_desired(connection, row, "stopped")
             self.changed(connection, {"desired": row.desired, "state": row.state}, {"desired": "running"})
         try:
             detail = waiting.stopped(kill=self.request.kill)
@@ -84,7 +84,7 @@ class Restart(OnStream[Plan]):
             # Also after a timeout the stream must run again; its driver handles the two requests in order.
             with self.context.connect() as connection:
                 row = streams.get(connection, self.stream)
-                want(connection, row, "running")
+                set_desired(connection, row, "running")
         log.info("stream stopped, starting again", stream=self.stream, detail=detail)
         if not self.request.wait:
             self.context.reconcile()

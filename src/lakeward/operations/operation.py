@@ -17,7 +17,7 @@ from lakeward.operations.request import Approval, Outcome, Plan, Request
 from lakeward.operations.waiting import Waiting
 from lakeward.platform.errors import LakewardError
 from lakeward.registry import changes
-from lakeward.tables.guard.actor import Actor
+from lakeward.tables.guard.actor import TableLease
 
 P = TypeVar("P", bound=Plan)
 
@@ -32,7 +32,7 @@ class Lock(Enum):
 
 
 @dataclass
-class Held:
+class HeldLocks:
     """Leases and tickets that the runner holds for an operation while it is applied.
 
     Attributes:
@@ -41,7 +41,7 @@ class Held:
         drained: streams that were stopped for the operation and must run again.
     """
 
-    tables: list[Actor] = field(default_factory=list)
+    tables: list[TableLease] = field(default_factory=list)
     streams: dict[str, Waiting] = field(default_factory=dict)
     drained: list[str] = field(default_factory=list)
 
@@ -134,7 +134,7 @@ class Operation(ABC, Generic[P]):
         return outcome.data
 
     @abstractmethod
-    def apply(self, plan: P, held: Held) -> Outcome:
+    def apply(self, plan: P, held: HeldLocks) -> Outcome:
         """Carry the plan out.
 
         Raises:

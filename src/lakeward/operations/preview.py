@@ -50,7 +50,7 @@ class Preview:
     notes: tuple[str, ...]
 
 
-def take(spec: StreamSpec, runtime: Runtime, most: int) -> Samples:
+def newest_samples(spec: StreamSpec, runtime: Runtime, most: int) -> Samples:
     """The newest records of every Kafka source, at most `most` of each.
 
     Raises:

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 
 from lakeward.operations import sink_position
 from lakeward.operations.generation import accept_again, next_checkpoint
-from lakeward.operations.operation import Held
+from lakeward.operations.operation import HeldLocks
 from lakeward.operations.request import Outcome, Plan, StreamOperation
-from lakeward.operations.stream import OnStream, spec_of, want
+from lakeward.operations.stream import OnStream, set_desired, spec_of
 from lakeward.platform.errors import Refused
 from lakeward.registry import streams
 
@@ -64,7 +64,7 @@ class Recover(OnStream[RecoverPlan]):
             checkpoint,
         )
 
-    def apply(self, plan: RecoverPlan, held: Held) -> Outcome:
+    def apply(self, plan: RecoverPlan, held: HeldLocks) -> Outcome:
         with self.context.connect() as connection:
             row = streams.get(connection, self.stream)
         kept = self.generation(row.generation)
@@ -80,7 +80,7 @@ class Recover(OnStream[RecoverPlan]):
         found.write(found.position.moved("recover", self.context.author, end=plan.end))
         with self.context.connect() as connection:
             number = accept_again(connection, kept, plan.checkpoint, self.context.author)
-            want(connection, row, "running")
+            set_desired(connection, row, "running")
             self.changed(
                 connection,
                 {"generation": kept.generation, "checkpoint": kept.checkpoint, "end": found.position.end},

@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
 from lakeward.operations.context import Context
-from lakeward.operations.operation import Held, Lock, Operation
+from lakeward.operations.operation import HeldLocks, Lock, Operation
 from lakeward.operations.request import Outcome, Plan, Request
 from lakeward.quality.publishing import release as publishing
 from lakeward.quality.ranges import metadata
@@ -38,13 +38,13 @@ class Release(Operation[Plan]):
 
     def plan(self) -> Plan:
         with self.context.connect() as connection:
-            held = publishing.held(connection, self.subject)
+            held = publishing.held_run(connection, self.subject)
         noun = "snapshot" if held.run["to_commit"] is None else "version"
         failed = "; ".join(held.failed)
         text = f"publish {noun} {held.run['to_snapshot']} of {self.subject} although these fail: {failed}"
         return Plan(text, key=str(held.run["run"]))
 
-    def apply(self, plan: Plan, held: Held) -> Outcome:
+    def apply(self, plan: Plan, held: HeldLocks) -> Outcome:
         runtime = self.context.runtime
         with self.spark() as spark:
             of = formats.of(self.subject, metadata.catalog(runtime), runtime.lake)

@@ -13,7 +13,7 @@ from lakeward.connectors.iceberg import audit
 from lakeward.connectors.kafka import position as kafka_position
 from lakeward.operations import reset_target, sink_position
 from lakeward.operations.generation import accept_again, next_checkpoint
-from lakeward.operations.operation import Held
+from lakeward.operations.operation import HeldLocks
 from lakeward.operations.request import Outcome, Plan, StreamOperation
 from lakeward.operations.sink_position import SinkPosition
 from lakeward.operations.stream import OnStream, spec_of
@@ -77,7 +77,7 @@ class Reset(OnStream[ResetPlan]):
         self._check_accepted(now)
         return now
 
-    def apply(self, plan: ResetPlan, held: Held) -> Outcome:
+    def apply(self, plan: ResetPlan, held: HeldLocks) -> Outcome:
         kept, found = self.generation(self.row().generation), plan.sink
         held.check()
         moved = found.write(self._new_position(found, plan, kept))
@@ -103,7 +103,11 @@ class Reset(OnStream[ResetPlan]):
         now = sink_position.with_new_partitions(self.context, spec, at.end) if at is not None else {}
         approval = self.request.approval
         # The approved offsets count, also if `latest` has moved since.
-        end = json.loads(approval.key) if approval else reset_target.of(self.context, spec, str(self.request.to), now)
+        end = (
+            json.loads(approval.key)
+            if approval
+            else reset_target.target_offsets(self.context, spec, str(self.request.to), now)
+        )
         here, there = _places(now), _places(end)
         lines = []
         skips = rereads = 0
@@ -151,7 +155,7 @@ class Reset(OnStream[ResetPlan]):
             aside = sink_position.lake_of(self.context.runtime).load_table(str(found.spec.quarantine.table))
         except NoSuchTableError:
             return rows, min(filtered, rereads - records)
-        put_aside = sum(counts[1] for counts in audit.put_aside_between(aside, there, here).values())
+        put_aside = sum(counts[1] for counts in audit.quarantined_between(aside, there, here).values())
         return rows, max(0, min(filtered, rereads - records - put_aside))
 
     def _check_accepted(self, plan: ResetPlan) -> None:

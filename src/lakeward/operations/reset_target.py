@@ -21,7 +21,7 @@ WORDS = ("earliest", "latest", "available")
 _FORM = '{"topic": {"0": 1200}} for one source, {"source": {"topic": {"0": 1200}}} for several'
 
 
-def of(context: Context, spec: StreamSpec, to: str, now: dict[str, str]) -> dict[str, str]:
+def target_offsets(context: Context, spec: StreamSpec, to: str, now: dict[str, str]) -> dict[str, str]:
     """Source name -> the offsets to go to.
 
     Args:

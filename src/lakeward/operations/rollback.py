@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from lakeward.operations.context import ObservedStream
 from lakeward.operations.generation import accept_again
-from lakeward.operations.operation import Held
+from lakeward.operations.operation import HeldLocks
 from lakeward.operations.request import Outcome, Plan, StreamOperation
 from lakeward.operations.stream import OnStream, spec_of
 from lakeward.operations.upgrade import continues
@@ -62,7 +62,7 @@ class Rollback(OnStream[RollbackPlan]):
             target.generation,
         )
 
-    def apply(self, plan: RollbackPlan, held: Held) -> Outcome:
+    def apply(self, plan: RollbackPlan, held: HeldLocks) -> Outcome:
         before, target = self.generation(plan.before), self.generation(plan.target)
         with self.context.connect() as connection:
             row = streams.get(connection, self.stream)

@@ -27,18 +27,18 @@ import structlog
 from lakeward.operations.context import Context
 from lakeward.operations.import_checkpoint import Import
 from lakeward.operations.lifecycle import Restart, Start, Stop
-from lakeward.operations.operation import Held, Lock, Operation
+from lakeward.operations.operation import HeldLocks, Lock, Operation
 from lakeward.operations.operation_lock import operation_lock, rebuild_lock, result_of
 from lakeward.operations.recover import Recover
 from lakeward.operations.request import Outcome, Plan, Request
 from lakeward.operations.reset import Reset
 from lakeward.operations.rollback import Rollback
 from lakeward.operations.skip_batch import SkipBatch
-from lakeward.operations.stream import want
+from lakeward.operations.stream import set_desired
 from lakeward.operations.upgrade import Upgrade
 from lakeward.platform.errors import DependencyDown, Refused, SpecError
 from lakeward.registry import maintenance, streams
-from lakeward.tables.guard.actor import actor
+from lakeward.tables.guard.actor import hold_lease
 from lakeward.tables.maintain import take_over
 from lakeward.telemetry import failpoints
 
@@ -92,7 +92,7 @@ class Runner(Context):
         if operation.needs_comment:
             check_comment(operation)
         operation.exists()
-        held, ended = Held(), Ended()
+        held, ended = HeldLocks(), OutcomeHolder()
         with ExitStack() as stack:
             self._lock(operation, held, ended, stack)
             log.info("operation begun", operation=operation.name, subject=operation.subject, author=self.author,
@@ -105,7 +105,7 @@ class Runner(Context):
                  detail=outcome.detail)  # fmt: skip
         return outcome
 
-    def _planned(self, operation: Operation[Any], held: Held, ended: Ended) -> Outcome:
+    def _planned(self, operation: Operation[Any], held: HeldLocks, ended: OutcomeHolder) -> Outcome:
         """Make the plan, and carry it out if it is the approved one."""
         plan = operation.plan()
         if plan.nothing:
@@ -113,7 +113,7 @@ class Runner(Context):
         check_approval(operation, plan)
         return self._carry_out(operation, plan, held, ended)
 
-    def _lock(self, operation: Operation[Any], held: Held, ended: Ended, stack: ExitStack) -> None:
+    def _lock(self, operation: Operation[Any], held: HeldLocks, ended: OutcomeHolder, stack: ExitStack) -> None:
         """Take the lock that is held from before the plan on."""
         if operation.lock is Lock.STREAM:
             self._hold(operation, operation.subject, held, ended, stack)
@@ -124,24 +124,24 @@ class Runner(Context):
             take_over(self.connect, self.runtime, operation.subject)
 
     def _hold(
-        self, operation: Operation[Any], stream: str, held: Held, ended: Ended, stack: ExitStack
+        self, operation: Operation[Any], stream: str, held: HeldLocks, ended: OutcomeHolder, stack: ExitStack
     ) -> None:  # fmt: skip
         asked = request_arguments(operation.request)
         ticket = operation_lock(self, operation, stream, asked, lambda: ended.detail)
         held.streams[stream] = stack.enter_context(ticket)
 
-    def _lease(self, table: str, held: Held, stack: ExitStack) -> None:
-        held.tables.append(stack.enter_context(actor(self.connect, table, self.holder)))
+    def _lease(self, table: str, held: HeldLocks, stack: ExitStack) -> None:
+        held.tables.append(stack.enter_context(hold_lease(self.connect, table, self.holder)))
 
     def _carry_out(
-        self, operation: Operation[Any], plan: Plan, held: Held, ended: Ended, *, finishing: bool = False
+        self, operation: Operation[Any], plan: Plan, held: HeldLocks, ended: OutcomeHolder, *, finishing: bool = False
     ) -> Outcome:  # fmt: skip
         """Apply an approved plan. Further locks and leases are released at the end.
 
         Args:
             finishing: the plan is that of an earlier run, which had the approval.
         """
-        own = Held(list(held.tables), dict(held.streams))
+        own = HeldLocks(list(held.tables), dict(held.streams))
         with ExitStack() as stack:
             for table in plan.leases:
                 if table != operation.subject:
@@ -160,7 +160,7 @@ class Runner(Context):
             ended.outcome = outcome
         return outcome
 
-    def _drain(self, operation: Operation[Any], plan: Plan, held: Held, *, finishing: bool) -> Plan:
+    def _drain(self, operation: Operation[Any], plan: Plan, held: HeldLocks, *, finishing: bool) -> Plan:
         """Stop the streams at a batch boundary and make the plan again; it must still be the approved one."""
         for stream in plan.drains or ():
             if held.streams[stream].drain(kill=operation.request.kill):
@@ -181,7 +181,7 @@ class Runner(Context):
         return now
 
     @contextmanager
-    def _drained(self, operation: Operation[Any], held: Held) -> Iterator[None]:
+    def _drained(self, operation: Operation[Any], held: HeldLocks) -> Iterator[None]:
         """After a failure, start the drained streams again; a block that they had stays."""
         try:
             yield
@@ -193,7 +193,7 @@ class Runner(Context):
                     held.streams[stream].resume()
             raise
 
-    def _restart_drained(self, operation: Operation[Any], plan: Plan, held: Held) -> str:
+    def _restart_drained(self, operation: Operation[Any], plan: Plan, held: HeldLocks) -> str:
         """Start the drained streams; returns the clause that follows the outcome's sentence."""
         single = operation.kind == "stream"
         if not held.drained:
@@ -201,7 +201,7 @@ class Runner(Context):
         with self.connect() as connection:
             for stream in held.drained:
                 if operation.lock is Lock.STREAM:
-                    want(connection, streams.get(connection, stream), "running")
+                    set_desired(connection, streams.get(connection, stream), "running")
                 else:
                     streams.set_desired(connection, [stream], "running", keep_block=not operation.clears_block)
         drained, held.drained = held.drained, []
@@ -211,9 +211,9 @@ class Runner(Context):
         return "; asked to run again" if single else f"; asked to run again: {', '.join(drained)}"
 
     @contextmanager
-    def _ledger(self, operation: Operation[Any], plan: Plan) -> Iterator[Ended]:
+    def _ledger(self, operation: Operation[Any], plan: Plan) -> Iterator[OutcomeHolder]:
         """Keep a row of the table's ledger, from before the streams are drained until the end."""
-        before, ended = operation.ledger(plan), Ended()
+        before, ended = operation.ledger(plan), OutcomeHolder()
         if before is None:
             yield ended
             return
@@ -239,7 +239,7 @@ class Runner(Context):
 
 
 @dataclass
-class Ended:
+class OutcomeHolder:
     """Holder of the outcome, set at the end."""
 
     outcome: Outcome | None = None

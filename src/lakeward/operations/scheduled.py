@@ -25,7 +25,7 @@ COMMENT = "by its schedule"
 
 
 @dataclass(frozen=True)
-class Begun:
+class RunStart:
     """Result of a start: `since` is the database's time before it; `why_not` is the reason if nothing was started."""
 
     since: datetime
@@ -33,14 +33,14 @@ class Begun:
 
 
 @dataclass(frozen=True)
-class Over:
+class RunResult:
     """A run that is over; `well` says whether it succeeded."""
 
     well: bool
     text: str
 
 
-def begin(operator: Runner, stream: str) -> Begun:
+def begin(operator: Runner, stream: str) -> RunStart:
     """Start the stream, unless a person stopped or holds it.
 
     Raises:
@@ -52,9 +52,9 @@ def begin(operator: Runner, stream: str) -> Begun:
         row = streams.get(connection, stream)
         running = generations.get(connection, stream, row.generation)
         seen = observations.latest(connection, whole=False).get(stream)
-    why_not = obstacle(row, {} if running is None else running.spec, seen, now)
+    why_not = reason_not_to_start(row, {} if running is None else running.spec, seen, now)
     if why_not is not None:
-        return Begun(now, why_not)
+        return RunStart(now, why_not)
     if row.blocked is not None:
         raise Refused(
             f"Stream {stream} is blocked: {row.blocked.get('what')}",
@@ -63,10 +63,10 @@ def begin(operator: Runner, stream: str) -> Begun:
             code="LW-2072",
         )
     operator.run(Request(StreamOperation.START, stream, comment=COMMENT, wait=False))
-    return Begun(now)
+    return RunStart(now)
 
 
-def obstacle(row: Stream, spec: Mapping[str, Any], seen: Observation | None, now: datetime) -> str | None:
+def reason_not_to_start(row: Stream, spec: Mapping[str, Any], seen: Observation | None, now: datetime) -> str | None:
     """Why a scheduled run must not start the stream; None if it may. Pure."""
     start = f"lakeward streams start {row.id}"
     if row.removed_at is not None:
@@ -83,7 +83,7 @@ def obstacle(row: Stream, spec: Mapping[str, Any], seen: Observation | None, now
     return None
 
 
-def look(connect: Connect, stream: str, since: datetime) -> Over | None:
+def run_result(connect: Connect, stream: str, since: datetime) -> RunResult | None:
     """The result of a run that began at `since`; None while it runs.
 
     Raises:
@@ -92,16 +92,16 @@ def look(connect: Connect, stream: str, since: datetime) -> Over | None:
     with connect() as connection:
         row = streams.get(connection, stream)  # first: the end of a run is written together with its event
         done = events.newest_of_kind(connection, "stream", "completed", stream).get(stream)
-    return over(row, done, since)
+    return result_of(row, done, since)
 
 
-def over(row: Stream, completed: Mapping[str, Any] | None, since: datetime) -> Over | None:
+def result_of(row: Stream, completed: Mapping[str, Any] | None, since: datetime) -> RunResult | None:
     """Whether a run is over, from the stream's row and its newest event `completed`. Pure."""
     if completed is not None and datetime.fromisoformat(completed["fields"]["begun"]) >= since:
-        return Over(True, str(completed["text"]))
+        return RunResult(True, str(completed["text"]))
     if row.blocked is not None:
         why = row.blocked.get("what") or row.blocked.get("reason")
-        return Over(False, f"the stream is blocked: {why}")
+        return RunResult(False, f"the stream is blocked: {why}")
     if row.removed_at is not None or row.desired != "running":
-        return Over(False, "the stream was stopped before all available records had landed")
+        return RunResult(False, "the stream was stopped before all available records had landed")
     return None

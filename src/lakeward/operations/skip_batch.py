@@ -18,7 +18,7 @@ from lakeward.connectors.kafka import position as kafka_position
 from lakeward.connectors.kafka.position import Offsets
 from lakeward.operations import sink_position
 from lakeward.operations.generation import accept_again, next_checkpoint
-from lakeward.operations.operation import Held
+from lakeward.operations.operation import HeldLocks
 from lakeward.operations.request import Outcome, Plan, StreamOperation
 from lakeward.operations.sink_position import SinkPosition
 from lakeward.operations.stream import OnStream, spec_of
@@ -181,7 +181,7 @@ class SkipBatch(OnStream[SkipPlan]):
         kept = self.generation(self.row().generation)
         return self._plan(kept, sink_position.of(self.context, spec_of(kept), "skip a batch of"))
 
-    def apply(self, plan: SkipPlan, held: Held) -> Outcome:
+    def apply(self, plan: SkipPlan, held: HeldLocks) -> Outcome:
         kept, found = self.generation(self.row().generation), plan.sink
         end = sink_position.with_new_partitions(self.context, found.spec, plan.end)
         held.check()

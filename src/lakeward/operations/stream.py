@@ -67,7 +67,7 @@ class OnStream(Operation[P]):
         self.record_change(connection, {"before": dict(before), "after": dict(after)})
 
 
-def want(connection: Connection, row: Stream, desired: str) -> None:
+def set_desired(connection: Connection, row: Stream, desired: str) -> None:
     """Set the desired state. A stream that must run becomes `starting`, and a hold on it is lifted."""
     streams.set_desired(connection, [row.id], desired)
     if desired == "running" and row.hold_until is not None:

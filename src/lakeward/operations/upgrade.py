@@ -10,7 +10,7 @@ from sqlalchemy import Connection, func, select
 from lakeward.operations import sink_position
 from lakeward.operations.context import ObservedStream
 from lakeward.operations.generation import accept_again
-from lakeward.operations.operation import Held
+from lakeward.operations.operation import HeldLocks
 from lakeward.operations.request import Outcome, Plan, StreamOperation
 from lakeward.operations.stream import OnStream, spec_of
 from lakeward.platform.errors import Refused, Unhealthy
@@ -80,7 +80,7 @@ class Upgrade(OnStream[UpgradePlan]):
             within(new.trigger.interval),
         )
 
-    def apply(self, plan: UpgradePlan, held: Held) -> Outcome:
+    def apply(self, plan: UpgradePlan, held: HeldLocks) -> Outcome:
         with self.context.connect() as connection:
             row = streams.get(connection, self.stream)
             if (row.generation, row.pending_generation) != (plan.before, plan.after):

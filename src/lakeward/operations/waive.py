@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from lakeward.operations.context import Context
-from lakeward.operations.operation import Held, Lock, Operation
+from lakeward.operations.operation import HeldLocks, Lock, Operation
 from lakeward.operations.request import Outcome, Plan, Request
 from lakeward.platform.text import minute
 from lakeward.quality.verdicts import waive as waivers
@@ -42,7 +42,7 @@ class Waive(OfCheck):
     def plan(self) -> Plan:
         return Plan(f"excuse failures of {self.check_name} until {self.until}")
 
-    def apply(self, plan: Plan, held: Held) -> Outcome:
+    def apply(self, plan: Plan, held: HeldLocks) -> Outcome:
         author, reason = self.context.author, self.request.comment
         with self.context.connect() as connection:
             made = waivers.waive(
@@ -60,7 +60,7 @@ class Unwaive(OfCheck):
     def plan(self) -> Plan:
         return Plan(f"end the waiver of {self.check_name}")
 
-    def apply(self, plan: Plan, held: Held) -> Outcome:
+    def apply(self, plan: Plan, held: HeldLocks) -> Outcome:
         with self.context.connect() as connection:
             ended = waivers.unwaive(
                 connection, self.subject, self.check, author=self.context.author, comment=self.request.comment

@@ -20,7 +20,7 @@ import structlog
 
 from lakeward.connectors.spark.connect import interrupt, session
 from lakeward.platform.errors import DependencyDown, LakewardError
-from lakeward.quality.results.text import story
+from lakeward.quality.results.text import log_result
 from lakeward.quality.runs.engines import Engines
 from lakeward.quality.runs.request import Request, error_line
 from lakeward.quality.runs.run import run
@@ -65,7 +65,7 @@ class Worker:
         except LakewardError as error:
             return error_line(error)
         for result in results:
-            story(result)
+            log_result(result)
         return {"results": [result.document() for result in results]}
 
     def _engines_of(self, request: Request) -> Engines:

@@ -32,14 +32,14 @@ class Level(StrEnum):
 
 
 @dataclass(frozen=True)
-class Pressed:
+class TableBackpressure:
     """A table whose streams are slowed down (`lengthen`), paused (`hold`), or were paused (`released`)."""
 
     level: Level
     why: str
 
 
-def say(connection: Connection, table: str, level: Level, why: str) -> None:
+def set_level(connection: Connection, table: str, level: Level, why: str) -> None:
     """Set the level of a table, which its drivers read. A level without a measure removes the earlier one."""
     before = current(connection).get(table)
     leases.forget(connection, SCOPE, table)
@@ -49,7 +49,7 @@ def say(connection: Connection, table: str, level: Level, why: str) -> None:
         leases.take(connection, SCOPE, table, str(Level.RELEASED), before.why, RELEASED_TTL)
 
 
-def current(connection: Connection) -> dict[str, Pressed]:
+def current(connection: Connection) -> dict[str, TableBackpressure]:
     """Table -> its current back-pressure."""
     levels = leases.current(connection, SCOPE)
-    return {table: Pressed(Level(lease.token), lease.holder) for table, lease in levels.items() if lease.live}
+    return {table: TableBackpressure(Level(lease.token), lease.holder) for table, lease in levels.items() if lease.live}

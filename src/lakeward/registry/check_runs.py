@@ -96,7 +96,7 @@ def ask(
         place: digest of the project and the lake.
         asked_by: the requester, for display.
         timeout: time the run has, from now on.
-        wanted: for this long it may be claimed, unless `want` extends it.
+        wanted: for this long it may be claimed, unless `extend_wait` extends it.
     """
     made = connection.execute(
         insert(runs)
@@ -109,7 +109,7 @@ def ask(
     return run
 
 
-def want(connection: Connection, run: int, wanted: timedelta) -> Run | None:
+def extend_wait(connection: Connection, run: int, wanted: timedelta) -> Run | None:
     """Record that the requester still waits for a run, and return its state; None if it does not exist any more."""
     row = connection.execute(
         update(runs)

@@ -13,12 +13,12 @@ SCOPE = "checker"
 TTL = timedelta(seconds=15)
 
 
-def live(connection: Connection, owner: str, place: str) -> None:
+def record_heartbeat(connection: Connection, owner: str, place: str) -> None:
     """Record a heartbeat of a checker that serves a place."""
     leases.take(connection, SCOPE, owner, owner, place, TTL)
 
 
-def gone(connection: Connection, owner: str) -> None:
+def record_exit(connection: Connection, owner: str) -> None:
     """Record that a checker ends; expired leases of dead checkers are removed, too."""
     connection.execute(delete(table).where(table.c.scope == SCOPE, table.c.until < func.now()))
     leases.release(connection, SCOPE, [owner], owner)

@@ -81,7 +81,7 @@ def find(connection: Connection, name: str) -> Driver | None:
     return None if row is None else _read(row)
 
 
-def intend(connection: Connection, name: str, *, token: str, previous: str | None, backend: str) -> bool:
+def record_intent(connection: Connection, name: str, *, token: str, previous: str | None, backend: str) -> bool:
     """Write the intent to launch: the driver's row gets `token` if its token still is `previous`.
 
     Returns:

@@ -92,7 +92,7 @@ def remember_refusal(connection: Connection, incident: Incident, pause: timedelt
     remember_message(connection, incident.id, {**(incident.message or {}), "refused": refused})
 
 
-def unsaid(connection: Connection) -> list[Incident]:
+def pending(connection: Connection) -> list[Incident]:
     """Incidents whose newest text was not sent yet, oldest first; without those whose receiver rejected that text
     within its pause."""
     sent, refused = incidents.c.message["text"].astext, incidents.c.message["refused"]

@@ -78,7 +78,9 @@ class Actor:
         name, token = decision.driver, secrets.token_hex(16)
         declared = self.settings().driver(name)
         with self.connect() as connection:
-            if not drivers.intend(connection, name, token=token, previous=decision.previous, backend=declared.backend):
+            if not drivers.record_intent(
+                connection, name, token=token, previous=decision.previous, backend=declared.backend
+            ):
                 return Done(name, "skipped", f"Driver {name} is being launched by another process")
         specs = [facts.generations[item].spec for item in decision.streams if item in facts.generations]
         launch = LaunchFile(

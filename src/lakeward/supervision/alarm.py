@@ -20,7 +20,7 @@ from lakeward.supervision.backends.base import Backend
 from lakeward.supervision.decide.health import SETTLED, TROUBLE, State
 from lakeward.supervision.decide.reconcile import plan
 from lakeward.supervision.incidents import RECONCILE, STREAMS
-from lakeward.supervision.observe import Connect, Facts, Found
+from lakeward.supervision.observe import Connect, Facts, ObservedJobs
 from lakeward.supervision.startup_grace import StartupGracePeriod
 
 REPEAT_S = 30.0
@@ -45,9 +45,9 @@ class Alarm:
         except DependencyDown:
             StartupGracePeriod(self._runtime.drivers).lost()
             return []
-        jobs = observe.ask(self._backend, facts)
+        jobs = observe.observed_jobs(self._backend, facts)
         grace = StartupGracePeriod(self._runtime.drivers).answered(server_up_s=facts.answering_s)
-        reasons = [f"{item.driver}: {item.reason}" for item in plan(observe.world(facts, jobs, grace)).acts]
+        reasons = [f"{item.driver}: {item.reason}" for item in plan(observe.observed_state(facts, jobs, grace)).acts]
         reasons += self._edges(facts, jobs)
         reasons += [missed] if missed is not None else []
         now = self._clock()
@@ -61,13 +61,13 @@ class Alarm:
 
     def _missed(self, connection: Connection) -> str | None:
         """Why passes are missing, or None. Missing passes are an incident, which the next successful pass closes."""
-        missed = dead_mans_switch.look(connection)
+        missed = dead_mans_switch.missed_passes(connection)
         if missed is None or (RECONCILE, STREAMS) in incidents.open_ones(connection):
             return missed
         incidents.opened(connection, RECONCILE, STREAMS, missed[:1].upper() + missed[1:], next=dead_mans_switch.NEXT)
         return missed
 
-    def _edges(self, facts: Facts, jobs: Found) -> list[str]:
+    def _edges(self, facts: Facts, jobs: ObservedJobs) -> list[str]:
         """State changes that people care about: into trouble, out of it, or settled after a start."""
         edges = []
         verdicts = observe.verdicts(facts, jobs)

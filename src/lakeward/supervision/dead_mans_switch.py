@@ -32,7 +32,7 @@ def newest(connection: Connection) -> Heartbeat | None:
     return heartbeats.newest(connection, RECONCILE)
 
 
-def look(connection: Connection, every_s: float = EVERY_S) -> str | None:
+def missed_passes(connection: Connection, every_s: float = EVERY_S) -> str | None:
     """Why the streams are not supervised, by the newest heartbeat; None if they are."""
     return judge(newest(connection), every_s)
 

@@ -43,7 +43,7 @@ class Failing:
     def died(self, connection: Connection, row: Driver, death: Death, text: str, facts: Facts) -> Attempt:
         """Record the death of a driver that had streams to run, and decide what follows."""
         suspected = attribution.of(connection, facts, row, death, text)
-        attempt = restart.decide(
+        attempt = restart.next_attempt(
             death.judgement.failure_class,
             previous=facts.failures.get((row.name, None)),
             committing_s=_committing_s(row.name, facts),
@@ -70,7 +70,7 @@ class Failing:
         return attempt
 
     def _attempt(self, name: str, facts: Facts, kind: FailureClass) -> Attempt:
-        return restart.decide(
+        return restart.next_attempt(
             kind,
             previous=facts.failures.get((name, None)),
             committing_s=_committing_s(name, facts),

@@ -16,7 +16,7 @@ from sqlalchemy import Connection, func, select
 from lakeward.platform.errors import DependencyDown
 from lakeward.registry import backpressure as pressures
 from lakeward.registry import drivers, generations, incidents, leases, observations, operations, restarts, streams
-from lakeward.registry.backpressure import Pressed
+from lakeward.registry.backpressure import TableBackpressure
 from lakeward.registry.drivers import Driver
 from lakeward.registry.generations import Generation
 from lakeward.registry.incidents import Incident
@@ -34,7 +34,7 @@ from lakeward.supervision.decide.stuck import stuck
 
 log = structlog.get_logger(__name__)
 
-Found = Sequence[Job] | None
+ObservedJobs = Sequence[Job] | None
 """The launches a backend reported; None if it could not be asked."""
 
 Connect = Callable[[], AbstractContextManager[Connection]]
@@ -60,7 +60,7 @@ class Facts:
     now: datetime
     answering_s: float
     incidents: Mapping[tuple[str, str], Incident] = field(default_factory=dict)
-    pressures: Mapping[str, Pressed] = field(default_factory=dict)
+    pressures: Mapping[str, TableBackpressure] = field(default_factory=dict)
 
     @cached_property
     def hosted(self) -> dict[str, list[Stream]]:
@@ -125,7 +125,7 @@ class Facts:
         found = None if generation is None else (generation.spec.get("state") or {}).get("max_rows")
         return found if isinstance(found, int) else None
 
-    def pressed(self, stream: str) -> Pressed | None:
+    def pressed(self, stream: str) -> TableBackpressure | None:
         """The back-pressure on a stream whose table waits for maintenance; None without."""
         return self.pressures.get(self.table(stream) or "")
 
@@ -183,7 +183,7 @@ def read(connection: Connection, *, whole: bool = True, before: Facts | None = N
     )
 
 
-def ask(backend: Backend, facts: Facts) -> Found:
+def observed_jobs(backend: Backend, facts: Facts) -> ObservedJobs:
     """The launches the backend reports; None if it could not be asked."""
     try:
         return backend.find(facts.known())
@@ -192,7 +192,7 @@ def ask(backend: Backend, facts: Facts) -> Found:
         return None
 
 
-def world(facts: Facts, found: Found, calm: str | None) -> ObservedState:
+def observed_state(facts: Facts, found: ObservedJobs, calm: str | None) -> ObservedState:
     """The part of the facts that reconcile decides on."""
     return ObservedState(
         streams=facts.streams,
@@ -209,7 +209,7 @@ def world(facts: Facts, found: Found, calm: str | None) -> ObservedState:
     )
 
 
-def sight(facts: Facts, found: Found, stream: Stream) -> HealthInput:
+def health_input(facts: Facts, found: ObservedJobs, stream: Stream) -> HealthInput:
     """The input of the health decision for one stream."""
     return _health_input(facts, _by_launch(found), stream)
 
@@ -236,13 +236,13 @@ def _health_input(facts: Facts, jobs: Jobs, stream: Stream) -> HealthInput:
     )
 
 
-def verdicts(facts: Facts, found: Found) -> dict[str, Verdict]:
+def verdicts(facts: Facts, found: ObservedJobs) -> dict[str, Verdict]:
     """State and reason of every stream."""
     jobs = _by_launch(found)
     return {stream.id: verdict(_health_input(facts, jobs, stream)) for stream in facts.streams}
 
 
-def _stuck(facts: Facts, found: Found) -> dict[str, str]:
+def _stuck(facts: Facts, found: ObservedJobs) -> dict[str, str]:
     """Driver -> why it has to be ended although it is alive."""
     jobs = _by_launch(found)
     judged = {
@@ -255,7 +255,7 @@ Jobs = Mapping[tuple[str, str], Job] | None
 """The launches a backend reported, by driver and token; None if it could not be asked."""
 
 
-def _by_launch(found: Found) -> Jobs:
+def _by_launch(found: ObservedJobs) -> Jobs:
     return None if found is None else {(item.driver, item.token): item for item in found}
 
 

@@ -26,8 +26,8 @@ from lakeward.supervision.backends.base import Backend
 from lakeward.supervision.context import backend_of, registry_of
 from lakeward.supervision.decide.health import Verdict
 from lakeward.supervision.decide.reconcile import Kill, Plan, plan
-from lakeward.supervision.observe import Connect, Facts, Found
-from lakeward.supervision.stabilization import Proved
+from lakeward.supervision.observe import Connect, Facts, ObservedJobs
+from lakeward.supervision.stabilization import GenerationResult
 from lakeward.supervision.startup_grace import StartupGracePeriod
 from lakeward.supervision.state_log import StateChange
 
@@ -62,7 +62,7 @@ class Summary:
     held_by: str | None = None
     calm: str | None = None
     duration_s: float = 0.0
-    proved: tuple[Proved, ...] = ()
+    proved: tuple[GenerationResult, ...] = ()
 
     @property
     def launched(self) -> list[str]:
@@ -147,7 +147,7 @@ def _pass(actor: Actor, startup: StartupGracePeriod, begun: float) -> Summary:
         if attempt:
             facts, found = _observe(actor, facts)
         grace = startup.answered(server_up_s=facts.answering_s)
-        decided = plan(observe.world(facts, found, grace))
+        decided = plan(observe.observed_state(facts, found, grace))
         if not decided.acts:
             break
         for decision in decided.acts:
@@ -177,13 +177,13 @@ def _pass(actor: Actor, startup: StartupGracePeriod, begun: float) -> Summary:
     return summary
 
 
-def _observe(actor: Actor, before: Facts | None = None) -> tuple[Facts, Found]:
+def _observe(actor: Actor, before: Facts | None = None) -> tuple[Facts, ObservedJobs]:
     with actor.connect() as connection:
         facts = observe.read(connection, whole=False, before=before)
-    return facts, observe.ask(actor.backend, facts)
+    return facts, observe.observed_jobs(actor.backend, facts)
 
 
-def _observe_and_probe(actor: Actor) -> tuple[Facts, Found]:
+def _observe_and_probe(actor: Actor) -> tuple[Facts, ObservedJobs]:
     """The first observation of a pass; probes dependencies and detects thrash if a stream is in trouble."""
     facts, found = _observe(actor)
     verdicts = observe.verdicts(facts, found)
@@ -200,11 +200,11 @@ def _observe_and_probe(actor: Actor) -> tuple[Facts, Found]:
 
 
 def _finish(
-    actor: Actor, facts: Facts, found: Found
-) -> tuple[tuple[Proved, ...], dict[str, Verdict], tuple[StateChange, ...]]:
+    actor: Actor, facts: Facts, found: ObservedJobs
+) -> tuple[tuple[GenerationResult, ...], dict[str, Verdict], tuple[StateChange, ...]]:
     """Record the results of the pass: proven generations, states, incidents."""
     with actor.connect() as connection:
-        proved = tuple(stabilization.prove(connection, facts))
+        proved = tuple(stabilization.stabilize(connection, facts))
         if proved:
             facts = observe.read(connection, whole=False, before=facts)
     states = observe.verdicts(facts, found)

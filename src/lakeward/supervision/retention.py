@@ -86,7 +86,7 @@ def tidy(connect: Connect, runtime: Runtime, keep: Keep, backend: Backend, *, bo
         data_docs.remove(runtime.data_docs)
     with connect() as connection:
         facts = observe.read(connection)
-    jobs = observe.ask(backend, facts)
+    jobs = observe.observed_jobs(backend, facts)
     if jobs is None:
         return Tidied(rows)  # it is not known which launches are alive: no folder is touched
     alive = {Path(job.log).resolve() for job in jobs if job.life is not Life.GONE and job.log}

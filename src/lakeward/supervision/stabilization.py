@@ -17,7 +17,7 @@ AUTHOR = "reconcile"
 
 
 @dataclass(frozen=True)
-class Proved:
+class GenerationResult:
     """The result for one generation: `act` is stable | taken-back."""
 
     stream: str
@@ -25,9 +25,9 @@ class Proved:
     text: str
 
 
-def prove(connection: Connection, facts: Facts) -> list[Proved]:
+def stabilize(connection: Connection, facts: Facts) -> list[GenerationResult]:
     """Judge every generation that is not stable yet, and record the result."""
-    done: list[Proved] = []
+    done: list[GenerationResult] = []
     stable: list[tuple[Trial, str]] = []
     for trial in trials(connection, facts):
         match stability.judge(trial):
@@ -68,7 +68,7 @@ def _open(stream: Stream, facts: Facts) -> bool:
     return generation is not None and (stream.proving is not None or generation.stable_at is None)
 
 
-def _stable(connection: Connection, proven: Sequence[tuple[Trial, str]]) -> list[Proved]:
+def _stable(connection: Connection, proven: Sequence[tuple[Trial, str]]) -> list[GenerationResult]:
     """Record the stable generations; after a first deployment these are many at once."""
     if not proven:
         return []
@@ -80,10 +80,10 @@ def _stable(connection: Connection, proven: Sequence[tuple[Trial, str]]) -> list
             streams.set_proving(connection, trial.stream.id, None)
     lines = [(name, text, {"generation": numbers[name]}) for name, text in texts.items()]
     events.record_all(connection, "stream", "stable", lines)
-    return [Proved(name, "stable", text) for name, text in texts.items()]
+    return [GenerationResult(name, "stable", text) for name, text in texts.items()]
 
 
-def _take_back(connection: Connection, trial: Trial, back: TakeBack) -> list[Proved]:
+def _take_back(connection: Connection, trial: Trial, back: TakeBack) -> list[GenerationResult]:
     stream, number = trial.stream, trial.generation.generation
     if not generations.restore(connection, stream.id, back.to, before=number):
         return []  # a person has chosen another generation since the facts were read
@@ -92,4 +92,4 @@ def _take_back(connection: Connection, trial: Trial, back: TakeBack) -> list[Pro
     fields = {"before": number, "after": back.to, "why": back.why}
     events.record(connection, "stream", stream.id, "taken-back", text, **fields)
     changes.record(connection, "stream", stream.id, "rollback", author=AUTHOR, comment=back.why, **fields)
-    return [Proved(stream.id, "taken-back", text)]
+    return [GenerationResult(stream.id, "taken-back", text)]

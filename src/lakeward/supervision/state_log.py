@@ -12,7 +12,7 @@ from lakeward.registry import incidents as incident_rows
 from lakeward.supervision import dead_mans_switch, incidents
 from lakeward.supervision.backends.base import Life
 from lakeward.supervision.decide.health import Verdict
-from lakeward.supervision.observe import Facts, Found
+from lakeward.supervision.observe import Facts, ObservedJobs
 
 
 @dataclass(frozen=True)
@@ -50,9 +50,9 @@ def record(connection: Connection, facts: Facts, states: dict[str, Verdict]) -> 
     return tuple(edges)
 
 
-def record_adopted(connection: Connection, facts: Facts, found: Found) -> None:
+def record_adopted(connection: Connection, facts: Facts, found: ObservedJobs) -> None:
     """Record in the timeline which drivers ran on while no reconcile pass succeeded."""
-    missing = dead_mans_switch.look(connection)
+    missing = dead_mans_switch.missed_passes(connection)
     if missing is None:
         return
     for job in found or ():

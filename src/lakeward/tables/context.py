@@ -88,7 +88,7 @@ class MaintenanceContext:
         with self._reaching():
             spaces = self.catalog.list_namespaces()
             found = {".".join(name) for space in spaces for name in self.catalog.list_tables(space)}
-        return sorted(found | set(location.known(self.runtime.lake)))
+        return sorted(found | set(location.tables_of(self.runtime.lake)))
 
     def delta(self, table: str) -> Path | None:
         """The folder of a Delta table; None if there is none of that name, or an Iceberg table has the name."""

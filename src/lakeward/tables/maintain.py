@@ -17,9 +17,9 @@ from lakeward.spec.model import policy
 from lakeward.tables.act.server import Statements
 from lakeward.tables.act.spark import on_spark
 from lakeward.tables.context import MaintenanceContext
-from lakeward.tables.guard.actor import TTL, Transaction, actor
-from lakeward.tables.needs import surroundings
-from lakeward.tables.observation import look, register, see, shown
+from lakeward.tables.guard.actor import TTL, Transaction, hold_lease
+from lakeward.tables.needs import read_registry
+from lakeward.tables.observation import load_facts, observe_table, register, shown
 from lakeward.tables.work import Engine, Work
 
 log = structlog.get_logger(__name__)
@@ -59,15 +59,15 @@ def maintain_table(
     """
     if site.delta(table) is None:
         site.load(table)  # a wrong name is reported before the lease is taken
-    with actor(site.registry, table, holder, ttl) as lease:
+    with hold_lease(site.registry, table, holder, ttl) as lease:
         take_over(site.registry, site.runtime, table)
         plan_id = uuid4().hex
         with site.registry() as connection:
-            around = surroundings(connection)
-        seen = see(site, table, around)
+            around = read_registry(connection)
+        seen = load_facts(site, table, around)
         with site.registry() as connection:
             register(connection, around, seen.facts)
-            first = look(connection, site, seen, around, wanted, only=only)
+            first = observe_table(connection, site, seen, around, wanted, only=only)
             if first.needs.forbidden:
                 raise Refused(
                     f"Cannot maintain {table}",

@@ -18,7 +18,7 @@ from lakeward.spec.model.types import Duration
 from lakeward.tables.facts import TableFacts
 from lakeward.tables.guard import locations, pins, readers
 from lakeward.tables.guard.positions import OffMain, off_main
-from lakeward.tables.plan.advice import Feed
+from lakeward.tables.plan.advice import IntervalStream
 from lakeward.tables.plan.cost import PRIORS, learn
 from lakeward.tables.plan.model import History, Needs, SnapshotPin
 
@@ -36,7 +36,7 @@ BATCHES = 200  # newest batches of a stream that are read for its longest batch
 
 
 @dataclass(frozen=True)
-class Surroundings:
+class RegistryState:
     """The state of the registry that all tables of a run share.
 
     Attributes:
@@ -53,10 +53,10 @@ class Surroundings:
     writers: Mapping[str, str]
     checkpoints: tuple[str, ...]
     readers: Mapping[str, tuple[readers.Reading, ...]] = field(default_factory=dict)
-    feeds: Mapping[str, tuple[Feed, ...]] = field(default_factory=dict)
+    feeds: Mapping[str, tuple[IntervalStream, ...]] = field(default_factory=dict)
 
 
-def surroundings(connection: Connection) -> Surroundings:
+def read_registry(connection: Connection) -> RegistryState:
     """Read them from the registry."""
     latest = generations.latest(connection)
     wanted = [
@@ -64,7 +64,7 @@ def surroundings(connection: Connection) -> Surroundings:
     ]
     running = frozenset(each.id for each in wanted)
     writers: dict[str, str] = {}
-    feeds: dict[str, tuple[Feed, ...]] = {}
+    feeds: dict[str, tuple[IntervalStream, ...]] = {}
     for stream, generation in latest.items():
         sinks = generation.spec.get("sink") or {}
         sink = sinks.get("iceberg") or sinks.get("delta") or {}
@@ -74,9 +74,9 @@ def surroundings(connection: Connection) -> Surroundings:
         every = (generation.spec.get("trigger") or {}).get("every")
         if table and every and stream in running:
             fresh = (generation.spec.get("limits") or {}).get("freshness") or str(Limits().freshness)
-            feed = Feed(stream, Duration(every).timedelta, Duration(fresh).timedelta)
+            feed = IntervalStream(stream, Duration(every).timedelta, Duration(fresh).timedelta)
             feeds[table] = (*feeds.get(table, ()), feed)
-    return Surroundings(
+    return RegistryState(
         tables=maintenance.all_tables(connection),
         running=running,
         writers=writers,
@@ -89,7 +89,7 @@ def surroundings(connection: Connection) -> Surroundings:
 def needs_of(
     connection: Connection,
     facts: TableFacts,
-    around: Surroundings,
+    around: RegistryState,
     now: datetime,
     *,
     has_suite: bool,
@@ -115,7 +115,7 @@ def needs_of(
         pins.batches(longest_batch(connection, facts), now),
         *pins.staged(facts, now),
         *pins.publications(facts, around.running, now),
-        *readers.clamps(facts, around.readers.get(facts.table, ())),
+        *readers.pins(facts, around.readers.get(facts.table, ())),
         *pins.running_rewrites(facts, [row for row in begun if row["action"] == "compact"]),
     ]
     unverified = _unverified(connection, facts, now, has_suite=has_suite)
@@ -128,7 +128,7 @@ def needs_of(
     if known is not None and known.expiry_hold:
         refusals.append(f"expiry is held: {known.expiry_hold} (lakeward tables unhold {facts.table} --comment ..)")
     others = {name: row.location for name, row in around.tables.items()}
-    intruder = locations.intruder(facts.table, facts.location, others, [*around.checkpoints, *roots])
+    intruder = locations.overlap(facts.table, facts.location, others, [*around.checkpoints, *roots])
     of = facts.properties.get(POINTER_OF)
     shown = f"it is the pointer table of {of}, and its files belong to that table" if of else ""
     needs = Needs(

@@ -20,7 +20,7 @@ from lakeward.tables.context import MaintenanceContext, class_of, thresholds
 from lakeward.tables.facts import Profile, TableFacts, profile_of
 from lakeward.tables.guard.positions import OffMain
 from lakeward.tables.guard.readers import Reading
-from lakeward.tables.needs import Surroundings, history_of, needs_of
+from lakeward.tables.needs import RegistryState, history_of, needs_of
 from lakeward.tables.observe import delta, iceberg
 from lakeward.tables.plan import ORDER, History, Needs, Plan, plan
 from lakeward.tables.plan.advice import advice
@@ -59,7 +59,9 @@ class TableObservation:
         return self.seen.facts
 
 
-def see(site: MaintenanceContext, table: str, around: Surroundings, known: Profile | None = None) -> ObservedTable:
+def load_facts(
+    site: MaintenanceContext, table: str, around: RegistryState, known: Profile | None = None
+) -> ObservedTable:
     """Load a table and read its facts; `known` avoids reading manifests when nothing changed."""
     folder = site.delta(table)
     if folder is not None:
@@ -71,7 +73,7 @@ def see(site: MaintenanceContext, table: str, around: Surroundings, known: Profi
 
 
 def _see_delta(
-    site: MaintenanceContext, table: str, folder: Path, around: Surroundings, known: Profile | None
+    site: MaintenanceContext, table: str, folder: Path, around: RegistryState, known: Profile | None
 ) -> ObservedTable:
     read = state.read(folder, known.snapshot_id if known is not None and known.snapshot_id is not None else -1)
     if read is None:
@@ -86,11 +88,11 @@ def _see_delta(
     return ObservedTable(read, facts, policy)
 
 
-def look(
+def observe_table(
     connection: Connection,
     site: MaintenanceContext,
     seen: ObservedTable,
-    around: Surroundings,
+    around: RegistryState,
     wanted: Collection[str] = ORDER,
     mine: Collection[int] = (),
     only: Collection[str] = (),
@@ -127,7 +129,7 @@ def look(
     return TableObservation(seen, needs, problems, history, made, now, around.readers.get(name, ()), lines)
 
 
-def register(connection: Connection, around: Surroundings, facts: TableFacts) -> None:
+def register(connection: Connection, around: RegistryState, facts: TableFacts) -> None:
     """Register the table, or update its row."""
     row = around.tables.get(facts.table)
     class_ = class_of(facts.table, around.writers, facts.streams, delta=facts.format == "delta")
@@ -148,10 +150,10 @@ def known_profiles(connection: Connection) -> dict[str, Profile]:
 def shown(there: TableObservation) -> dict[str, Any]:
     """The document of a table and its plan, before a maintenance run acts."""
     facts, made = there.facts, there.plan.document()
-    return {"table": facts.table, "told": told(facts), "plan": made, "advice": list(there.advice)}
+    return {"table": facts.table, "told": summary(facts), "plan": made, "advice": list(there.advice)}
 
 
-def told(facts: TableFacts) -> str:
+def summary(facts: TableFacts) -> str:
     """A table in one line of a log: files, history, writers."""
     found = facts.profile
     writers = f"; written by {', '.join(f'stream {each}' for each in facts.streams)}" if facts.streams else ""

@@ -27,16 +27,16 @@ from lakeward.platform.text import count, size, span
 from lakeward.registry import events, maintenance
 from lakeward.spec.model.policy import Orphans
 from lakeward.tables.context import MaintenanceContext
-from lakeward.tables.guard.actor import TTL, Actor, actor
-from lakeward.tables.guard.location_overlap import intruder_in
+from lakeward.tables.guard.actor import TTL, TableLease, hold_lease
+from lakeward.tables.guard.location_overlap import overlap_in_catalog
 from lakeward.tables.guard.locations import canonical
 from lakeward.tables.maintain import take_over
-from lakeward.tables.needs import longest_batch, needs_of, surroundings
-from lakeward.tables.observation import register, see, told
-from lakeward.tables.observe.listing import ASIDE, Listing
+from lakeward.tables.needs import longest_batch, needs_of, read_registry
+from lakeward.tables.observation import load_facts, register, summary
+from lakeward.tables.observe.listing import TRASH_FOLDER, Listing
 from lakeward.tables.observe.references import references
 from lakeward.tables.plan.model import Action, NotPlanned, Plan
-from lakeward.tables.plan.orphans import ACTION, Survey, judge, oldest_kept, rules, shown, stopped
+from lakeward.tables.plan.orphans import ACTION, Survey, judge, not_listed_because, oldest_kept, rules, shown
 from lakeward.telemetry import failpoints
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ LIMIT_S: Final = 3600.0  # of one run; the next run continues
 _STAMP: Final = "%Y%m%dT%H%M%SZ"  # name of a run's folder
 
 
-def sweep(
+def remove_orphans(
     site: MaintenanceContext,
     table: str,
     holder: str | None = None,
@@ -75,11 +75,11 @@ def sweep(
         not_planned = NotPlanned(ACTION, "a Delta table has no orphans apart from what its expiry (VACUUM) deletes")
         return {"table": table, "told": f"{table} is a Delta table", "plan": _plan(table, not_planned), "actions": []}
     first = site.load(table)  # a wrong name is reported before the lease is taken
-    with actor(site.registry, table, holder, ttl) as lease:
+    with hold_lease(site.registry, table, holder, ttl) as lease:
         take_over(site.registry, site.runtime, table)
         with site.registry() as connection:
-            around = surroundings(connection)
-        seen = see(site, table, around)
+            around = read_registry(connection)
+        seen = load_facts(site, table, around)
         facts, policy = seen.facts, seen.policy.orphans
         with site.registry() as connection:
             register(connection, around, facts)
@@ -89,10 +89,12 @@ def sweep(
             ledger = maintenance.newest_actions(connection, table, action=ACTION)
             before = oldest_kept(policy, longest_batch(connection, facts), now)
         last = next((row["started_at"] for row in ledger if row["result"] == "done"), None)
-        stop = stopped(policy, needs, None if dry_run else last, now, intruder_in(site, table, facts.location))
+        stop = not_listed_because(
+            policy, needs, None if dry_run else last, now, overlap_in_catalog(site, table, facts.location)
+        )
         if stop is not None:
             refused = [_entry("refused", {}, {}, 0.0, stop.why)] if stop.refused else []
-            return {"table": table, "told": told(facts), "plan": _plan(table, stop), "actions": refused}
+            return {"table": table, "told": summary(facts), "plan": _plan(table, stop), "actions": refused}
         wanted = rules(policy, facts.location)
         with site.registry() as connection:
             begun = {"rules": wanted, "written_before": before.isoformat(), "dry_run": dry_run}
@@ -120,7 +122,7 @@ def sweep(
             events.record(connection, "table", table, ACTION, f"{ACTION} {result}: {why}")
         report = log.info if result in ("done", "skipped") else log.error
         report("Orphan removal ended", table=table, result=result, why=why, duration_s=entry["duration_s"])
-        return {"table": table, "told": told(facts), "plan": _plan(table, decided), "actions": [entry]}
+        return {"table": table, "told": summary(facts), "plan": _plan(table, decided), "actions": [entry]}
 
 
 @dataclass
@@ -129,7 +131,7 @@ class _Sweep:
 
     site: MaintenanceContext
     table: str
-    mine: Actor
+    mine: TableLease
     policy: Orphans
     listing: Listing
     first: Table  # as it was before the listing began
@@ -145,7 +147,7 @@ class _Sweep:
     def __post_init__(self) -> None:
         self.files = FileAccess(self.site.runtime.lake)
         self.location = canonical(self.first.metadata.location).rstrip("/")
-        self.aside = f"{self.location}/{ASIDE}/{datetime.now(UTC):{_STAMP}}"
+        self.aside = f"{self.location}/{TRASH_FOLDER}/{datetime.now(UTC):{_STAMP}}"
 
     def run(self, dry: str) -> tuple[Action | NotPlanned, str, str]:
         """List and remove; returns the decision, the result, and why. `dry`: why no file may be removed, or empty."""
@@ -243,7 +245,7 @@ class _Sweep:
     def _put_back_lost(self) -> str:
         restored = []
         for path, run in list(self.listing.put_aside()):
-            self.files.move(f"{self.location}/{ASIDE}/{run}/{path}", f"{self.location}/{path}")
+            self.files.move(f"{self.location}/{TRASH_FOLDER}/{run}/{path}", f"{self.location}/{path}")
             restored.append(path)
         if not restored:
             return ""
@@ -261,7 +263,7 @@ class _Sweep:
                 continue  # not a folder of Lakeward
             if at < datetime.now(UTC) - self.policy.keep.timedelta:
                 self.mine.check()
-                self.files.remove_folder(f"{self.location}/{ASIDE}/{run}")
+                self.files.remove_folder(f"{self.location}/{TRASH_FOLDER}/{run}")
                 files, length = files + deleted, length + held
         self.figures |= {"deleted_files": files, "deleted_bytes": length}
         return f"{count(files, 'file')} of {size(length)} were deleted from the trash folder" if files else ""

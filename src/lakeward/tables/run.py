@@ -24,9 +24,9 @@ from lakeward.tables.guard import readers
 from lakeward.tables.guard.positions import block_streams
 from lakeward.tables.ledger import entry
 from lakeward.tables.maintain import Tell, maintain_table
-from lakeward.tables.needs import surroundings
-from lakeward.tables.observation import TableObservation, known_profiles, look, register, see, shown
-from lakeward.tables.orphans import sweep
+from lakeward.tables.needs import read_registry
+from lakeward.tables.observation import TableObservation, known_profiles, load_facts, observe_table, register, shown
+from lakeward.tables.orphans import remove_orphans
 from lakeward.tables.plan import ORDER
 from lakeward.tables.plan.metadata import DELETE
 from lakeward.tables.plan.orphans import ACTION as ORPHANS
@@ -48,24 +48,24 @@ def observe(runtime: Runtime, project: Project, tables: Sequence[str] | None = N
     """
     site = MaintenanceContext.of(runtime, project)
     with site.registry() as connection:
-        around, profiles = surroundings(connection), known_profiles(connection)
+        around, profiles = read_registry(connection), known_profiles(connection)
         since = maintenance.due_since(connection)
     found: list[dict[str, Any]] = []
     compete: list[Candidate] = []
     errors: dict[str, str] = {}
     for name in tables if tables is not None else site.names():
         try:
-            seen = see(site, name, around, profiles.get(name))
+            seen = load_facts(site, name, around, profiles.get(name))
             with site.registry() as connection:
                 register(connection, around, seen.facts)
                 if profiles.get(name) != seen.facts.profile:
                     maintenance.record_facts(
                         connection, name, seen.facts.snapshot_id, seen.facts.document(datetime.now(UTC))
                     )
-                there = look(connection, site, seen, around)
+                there = observe_table(connection, site, seen, around)
                 block_streams(connection, there.problems)
                 behind = _pressure(there)
-                backpressure.say(connection, name, behind.level, behind.why)
+                backpressure.set_level(connection, name, behind.level, behind.why)
                 if there.plan.actions:
                     maintenance.record_plan(connection, uuid4().hex, name, there.plan.stored())
             found.append(_health(there) | {"plan": there.plan.document()})
@@ -164,7 +164,7 @@ def maintain(
     wanted = wanted_actions(actions or (["compact"] if partitions else None))
     site = MaintenanceContext.of(runtime, project)
     if wanted == (ORPHANS,):
-        done = sweep(site, table, holder, dry_run=dry_run) | {"advice": []}
+        done = remove_orphans(site, table, holder, dry_run=dry_run) | {"advice": []}
         tell(done)  # the plan is the result of the listing
         return done
     first = tuple(each for each in wanted if each != ORPHANS)
@@ -175,9 +175,9 @@ def maintain(
         done = maintain_table(site, table, first, holder, only=partitions, on=engine, tell=tell)
         if any(action["action"] == "compact" and action["result"] == "done" for action in done["actions"]):
             with site.registry() as connection:  # its streams waited for this; the next observation decides again
-                backpressure.say(connection, table, Level.OK, "")
+                backpressure.set_level(connection, table, Level.OK, "")
     if ORPHANS in wanted:
-        last = sweep(site, table, holder, dry_run=dry_run) | {"advice": []}
+        last = remove_orphans(site, table, holder, dry_run=dry_run) | {"advice": []}
         tell(last)
         for key in ("actions", "not_planned"):
             done["plan"][key] += last["plan"][key]
@@ -236,17 +236,20 @@ def wanted_actions(actions: Collection[str] | None) -> tuple[str, ...]:
 def _looks(runtime: Runtime, project: Project, table: str | None) -> list[TableObservation]:
     site = MaintenanceContext.of(runtime, project)
     with site.registry() as connection:
-        around, profiles = surroundings(connection), known_profiles(connection)
+        around, profiles = read_registry(connection), known_profiles(connection)
         names = [table] if table is not None else site.names()
-        return [look(connection, site, see(site, name, around, profiles.get(name)), around) for name in names]
+        return [
+            observe_table(connection, site, load_facts(site, name, around, profiles.get(name)), around)
+            for name in names
+        ]
 
 
 def _look_at(
     site: MaintenanceContext, table: str, wanted: Collection[str], only: Collection[str] = ()
 ) -> TableObservation:
     with site.registry() as connection:
-        around = surroundings(connection)
-        return look(connection, site, see(site, table, around), around, wanted, only=only)
+        around = read_registry(connection)
+        return observe_table(connection, site, load_facts(site, table, around), around, wanted, only=only)
 
 
 def _health(there: TableObservation) -> dict[str, Any]:

@@ -52,7 +52,7 @@ class DeltaState:
     gone: frozenset[str]
 
 
-def standing(state: State) -> DeltaState:
+def folder_state(state: State) -> DeltaState:
     """Check which files exist; no file is opened."""
 
     def there(path: str) -> bool:
@@ -70,7 +70,7 @@ def verify_vacuum(action: Action, before: State, held: DeltaState, after: State)
         after: the table now.
     """
     cutoff = action.cutoff.timestamp() * 1000
-    now = standing(after)
+    now = folder_state(after)
     lost = sorted(now.missing - held.missing)
     if lost:
         return Verdict(False, f"gone from the folder: {count(len(lost), 'file')} of the table, e.g. {lost[0]}", True)

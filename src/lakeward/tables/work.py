@@ -20,14 +20,14 @@ from lakeward.tables.act.rollback import may_roll_back, roll_back
 from lakeward.tables.act.server import Run, Statements, cpu_of_server
 from lakeward.tables.act.spark import OnSpark, Spark
 from lakeward.tables.act.statements import statements
-from lakeward.tables.act.writer_pause import window
+from lakeward.tables.act.writer_pause import pause_writers
 from lakeward.tables.context import CHANGES_ROWS, MaintenanceContext
 from lakeward.tables.facts import TableFacts
-from lakeward.tables.guard.actor import Actor
+from lakeward.tables.guard.actor import TableLease
 from lakeward.tables.guard.positions import OffMain, block_streams, on_main
 from lakeward.tables.ledger import change
-from lakeward.tables.needs import Surroundings
-from lakeward.tables.observation import ObservedTable, TableObservation, look, see
+from lakeward.tables.needs import RegistryState
+from lakeward.tables.observation import ObservedTable, TableObservation, load_facts, observe_table
 from lakeward.tables.observe.commits import moved_by
 from lakeward.tables.plan import Action
 from lakeward.tables.plan.expire import expirable
@@ -41,7 +41,7 @@ from lakeward.tables.verify import (
     verify_metadata,
     verify_tags,
 )
-from lakeward.tables.verify_delta import DeltaState, standing, verify_vacuum
+from lakeward.tables.verify_delta import DeltaState, folder_state, verify_vacuum
 from lakeward.tables.verify_delta import moved_by as moved_in_log
 from lakeward.telemetry import failpoints
 
@@ -69,9 +69,9 @@ class Work:
 
     site: MaintenanceContext
     table: str
-    around: Surroundings
+    around: RegistryState
     plan_id: str
-    mine: Actor
+    mine: TableLease
     engine: Engine
     on: OnSpark
     only: Collection[str] = ()
@@ -97,7 +97,7 @@ class Work:
     def _one(self, name: str, connected: Callable[[], Spark]) -> None:
         seen = self._see()
         with self.site.registry() as connection:
-            there = look(connection, self.site, seen, self.around, [name], only=self.only)
+            there = observe_table(connection, self.site, seen, self.around, [name], only=self.only)
         action = there.plan.action(name)
         if action is None:
             if name == "expire" and there.problems:
@@ -117,7 +117,7 @@ class Work:
         held_on_disk = _on_disk(there.seen, name)
         running = self.engine(spark.session)
         self.mine.when_lost(running.stop)
-        with window(self.site.registry, self.table, self._disturbed_by(name, there.facts)) as rested:
+        with pause_writers(self.site.registry, self.table, self._disturbed_by(name, there.facts)) as rested:
             begun = monotonic()
             with cpu_of_server(spark.runtime) as cpu:
                 run = running.run(_statements(there, action), there.seen.policy.compact.max_duration.seconds)
@@ -133,7 +133,7 @@ class Work:
             self.results.append(entry)
             return
         verdict = self._judge(action, there, after, run, checked, held_on_disk)
-        verdict = live_rows.proven(running.execute, action, there.facts, after.facts, verdict)
+        verdict = live_rows.verify_live_rows(running.execute, action, there.facts, after.facts, verdict)
         result, why = _result(run, verdict)
         held = self._undo(there.facts, after, verdict) if verdict.harmed else ""
         failpoints.hit("maintain-judged")
@@ -162,7 +162,7 @@ class Work:
         return [stream for stream in facts.streams if stream in self.around.running]
 
     def _see(self) -> ObservedTable:
-        return see(self.site, self.table, self.around)
+        return load_facts(self.site, self.table, self.around)
 
     def _judge(
         self,
@@ -256,7 +256,7 @@ def _statements(there: TableObservation, action: Action) -> list[str]:
 
 def _on_disk(seen: ObservedTable, name: str) -> DeltaState | None:
     """The content of the folder before a VACUUM."""
-    return standing(seen.loaded) if name == "expire" and isinstance(seen.loaded, State) else None
+    return folder_state(seen.loaded) if name == "expire" and isinstance(seen.loaded, State) else None
 
 
 def _result(run: Run, verdict: Verdict) -> tuple[str, str]:

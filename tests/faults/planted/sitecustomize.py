@@ -16,7 +16,6 @@ _PLANT = os.environ.get("LAKEWARD_PLANT")
 def _plant(kind: str) -> None:
     from lakeward.connectors.commit_protocol import follow as product
     from lakeward.connectors.commit_protocol import writer
-    from lakeward.engine.sinks import files
 
     right, begun = product.follow, set[str]()
 
@@ -31,7 +30,7 @@ def _plant(kind: str) -> None:
             return product.AlreadyLanded(position)
         return product.Land(position.seq + 1) if isinstance(found, product.BlockReason) else found
 
-    writer.follow = files.follow = wrong
+    writer.follow = wrong
 
 
 if _PLANT and "lakeward.driver" in sys.orig_argv:

@@ -17,7 +17,7 @@ from moved_rig import Registry
 from lakeward import jars
 from lakeward.driver.starting import QueryLauncher
 from lakeward.engine.assignment import Assignment
-from lakeward.engine.batch import Done
+from lakeward.engine.batch import FinishedBatch
 from lakeward.operations.runner import Runner
 from lakeward.platform.runtime import Lake, Runtime
 from lakeward.registry.engine import connect, engine
@@ -35,7 +35,7 @@ class Lab:
     kafka: Any
     namespace: str
     folder: Path
-    done: list[Done] = field(default_factory=list)
+    done: list[FinishedBatch] = field(default_factory=list)
     progress: list[dict[str, Any]] = field(default_factory=list)
     started: list[Any] = field(default_factory=list)
     leased: Callable[[str], None] = lambda stream: None

@@ -13,7 +13,7 @@ from replay_rig import Died, at, deployed, die
 
 from lakeward.cli.streams.audit import audit
 from lakeward.engine.assignment import Assignment
-from lakeward.operations.quarantine.remove import Failing, Report, put_aside
+from lakeward.operations.quarantine.remove import Failing, Report, quarantine_rows
 from lakeward.operations.replay.replay import replay
 from lakeward.platform.errors import Refused
 from lakeward.quality.engine.failing_rows import condition
@@ -43,7 +43,9 @@ def _failing(lab: Any, most: int) -> Failing:
 
 
 def _aside(lab: Any, document: dict[str, Any], most: int = 100, **more: Any) -> Report:
-    return put_aside(lab.spark, Assignment(document["id"], 1, document, ""), lab.runtime, _failing(lab, most), **more)
+    return quarantine_rows(
+        lab.spark, Assignment(document["id"], 1, document, ""), lab.runtime, _failing(lab, most), **more
+    )
 
 
 def _audit(lab: Any, document: dict[str, Any]) -> tuple[int, ...]:

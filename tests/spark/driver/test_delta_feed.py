@@ -128,7 +128,9 @@ def test_a_lost_checkpoint_goes_on_in_the_middle_of_the_table_and_what_waits_is_
     assert at_end is not None
     assert (at_end.records, at_end.oldest_s) == (0, 0.0)
 
-    found = preview.of(lab.spark.newSession(), of_table, lab.runtime, preview.take(of_table, lab.runtime, 1), 1)
+    found = preview.of(
+        lab.spark.newSession(), of_table, lab.runtime, preview.newest_samples(of_table, lab.runtime, 1), 1
+    )
     assert (found.read, [row["n"] for row in found.rows]) == (1, [6]), "the newest file"
 
 

@@ -131,7 +131,7 @@ def test_the_newest_records_are_previewed_and_nothing_is_written_down(shore: Any
     kinesis.put(name, [{"n": n, "s": "a"} for n in range(6)])
     kinesis.put(name, ["junk"])
     spec = StreamSpec.model_validate(shore.spec("none", source=source(name)))
-    found = preview.of(shore.spark.newSession(), spec, shore.runtime, preview.take(spec, shore.runtime, 3), 3)
+    found = preview.of(shore.spark.newSession(), spec, shore.runtime, preview.newest_samples(spec, shore.runtime, 3), 3)
     assert (found.read, sorted(row["n"] for row in found.rows)) == (3, [4, 5])
     [aside] = found.quarantined
     assert "not one JSON object" in aside["error"]

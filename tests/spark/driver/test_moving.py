@@ -16,7 +16,7 @@ from lakeward.connectors.iceberg import audit as auditing
 from lakeward.connectors.iceberg import catalog
 from lakeward.operations import sink_position
 from lakeward.operations.import_checkpoint import Import
-from lakeward.operations.operation import Held, Operation
+from lakeward.operations.operation import HeldLocks, Operation
 from lakeward.operations.recover import Recover
 from lakeward.operations.request import Plan, Request, StreamOperation
 from lakeward.operations.runner import Runner
@@ -43,7 +43,7 @@ def late(operator: Runner, act: Operation[Any], plan: Plan) -> str:
             connection, act.subject, act.name, author="ann", holder="a test", token="t", comment=""
         )
     try:
-        return act.apply(plan, Held(streams={act.subject: Waiting(operator, ticket)})).detail
+        return act.apply(plan, HeldLocks(streams={act.subject: Waiting(operator, ticket)})).detail
     finally:
         with operator.connect() as connection:
             operations.end(connection, ticket, "refused", "a test")

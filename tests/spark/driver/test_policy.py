@@ -141,7 +141,7 @@ def test_few_bad_rows_go_aside_the_rest_is_proven_and_people_hear_of_it_once(
     assert quality.refs == (again["to_snapshot"],) * 2
     with quality.registry() as connection:
         (change,) = changes.newest(connection, "table", quality.table)
-        (message,) = incidents.unsaid(connection)
+        (message,) = incidents.pending(connection)
         recorded = {each["run"]: each["verdict"] for each in verifications.newest(connection, quality.table)}
     assert (recorded[held["run"]], recorded[again["run"]]) == ("hold", "pass")
     assert (change["author"], change["detail"]["moved"]) == (f"expectations/{quality.table}.yaml", 3)

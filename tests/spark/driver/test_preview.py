@@ -44,7 +44,7 @@ def test_an_empty_source_has_columns_all_the_same(lab: Any) -> None:
 def test_a_source_without_a_sample_is_refused(lab: Any) -> None:
     other = spec(lab, "SELECT * FROM source", source={"rate": {}})
     with pytest.raises(SpecError, match="cannot be previewed yet"):
-        preview.take(other, lab.runtime, 5)
+        preview.newest_samples(other, lab.runtime, 5)
 
 
 def test_a_table_shows_its_newest_rows(lab: Any) -> None:
@@ -53,7 +53,7 @@ def test_a_table_shows_its_newest_rows(lab: Any) -> None:
     document = lab.spec("t", transform={"sql": "SELECT n * 10 AS ten FROM source"}, source=feed, lineage="none")
     document.pop("decode")
     of_table = StreamSpec.model_validate(document)
-    assert preview.take(of_table, lab.runtime, 2) == {}
+    assert preview.newest_samples(of_table, lab.runtime, 2) == {}
     assert preview.of(lab.spark.newSession(), of_table, lab.runtime, {}, 2).read == 0
     for number in range(3):
         lab.spark.sql(f"INSERT INTO lake.{lab.namespace}.up VALUES ({number})")

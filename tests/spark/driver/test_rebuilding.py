@@ -18,7 +18,7 @@ from lakeward.connectors.kafka.position import render
 from lakeward.engine.assignment import Assignment
 from lakeward.operations.backfill.backfill import backfill
 from lakeward.operations.rebuild import names, plan
-from lakeward.operations.rebuild.fill import Filling
+from lakeward.operations.rebuild.fill import Fill
 from lakeward.operations.rebuild.plan import Options, RebuildPlan
 from lakeward.operations.rebuild.rebuild import Rebuild
 from lakeward.operations.request import Outcome, Request
@@ -108,9 +108,9 @@ class Rig:
         return 0
 
     @contextmanager
-    def spark(self, plan: RebuildPlan) -> Iterator[Filling]:
+    def spark(self, plan: RebuildPlan) -> Iterator[Fill]:
         wanted = Assignment(plan.stream, plan.target.generation, plan.target.spec, "")
-        yield Filling(self.lab.spark, wanted, self.lab.runtime, plan.made, plan.fill, plan.start)
+        yield Fill(self.lab.spark, wanted, self.lab.runtime, plan.made, plan.fill, plan.start)
 
     def rebuild(self, **more: Any) -> Outcome:
         request = Request(Rebuild.name, self.stream, "m was missing")
@@ -143,7 +143,7 @@ def test_every_record_is_in_the_new_table_once_whoever_is_killed_and_whoever_lan
     old = catalog.load_table(rig.table).metadata.table_uuid
 
     planned = plan.plan(rig.operator, rig.stream, Options())
-    assert (planned.target.generation, planned.records, planned.lost.number) == (2, 9, 0)
+    assert (planned.target.generation, planned.records, planned.missing_rows.number) == (2, 9, 0)
     assert planned.data["into"] == f"{rig.table}_rebuild_1"
 
     rig.killed("after-publish")  # while it fills

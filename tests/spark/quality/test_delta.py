@@ -12,10 +12,10 @@ from lakeward.cli.app import main
 from lakeward.connectors.delta import log
 from lakeward.connectors.spark.connect import session
 from lakeward.platform.runtime import Project
-from lakeward.quality.delta.table import DeltaTable, standing
+from lakeward.quality.delta.table import DeltaTable, verified_proof
 from lakeward.quality.publishing.release import release
 from lakeward.quality.ranges.range import Read
-from lakeward.quality.results.status import standing as status_of
+from lakeward.quality.results.status import proof_status as status_of
 from lakeward.quality.runs.dry_run import due_of
 from lakeward.registry import incidents, verifications
 
@@ -137,7 +137,7 @@ def test_a_version_of_a_table_made_again_was_never_proven(table) -> None:
     table.append(bad=1)
     again = table.append(bad=1)
     assert (again, table.verified) == (proven, None), "the number is the same, the rows are not"
-    assert standing(table.name, table.folder, table.proofs) is None
+    assert verified_proof(table.name, table.folder, table.proofs) is None
     result = table.check(due=True)
     assert (result["range"]["cut"], result["range"]["kind"]) == ("replaced", "table")
     assert f"replaced since verified version {proven}" in result["range"]["why"]

@@ -29,7 +29,7 @@ from lakeward.quality.ranges.range import decide
 from lakeward.quality.results.records import Result
 from lakeward.quality.runs.engines import Engines
 from lakeward.quality.runs.formats import IcebergTable
-from lakeward.quality.runs.order import Order
+from lakeward.quality.runs.order import RunOrder
 from lakeward.quality.runs.request import place
 from lakeward.quality.verdicts.verdict import Verdict
 from lakeward.registry import check_runs, checkers, verifications
@@ -239,7 +239,7 @@ def test_a_killed_checkers_run_is_taken_over_and_nothing_of_it_is_left(resident:
 def test_a_fenced_process_neither_keeps_a_result_nor_moves_the_branch(table: Any) -> None:
     table.append()
     suite = next(iter(load_project(Project(table.project)).suites.values()))
-    order = Order({table.name: suite})
+    order = RunOrder({table.name: suite})
     found = decide(table.history, [])
     with table.registry() as connection:
         run = check_runs.ask(
@@ -256,14 +256,14 @@ def test_a_fenced_process_neither_keeps_a_result_nor_moves_the_branch(table: Any
         two = check_runs.claim(connection, "awake", timedelta(minutes=5), place="here")
     assert two is not None
     with pytest.raises(Fenced):
-        record.published(result, of, order, engines)
+        record.record_and_publish(result, of, order, engines)
     with table.registry() as connection:
         assert verifications.newest(connection, table.name) == []
     with pytest.raises(Fenced):  # it had kept its result before it was paused
         record._moved(of, engines, lambda now: Move(table.head, "late"))
     assert table.verified is None
     engines.begin(two.claim)
-    assert record.published(result, of, order, engines).verified == table.head
+    assert record.record_and_publish(result, of, order, engines).verified == table.head
     assert table.verified == table.head
 
 

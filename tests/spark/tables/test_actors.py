@@ -12,7 +12,7 @@ from lakeward.connectors.spark.connect import interrupt, new_session_id, session
 from lakeward.platform.errors import DependencyDown, Refused
 from lakeward.registry import leases, maintenance
 from lakeward.tables import run
-from lakeward.tables.guard.actor import SCOPE, actor
+from lakeward.tables.guard.actor import SCOPE, hold_lease
 from lakeward.tables.maintain import maintain_table
 from lakeward.tables.plan import ORDER
 
@@ -22,7 +22,7 @@ LONG = "SELECT count(*) FROM range(100000000000) a WHERE hash(id) % 7 = 9 AND sh
 def test_a_second_maintainer_is_refused_and_told_who_acts(site, make_table):
     table = make_table()
     table.append(times=4)
-    with actor(site.registry, table.name, "the night shift"), pytest.raises(Refused, match="already") as refused:
+    with hold_lease(site.registry, table.name, "the night shift"), pytest.raises(Refused, match="already") as refused:
         maintain_table(site, table.name, ["compact"])
     assert "the night shift" in refused.value.why
     assert table.files() == 8
@@ -30,17 +30,17 @@ def test_a_second_maintainer_is_refused_and_told_who_acts(site, make_table):
 
 
 def test_a_lease_is_renewed_while_its_holder_lives_and_given_back(site):
-    with actor(site.registry, "a.t", "me", ttl=timedelta(seconds=1)):
+    with hold_lease(site.registry, "a.t", "me", ttl=timedelta(seconds=1)):
         sleep(2)
-        with pytest.raises(Refused), actor(site.registry, "a.t", "you"):
+        with pytest.raises(Refused), hold_lease(site.registry, "a.t", "you"):
             pass
-    with actor(site.registry, "a.t", "you"):
+    with hold_lease(site.registry, "a.t", "you"):
         pass
 
 
 def test_whoever_loses_the_lease_is_stopped(site):
     stopped = threading.Event()
-    with actor(site.registry, "a.u", "me", ttl=timedelta(seconds=1)) as mine:
+    with hold_lease(site.registry, "a.u", "me", ttl=timedelta(seconds=1)) as mine:
         mine.when_lost(stopped.set)
         with site.registry() as connection:
             leases.release(connection, SCOPE, ["a.u"], mine.token)
@@ -53,7 +53,7 @@ def test_a_dry_run_changes_nothing(site, make_table):
     table = make_table()
     table.append(times=5)
     before = site.load(table.name).metadata_location
-    with actor(site.registry, table.name, "somebody"):  # it does not even need the lease
+    with hold_lease(site.registry, table.name, "somebody"):  # it does not even need the lease
         seen = run.maintain(site.runtime, site.project, table.name, dry_run=True)
     assert {each["action"] for each in seen["plan"]["actions"]} == {"compact", "expire"}
     assert seen["actions"] == []

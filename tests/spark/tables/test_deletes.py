@@ -8,8 +8,8 @@ from lakeward.tables.act import live_rows
 from lakeward.tables.act.server import Statements
 from lakeward.tables.act.statements import merge_deletes
 from lakeward.tables.maintain import maintain_table
-from lakeward.tables.needs import surroundings
-from lakeward.tables.observation import see
+from lakeward.tables.needs import read_registry
+from lakeward.tables.observation import load_facts
 from lakeward.tables.plan import ORDER, Action
 from lakeward.tables.verify import verify_deletes
 
@@ -98,7 +98,7 @@ def test_what_is_not_proven_is_taken_back(site, piled):
 
 def facts(site, table):
     with site.registry() as connection:
-        return see(site, table.name, surroundings(connection)).facts
+        return load_facts(site, table.name, read_registry(connection)).facts
 
 
 def test_a_server_that_cannot_say_is_not_believed(site, piled):
@@ -110,8 +110,8 @@ def test_a_server_that_cannot_say_is_not_believed(site, piled):
     Statements(piled.spark).execute(merge_deletes(piled.name, ()))
     after = facts(site, piled)
     good = verify_deletes(action, before, after)
-    assert live_rows.proven(Statements(piled.spark).execute, action, before, after, good) == good
-    found = live_rows.proven(Gone(piled.spark).execute, action, before, after, good)
+    assert live_rows.verify_live_rows(Statements(piled.spark).execute, action, before, after, good) == good
+    found = live_rows.verify_live_rows(Gone(piled.spark).execute, action, before, after, good)
     assert (found.ok, found.harmed) == (False, True)
     assert "could not be read" in found.why
 

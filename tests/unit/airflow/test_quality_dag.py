@@ -10,7 +10,7 @@ import pytest
 from airflow.sdk.exceptions import AirflowFailException
 from structlog.testing import capture_logs
 
-from lakeward.airflow.quality_dags import tell_verdict
+from lakeward.airflow.quality_dags import log_verdict
 from lakeward.platform.runtime import Home, Lake, Project, Runtime
 from lakeward.registry import engine, events, verifications
 from lakeward.spec.read.loader import load_project
@@ -50,7 +50,7 @@ def record(
 def test_a_green_verdict_tells_its_story_in_ten_lines(runtime: Runtime, postgres: Any) -> None:
     record(runtime, postgres.pgpass, "pass")
     with capture_logs() as told:
-        tell_verdict(runtime, "ns.t", "r1")
+        log_verdict(runtime, "ns.t", "r1")
     assert [each["event"] for each in told] == [
         "range: snapshots 1 (exclusive) to 3",
         "decided: 1 from metadata, 1 in one pass over the rows; 40 rows read",
@@ -70,7 +70,7 @@ def test_a_green_verdict_tells_its_story_in_ten_lines(runtime: Runtime, postgres
 def test_a_red_verdict_has_words_of_its_own(runtime: Runtime, postgres: Any, verdict: str, red: str, line: str) -> None:
     record(runtime, postgres.pgpass, verdict)
     with capture_logs() as told, pytest.raises(AirflowFailException, match=red):
-        tell_verdict(runtime, "ns.t", "r1")
+        log_verdict(runtime, "ns.t", "r1")
     errors = [each["event"] for each in told if each["log_level"] == "error"]
     assert any(line in each for each in errors)
     assert "readers stay on verified snapshot 1" in errors
@@ -79,7 +79,7 @@ def test_a_red_verdict_has_words_of_its_own(runtime: Runtime, postgres: Any, ver
 
 def test_a_run_that_found_nothing_new_left_no_record_and_is_green(runtime: Runtime) -> None:
     with capture_logs() as told:
-        tell_verdict(runtime, "ns.t", "r0")
+        log_verdict(runtime, "ns.t", "r0")
     assert ["the earlier verdict stands" in each["event"] for each in told] == [True]
 
 
@@ -101,7 +101,7 @@ def test_a_policy_that_may_not_act_says_why_in_the_log_and_the_run(
     digest = load_project(project).suites["ns.t"].digest
     record(runtime, postgres.pgpass, "hold", digest, "quarantine")
     with capture_logs() as told, pytest.raises(AirflowFailException, match="is held"):
-        tell_verdict(runtime, "ns.t", "r1")
+        log_verdict(runtime, "ns.t", "r1")
     why = "policy: no row was moved by on_fail: quarantine: No stream lands in ns.t"
     assert any(why in each["event"] for each in told), told
     with engine.connect(runtime.registry_url_file.read_text(), postgres.pgpass) as connection:

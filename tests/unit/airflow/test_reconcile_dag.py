@@ -8,9 +8,9 @@ import pytest
 
 from lakeward.airflow.reconcile_dag import REPORTS, start_report
 from lakeward.airflow.runs import Started
-from lakeward.supervision.report import Due
+from lakeward.supervision.report import DueReport
 
-DUE = Due("flights", "report__stalled__2026-11-21T03-00-00", "At 03:00:00 UTC it was STALLED")
+DUE = DueReport("flights", "report__stalled__2026-11-21T03-00-00", "At 03:00:00 UTC it was STALLED")
 
 
 class Runs(dict[str, str]):

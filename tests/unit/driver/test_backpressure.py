@@ -12,7 +12,7 @@ import pytest
 
 from lakeward.driver.backpressure import Backpressure
 from lakeward.engine.assignment import Assignment, DesiredState
-from lakeward.registry.backpressure import Level, Pressed
+from lakeward.registry.backpressure import Level, TableBackpressure
 
 
 class Paced:
@@ -36,7 +36,7 @@ def running(sink: dict[str, Any], trigger: str = "10s", freshness: str = "2m") -
 
 
 def pressed(level: Level, table: str = "a.t") -> DesiredState:
-    return DesiredState(datetime.now(UTC), pressures={table: Pressed(level, "1000 commits")})
+    return DesiredState(datetime.now(UTC), pressures={table: TableBackpressure(level, "1000 commits")})
 
 
 def test_every_stream_of_the_table_is_slowed_down_and_no_other() -> None:

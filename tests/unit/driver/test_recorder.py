@@ -16,7 +16,7 @@ from lakeward.connectors.commit_protocol.position import Totals
 from lakeward.connectors.commit_protocol.result import BatchResult
 from lakeward.driver.listener import listener_of
 from lakeward.driver.recorder import Recorder
-from lakeward.engine.batch import Done
+from lakeward.engine.batch import FinishedBatch
 from lakeward.platform.errors import DependencyDown
 from lakeward.registry import batches, events, observations
 
@@ -27,12 +27,12 @@ PROGRESS = {
 }  # fmt: skip
 
 
-def done(stream: str, batch: int, *, already: bool = False) -> Done:
+def done(stream: str, batch: int, *, already: bool = False) -> FinishedBatch:
     running = RunningBatch("q", batch, {"source": "-"}, {"source": '{"t":{"0":5}}'})
     outcome = BatchResult(
         running, Totals(landed=4), filtered=0, seq=batch + 1, snapshot=77, already=already, stage_ms=200, publish_ms=40,
     )  # fmt: skip
-    return Done(stream, 1, batch, outcome, 5, 1, "2013-01-01T07:30:00.000Z", time.monotonic(), 0.25)
+    return FinishedBatch(stream, 1, batch, outcome, 5, 1, "2013-01-01T07:30:00.000Z", time.monotonic(), 0.25)
 
 
 def _until(found: Callable[[], Any]) -> Any:

@@ -13,7 +13,7 @@ import time_machine
 from sqlalchemy import func, select, text
 
 from lakeward.driver import registry_link as linking
-from lakeward.driver.registry_link import TURN_S, Link
+from lakeward.driver.registry_link import TURN_S, RegistryLink
 from lakeward.engine.assignment import DesiredState
 from lakeward.platform.errors import DependencyDown
 from lakeward.platform.runtime import Launch
@@ -30,16 +30,16 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def intended(launch: Launch, connect: Any) -> Launch:
     with connect() as connection:
-        assert drivers.intend(connection, launch.driver, token=launch.token, previous=None, backend="local")
+        assert drivers.record_intent(connection, launch.driver, token=launch.token, previous=None, backend="local")
     return launch
 
 
 @pytest.fixture
-def make_link(registry_url: str) -> Iterator[Callable[[Launch], Link]]:
-    made: list[Link] = []
+def make_link(registry_url: str) -> Iterator[Callable[[Launch], RegistryLink]]:
+    made: list[RegistryLink] = []
 
-    def make(launch: Launch) -> Link:
-        made.append(Link(launch, registry_url, "here:1"))
+    def make(launch: Launch) -> RegistryLink:
+        made.append(RegistryLink(launch, registry_url, "here:1"))
         return made[-1]
 
     yield make
@@ -47,7 +47,7 @@ def make_link(registry_url: str) -> Iterator[Callable[[Launch], Link]]:
         each.close()
 
 
-def _beside(link: Link, connect: Any, statement: str, **values: Any) -> None:
+def _beside(link: RegistryLink, connect: Any, statement: str, **values: Any) -> None:
     """Somebody's hand in the registry, while no look of the link is under way."""
     with connect() as connection:
         connection.execute(text(statement), values)
@@ -109,7 +109,7 @@ def test_a_newer_launch_is_seen_and_refuses_the_claim(intended: Launch, make_lin
     assert link.claim(0)
     link.start()
     with connect() as connection:
-        drivers.intend(connection, intended.driver, token="newer", previous=intended.token, backend="local")
+        drivers.record_intent(connection, intended.driver, token="newer", previous=intended.token, backend="local")
     _until(lambda: (picture := link.picture()[0]) is not None and picture.fenced)
     assert not make_link(intended).claim(0)
 
@@ -276,11 +276,11 @@ def test_a_registry_one_version_older_or_newer_is_read(
 ) -> None:
     stream = make_stream(older_registry, launch.driver)
     with older_registry() as connection:
-        drivers.intend(connection, launch.driver, token=launch.token, previous=None, backend="local")
+        drivers.record_intent(connection, launch.driver, token=launch.token, previous=None, backend="local")
         # What a later version might add.
         connection.execute(text("ALTER TABLE streams ADD COLUMN IF NOT EXISTS later TEXT NOT NULL DEFAULT 'x'"))
         connection.execute(text("ALTER TABLE generations ADD COLUMN IF NOT EXISTS later JSONB"))
-    link = Link(launch, older_url, "here:1")
+    link = RegistryLink(launch, older_url, "here:1")
     try:
         assert link.claim(0)
         link.start()

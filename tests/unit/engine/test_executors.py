@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from lakeward.engine.executors import ASK_S, PATIENCE_S, Need, Starving, needs
+from lakeward.engine.executors import ASK_S, PATIENCE_S, ExecutorStarvation, Need, needs
 from lakeward.platform.failures import FailureClass, judge
 from lakeward.platform.runtime import Lake, Runtime
 from lakeward.spec.model.stream import StreamSpec
@@ -73,7 +73,7 @@ def test_a_login_is_read_where_it_is_used_and_brokers_without_one_need_nothing(r
 
 def test_a_driver_without_executors_ends_only_when_tasks_wait_for_long() -> None:
     there, busy, now = [1], [True], [100.0]
-    seen = Starving(lambda: there[0], lambda: busy[0], lambda: now[0])
+    seen = ExecutorStarvation(lambda: there[0], lambda: busy[0], lambda: now[0])
 
     def after(seconds: float) -> str | None:
         now[0] += seconds

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from lakeward.operations.operation import Held
+from lakeward.operations.operation import HeldLocks
 from lakeward.operations.request import Approval, Outcome, Plan, Request, StreamOperation
 from lakeward.operations.runner import Runner
 from lakeward.operations.stream import OnStream
@@ -31,7 +31,7 @@ class Failing(OnStream[Plan]):
         end = 3 if self.moves >= 0 else 900
         return Plan(f"skip {end} records", key=f"0 to {end}", drains=(self.stream,))
 
-    def apply(self, plan: Plan, held: Held) -> Outcome:
+    def apply(self, plan: Plan, held: HeldLocks) -> Outcome:
         with self.context.connect() as connection:
             assert streams.get(connection, self.stream).desired == "stopped"
         raise Fenced("The position of stream flights moved meanwhile")

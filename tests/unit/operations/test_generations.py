@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from lakeward.operations.operation import Held
+from lakeward.operations.operation import HeldLocks
 from lakeward.operations.request import Request, StreamOperation
 from lakeward.operations.rollback import Rollback
 from lakeward.operations.runner import Runner
@@ -199,7 +199,7 @@ def test_a_rollback_does_not_undo_what_was_chosen_since_it_was_planned(
     with connected() as connection:
         streams.accept(connection, "flights", generation=3, driver="nyc")
     with pytest.raises(Refused, match="its generation changed since"):
-        rollback.apply(plan, Held())
+        rollback.apply(plan, HeldLocks())
     assert row(connected).generation == 3
 
 

@@ -12,7 +12,7 @@ from lakeward.driver import completed
 from lakeward.operations import scheduled
 from lakeward.operations.request import Request, StreamOperation
 from lakeward.operations.runner import Runner
-from lakeward.operations.scheduled import Over
+from lakeward.operations.scheduled import RunResult
 from lakeward.platform.errors import Refused
 from lakeward.registry import drivers, events, observations, operations, streams
 from lakeward.registry.schema import generations
@@ -36,7 +36,7 @@ def token(connected) -> str:
     with connected() as connection:
         row = drivers.find(connection, NAME)
         if row is None:
-            drivers.intend(connection, NAME, token="t", previous=None, backend="local")
+            drivers.record_intent(connection, NAME, token="t", previous=None, backend="local")
     return "t" if row is None else row.token
 
 
@@ -57,8 +57,8 @@ def now(connected) -> datetime:
         return connection.execute(select(func.now())).scalar_one()
 
 
-def look(connected, since: datetime) -> Over | None:
-    return scheduled.look(connected, NAME, since)
+def look(connected, since: datetime) -> RunResult | None:
+    return scheduled.run_result(connected, NAME, since)
 
 
 def test_a_run_starts_the_stream_and_is_over_when_a_query_since_then_completed(operator, connected) -> None:
@@ -70,7 +70,7 @@ def test_a_run_starts_the_stream_and_is_over_when_a_query_since_then_completed(o
         events.record(connection, "stream", NAME, "completed", "an older query", begun=before.isoformat())
     assert look(connected, begun.since) is None, "what came after that query began may not have landed"
     end(connected, now(connected))
-    assert look(connected, begun.since) == Over(True, "completed: 2 batches, 7 rows")
+    assert look(connected, begun.since) == RunResult(True, "completed: 2 batches, 7 rows")
     assert row(connected).desired == "stopped"
 
 
@@ -83,7 +83,7 @@ def test_a_query_that_began_before_somebody_asked_is_followed_by_another(operato
     assert look(connected, again.since) is None
     end(connected, now(connected), batches=0)
     assert row(connected).desired == "stopped"
-    assert look(connected, again.since) == Over(True, "completed: no records to land")
+    assert look(connected, again.since) == RunResult(True, "completed: no records to land")
 
 
 def test_an_older_launch_ends_nobodys_run(operator, connected) -> None:
@@ -101,7 +101,7 @@ def test_what_somebody_stopped_stays_so_until_somebody_starts_it(operator, conne
     assert scheduled.begin(operator, NAME).why_not is None
     since = now(connected)
     operator.run(Request(StreamOperation.STOP, NAME))
-    assert look(connected, since) == Over(False, "the stream was stopped before all available records had landed")
+    assert look(connected, since) == RunResult(False, "the stream was stopped before all available records had landed")
 
 
 def test_a_stop_of_a_completed_stream_is_a_stop(operator, connected) -> None:
@@ -119,7 +119,7 @@ def test_what_waits_for_a_person_is_not_started_over_their_head(operator, connec
     with pytest.raises(Refused, match="offsets 5 to 9 are gone"):
         scheduled.begin(operator, NAME)
     assert row(connected).blocked is not None
-    assert look(connected, since) == Over(False, "the stream is blocked: offsets 5 to 9 are gone")
+    assert look(connected, since) == RunResult(False, "the stream is blocked: offsets 5 to 9 are gone")
 
 
 @pytest.mark.parametrize(
@@ -138,7 +138,7 @@ def test_what_stands_against_a_run(operator, connected, values: dict, spec: dict
 
     stream = replace(row(connected), **changed)
     trigger = {"trigger": {"available_now": True, "schedule": "0 * * * *"}, **spec}
-    assert words in str(scheduled.obstacle(stream, trigger, None, moment))
+    assert words in str(scheduled.reason_not_to_start(stream, trigger, None, moment))
 
 
 def test_a_second_operation_is_not_pushed_aside(operator, connected) -> None:

@@ -43,7 +43,7 @@ def test_streams_and_drivers_take_any_text(registry):
     found = streams.get(registry, "flights")
     assert found.blocked["log"] == [STORED]
     assert found.why == STORED
-    drivers.intend(registry, "d", token="t", previous=None, backend="local")
+    drivers.record_intent(registry, "d", token="t", previous=None, backend="local")
     drivers.exited(registry, "d", "t", exit_code=1, error=TEXT)
     assert drivers.find(registry, "d").error == STORED
 

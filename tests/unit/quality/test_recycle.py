@@ -10,11 +10,11 @@ import pytest
 
 from lakeward.platform.runtime import Project
 from lakeward.quality.resident import recycle
-from lakeward.quality.resident.recycle import Used, due
+from lakeward.quality.resident.recycle import ProcessUsage, due
 from lakeward.spec.model.settings import Checker
 from lakeward.spec.model.types import Duration, Memory
 
-YOUNG = Used(age_s=10, runs=1, rss=400 << 20)
+YOUNG = ProcessUsage(age_s=10, runs=1, rss=400 << 20)
 LIMITS = Checker(max_age=Duration("1h"), max_runs=20, max_memory=Memory("600m"))
 
 
@@ -27,7 +27,7 @@ LIMITS = Checker(max_age=Duration("1h"), max_runs=20, max_memory=Memory("600m"))
         (replace(YOUNG, rss=601 << 20), "601 MB, more than 600m"),
     ],
 )
-def test_past_any_limit_it_is_due_and_says_why(used: Used, why: str | None) -> None:
+def test_past_any_limit_it_is_due_and_says_why(used: ProcessUsage, why: str | None) -> None:
     found = due(used, LIMITS)
     assert found is None if why is None else why in str(found)
 
@@ -47,12 +47,12 @@ def test_changed_code_or_addresses_are_seen(tmp_path: Path, monkeypatch: pytest.
     code.parent.mkdir()
     code.write_text("a = 1\n")
     monkeypatch.setattr(recycle, "_CODE", tmp_path)
-    seen = [recycle.made_of(runtime)]
+    seen = [recycle.code_digest(runtime)]
     runtime.write_text("{}")
-    seen.append(recycle.made_of(runtime))
+    seen.append(recycle.code_digest(runtime))
     os.utime(code, (1, 1))
-    seen.append(recycle.made_of(runtime))
+    seen.append(recycle.code_digest(runtime))
     monkeypatch.setattr(recycle, "version", lambda package: "99")
-    seen.append(recycle.made_of(runtime))
+    seen.append(recycle.code_digest(runtime))
     assert len(set(seen)) == len(seen)
-    assert recycle.made_of(runtime) == seen[-1]
+    assert recycle.code_digest(runtime) == seen[-1]

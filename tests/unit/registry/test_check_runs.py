@@ -69,7 +69,7 @@ def test_a_heartbeat_keeps_a_run_and_tells_the_asker(registry):
     assert check_runs.beat(registry, found.claim, TTL, [("info", "one", {}), ("error", "two", {"n": 2})])
     assert check_runs.beat(registry, found.claim, TTL, [("info", "three", {})])
     assert claimed(registry) is None
-    seen = check_runs.want(registry, run, WANTED)
+    seen = check_runs.extend_wait(registry, run, WANTED)
     assert seen is not None and (seen.state, seen.claim, seen.owner, seen.lapsed_s) == ("working", 1, "worker", None)
     assert [each[1] for each in seen.told] == ["one", "two", "three"]
 
@@ -79,7 +79,7 @@ def test_past_its_heartbeat_a_run_is_taken_over_and_the_older_claim_is_fenced(re
     one = claimed(registry, OVER)
     assert one is not None
     check_runs.remember_session(registry, one.claim, "session-1")
-    seen = check_runs.want(registry, run, WANTED)
+    seen = check_runs.extend_wait(registry, run, WANTED)
     assert seen is not None and seen.lapsed_s is not None and seen.lapsed_s >= 1
     assert held(registry, one.claim), "nobody took it: a paused process may go on"
     two = claimed(registry)
@@ -92,7 +92,7 @@ def test_past_its_heartbeat_a_run_is_taken_over_and_the_older_claim_is_fenced(re
     check_runs.remember_session(registry, one.claim, "session-3")
     assert held(registry, two.claim)
     assert check_runs.finish(registry, two.claim, DONE, {"results": []}, [("info", "last", {})])
-    seen = check_runs.want(registry, run, WANTED)
+    seen = check_runs.extend_wait(registry, run, WANTED)
     assert seen is not None and (seen.state, seen.answer) == (DONE, {"results": []})
     assert [each[1] for each in seen.told] == ["last"]
 

@@ -24,11 +24,11 @@ def test_a_closed_incident_does_not_come_back_and_the_next_one_is_new(registry):
 
 def test_a_message_is_due_when_the_text_changed_and_only_then(registry):
     one = incidents.opened(registry, "stream", "flights", "down")
-    assert [item.id for item in incidents.unsaid(registry)] == [one]
+    assert [item.id for item in incidents.pending(registry)] == [one]
     incidents.remember_message(registry, one, {"id": "17", "text": "down"})
-    assert incidents.unsaid(registry) == []
+    assert incidents.pending(registry) == []
     incidents.closed(registry, "stream", "flights", "up again")
-    assert [item.text for item in incidents.unsaid(registry)] == ["up again"]
+    assert [item.text for item in incidents.pending(registry)] == ["up again"]
 
 
 def test_a_tick_says_when_it_last_succeeded(registry):

@@ -19,7 +19,7 @@ def test_a_stream_that_waits_for_a_person_keeps_its_reason_when_its_driver_dies(
 ) -> None:
     deployed("flights", "alerts")
     with connected() as connection:
-        assert drivers.intend(connection, "nyc", token="t", previous=None, backend="local")
+        assert drivers.record_intent(connection, "nyc", token="t", previous=None, backend="local")
         facts = observe.read(connection)
     with connected() as connection:  # the driver's own last word, after the pass has read
         streams.block(connection, "flights", {"reason": "rolled-back", "what": "seq 7 to 9 are gone", "batch": 9})

@@ -32,7 +32,7 @@ def nine(connected, deployed):
     with connected() as connection:
         connection.execute(table.update().values(spec=SPEC))
         for name in names:
-            assert drivers.intend(connection, name, token="t", previous=None, backend="local")
+            assert drivers.record_intent(connection, name, token="t", previous=None, backend="local")
             drivers.exited(connection, name, "t", exit_code=1, error="Connection refused")
             restarts.record(
                 connection, driver=name, stream=None, failure_class="dependency", error="Connection refused",
@@ -97,7 +97,7 @@ def test_a_dependency_nobody_asks_any_more_is_not_said_to_answer(once, nine, con
     once()
     assert open_ones(connected) == {}
     with connected() as connection:
-        (incident,) = kept.unsaid(connection)
+        (incident,) = kept.pending(connection)
         assert {key: item.next_attempt_at for key, item in restarts.newest(connection).items()} == {
             key: item.next_attempt_at for key, item in before.items()
         }
@@ -146,7 +146,7 @@ def test_many_at_once_stop_restarts_for_a_while_and_are_one_incident(
         deployed(name, driver=name)
     with connected() as connection:
         for name in names:
-            drivers.intend(connection, name, token="t", previous=None, backend="local")
+            drivers.record_intent(connection, name, token="t", previous=None, backend="local")
             drivers.exited(connection, name, "t", exit_code=1, error="who knows")
             restarts.record(
                 connection, driver=name, stream=None, failure_class="infra", error="who knows", attempt=1,
@@ -186,7 +186,7 @@ def test_a_stalled_stream_that_is_restarted_is_the_same_incident_until_it_is_wel
         with connected() as connection:
             incidents.of_streams(connection, observe.read(connection), {"flights": Verdict(state, "so it is")})
             streams.set_state(connection, "flights", state.value, "so it is")
-            seen += [(item.id, item.text.split(":")[0], item.closed_at) for item in kept.unsaid(connection)]
+            seen += [(item.id, item.text.split(":")[0], item.closed_at) for item in kept.pending(connection)]
     (first, stalled, _), (second, restarting, still_open), (third, _, closed) = seen
     assert first == second == third
     assert (stalled, restarting) == ("Stream flights is stalled", "Stream flights is restarting")
@@ -203,7 +203,7 @@ def test_a_blocked_stream_is_an_incident_until_a_person_starts_it(once, connecte
     assert (incident.kind, incident.subject, incident.fields["next"]) == ("stream", "flights", "do something")
     once()
     with connected() as connection:
-        assert [item.id for item in kept.unsaid(connection)] == [incident.id]
+        assert [item.id for item in kept.pending(connection)] == [incident.id]
         streams.set_desired(connection, ["flights"], "stopped")
         streams.set_desired(connection, ["flights"], "running")
     once()

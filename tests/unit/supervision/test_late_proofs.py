@@ -50,7 +50,7 @@ def test_a_proof_that_stays_away_is_told_once_and_so_is_its_end(late, connected)
     assert late(21, table())[1] == text  # said already: no message anew
     assert late(26, table(Lag())) == ([], None)
     with connected() as connection:
-        assert len(incidents.unsaid(connection)) == 1
+        assert len(incidents.pending(connection)) == 1
 
 
 def test_a_run_that_could_not_check_is_the_reason(late) -> None:

@@ -151,7 +151,7 @@ def test_nothing_is_launched_while_the_lease_of_a_vanished_driver_is_live(once, 
 def test_a_driver_on_another_host_is_never_restarted_from_here(once, deployed, connected, backend):
     deployed("flights")
     with connected() as connection:
-        drivers.intend(connection, "nyc", token="t", previous=None, backend="local")
+        drivers.record_intent(connection, "nyc", token="t", previous=None, backend="local")
         handle = {"pid": 1, "start_time": 1.0, "boot_id": "b", "host": "elsewhere"}
         drivers.started(connection, "nyc", "t", handle=handle, host="elsewhere", log="")
     summary = once()
@@ -195,7 +195,7 @@ def test_limits_and_trigger_of_the_running_generation_decide_about_a_stall(conne
         spec = {"limits": {"stall": "5m"}, "trigger": {"every": "1h"}}
         connection.execute(generations.update().where(generations.c.stream == "hourly").values(spec=spec))
         facts = observe.read(connection)
-    sights = {name: observe.sight(facts, [], facts.by_id[name]) for name in ("flights", "hourly")}
+    sights = {name: observe.health_input(facts, [], facts.by_id[name]) for name in ("flights", "hourly")}
     assert {name: each.patience_s for name, each in sights.items()} == {"flights": 300.0, "hourly": 7200.0}
 
 

@@ -40,7 +40,7 @@ def land(connection, number: int, generation: int = 2) -> None:
 
 def prove(connected):
     with connected() as connection:
-        done = stabilization.prove(connection, observe.read(connection, whole=False))
+        done = stabilization.stabilize(connection, observe.read(connection, whole=False))
     with connected() as connection:
         row = streams.get(connection, "flights")
         return [item.act for item in done], row, generations.get(connection, "flights", row.generation)
@@ -94,7 +94,7 @@ def test_what_a_person_chose_since_the_facts_were_read_stands(upgraded, connecte
         streams.accept(connection, "flights", generation=3, driver="nyc")
         streams.set_desired(connection, ["flights"], "running")
     with connected() as connection:
-        assert stabilization.prove(connection, facts) == []
+        assert stabilization.stabilize(connection, facts) == []
         assert streams.get(connection, "flights").generation == 3
         assert generations.get(connection, "flights", 2).failed_at is None
         assert changes.newest(connection, "stream", "flights") == []
@@ -137,5 +137,5 @@ def test_a_pass_does_not_bring_back_a_proof_that_is_over(upgraded, connected) ->
         facts = observe.read(connection, whole=False)
         streams.set_proving(connection, "flights", None)  # somebody rolled it back meanwhile
     with connected() as connection:
-        stabilization.prove(connection, facts)
+        stabilization.stabilize(connection, facts)
         assert streams.get(connection, "flights").proving is None

@@ -13,12 +13,12 @@ from lakeward.connectors.delta import state
 from lakeward.registry import verifications
 from lakeward.spec.model.suite import POINTER_OF
 from lakeward.tables.facts import Thresholds
-from lakeward.tables.needs import needs_of, surroundings
+from lakeward.tables.needs import needs_of, read_registry
 from lakeward.tables.observe.delta import table_facts
 
 
 def test_a_table_that_shows_what_is_proven_of_another_is_left_alone(registry: Any, facts: Any, chain: Any, now) -> None:
-    around = surroundings(registry)
+    around = read_registry(registry)
     plain, _ = needs_of(registry, facts(chain(1)), around, now, has_suite=False)
     shown, _ = needs_of(registry, facts(chain(1), **{POINTER_OF: "nyc.delays"}), around, now, has_suite=False)
     assert plain.forbidden == "" and "of nyc.delays" in shown.forbidden
@@ -48,7 +48,7 @@ def test_vacuum_and_log_wait_for_the_proven_version_of_the_delta_table_that_is_t
         assert read is not None
         table = table_facts(name, read, lambda size, properties: Thresholds(9, 9, 9))
         moment = datetime.fromtimestamp(delta_log.START_MS / 1000, UTC) + timedelta(days=8)
-        needs, _ = needs_of(registry, table, surroundings(registry), moment, has_suite=has_suite)
+        needs, _ = needs_of(registry, table, read_registry(registry), moment, has_suite=has_suite)
         return [each.why for each in needs.clamps if each.who == "quality"]
 
     assert (kept(), kept(has_suite=False)) == (["no version in its log is proven"], [])

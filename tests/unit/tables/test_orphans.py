@@ -25,7 +25,7 @@ from lakeward.registry.engine import engine
 from lakeward.tables import orphans, run
 from lakeward.tables.context import MaintenanceContext
 from lakeward.tables.guard.actor import SCOPE
-from lakeward.tables.observe.listing import ASIDE
+from lakeward.tables.observe.listing import TRASH_FOLDER
 from lakeward.telemetry import failpoints
 
 ROWS = pa.table({"id": [1, 2, 3]})
@@ -69,7 +69,7 @@ class Lying:
         return self.site.load(self.name)
 
     def sweep(self, **more):
-        [entry] = orphans.sweep(self.site, self.name, **more)["actions"]
+        [entry] = orphans.remove_orphans(self.site, self.name, **more)["actions"]
         return entry
 
     def junk(self, path: str, age_s: float = MONTH_S) -> Path:
@@ -147,15 +147,15 @@ def test_the_first_run_shows_the_second_puts_aside_a_later_one_deletes(make) -> 
     second = table.sweep()
     assert (second["result"], second["verified"], second["after"]["taken_files"]) == ("done", True, 2), second
     left = table.names()
-    aside = {each for each in left if each.startswith(ASIDE)}
+    aside = {each for each in left if each.startswith(TRASH_FOLDER)}
     assert {each.split("/", 2)[2] for each in aside} == {"data/crashed.parquet", "metadata/lost-race.metadata.json"}
     assert left - aside == everything - {"data/crashed.parquet", "metadata/lost-race.metadata.json"}
     assert needed <= left
     assert table.rows() == 6
     assert (last(table)["result"], last(table)["after"]["taken_files"]) == ("done", 2)
 
-    assert orphans.sweep(table.site, table.name)["actions"] == [], "a week has not gone by"
-    [run_] = (table.folder / ASIDE).iterdir()
+    assert orphans.remove_orphans(table.site, table.name)["actions"] == [], "a week has not gone by"
+    [run_] = (table.folder / TRASH_FOLDER).iterdir()
     run_.rename(run_.with_name("20200101T000000Z"))
     with table.site.registry() as connection:
         connection.exec_driver_sql("UPDATE actions SET started_at = started_at - interval '8 days'")
@@ -226,7 +226,7 @@ def test_a_file_committed_after_it_was_taken_is_put_back_and_a_person_told(make)
     def commit() -> None:
         if next(names) == "b":  # `a` went already; a writer that had looked at it before commits it now
             failpoints._hooks.clear()
-            source = next(table.folder.glob(f"{ASIDE}/*/data/a.parquet"))
+            source = next(table.folder.glob(f"{TRASH_FOLDER}/*/data/a.parquet"))
             os.link(source, table.folder / "data/a.parquet")
             table.load().add_files([str(table.folder / "data/a.parquet")])
             (table.folder / "data/a.parquet").unlink()
@@ -246,7 +246,7 @@ def test_a_needed_file_an_earlier_run_put_aside_comes_back(make) -> None:
     table.junk("data/crashed.parquet")
     table.sweep()
     path = next(each for each in table.names() if each.endswith(".parquet") and "crashed" not in each)
-    away = table.folder / ASIDE / "20260201T000000Z" / path
+    away = table.folder / TRASH_FOLDER / "20260201T000000Z" / path
     away.parent.mkdir(parents=True)
     (table.folder / path).rename(away)
     done = table.sweep()

@@ -10,7 +10,7 @@ from lakeward.connectors.delta import state
 from lakeward.connectors.delta.state import State
 from lakeward.tables.plan.model import Action
 from lakeward.tables.verify import Moved
-from lakeward.tables.verify_delta import moved_by, standing, verify_vacuum
+from lakeward.tables.verify_delta import folder_state, moved_by, verify_vacuum
 
 
 def look(folder: Path) -> State:
@@ -51,7 +51,7 @@ def test_a_vacuum_takes_what_was_promised_and_nothing_else(
     cleaned: Path, deleted: str, ok: bool, harmed: bool, why: str
 ) -> None:
     before = look(cleaned)
-    held = standing(before)
+    held = folder_state(before)
     for each in deleted:
         (cleaned / each).unlink()
     cutoff = datetime.fromtimestamp(START_MS / 1000 + 60 * 50, UTC)

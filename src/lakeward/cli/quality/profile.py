@@ -66,7 +66,7 @@ def _look(table: str) -> Any:
     from lakeward.quality.delta.table import DeltaTable
     from lakeward.quality.ranges import metadata
     from lakeward.quality.runs import formats
-    from lakeward.quality.suite.column_facts import look
+    from lakeward.quality.suite.column_facts import profile_columns
 
     runtime = state().runtime
     lake = metadata.catalog(runtime)
@@ -86,4 +86,4 @@ def _look(table: str) -> Any:
             code="LW-1211",
         )
     with session(runtime) as spark:
-        return look(lake.load_table(table), history, spark)
+        return profile_columns(lake.load_table(table), history, spark)

@@ -74,7 +74,7 @@ def show(table: Annotated[str, typer.Argument(help="The table: namespace.table."
     from lakeward.cli.quality.text import run_text
     from lakeward.connectors.delta import location
     from lakeward.platform.errors import LakewardError
-    from lakeward.quality.delta.table import standing
+    from lakeward.quality.delta.table import verified_proof
     from lakeward.quality.results.records import recorded
     from lakeward.registry import verifications, waivers
 
@@ -89,7 +89,7 @@ def show(table: Annotated[str, typer.Argument(help="The table: namespace.table."
     data = recorded(newest, checks)
     if proof is not None and proof["to_commit"] is not None:
         # Readers of a Delta table get the version only from this answer: it must be valid for the current table.
-        proof = standing(table, location.folder_of(state().runtime.lake, table), proofs)
+        proof = verified_proof(table, location.folder_of(state().runtime.lake, table), proofs)
         data |= {"format": "delta", "verified_snapshot": proof["to_snapshot"] if proof else None}
     data |= {
         "proven_at": proof["at"] if proof else None,

@@ -24,10 +24,10 @@ def status(
     Exit code 3 when a table is held, could not be checked, or its lag exceeds `limits.verification_lag`.
     """
     from lakeward.platform.runtime import registry_url
-    from lakeward.quality.results.status import standing
+    from lakeward.quality.results.status import proof_status
 
     here, now = state(), datetime.now(UTC)
-    found = standing(here.runtime, registry_url(here.home), here.project, None if table is None else [table])
+    found = proof_status(here.runtime, registry_url(here.home), here.project, None if table is None else [table])
     documents = [each.document(now) for each in found]
     here.output.either({"tables": documents}, text(documents, now))
     if any(document["error"] or document["lag"]["late"] or document["verdict"] not in _WELL for document in documents):

@@ -8,7 +8,7 @@ from typing import Any
 
 from lakeward.platform.text import minute
 from lakeward.quality.results.records import noun_of
-from lakeward.quality.results.text import said
+from lakeward.quality.results.text import observed_text
 
 _WORDS = {"pass": "passed", "warn": "passed with warnings", "hold": "HELD", "error": "NOT CHECKED"}
 
@@ -89,7 +89,7 @@ def _found(check: dict[str, Any]) -> str:
         rows = f" of {check['rows']:,}" if check.get("rows") else ""
         parts.append(f"{check['unexpected_count']:,}{rows} rows fail")
     elif check["observed"] is not None:
-        parts.append(said(check["observed"]))
+        parts.append(observed_text(check["observed"]))
     if check.get("waived"):
         parts.append(_excuse(check))
     return ", ".join(parts)
@@ -97,8 +97,8 @@ def _found(check: dict[str, Any]) -> str:
 
 def _excuse(check: dict[str, Any]) -> str:
     text = check.get("excuse") or {"until": check["waive_until"], "author": "the suite", "reason": ""}
-    said = f"waived until {text['until']} by {text['author']}"
-    return said + (f": {text['reason']}" if text["reason"] else "")
+    observed_text = f"waived until {text['until']} by {text['author']}"
+    return observed_text + (f": {text['reason']}" if text["reason"] else "")
 
 
 def _row(row: Any) -> str:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from lakeward.connectors.commit_protocol.audit import Scan
 
-_LOOKS = 5
+_ATTEMPTS = 5
 
 
 def audit(runtime: Runtime, spec: StreamSpec, late_dropped: int) -> dict[str, Any]:
@@ -99,7 +99,7 @@ def _iceberg(catalog: Catalog, spec: StreamSpec) -> tuple[Position, Scan, Replay
 
     from lakeward.connectors.iceberg.audit import scan
 
-    for _ in range(_LOOKS):
+    for _ in range(_ATTEMPTS):
         try:
             table = catalog.load_table(spec.sink.label)
         except NoSuchTableError:
@@ -122,7 +122,7 @@ def _aside(catalog: Catalog, spec: StreamSpec, newest: Replay) -> tuple[Scan | N
     erased from it."""
     from pyiceberg.exceptions import NoSuchTableError
 
-    from lakeward.connectors.iceberg.audit import put_aside
+    from lakeward.connectors.iceberg.audit import pending_quarantine
 
     if spec.quarantine is None:
         return None, 0
@@ -131,7 +131,7 @@ def _aside(catalog: Catalog, spec: StreamSpec, newest: Replay) -> tuple[Scan | N
         table = catalog.load_table(name)
     except NoSuchTableError:
         return None, 0
-    return put_aside(table, newest.done), erased.of(table.properties, str(spec.id), name)
+    return pending_quarantine(table, newest.done), erased.of(table.properties, str(spec.id), name)
 
 
 def _totals(position: Position, replayed: Replay) -> Totals:

@@ -28,7 +28,7 @@ def preview(
     from lakeward.operations import preview as previewing
 
     spec, runtime = of_project(stream).spec, state().runtime
-    samples = previewing.take(spec, runtime, rows)
+    samples = previewing.newest_samples(spec, runtime, rows)
     with analysis.session([spec], runtime) as spark:
         found = previewing.of(spark, spec, runtime, samples, rows)
     state().output.either({"stream": stream, **asdict(found)}, text(found))

@@ -13,7 +13,7 @@ from lakeward.cli.operate import Comment, DryRun, Kill, Timeout, operate, runner
 from lakeward.cli.streams.group import Stream, app
 
 if TYPE_CHECKING:
-    from lakeward.operations.rebuild.fill import Filling
+    from lakeward.operations.rebuild.fill import Fill
     from lakeward.operations.rebuild.plan import RebuildPlan
 
 
@@ -50,16 +50,16 @@ def rebuild(
 
 
 @contextmanager
-def _spark(plan: RebuildPlan) -> Iterator[Filling]:
+def _spark(plan: RebuildPlan) -> Iterator[Fill]:
     """A Spark session on this machine."""
     from lakeward.engine import analysis
     from lakeward.engine.assignment import Assignment
-    from lakeward.operations.rebuild.fill import Filling
+    from lakeward.operations.rebuild.fill import Fill
 
     runtime, output = state().runtime, state().output
     wanted = Assignment(plan.stream, plan.target.generation, plan.target.spec, plan.target.checkpoint)
     with analysis.session([wanted.spec], runtime, lake=True) as spark:
-        yield Filling(
+        yield Fill(
             spark, wanted, runtime, plan.made, plan.fill, plan.start,
             tell=lambda report: output.note(f"batch {report.batches}: {report.landed:,} rows landed"),
         )  # fmt: skip

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 def _view() -> View:
     """All streams, evaluated now rather than by the last reconcile pass: Airflow may be down."""
     from lakeward.supervision.reconcile import backend_of
-    from lakeward.supervision.report.material import look_at
+    from lakeward.supervision.report.material import observe_all
 
-    return look_at(lambda: state().registry(), backend_of(state().runtime))
+    return observe_all(lambda: state().registry(), backend_of(state().runtime))
 
 
 @app.command("list")

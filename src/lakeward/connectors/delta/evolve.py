@@ -44,7 +44,7 @@ def fence(session: SparkSession, folder: Path, checked: TableState, build: Calla
     try:
         jvm.commit(session, txn, [], moved, none, position.key(checked.stream))
     except Exception as error:
-        if jvm.changed(error):
+        if jvm.is_concurrent_change(error):
             raise RetryCommit("another commit came first") from error
         raise
     failpoints.hit("before-evolve")
@@ -61,7 +61,7 @@ def add(session: SparkSession, folder: Path, compared: Comparison) -> None:
     try:
         session.sql(f"ALTER TABLE {location.by_path(folder)} ADD COLUMNS ({columns})")
     except Exception as error:
-        if jvm.changed(error) or "ALREADY_EXISTS" in str(error):
+        if jvm.is_concurrent_change(error) or "ALREADY_EXISTS" in str(error):
             raise RetryCommit("another commit came first") from error
         raise
     failpoints.hit("after-evolve")

@@ -78,7 +78,7 @@ def commit(
         name: the position's domain.
 
     Raises:
-        Exception: the JVM's, to be judged by `changed`.
+        Exception: the JVM's, to be judged by `is_concurrent_change`.
     """
     jvm: Any = session._jvm
     delta = jvm.org.apache.spark.sql.delta
@@ -90,7 +90,7 @@ def commit(
         return int(txn.commit(_sequence(session, [*files, position_]), operation))
 
 
-def forget(session: SparkSession, folder: Path) -> None:
+def invalidate_cache(session: SparkSession, folder: Path) -> None:
     """Drop what this process believes of a table: the next reading is the disk's."""
     jvm: Any = session._jvm
     jvm.org.apache.spark.sql.delta.DeltaLog.invalidateCache(
@@ -98,7 +98,7 @@ def forget(session: SparkSession, folder: Path) -> None:
     )
 
 
-def changed(error: BaseException) -> bool:
+def is_concurrent_change(error: BaseException) -> bool:
     """Whether a commit failed because somebody else's came first: nothing was written."""
     for throwable in _chain(error):
         names = [each.getSimpleName() for each in _classes(throwable)]

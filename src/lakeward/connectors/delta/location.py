@@ -52,7 +52,7 @@ def exists(folder: Path) -> bool:
     return DeltaLog(folder).exists
 
 
-def known(lake: Lake) -> list[str]:
+def tables_of(lake: Lake) -> list[str]:
     """Every Delta table of the warehouse as `namespace.table`, sorted."""
     root = warehouse(lake)
     if root is None or not root.is_dir():

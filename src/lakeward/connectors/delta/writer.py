@@ -73,7 +73,7 @@ class DeltaWriter(TableWriter[TableState, Staged]):
         another process may have written over a commit of ours."""
         state = self._state(jvm.begin(session, self.folder, self.table))
         if self._began and state.raw != self._expected:
-            jvm.forget(session, self.folder)
+            jvm.invalidate_cache(session, self.folder)
             state = self._state(jvm.begin(session, self.folder, self.table))
         return state
 
@@ -118,7 +118,7 @@ class DeltaWriter(TableWriter[TableState, Staged]):
             try:
                 landed = jvm.commit(staged.session, txn, staged.actions, moved, batch, name)
             except Exception as error:
-                if jvm.changed(error):
+                if jvm.is_concurrent_change(error):
                     continue  # nothing was written: read and check again
                 raise
             failpoints.hit("after-publish")
@@ -130,7 +130,7 @@ class DeltaWriter(TableWriter[TableState, Staged]):
                 )
             found = log.commit(self.folder, version)
             if found is not None and found.domains.get(name) != moved.to_json():
-                jvm.forget(staged.session, self.folder)
+                jvm.invalidate_cache(staged.session, self.folder)
                 raise RetryCommit(f"version {version} was overwritten by another process")
             return moved
         raise self.contention(batch.batch, "other commits came first, every time")

@@ -26,19 +26,19 @@ def audit(
     records: Mapping[Partition, int] | None = None,
 ) -> Audit:
     """Run `commit_protocol.audit.audit` over freshly loaded tables."""
-    quarantined = None if quarantine is None else put_aside(quarantine)
+    quarantined = None if quarantine is None else pending_quarantine(quarantine)
     return counting.audit(scan(table), stream, position, quarantined, records)
 
 
-def put_aside_between(
+def quarantined_between(
     table: Table, start: Mapping[Partition, int], end: Mapping[Partition, int]
 ) -> dict[Partition, tuple[int, int]]:
     """The number of rows, and of distinct records, that a quarantine table has from `start` to `end`, by partition;
     without replayed rows."""
-    return counting.rows_between(put_aside(table), start, end)
+    return counting.rows_between(pending_quarantine(table), start, end)
 
 
-def put_aside(table: Table, done: str | None = None) -> Scan:
+def pending_quarantine(table: Table, done: str | None = None) -> Scan:
     """A function that reads the identity columns of the rows in quarantine that were not replayed.
 
     Args:

@@ -23,7 +23,7 @@ MOST = 200
 """The most tables that are searched for the position of a renamed table."""
 
 
-def halt(session: SparkSession, stream: str, table: str) -> BlockReason:
+def block_reason(session: SparkSession, stream: str, table: str) -> BlockReason:
     """The block reason of a missing table: renamed if another table has the stream's position, else dropped."""
     new_table = f"give the stream a new id and a new table (conf/streams/{stream}.yaml), then: lakeward deploy"
     other, landed = _holder(session, stream, table)

@@ -103,7 +103,7 @@ class OverwriteWriter(IcebergWriter):
         publish.still_staged(start, staged)
         covers, base = self._covers, self._bases[staged.attempt]
         covers.standing(start)
-        published = publish.there_already(start, staged)
+        published = publish.is_on_main(start, staged)
         change = transaction.newOverwrite()
         if base.snapshot is not None:
             change.validateFromSnapshot(staged.snapshot if published else base.snapshot)

@@ -54,7 +54,7 @@ class IcebergPositionStore(PositionStore):
             return StoredPosition(None, None, missing(self.name, self.stream))
         raw = loaded.properties.get(position.key(self.stream))
         parsed = None if raw is None else position.parse(raw, self.stream, self.name)
-        return StoredPosition(raw, parsed, halt_of(loaded.metadata, self.stream, self.name))
+        return StoredPosition(raw, parsed, block_reason_of(loaded.metadata, self.stream, self.name))
 
     def _swap(self, expected: StoredPosition, moved: Position) -> Position:
         """Commit the table property."""
@@ -95,7 +95,7 @@ def answering() -> Iterator[None]:
         ) from None
 
 
-def halt_of(metadata: TableMetadata, stream: str, table: str) -> BlockReason | None:
+def block_reason_of(metadata: TableMetadata, stream: str, table: str) -> BlockReason | None:
     """Why the position may not be moved: its rows are missing from the table, or a batch landed without it.
 
     Staging that is switched off does not count: an import switches it on.
@@ -148,7 +148,7 @@ def write_position(catalog: Catalog, table: str, stream: str, new: Position, exp
         raise seq_falls(stream, before, new)
     for _ in range(SWAP_ATTEMPTS):
         loaded = catalog.load_table(table)
-        if (halt := halt_of(loaded.metadata, stream, table)) is not None:
+        if (halt := block_reason_of(loaded.metadata, stream, table)) is not None:
             raise Refused(
                 f"The position of stream {stream} was not moved",
                 why=f"{halt.what}: {halt.why}",

@@ -70,7 +70,7 @@ def publish(table: Any, checked: TableState, staged: Staged, build: Build, take:
     now = jvm.state_of(start, checked.stream, checked.table)
     if now.raw != checked.raw:
         raise PositionMoved
-    on_main = there_already(start, staged)
+    on_main = is_on_main(start, staged)
     # A rollback does not change the property: only a new walk detects one between step 1 and here.
     halt = check_table(now)
     if halt is not None and not (on_main and halt.reason in _UNCOUNTED and now.staging and _whole(now)):
@@ -90,7 +90,7 @@ def take(transaction: Any, staged: Staged, *, head_must_be_parent: bool) -> Any:
     start = transaction.startMetadata()
     still_staged(start, staged)
     head = start.currentSnapshot()
-    if there_already(start, staged):
+    if is_on_main(start, staged):
         return head
     if head_must_be_parent and (head.snapshotId() if head is not None else None) != staged.parent:
         raise HeadMoved
@@ -105,7 +105,7 @@ def still_staged(metadata: Any, staged: Staged) -> None:
         raise StagedGone
 
 
-def there_already(metadata: Any, staged: Staged) -> bool:
+def is_on_main(metadata: Any, staged: Staged) -> bool:
     """Whether main moved directly from the parent of the staged snapshot to the staged snapshot.
 
     Iceberg can do that by itself: when the answer of the staging commit is lost, JdbcCatalog sends the commit again and

@@ -69,7 +69,7 @@ _ATTEMPTS = 5
 _PATH = "_file_path"
 
 
-def put_aside_as(position: str, table: str) -> str:
+def quarantine_stream_name(position: str, table: str) -> str:
     """The stream name in quarantine for invalid rows of a position.
 
     Backfills are numbered per table, so two backfills into different tables have the same position name: the table is

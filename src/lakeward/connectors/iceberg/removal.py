@@ -46,7 +46,7 @@ class FailingRows(OffsetRange):
         return super().condition() & F.coalesce(self.fails, F.lit(False))
 
 
-def copy(session: SparkSession, rows: DataFrame, table: str, token: str, identity: Sequence[str]) -> None:
+def copy_to_quarantine(session: SparkSession, rows: DataFrame, table: str, token: str, identity: Sequence[str]) -> None:
     """Step 2: write copies into quarantine that do not count yet.
 
     If quarantine has the record as replayed, the copy replaces that row; if not yet replayed, the row stays.

@@ -40,7 +40,7 @@ OLD = "old"
 
 
 @dataclass(frozen=True)
-class At:
+class ReplayState:
     """The sink in one version of its metadata: the stream's state and its replay state."""
 
     state: TableState
@@ -48,12 +48,12 @@ class At:
     newest: Replay
 
 
-def look(session: SparkSession, table: str, stream: str) -> At:
+def read_state(session: SparkSession, table: str, stream: str) -> ReplayState:
     """Read the sink's state, without a cache."""
     return _at(jvm.metadata_of(jvm.load(session, table)), table, stream)
 
 
-def begin(session: SparkSession, at: At, generation: int) -> At:
+def begin(session: SparkSession, at: ReplayState, generation: int) -> ReplayState:
     """Step 1: replace the token that was read by a new one. Returns the sink after it.
 
     Raises:
@@ -77,10 +77,12 @@ def begin(session: SparkSession, at: At, generation: int) -> At:
 
     _commit(session, table, stream, write, lambda token: token == begun.token)
     failpoints.hit("replay-begun")
-    return At(at.state, begun.to_json(), begun)
+    return ReplayState(at.state, begun.to_json(), begun)
 
 
-def publish_rows(session: SparkSession, at: At, staged: Staged | None, more: Replayed, *, take: Take) -> Replay:
+def publish_rows(
+    session: SparkSession, at: ReplayState, staged: Staged | None, more: Replayed, *, take: Take
+) -> Replay:
     """Step 3: make the rows visible and set `published`, in one commit.
 
     Args:
@@ -122,7 +124,7 @@ def publish_rows(session: SparkSession, at: At, staged: Staged | None, more: Rep
     return done
 
 
-def claim(session: SparkSession, claims: DataFrame, table: str, at: At, identity: Sequence[str]) -> None:
+def claim(session: SparkSession, claims: DataFrame, table: str, at: ReplayState, identity: Sequence[str]) -> None:
     """Step 2: mark rows in quarantine with the replay's token and their outcome.
 
     Args:
@@ -158,7 +160,7 @@ def claim(session: SparkSession, claims: DataFrame, table: str, at: At, identity
     failpoints.hit("replay-claimed")
 
 
-def settle(session: SparkSession, table: str, at: At) -> None:
+def settle(session: SparkSession, table: str, at: ReplayState) -> None:
     """Step 4: set `replayed_at` of the rows of a published replay. Does nothing if there are none."""
     from pyspark.sql import functions as F
 
@@ -182,7 +184,7 @@ def settle(session: SparkSession, table: str, at: At) -> None:
     failpoints.hit("replay-settled")
 
 
-def _settle_moved(session: SparkSession, table: str, at: At, own_rows: str) -> None:
+def _settle_moved(session: SparkSession, table: str, at: ReplayState, own_rows: str) -> None:
     """Reset the marks of rows that a published removal has moved into quarantine: they are pending like all others."""
     from pyspark.sql import functions as F
 
@@ -208,7 +210,7 @@ def moved(done: str | None) -> Column:
     return mark & F.col(quarantine.BECAME).eqNullSafe(F.lit(quarantine.MOVING))
 
 
-def pending(session: SparkSession, table: str, at: At) -> DataFrame:
+def pending(session: SparkSession, table: str, at: ReplayState) -> DataFrame:
     """The stream's rows in quarantine that were not replayed yet."""
     from pyspark.sql import functions as F
 
@@ -225,13 +227,13 @@ def _only_advanced(before: Position | None, after: Position | None) -> bool:
     return bool(before.query_id) or after.attempt == before.attempt
 
 
-def _at(metadata: Any, table: str, stream: str) -> At:
+def _at(metadata: Any, table: str, stream: str) -> ReplayState:
     raw = metadata.properties().get(replay.key(stream))
     properties = {} if raw is None else {replay.key(stream): raw}
-    return At(jvm.state_of(metadata, stream, table), raw, replay.of(properties, stream, table))
+    return ReplayState(jvm.state_of(metadata, stream, table), raw, replay.of(properties, stream, table))
 
 
-def _same(metadata: Any, at: At) -> None:
+def _same(metadata: Any, at: ReplayState) -> None:
     """Raise `Refused` unless the property is unchanged since it was read."""
     if metadata.properties().get(replay.key(at.state.stream)) != at.raw:
         raise Refused(
@@ -267,7 +269,7 @@ def _commit(
             if trouble not in (jvm.Trouble.COMMIT_FAILED, jvm.Trouble.UNKNOWN):
                 raise
             why = jvm.message(error)
-            newest = look(session, table, stream).newest
+            newest = read_state(session, table, stream).newest
             if is_own(newest.token) or (published is not None and newest.done == published):
                 return  # the commit was done, and only the answer was lost
             continue

@@ -58,7 +58,7 @@ class IcebergWriter(TableWriter[TableState, InTable]):
         try:
             return jvm.load(session, self.table)
         except Blocked:
-            raise missing_table.halt(session, self.stream, self.table).error() from None
+            raise missing_table.block_reason(session, self.stream, self.table).error() from None
 
     def check(self, state: TableState) -> BlockReason | None:
         return check_table(state)

@@ -104,7 +104,7 @@ class DeltaReference:
     def version(self, session: SparkSession) -> str:
         folder = location.folder_of(self.lake, self.table)
         if not location.exists(folder):
-            raise gone(self.name, self.table, location.known(self.lake))
+            raise gone(self.name, self.table, location.tables_of(self.lake))
         snapshot = delta.begin(session, folder, self.table).snapshot()
         return f"{snapshot.metadata().id()}/{snapshot.version()}"
 

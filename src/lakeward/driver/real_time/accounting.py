@@ -21,11 +21,11 @@ from lakeward.connectors.kafka import position
 from lakeward.connectors.source import StreamSource
 from lakeward.driver.real_time.progress_marker import ProgressMarker, ProgressMarkers
 from lakeward.driver.real_time.stop import halt
-from lakeward.engine.batch import BatchFunction, Done
+from lakeward.engine.batch import BatchFunction, FinishedBatch
 from lakeward.engine.checkpoint import layout
 from lakeward.engine.checkpoint.files import Files
 from lakeward.engine.gate import Draining, wait_until
-from lakeward.engine.sinks.sent import Sent
+from lakeward.engine.sinks.sent import RealTimeLanding
 from lakeward.platform.errors import expect
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ class RecordAccounting:
     """
 
     function: BatchFunction
-    sent: Sent
+    sent: RealTimeLanding
     inlet: StreamSource
     files: Files
     folder: str
@@ -144,4 +144,4 @@ class RecordAccounting:
             self._reported_at = now
             outcome = BatchResult(self.sent.running(batch), filtered=0)
             mine = self.function
-            mine.report(Done(mine.stream, mine.generation, batch, outcome, 0, 0, None, now, 0.0))
+            mine.report(FinishedBatch(mine.stream, mine.generation, batch, outcome, 0, 0, None, now, 0.0))

@@ -30,7 +30,7 @@ from lakeward.engine.sinks.delta import DeltaLanding
 from lakeward.engine.sinks.files import FilesLanding
 from lakeward.engine.sinks.iceberg import IcebergLanding
 from lakeward.engine.sinks.postgres import PostgresLanding
-from lakeward.engine.sinks.sent import Sent
+from lakeward.engine.sinks.sent import RealTimeLanding
 from lakeward.platform.errors import SpecError
 from lakeward.platform.runtime import Runtime
 from lakeward.spec.model.sinks import DeltaSink, IcebergSink
@@ -114,7 +114,7 @@ def choose(
         at = cluster.find(topic.connection, runtime)
         broker.check_writable(at, str(topic.topic))
     if spec.trigger.unbatched:
-        return Sent.of(own, stream, sources, held)
+        return RealTimeLanding.of(own, stream, sources, held)
     if topic is not None:
         return at_least_once(lambda rows, _: kafka_sink.write(rows, topic, at), output_mode=topic.mode)
     if (files := spec.sink.files) is not None:

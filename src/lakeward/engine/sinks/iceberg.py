@@ -42,7 +42,7 @@ class IcebergLanding(LakeLanding[IcebergWriter]):
 
     def absent(self) -> BlockReason:
         """Dropped, or renamed to a table that is named."""
-        return missing_table.halt(self.writer.session, self.writer.stream, self.writer.table)
+        return missing_table.block_reason(self.writer.session, self.writer.stream, self.writer.table)
 
     def prepare(self, columns: Any, *, stateful: bool) -> None:
         """Create the table, or compare its columns with the transform's."""

@@ -15,13 +15,15 @@ if TYPE_CHECKING:
 
 
 @dataclass
-class Sent(AtLeastOnce):
+class RealTimeLanding(AtLeastOnce):
     """Of the records between two boundaries of a hop. `batch` is set before each."""
 
     batch: RunningBatch | None = None
 
     @classmethod
-    def of(cls, session: SparkSession, stream: str, sources: Sequence[str], held: Callable[[], None]) -> Sent:
+    def of(
+        cls, session: SparkSession, stream: str, sources: Sequence[str], held: Callable[[], None]
+    ) -> RealTimeLanding:
         """The one of a stream; arguments as of `AtLeastOnce`."""
         return cls(session, stream, sources, held, _nothing)
 

@@ -19,7 +19,7 @@ from lakeward.operations.backfill.range import FilesRange
 from lakeward.operations.backfill.windows import MARGIN
 from lakeward.operations.backfill.work import Report
 from lakeward.operations.context import Context
-from lakeward.operations.operation import Held, Lock, Operation
+from lakeward.operations.operation import HeldLocks, Lock, Operation
 from lakeward.operations.request import Outcome, Plan, Request
 from lakeward.platform.errors import SpecError
 from lakeward.registry import generations, streams
@@ -150,7 +150,7 @@ class Backfill(Operation[BackfillPlan]):
         with self.spark(plan.wanted.spec) as self._session:
             yield
 
-    def apply(self, plan: BackfillPlan, held: Held) -> Outcome:
+    def apply(self, plan: BackfillPlan, held: HeldLocks) -> Outcome:
         report = self._land(plan, dry_run=False)
         data = data_of(report)
         kept = ("into", "position", "from", "to", "generation", "consumed", "landed")
@@ -189,7 +189,8 @@ class Backfill(Operation[BackfillPlan]):
         """
         source = str(next(iter(spec.sources)))
         start, end = (
-            reset_target.of(self.context, spec, bound, {})[source] for bound in (self.options.start, self.options.to)
+            reset_target.target_offsets(self.context, spec, bound, {})[source]
+            for bound in (self.options.start, self.options.to)
         )
         if next_end(parse(start), parse(end), 0) is None:
             raise SpecError(

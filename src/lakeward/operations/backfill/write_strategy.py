@@ -73,7 +73,7 @@ class NewTable(WriteStrategy):
         landing.prepare(built.columns, stateful=False)
 
     def named(self, position: str) -> str:
-        return quarantine.put_aside_as(position, self.table)
+        return quarantine.quarantine_stream_name(position, self.table)
 
 
 class ByKey(WriteStrategy):
@@ -158,7 +158,7 @@ class InPlace(WriteStrategy):
         if aside is None:
             return raw
         waiting = acts.pending(
-            self.own, aside, acts.look(self.own, str(self.wanted.spec.sink.label), self.wanted.stream)
+            self.own, aside, acts.read_state(self.own, str(self.wanted.spec.sink.label), self.wanted.stream)
         )
         return raw.join(F.broadcast(waiting.select(TOPIC, PARTITION, OFFSET)), [TOPIC, PARTITION, OFFSET], "left_anti")
 

@@ -21,7 +21,7 @@ from lakeward.operations import sink_position
 from lakeward.operations.context import Context
 from lakeward.operations.erase import plan as planning
 from lakeward.operations.erase.plan import WORD, ErasePlan, Scope, Target
-from lakeward.operations.operation import Held, Lock, Operation
+from lakeward.operations.operation import HeldLocks, Lock, Operation
 from lakeward.operations.request import Outcome, Request
 from lakeward.platform.errors import LakewardError, Refused, Unhealthy
 from lakeward.platform.text import count
@@ -64,7 +64,7 @@ class Erase(Operation[ErasePlan]):
         """The error without its details, which may quote a value."""
         return error.what if isinstance(error, LakewardError) else type(error).__name__
 
-    def apply(self, plan: ErasePlan, held: Held) -> Outcome:
+    def apply(self, plan: ErasePlan, held: HeldLocks) -> Outcome:
         """Run all steps; each determines by itself what remains to do.
 
         Raises:

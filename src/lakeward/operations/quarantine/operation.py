@@ -8,9 +8,9 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from lakeward.operations.context import Context
-from lakeward.operations.operation import Held, Lock, Operation
+from lakeward.operations.operation import HeldLocks, Lock, Operation
 from lakeward.operations.quarantine.remove import suited
-from lakeward.operations.quarantine.run import Act, act, failing_rows
+from lakeward.operations.quarantine.run import QuarantineBy, failing_rows, move_failing_rows
 from lakeward.operations.quarantine.streams import landing
 from lakeward.operations.request import Outcome, Plan, Request
 from lakeward.quality.verdicts.waivers import choose, ids
@@ -96,7 +96,7 @@ class Quarantine(Operation[QuarantinePlan]):
         with self.spark(plan.streams) as self._session:
             yield
 
-    def apply(self, plan: QuarantinePlan, held: Held) -> Outcome:
+    def apply(self, plan: QuarantinePlan, held: HeldLocks) -> Outcome:
         data = self._moved(plan, dry_run=False)
         moved = sum(entry["moved"] for entry in data["streams"])
         return self.done(f"{moved:,} rows of {self.subject} that fail {self.check_name} moved to quarantine", data)
@@ -106,10 +106,10 @@ class Quarantine(Operation[QuarantinePlan]):
             raise RuntimeError("a quarantine needs its resources open")
         context, comment = self.context, self.request.comment
         failing = failing_rows(context.connect, context.runtime, self.subject, self.expectation)
-        by = Act(context.author, context.author, comment, {})
+        by = QuarantineBy(context.author, context.author, comment, {})
         done = [
             asdict(
-                act(
+                move_failing_rows(
                     self._session, assignment, context.runtime, failing, context.connect, by, readers=plan.readers,
                     dry_run=dry_run,
                 )

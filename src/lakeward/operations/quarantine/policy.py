@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from lakeward.operations.quarantine.run import Act, Connect, act, failing_rows, sentence
+from lakeward.operations.quarantine.run import Connect, QuarantineBy, failing_rows, move_failing_rows, sentence
 from lakeward.operations.quarantine.streams import landing
 from lakeward.platform.errors import LakewardError
 from lakeward.quality.ranges import metadata
@@ -20,7 +20,7 @@ from lakeward.quality.results import incident
 from lakeward.quality.results.records import recorded
 from lakeward.quality.runs.ask import check
 from lakeward.quality.verdicts import quarantine_policy
-from lakeward.quality.verdicts.quarantine_policy import Decided
+from lakeward.quality.verdicts.quarantine_policy import Decision
 from lakeward.quality.verdicts.verdict import Verdict
 from lakeward.quality.verdicts.waivers import ids
 from lakeward.registry import events, verifications
@@ -94,22 +94,22 @@ class Policy:
                 except LakewardError as error:
                     if error.exit_code == 3:
                         raise
-                    return self._left(result, Decided((), ": ".join(filter(None, [error.what, error.why]))))
+                    return self._left(result, Decision((), ": ".join(filter(None, [error.what, error.why]))))
                 result = self._checked(done)
                 _, _, decided = self._decided(result)
                 if decided is None or not decided.checks:
                     return self._left(result, decided)
                 if not any(report.moved for report in done):
-                    return self._left(result, Decided((), "none of the failing rows may move; see the rows that stay"))
+                    return self._left(result, Decision((), "none of the failing rows may move; see the rows that stay"))
         why = f"failing rows landed again in each of {ROUNDS} rounds; a rule of the stream would keep them out"
-        return self._left(result, Decided((), why))
+        return self._left(result, Decision((), why))
 
     def _newest(self) -> dict[str, Any] | None:
         with self.connect() as connection:
             newest = next(iter(verifications.newest(connection, self.table, limit=1)), None)
             return recorded(newest, verifications.checks_of(connection, newest["run"])) if newest else None
 
-    def _decided(self, result: dict[str, Any]) -> tuple[list[Assignment], list[str], Decided | None]:
+    def _decided(self, result: dict[str, Any]) -> tuple[list[Assignment], list[str], Decision | None]:
         with self.connect() as connection:
             try:
                 streams, _ = landing(connection, self.table)
@@ -135,18 +135,22 @@ class Policy:
         file = f"expectations/{self.table}.yaml"
         first = run["first_bad_snapshot"]
         since = f", bad since snapshot {first}" if first else ""
-        by = Act(f"policy ({file})", file, f"on_fail: quarantine, run {run['run']}{since}", {"run": run["run"]})
+        by = QuarantineBy(
+            f"policy ({file})", file, f"on_fail: quarantine, run {run['run']}{since}", {"run": run["run"]}
+        )
         done = []
         for id in checks:
             failing = failing_rows(self.connect, self.runtime, self.table, asked[id], by_policy=True)
             for assignment in streams:
-                found = act(spark, assignment, self.runtime, failing, self.connect, by, readers=incremental_readers)
+                found = move_failing_rows(
+                    spark, assignment, self.runtime, failing, self.connect, by, readers=incremental_readers
+                )
                 done.append(found)
                 self._report(found, by)
         self.reports += done
         return done
 
-    def _report(self, found: Report, by: Act) -> None:
+    def _report(self, found: Report, by: QuarantineBy) -> None:
         for entry in found.left:
             self.tell(
                 "warning", f"{quarantine_policy.LINE}{quarantine_policy.rows(entry['count'])} stay: {entry['why']}", {}
@@ -166,7 +170,7 @@ class Policy:
         (result,) = check(self.runtime, self.registry_url, self.project, [self.table], upto=upto, tell=self.tell)
         return result
 
-    def _left(self, result: dict[str, Any], decided: Decided | None) -> dict[str, Any]:
+    def _left(self, result: dict[str, Any], decided: Decision | None) -> dict[str, Any]:
         """End the policy; if a person has to decide, record that in the log, the run, the incident and the timeline."""
         if decided is not None:
             line = quarantine_policy.declined(decided.why, self.table)

@@ -113,7 +113,7 @@ def suited(spec: StreamSpec, readers: Sequence[str] = ()) -> None:
         )
 
 
-def put_aside(
+def quarantine_rows(
     spark: SparkSession,
     wanted: Assignment,
     runtime: Runtime,
@@ -213,7 +213,7 @@ class _QuarantineRun:
             return report
         self.writer.covers, self.writer.pinned = covers, head
         begun = acts.begin(self.own, at, self.wanted.generation)
-        removal.copy(self.own, shaped, self._aside, begun.newest.token, self.inlet.identity)
+        removal.copy_to_quarantine(self.own, shaped, self._aside, begun.newest.token, self.inlet.identity)
         staged = self.writer.stage(whole.limit(0), begun.state, begun.newest.token)
         more = Replayed(landed=-report.moved)
         report = replace(report, seq=begun.newest.seq, token=begun.newest.token)
@@ -229,19 +229,19 @@ class _QuarantineRun:
         head = jvm.metadata_of(jvm.load(self.own, table)).currentSnapshot()
         return None if head is None else int(head.snapshotId())
 
-    def _look(self, table: str) -> acts.At:
+    def _look(self, table: str) -> acts.ReplayState:
         """Read the table's state.
 
         Raises:
             Blocked: the table was rolled back, replaced or dropped.
         """
-        at = acts.look(self.own, table, self.wanted.stream)
+        at = acts.read_state(self.own, table, self.wanted.stream)
         halt = check_table(at.state)
         if halt is not None:
             raise halt.error()
         return at
 
-    def _covers(self, rows_: DataFrame, at: acts.At) -> tuple[FailingRows | None, int, int]:
+    def _covers(self, rows_: DataFrame, at: acts.ReplayState) -> tuple[FailingRows | None, int, int]:
         """The failing rows of the range by their records, their number, and the number without a landed position."""
         from pyspark.sql import functions as F
 

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from lakeward.operations.quarantine.remove import Failing, Report, put_aside
+from lakeward.operations.quarantine.remove import Failing, Report, quarantine_rows
 from lakeward.platform.errors import SpecError
 from lakeward.quality.engine.failing_rows import condition
 from lakeward.quality.ranges import metadata
@@ -34,7 +34,7 @@ Connect = Callable[[], AbstractContextManager["Connection"]]
 
 
 @dataclass(frozen=True)
-class Act:
+class QuarantineBy:
     """Who moves rows to quarantine, and why.
 
     Attributes:
@@ -97,13 +97,13 @@ def _rows(spark: SparkSession, table: str, read: Read) -> DataFrame:
     return found
 
 
-def act(
+def move_failing_rows(
     spark: SparkSession,
     wanted: Assignment,
     runtime: Runtime,
     failing: Failing,
     connect: Connect,
-    by: Act,
+    by: QuarantineBy,
     *,
     readers: Sequence[str] = (),
     dry_run: bool = False,
@@ -111,7 +111,7 @@ def act(
     """Move the rows, and record who did it and why.
 
     Raises:
-        Refused, Blocked, Transient: as `put_aside`.
+        Refused, Blocked, Transient: as `quarantine_rows`.
     """
     table = wanted.spec.sink.label
 
@@ -127,14 +127,14 @@ def act(
                 text=sentence(found, by), **fields(found),
             )  # fmt: skip
 
-    found = put_aside(spark, wanted, runtime, failing, readers=readers, dry_run=dry_run, before=before)
+    found = quarantine_rows(spark, wanted, runtime, failing, readers=readers, dry_run=dry_run, before=before)
     if found.seq is not None:
         with connect() as connection:
             events.record(connection, "table", table, told.CHANGE, sentence(found, by), **fields(found))
     return found
 
 
-def sentence(found: Report, by: Act) -> str:
+def sentence(found: Report, by: QuarantineBy) -> str:
     """Sentence for people: check, number of rows, tables, offsets, author, and what can be replayed."""
     rows = quarantine_policy.failing(found.moved, found.check)
     text = f"{rows} moved from {found.table} to {found.quarantine} by {by.by}"

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from lakeward.connectors.iceberg import relabel
-from lakeward.connectors.iceberg.quarantine import put_aside_as
+from lakeward.connectors.iceberg.quarantine import quarantine_stream_name
 from lakeward.connectors.kafka import position as kafka_position
 from lakeward.engine import session
 from lakeward.operations.backfill.backfill import Report, backfill
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 @dataclass
-class Filling:
+class Fill:
     """Fills the new table of a rebuild.
 
     Attributes:
@@ -53,7 +53,7 @@ class Filling:
         """Called before the first batch: quarantined rows of an earlier fill with this name are removed."""
         self._new = True
         if self._aside is not None:
-            fill = put_aside_as(self.name, self.into)
+            fill = quarantine_stream_name(self.name, self.into)
             relabel.forget(session.for_stream(self.spark, self.wanted.spec), self._aside, fill)
 
     def fill(self, end: str) -> None:
@@ -79,5 +79,5 @@ class Filling:
         if self._aside is not None:
             own = session.for_stream(self.spark, self.wanted.spec)
             ends = kafka_position.parse(end)
-            fill = put_aside_as(self.name, self.into)
+            fill = quarantine_stream_name(self.name, self.into)
             relabel.relabel(own, self._aside, self.wanted.stream, fill, before, ends, at, rows=rows)

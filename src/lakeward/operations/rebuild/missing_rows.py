@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Lost:
+class MissingRows:
     """Rows that the new table will lack, counted at the plan and again before the swap.
 
     Attributes:
@@ -44,7 +44,7 @@ def places(text: str) -> dict[Partition, int]:
     return {(topic, part): at for topic, parts in kafka_position.parse(text).items() for part, at in parts.items()}
 
 
-def lost(table: Table, first: str, start: str, end: str) -> Lost:
+def missing_rows(table: Table, first: str, start: str, end: str) -> MissingRows:
     """Rows of a table that lie outside a range.
 
     Args:
@@ -67,13 +67,15 @@ def lost(table: Table, first: str, start: str, end: str) -> Lost:
     other = whole - inside - sum(rows for rows, _ in older.values())
     if other:
         lines.append(f"{count(other, 'row')} of no record in this range (other topics, or written by hand)")
-    return Lost(whole - inside, rows=True, lines=tuple(lines))
+    return MissingRows(whole - inside, rows=True, lines=tuple(lines))
 
 
-def _by_offsets(first: Mapping[Partition, int], low: Mapping[Partition, int], high: Mapping[Partition, int]) -> Lost:
+def _by_offsets(
+    first: Mapping[Partition, int], low: Mapping[Partition, int], high: Mapping[Partition, int]
+) -> MissingRows:
     gone = {part: (first.get(part, 0), low[part]) for part in high if part in low and first.get(part, 0) < low[part]}
     lines = tuple(
         f"{topic}/{part}: {count(to - at, 'record')}, offsets {at} to {to - 1}"
         for (topic, part), (at, to) in sorted(gone.items())
     )
-    return Lost(sum(to - at for at, to in gone.values()), rows=False, lines=lines)
+    return MissingRows(sum(to - at for at, to in gone.values()), rows=False, lines=lines)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from lakeward.spec.model.stream import StreamSpec
 
 
-def no(stream: str, why: str, next_: str) -> Refused:
+def refused(stream: str, why: str, next_: str) -> Refused:
     """The refusal of a rebuild."""
     return Refused(f"Cannot rebuild the table of stream {stream}", why=why, next=next_, code="LW-2039")
 
@@ -28,28 +28,28 @@ def suited(spec: StreamSpec) -> None:
     stream, sink = str(spec.id), spec.sink.iceberg
     beside = f"give it a new id and a new table (conf/streams/{stream}.yaml), then: lakeward deploy"
     if sink is None or sink.commit != "exact":
-        raise no(
+        raise refused(
             stream,
             f"its sink is {spec.sink.connector}; rebuilds support Iceberg tables with commit: exact only",
             beside,
         )
     if sink.mode == "complete":
-        raise no(stream, "mode complete replaces all rows with every batch", f"lakeward streams restart {stream}")
+        raise refused(stream, "mode complete replaces all rows with every batch", f"lakeward streams restart {stream}")
     if len(spec.sources) > 1:
-        raise no(stream, "it has several sources; rebuilds support streams with one source only, so far", beside)
+        raise refused(stream, "it has several sources; rebuilds support streams with one source only, so far", beside)
     if spec.source.kafka is None:
         why = f"its source is {spec.source.connector}; rebuilds support Kafka sources only, so far"
-        raise no(stream, why, beside)
+        raise refused(stream, why, beside)
     if keeps_state(spec):
         why = "it keeps state, and state is stored in its checkpoint: the new rows would not match it"
-        raise no(stream, why, beside)
+        raise refused(stream, why, beside)
 
 
 def alone(context: Context, stream: str, table: str, old: Table) -> None:
     """Check that no other stream lands in the table or reads it incrementally."""
     others = sorted(set(pyiceberg_table.positions(old)) - {stream})
     if others:
-        raise no(
+        raise refused(
             stream,
             f"{', '.join(others)} also landed in {table}: these rows would be missing in the new table",
             "finish a backfill first; for another stream, give one of the two a table of its own",
@@ -57,7 +57,7 @@ def alone(context: Context, stream: str, table: str, old: Table) -> None:
     with context.connect() as connection:
         reading = sorted({reader.stream for reader in readers.registered(connection).get(table, ())})
     if reading:
-        raise no(
+        raise refused(
             stream,
             f"{', '.join(reading)} reads {table} incrementally and would be blocked: the new table is another one",
             f"remove the file of {', '.join(reading)}, lakeward deploy, rebuild, and give it a new id and a new table",

@@ -16,9 +16,9 @@ from lakeward.operations import reset_target as target
 from lakeward.operations import sink_position
 from lakeward.operations.context import Context
 from lakeward.operations.rebuild import names
-from lakeward.operations.rebuild.missing_rows import Lost, lost, places
+from lakeward.operations.rebuild.missing_rows import MissingRows, missing_rows, places
 from lakeward.operations.rebuild.names import HandOver
-from lakeward.operations.rebuild.obstacles import alone, no, notes, suited
+from lakeward.operations.rebuild.obstacles import alone, notes, refused, suited
 from lakeward.operations.request import Plan
 from lakeward.operations.stream import spec_of
 from lakeward.operations.upgrade import continues
@@ -76,7 +76,7 @@ class RebuildPlan(Plan):
     start: str = field(kw_only=True)
     end: str = field(kw_only=True)
     at: str | None = field(default=None, kw_only=True)
-    lost: Lost = field(default_factory=lambda: Lost(0, rows=True), kw_only=True)
+    missing_rows: MissingRows = field(default_factory=lambda: MissingRows(0, rows=True), kw_only=True)
     swapped: HandOver | None = field(default=None, kw_only=True)
     notes: tuple[str, ...] = field(default=(), kw_only=True)
 
@@ -102,7 +102,11 @@ def planned(**facts: Any) -> RebuildPlan:
             f"read about {count(plan.records, 'record')} from {plan.start} into {plan.made}{goes_on} by generation "
             f"{plan.target.generation}, then swap: {plan.table} becomes {plan.before}, {plan.made} becomes {plan.table}"
         )
-    lost = [f"not in the new table: {plan.lost.words}", *plan.lost.lines] if plan.lost.number else []
+    missing_rows = (
+        [f"not in the new table: {plan.missing_rows.words}", *plan.missing_rows.lines]
+        if plan.missing_rows.number
+        else []
+    )
     data = {
         "generation": plan.target.generation,
         "table": plan.table,
@@ -112,14 +116,14 @@ def planned(**facts: Any) -> RebuildPlan:
         "from": plan.start,
         "to": plan.end,
         "records": plan.records,
-        "lost": plan.lost.number,
-        "lost_unit": "rows" if plan.lost.rows else "records",
-        "lost_ranges": list(plan.lost.lines),
+        "lost": plan.missing_rows.number,
+        "lost_unit": "rows" if plan.missing_rows.rows else "records",
+        "lost_ranges": list(plan.missing_rows.lines),
         "notes": list(plan.notes),
     }
     stream = (plan.stream,)
     drains = stream if plan.swapped is None else None
-    return replace(plan, text=text, lines=(*lost, *plan.notes), data=data, holds=stream, drains=drains)
+    return replace(plan, text=text, lines=(*missing_rows, *plan.notes), data=data, holds=stream, drains=drains)
 
 
 def plan(context: Context, stream: str, options: Options) -> RebuildPlan:
@@ -175,15 +179,19 @@ def _of_tables(
             made, (fill, at) = candidate, known
             number = names.number_of(stream, [fill]) or number
     end = live.end[source]
-    start = at.begin[source] if at is not None else target.of(context, spec, options.start, {})[source]
-    if at is not None and options.start != "earliest" and target.of(context, spec, options.start, {})[source] != start:
-        raise no(
+    start = at.begin[source] if at is not None else target.target_offsets(context, spec, options.start, {})[source]
+    if (
+        at is not None
+        and options.start != "earliest"
+        and target.target_offsets(context, spec, options.start, {})[source] != start
+    ):
+        raise refused(
             stream,
             f"{made} is already being filled from {start}, and --from differs",
             f'lakeward sql --write "DROP TABLE lake.{made}"   to begin again; or omit --from',
         )
     if set(places(end)) - set(places(start)):
-        raise no(
+        raise refused(
             stream,
             f"partitions were added after {made} was begun from {start}; the stream is at {end}",
             f'lakeward sql --write "DROP TABLE lake.{made}"   then repeat the command; it begins again with them',
@@ -191,11 +199,14 @@ def _of_tables(
     _same_spec(context, stream, made, at, chosen)
     filled = at.end[source] if at is not None else None
     if between(start, end) == 0:
-        raise no(stream, f"the range from {start} to the stream's position {end} is empty", "give an earlier --from")
+        raise refused(
+            stream, f"the range from {start} to the stream's position {end} is empty", "give an earlier --from"
+        )
     return planned(
         stream=stream, kept=kept, target=chosen, source=source, table=table, made=made,
         before=names.before(table, number), number=number, fill=fill, start=start, end=end, at=filled,
-        lost=lost(old, live.begin.get(source, NO_DATA), start, end), notes=tuple(notes(stream, old, live, spec)),
+        missing_rows=missing_rows(old, live.begin.get(source, NO_DATA), start, end),
+        notes=tuple(notes(stream, old, live, spec)),
     )  # fmt: skip
 
 
@@ -214,7 +225,7 @@ def loaded(lake: Catalog, stream: str, table: str) -> Table:
     try:
         return lake.load_table(table)
     except NoSuchTableError:
-        raise no(
+        raise refused(
             stream,
             f"table {table} does not exist, and the stream's position was in it",
             "restore it from a backup of the catalog, or give the stream a new id and a new table",
@@ -230,12 +241,12 @@ def position_of(table: Table, stream: str) -> Position:
     name = ".".join(table.name())
     raw = table.properties.get(position.key(stream))
     if raw is None:
-        raise no(
+        raise refused(
             stream, f"{name} has no position of the stream: no batch has landed", f"lakeward streams start {stream}"
         )
     found = position.parse(raw, stream, name)
     if NO_DATA in found.end.values():
-        raise no(stream, f"the stream has landed no records in {name}", f"lakeward streams status {stream}")
+        raise refused(stream, f"the stream has landed no records in {name}", f"lakeward streams status {stream}")
     return found
 
 
@@ -248,9 +259,9 @@ def _generations(context: Context, stream: str) -> tuple[Generation, Generation]
         if row.pending_generation is not None:
             newest = generations.named(connection, stream, row.pending_generation)
     if row.removed_at is not None:
-        raise no(stream, "it is retired: its file was removed and the removal deployed", "lakeward deploy")
+        raise refused(stream, "it is retired: its file was removed and the removal deployed", "lakeward deploy")
     if row.proving is not None:
-        raise no(
+        raise refused(
             stream,
             f"generation {row.proving['generation']} is being proven until {row.proving['until']}",
             f"wait, or roll back: lakeward streams rollback {stream}",
@@ -267,7 +278,7 @@ def _own_folder(stream: str, made: str, old: Table) -> None:
         Refused: the new table would use the folder of the stream's table.
     """
     if old.location().rstrip("/").endswith("/" + made.replace(".", "/")):
-        raise no(stream, f"{'.'.join(old.name())} uses the folder of {made}", "name another table: --into TABLE")
+        raise refused(stream, f"{'.'.join(old.name())} uses the folder of {made}", "name another table: --into TABLE")
 
 
 def _filled(lake: Catalog, stream: str, made: str, *, named: bool) -> tuple[str, Position] | None:
@@ -292,7 +303,7 @@ def _filled(lake: Catalog, stream: str, made: str, *, named: bool) -> tuple[str,
         return fills[0], there[fills[0]]
     if not named or (not there and table.current_snapshot() is None):
         return None
-    raise no(
+    raise refused(
         stream,
         f"{made} exists and holds {', '.join(sorted(there)) or 'rows without a position'}, not one fill of the stream",
         "name a table that does not exist: --into TABLE",
@@ -306,7 +317,7 @@ def _same_spec(context: Context, stream: str, made: str, at: Position | None, ch
     with context.connect() as connection:
         begun = generations.get(connection, stream, at.generation)
     if begun is None or begun.digest != chosen.digest:
-        raise no(
+        raise refused(
             stream,
             f"{made} was filled by generation {at.generation}, but the newest generation is {chosen.generation}",
             f'lakeward sql --write "DROP TABLE lake.{made}"   then repeat the command',

@@ -24,11 +24,11 @@ from lakeward.connectors.iceberg.rename import Moved
 from lakeward.operations import sink_position
 from lakeward.operations.context import Context
 from lakeward.operations.generation import accept_again
-from lakeward.operations.operation import Held, Lock, Operation
+from lakeward.operations.operation import HeldLocks, Lock, Operation
 from lakeward.operations.rebuild import names
 from lakeward.operations.rebuild import plan as planning
-from lakeward.operations.rebuild.fill import Filling
-from lakeward.operations.rebuild.missing_rows import Lost, lost
+from lakeward.operations.rebuild.fill import Fill
+from lakeward.operations.rebuild.missing_rows import MissingRows, missing_rows
 from lakeward.operations.rebuild.names import HandOver
 from lakeward.operations.rebuild.plan import Options, RebuildPlan, between
 from lakeward.operations.rebuild.verification import Proof, contiguous, prove
@@ -66,15 +66,15 @@ class Rebuild(Operation[RebuildPlan]):
         context: Context,
         request: Request,
         options: Options,
-        spark: Callable[[RebuildPlan], AbstractContextManager[Filling]],
+        spark: Callable[[RebuildPlan], AbstractContextManager[Fill]],
     ) -> None:
         super().__init__(context, request)
         self.options = options
         self.spark = spark
-        self._work: Filling | None = None
+        self._work: Fill | None = None
 
     @property
-    def work(self) -> Filling:
+    def work(self) -> Fill:
         """The Spark part, while the resources are open."""
         if self._work is None:
             raise RuntimeError("a rebuild needs its resources open")
@@ -83,7 +83,7 @@ class Rebuild(Operation[RebuildPlan]):
     def plan(self) -> RebuildPlan:
         plan = planning.plan(self.context, self.subject, self.options)
         if plan.swapped is None and not self.request.dry_run:
-            self._check_accepted(plan, plan.lost)
+            self._check_accepted(plan, plan.missing_rows)
         return plan
 
     def drained_plan(self, plan: RebuildPlan) -> RebuildPlan:
@@ -100,7 +100,7 @@ class Rebuild(Operation[RebuildPlan]):
             self._fill(plan, self.work)
             failpoints.hit("rebuild-filled")
 
-    def apply(self, plan: RebuildPlan, held: Held) -> Outcome:
+    def apply(self, plan: RebuildPlan, held: HeldLocks) -> Outcome:
         """Land the rest, verify, swap, and settle.
 
         Raises:
@@ -116,7 +116,7 @@ class Rebuild(Operation[RebuildPlan]):
                 return outcome
         return replace(outcome, detail=f"{outcome.detail}; the stream stays stopped")
 
-    def _fill(self, plan: RebuildPlan, work: Filling) -> None:
+    def _fill(self, plan: RebuildPlan, work: Fill) -> None:
         """Fill beside the running stream, in rounds, until few records remain or their number no longer shrinks."""
         if plan.at is None:
             work.begin()
@@ -132,7 +132,7 @@ class Rebuild(Operation[RebuildPlan]):
                 return
             end, left = now, new_records
 
-    def _hand_over(self, plan: RebuildPlan, work: Filling, held: Held) -> Outcome:
+    def _hand_over(self, plan: RebuildPlan, work: Fill, held: HeldLocks) -> Outcome:
         before = plan.kept.generation
         accepted: int | None = None
         try:
@@ -163,7 +163,7 @@ class Rebuild(Operation[RebuildPlan]):
                 streams.set_desired(connection, held.drained, "running")
         return self._settle(plan, over, work, "; ".join(proof.lines), proof)
 
-    def _prepare_swap(self, plan: RebuildPlan, work: Filling, held: Held) -> tuple[Table, Table, Proof, HandOver]:
+    def _prepare_swap(self, plan: RebuildPlan, work: Fill, held: HeldLocks) -> tuple[Table, Table, Proof, HandOver]:
         """Both tables ready for the swap, verified on exactly the metadata that is swapped."""
         old = self._load(plan.table)
         live = planning.position_of(old, plan.stream)
@@ -177,7 +177,7 @@ class Rebuild(Operation[RebuildPlan]):
         proof = prove(
             plan.stream, old, new, plan.fill, at, plan.source, self._quarantine(plan), rows=plan.spec.lineage == "rows"
         )
-        gone = lost(old, live.begin.get(plan.source, position.NO_DATA), plan.start, end)
+        gone = missing_rows(old, live.begin.get(plan.source, position.NO_DATA), plan.start, end)
         self._check_accepted(plan, gone)
         now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
         over = HandOver(
@@ -209,7 +209,7 @@ class Rebuild(Operation[RebuildPlan]):
         return old, new, proof, over
 
     def _settle(
-        self, plan: RebuildPlan, over: HandOver, work: Filling, how: str, proof: Proof | None = None
+        self, plan: RebuildPlan, over: HandOver, work: Fill, how: str, proof: Proof | None = None
     ) -> Outcome:  # fmt: skip
         """The steps after the swap. Each is idempotent."""
         work.settle(f"{plan.stream}@before-{over.number}", over.end, over.at, rows=over.quarantined > 0)
@@ -267,7 +267,7 @@ class Rebuild(Operation[RebuildPlan]):
             if generations.restore(connection, plan.stream, before, before=accepted):
                 streams.set_pending(connection, plan.stream, accepted)
 
-    def _check_accepted(self, plan: RebuildPlan, gone: Lost) -> None:
+    def _check_accepted(self, plan: RebuildPlan, gone: MissingRows) -> None:
         """Check the accepted number of missing rows.
 
         Raises:

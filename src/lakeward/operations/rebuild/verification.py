@@ -9,7 +9,7 @@ from lakeward.connectors.commit_protocol import audit as counting
 from lakeward.connectors.commit_protocol.position import Position
 from lakeward.connectors.iceberg import audit
 from lakeward.connectors.iceberg.audit import scan
-from lakeward.connectors.iceberg.quarantine import put_aside_as
+from lakeward.connectors.iceberg.quarantine import quarantine_stream_name
 from lakeward.operations.rebuild.missing_rows import places
 from lakeward.platform.errors import Unhealthy
 from lakeward.platform.text import count
@@ -67,7 +67,7 @@ def prove(
     data |= {"filtered": totals.filtered if rows else None, "missing": None, "duplicates": None, "partitions": []}
     if not rows:
         return Proof(("contiguous up to the position; rows are not counted against records (lineage none)",), data)
-    found = audit.audit(new, put_aside_as(fill, name), at, aside)
+    found = audit.audit(new, quarantine_stream_name(fill, name), at, aside)
     # Transaction markers and compacted records are offsets without a record: only records that were read count.
     holes = found.consumed - totals.consumed
     missing = found.missing - holes

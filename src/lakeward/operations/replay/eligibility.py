@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from lakeward.engine.flow import Flow
 
 
-class Left(StrEnum):
+class NotReplayable(StrEnum):
     """Why a row stays in quarantine without being processed again."""
 
     SOURCE = "source"
@@ -29,11 +29,11 @@ class Left(StrEnum):
 
 
 _TEXTS = {
-    Left.SOURCE: "its source is no longer a source of the stream, or it came from several sources",
-    Left.AHEAD: "the stream's position is before its record: the stream reads it itself",
-    Left.PART: "only the first MiB of its record was stored; the rest is in the source, at its position",
-    Left.ROW: "its row was stored, not its record (an earlier version, or lineage: none)",
-    Left.KEY: "its record's key and headers were not stored, and the stream lands them now",
+    NotReplayable.SOURCE: "its source is no longer a source of the stream, or it came from several sources",
+    NotReplayable.AHEAD: "the stream's position is before its record: the stream reads it itself",
+    NotReplayable.PART: "only the first MiB of its record was stored; the rest is in the source, at its position",
+    NotReplayable.ROW: "its row was stored, not its record (an earlier version, or lineage: none)",
+    NotReplayable.KEY: "its record's key and headers were not stored, and the stream lands them now",
 }
 
 

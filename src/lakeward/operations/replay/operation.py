@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from lakeward.operations.context import Context
-from lakeward.operations.operation import Held, Lock, Operation
+from lakeward.operations.operation import HeldLocks, Lock, Operation
 from lakeward.operations.quarantine.streams import landing
 from lakeward.operations.replay.replay import replay
 from lakeward.operations.request import Outcome, Plan, Request
@@ -82,7 +82,7 @@ class Replay(Operation[ReplayPlan]):
         with self.spark(plan.streams) as self._session:
             yield
 
-    def apply(self, plan: ReplayPlan, held: Held) -> Outcome:
+    def apply(self, plan: ReplayPlan, held: HeldLocks) -> Outcome:
         done = []
         for assignment in plan.streams:
             found = self._replayed(assignment, plan, dry_run=False)

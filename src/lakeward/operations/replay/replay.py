@@ -29,7 +29,7 @@ from lakeward.engine.references import References
 from lakeward.engine.routing import RoutedRows, RowRouter, keep
 from lakeward.engine.sinks.choose import choose
 from lakeward.engine.sinks.iceberg import IcebergLanding
-from lakeward.operations.replay.eligibility import Left, suited, traced
+from lakeward.operations.replay.eligibility import NotReplayable, suited, traced
 from lakeward.platform.errors import Refused, expect_type
 from lakeward.platform.runtime import CATALOG
 from lakeward.spec.model.position_columns import INGESTED_AT
@@ -163,7 +163,7 @@ class _ReplayRun:
         """
         from pyspark.sql import functions as F
 
-        at = acts.look(self.own, self.report.table, self.wanted.stream)
+        at = acts.read_state(self.own, self.report.table, self.wanted.stream)
         halt = check_table(at.state)
         if halt is not None:
             raise halt.error()
@@ -178,7 +178,11 @@ class _ReplayRun:
             found = replace(
                 self.report,
                 found=sum(counts.values()),
-                left=[{"why": reason.text, "count": counts[reason.value]} for reason in Left if reason.value in counts],
+                left=[
+                    {"why": reason.text, "count": counts[reason.value]}
+                    for reason in NotReplayable
+                    if reason.value in counts
+                ],
             )
             if None not in counts:
                 return found
@@ -200,7 +204,7 @@ class _ReplayRun:
                 return found
             return replace(found, seq=self._write(at, good, claims, found))
 
-    def _write(self, at: acts.At, good: DataFrame, claims: DataFrame, found: Report) -> int:
+    def _write(self, at: acts.ReplayState, good: DataFrame, claims: DataFrame, found: Report) -> int:
         """The four steps: begin, claim, publish, settle."""
         from pyspark.sql import functions as F
 
@@ -219,7 +223,7 @@ class _ReplayRun:
         acts.settle(self.own, self.aside, replace(begun, newest=done))
         return done.seq
 
-    def _why(self, at: acts.At) -> Column:
+    def _why(self, at: acts.ReplayState) -> Column:
         """Column: why a row cannot be replayed; null if it can."""
         from pyspark.sql import functions as F
 
@@ -235,11 +239,13 @@ class _ReplayRun:
             F.octet_length(quarantine.RAW) >= KEPT_BYTES, Kept.PART.value
         )
         kept = F.coalesce(F.col(quarantine.KEPT), early.otherwise(Kept.VALUE.value))
-        why = F.when(F.col(quarantine.SOURCE) != self.inlet.name, Left.SOURCE.value)
-        why = why.when(~F.coalesce(passed, F.lit(False)), Left.AHEAD.value)
-        why = why.when(kept == Kept.PART.value, Left.PART.value).when(kept == Kept.ROW.value, Left.ROW.value)
+        why = F.when(F.col(quarantine.SOURCE) != self.inlet.name, NotReplayable.SOURCE.value)
+        why = why.when(~F.coalesce(passed, F.lit(False)), NotReplayable.AHEAD.value)
+        why = why.when(kept == Kept.PART.value, NotReplayable.PART.value).when(
+            kept == Kept.ROW.value, NotReplayable.ROW.value
+        )
         beside = self.inlet.spec.decode is None or self.inlet.spec.decode.columns == "all"
-        return why.when(kept == Kept.VALUE.value, Left.KEY.value) if beside else why
+        return why.when(kept == Kept.VALUE.value, NotReplayable.KEY.value) if beside else why
 
     def _raw(self, records: DataFrame) -> DataFrame:
         """Quarantined records in the form of the source."""

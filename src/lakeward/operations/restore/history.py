@@ -23,12 +23,12 @@ class Unknown(Exception):
     """The earlier position is unknown; the text is the reason, as a clause."""
 
 
-class Late(Unknown):
+class NotYetRecorded(Unknown):
     """The newest batches are not recorded yet; drivers record a batch some seconds after it landed."""
 
 
 @dataclass(frozen=True)
-class Stood:
+class EarlierState:
     """State of a stream at the snapshot.
 
     Attributes:
@@ -87,9 +87,9 @@ def wholly_after(stream: str, target: Link, look_up: LookUp) -> None:
         raise Unknown("it landed partly before and partly after that snapshot")
 
 
-def stood(
+def earlier_state(
     stream: str, position: Position, gone: Sequence[Link], rows: Sequence[Mapping[str, Any]], *, settled: bool = True
-) -> Stood:
+) -> EarlierState:
     """State of the stream before these batches.
 
     Args:
@@ -103,14 +103,14 @@ def stood(
         Unknown: the record is incomplete, or the position was moved by something other than batches.
     """
     if not gone:
-        return Stood(position.end, position.totals)
+        return EarlierState(position.end, position.totals)
     seqs = {seq_of(link, stream): link for link in gone}
     # A skipped batch published nothing, and its records are read again like the others'.
     used = [row for row in rows if row["seq"] in seqs or (row["skipped"] and row["snapshot_id"] is None)]
     missing = sorted(set(seqs) - {row["seq"] for row in used})
     newest = max((row["seq"] for row in used), default=0)
     if missing and (settled or missing[0] < newest or not newest):
-        kind = Unknown if missing[0] < newest else Late
+        kind = Unknown if missing[0] < newest else NotYetRecorded
         raise kind(f"the registry has no record of its batch seq {', '.join(str(seq) for seq in missing[:5])}")
     at = dict(used[0]["start_offsets"] or {})
     end = at
@@ -127,7 +127,7 @@ def stood(
         totals = _without(totals, row, seqs.get(row["seq"]))
     for seq in missing:
         totals = totals.model_copy(update={"landed": totals.landed - seqs[seq].added})
-    return Stood(at, totals, tuple(link.snapshot for link in gone))
+    return EarlierState(at, totals, tuple(link.snapshot for link in gone))
 
 
 def _without(totals: Totals, row: Mapping[str, Any], link: Link | None) -> Totals:

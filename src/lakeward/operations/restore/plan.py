@@ -21,7 +21,7 @@ from lakeward.operations.context import Context
 from lakeward.operations.request import Plan
 from lakeward.operations.restore import continuation, history
 from lakeward.operations.restore import text as told
-from lakeward.operations.restore.history import Late, LookUp, Unknown
+from lakeward.operations.restore.history import LookUp, NotYetRecorded, Unknown
 from lakeward.operations.stream import spec_of
 from lakeward.platform.errors import Refused, SpecError
 from lakeward.platform.text import count, listed
@@ -37,7 +37,7 @@ WORD = "restore"
 
 
 @dataclass(frozen=True)
-class Back:
+class RolledBackPosition:
     """One position that is rolled back.
 
     Attributes:
@@ -79,7 +79,7 @@ class RestorePlan(Plan):
 
     loaded: Table = field(kw_only=True, repr=False)
     to: int = field(kw_only=True)
-    backs: tuple[Back, ...] = field(default=(), kw_only=True)
+    backs: tuple[RolledBackPosition, ...] = field(default=(), kw_only=True)
     verified: int | None = field(default=None, kw_only=True)
     marker: Marker | None = field(default=None, kw_only=True)
 
@@ -138,7 +138,7 @@ def plan(context: Context, name: str, to: int, *, settled: bool = False) -> Rest
     lines, of_streams = _of_streams(backs)
     gone = main[: next(index for index, link in enumerate(main) if link.snapshot == to)]
     _check_no_quarantine_commit(table, name, gone)
-    strangers, strange = told.of_nobody(table, gone, set(position.streams_of(table.properties)))
+    strangers, strange = told.lost_commits(table, gone, set(position.streams_of(table.properties)))
     lines += strange
     if read_past:
         lines.append(f"{listed(read_past)} has read later snapshots: rows it landed from them stay in its table")
@@ -163,7 +163,7 @@ def plan(context: Context, name: str, to: int, *, settled: bool = False) -> Rest
     )  # fmt: skip
 
 
-def _of_streams(backs: tuple[Back, ...]) -> tuple[list[str], list[dict[str, Any]]]:
+def _of_streams(backs: tuple[RolledBackPosition, ...]) -> tuple[list[str], list[dict[str, Any]]]:
     lines, found = [], []
     for back in backs:
         if back.position is None:
@@ -250,7 +250,7 @@ def writers(connection: Connection, name: str) -> dict[str, Generation]:
 def _back(
     context: Context, connection: Connection, name: str, stream: str, at: Position, target: Link, look_up: LookUp,
     running: Mapping[str, Generation], settled: bool,
-) -> Back | None:  # fmt: skip
+) -> RolledBackPosition | None:  # fmt: skip
     """The rolled-back position; None if it is at or before the snapshot and stays."""
     if ancestry.walk(target.snapshot, look_up, at.snapshot, at.snapshot_seq).right:
         return None
@@ -258,11 +258,11 @@ def _back(
         gone = history.batches_after(stream, at, target, look_up)
         if "@" in stream:  # a backfill: no driver lands it, a person runs it again
             history.wholly_after(stream, target, look_up)
-            return Back(stream, at, None)
+            return RolledBackPosition(stream, at, None)
         first = min((history.seq_of(link, stream) for link in gone), default=at.seq + 1)
-        stood = history.stood(stream, at, gone, batches.since(connection, stream, first), settled=settled)
+        stood = history.earlier_state(stream, at, gone, batches.since(connection, stream, first), settled=settled)
     except Unknown as error:
-        kind = NotRecorded if isinstance(error, Late) else Refused
+        kind = NotRecorded if isinstance(error, NotYetRecorded) else Refused
         raise kind(
             f"Cannot restore table {name} to snapshot {target.snapshot}: stream {stream} cannot follow",
             why=f"the stream's position at that snapshot is unknown: {error}",
@@ -279,14 +279,14 @@ def _back(
         )
     stands = {"snapshot": target.snapshot, "snapshot_seq": target.seq}
     if not stood.gone:  # the position was moved under a later head, and no batch has landed since
-        return Back(stream, at, at.model_copy(update={**stands, "seq": at.seq + 1, "at": now()}), kept)
+        return RolledBackPosition(stream, at, at.model_copy(update={**stands, "seq": at.seq + 1, "at": now()}), kept)
     end = {source: at.begin.get(source, NO_DATA) if text == NO_DATA else text for source, text in stood.end.items()}
     if kept is not None:
         end = continuation.offsets(context, name, stream, spec_of(kept), at, end)
     skips, skipped = sink_position.skipped(at, end)
     totals = stood.totals.model_copy(update={"skipped": skipped})
     moved = at.moved(WORD, context.author, end=end, skips=skips, totals=totals, complete_through=None, **stands)
-    return Back(stream, at, moved, kept, again=True)
+    return RolledBackPosition(stream, at, moved, kept, again=True)
 
 
 def _verified(connection: Connection, table: Table, name: str, target: Link, look_up: LookUp) -> int | None:

@@ -17,7 +17,7 @@ from lakeward.connectors.commit_protocol import position
 from lakeward.connectors.iceberg import rename, rollback
 from lakeward.operations.context import Context
 from lakeward.operations.generation import accept_again, next_checkpoint
-from lakeward.operations.operation import Held, Lock, Operation
+from lakeward.operations.operation import HeldLocks, Lock, Operation
 from lakeward.operations.request import Outcome, Request
 from lakeward.operations.restore import plan as planning
 from lakeward.operations.restore.plan import WORD, Marker, NotRecorded, RestorePlan
@@ -84,7 +84,7 @@ class Restore(Operation[RestorePlan]):
     def ledger_after(self, outcome: Outcome) -> Mapping[str, Any]:
         return {"snapshot_id": str(outcome.data["to_snapshot"]), "records": outcome.data["records_after"]}
 
-    def apply(self, plan: RestorePlan, held: Held) -> Outcome:
+    def apply(self, plan: RestorePlan, held: HeldLocks) -> Outcome:
         left = plan.marker or self._move(plan)
         failpoints.hit("restore-moved")
         return self._settle(left, held)
@@ -108,7 +108,7 @@ class Restore(Operation[RestorePlan]):
         rollback.move(now.loaded, now.to, {**properties, MARKER: marker.text()}, branches)
         return marker
 
-    def _settle(self, left: Marker, held: Held) -> Outcome:
+    def _settle(self, left: Marker, held: HeldLocks) -> Outcome:
         """The steps after the commit. Each is idempotent."""
         for stream, old in sorted(left.checkpoints.items()):
             self._new_checkpoint(stream, old, left)

@@ -36,7 +36,7 @@ def of_stream(stream: str, before: Position, after: Position) -> tuple[dict[str,
     return {"stream": stream, "rows": rows, "replayed": replayed}, lines
 
 
-def of_nobody(table: Table, gone: list[Link], known: set[str]) -> tuple[list[int], list[str]]:
+def lost_commits(table: Table, gone: list[Link], known: set[str]) -> tuple[list[int], list[str]]:
     """Commits that no stream lands again, e.g. manual inserts and deletes: their snapshots, and lines.
 
     Rewrites are left out: maintenance repeats them.

@@ -18,7 +18,7 @@ from lakeward.quality.ranges.file_statistics import ColumnFacts, FileStatistics
 _WHOLE = ("byte", "short", "integer", "long")
 
 
-def footers(head: Head, adds: Sequence[Mapping[str, Any]]) -> FileStatistics | None:
+def file_statistics(head: Head, adds: Sequence[Mapping[str, Any]]) -> FileStatistics | None:
     """Statistics over the rows of the files; None without files, or if a file does not state its row count."""
     files = [(json.loads(add.get("stats") or "{}"), add.get("partitionValues") or {}) for add in adds]
     counts = [stats.get("numRecords") for stats, _ in files]

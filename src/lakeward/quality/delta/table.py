@@ -83,8 +83,8 @@ class DeltaTable:
         """Statistics from the log about the rows of `read`; None when they would not be exact."""
         head = self._commits.head
         if read.start is not None:
-            return stats.footers(head, [add for append in appends for add in self._commits.adds(append.id)])
-        return stats.footers(head, log.live(head) or ()) if read.end == head.version else None
+            return stats.file_statistics(head, [add for append in appends for add in self._commits.adds(append.id)])
+        return stats.file_statistics(head, log.live(head) or ()) if read.end == head.version else None
 
     def move(
         self, session: Callable[[], SparkSession], decide: Callable[[History], Move], proofs: Callable[[], Proofs]
@@ -143,7 +143,7 @@ def _marks(commits: Commits, proofs: Proofs) -> tuple[list[Mark], int | None]:
     return sorted(own_marks, key=lambda mark: -mark.snapshot), foreign
 
 
-def standing(name: str, folder: Path, proofs: Proofs) -> Mapping[str, Any] | None:
+def verified_proof(name: str, folder: Path, proofs: Proofs) -> Mapping[str, Any] | None:
     """The proof that readers of a table may rely on now; None if no version on its line is proven.
 
     Args:

@@ -12,8 +12,8 @@ from lakeward.quality.engine.custom.landed import Landings
 from lakeward.quality.engine.custom.outlier import Past
 from lakeward.quality.engine.timeouts import PATIENCE_S, patient
 from lakeward.quality.ranges.batches import batches_of
-from lakeward.quality.ranges.first_bad import ALONE, Failed, Oldest, remembered, search
-from lakeward.quality.ranges.frames import UNTOLD, WHEN
+from lakeward.quality.ranges.first_bad import ALONE, Failed, OldestFailingRow, remembered, search
+from lakeward.quality.ranges.frames import NO_SEQUENCE, SEQUENCE_SQL
 from lakeward.quality.ranges.range import Kind, Range, Read, appended, reading
 from lakeward.quality.ranges.snapshot_chain import History
 from lakeward.quality.results.records import Result, by_stream
@@ -113,18 +113,18 @@ def first_bad(
         tolerant=tuple(configured.id for configured in about if not configured.strict),
     )
 
-    def oldest() -> Oldest:
+    def oldest() -> OldestFailingRow:
         read = reading(found, history, INCREMENT, datetime.now(UTC)) if failed.alone else None
         steps = found.appends if found.kind is Kind.INCREMENT else (found.head,)
         if read is None or not all(each is not None and each.traced for each in steps):
-            return Oldest()
+            return OldestFailingRow()
         if found.kind is Kind.INCREMENT and len(found.appends) == 1:
-            return Oldest()  # the only append is the first bad one
+            return OldestFailingRow()  # the only append is the first bad one
         frame = of.rows(engines.session, read)
-        sequence = engines.checker.least(frame, [by_id[each] for each in failed.alone], WHEN)
+        sequence = engines.checker.least(frame, [by_id[each] for each in failed.alone], SEQUENCE_SQL)
         with engines.registry() as connection:
             known = remembered(history, verifications.heads(connection, found.table))
-        return Oldest(None if sequence == UNTOLD else sequence, known)
+        return OldestFailingRow(None if sequence == NO_SEQUENCE else sequence, known)
 
     def probe(read: Read, ids: Sequence[str]) -> bool | None:
         return engines.checker.fails(of.rows(engines.session, read), [by_id[check] for check in ids])
@@ -133,7 +133,7 @@ def first_bad(
     return search(found, failed, probe, oldest_row), _untold(oldest_row)
 
 
-def _untold(oldest: Oldest) -> str:
+def _untold(oldest: OldestFailingRow) -> str:
     if oldest.sequence is None or oldest.snapshot is not None:
         return ""
     return f"the oldest failing row was written with sequence number {oldest.sequence}, whose snapshot is expired"

@@ -117,7 +117,7 @@ WRITTEN_FOR = "1.24"
 """Supported minor version. For a newer one tests/spark/quality/test_equality.py must pass first."""
 
 
-class Moved(LakewardError):
+class UnsupportedGxVersion(LakewardError):
     """Raised when the bridge does not support the installed Great Expectations: verdicts could be wrong."""
 
 
@@ -129,8 +129,8 @@ def assert_known(installed: str | None = None) -> None:
     """
     found = installed or version("great-expectations")
     if found.rsplit(".", 1)[0] != WRITTEN_FOR:
-        raise Moved(
+        raise UnsupportedGxVersion(
             f"Great Expectations {found} is not supported",
             why=f"The bridge uses internal metrics of version {WRITTEN_FOR}; other versions could give wrong verdicts.",
             next=f"pip install 'great-expectations=={WRITTEN_FOR}.*'   (a source checkout: make install)",
-        )
+         code="LW-5027")

@@ -37,7 +37,7 @@ _TAG = "verified_table_"  # followed by the snapshot's id
 _READING = ("schema.name-mapping.default",)  # table properties that decide how files are read
 
 
-def bring(engines: Engines, suite: Suite, verified: int | None) -> None:
+def update_pointer(engines: Engines, suite: Suite, verified: int | None) -> None:
     """After a run: move the pointer table to the verified snapshot, if the suite asks for one. If that fails, it keeps
     showing the previous one.
     """

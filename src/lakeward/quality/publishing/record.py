@@ -19,7 +19,7 @@ from lakeward.quality.results.records import Result
 from lakeward.quality.runs.engines import Engines
 from lakeward.quality.runs.formats import LakeTable
 from lakeward.quality.runs.observe import proven
-from lakeward.quality.runs.order import Order, proves_nothing
+from lakeward.quality.runs.order import RunOrder, proves_nothing
 from lakeward.quality.verdicts import waive
 from lakeward.quality.verdicts.verdict import Check, Effect, State
 from lakeward.quality.verdicts.waivers import named
@@ -28,7 +28,7 @@ from lakeward.registry import events, verifications
 log = structlog.get_logger(__name__)
 
 
-def repaired(found: Range, history: History, of: LakeTable, engines: Engines) -> History:
+def repair_branch(found: Range, history: History, of: LakeTable, engines: Engines) -> History:
     """Repair the branch from the recorded results, before anything is checked."""
     planned = verified.settle(history, found.base)
     if planned.to is None:
@@ -48,7 +48,7 @@ def repaired(found: Range, history: History, of: LakeTable, engines: Engines) ->
     return replace(history, verified=verified_snapshot)
 
 
-def published(result: Result, of: LakeTable, order: Order, engines: Engines) -> Result:
+def record_and_publish(result: Result, of: LakeTable, order: RunOrder, engines: Engines) -> Result:
     """Record the result, then move the branch. A proof without a branch is repaired later; the reverse would not be."""
     head = result.found.head
     moves = head is not None and result.verdict.publishes
@@ -63,7 +63,7 @@ def published(result: Result, of: LakeTable, order: Order, engines: Engines) -> 
         result = replace(result, verified=head.id)
     with engines.keeping() as connection:
         verifications.record(connection, result.row(), result.check_rows())
-        waive.judged(connection, result.table, result.checks)
+        waive.close_ended_waivers(connection, result.table, result.checks)
         if order.own_suite:
             incident.after_run(connection, result)
     if not moves or head is None:
@@ -71,11 +71,11 @@ def published(result: Result, of: LakeTable, order: Order, engines: Engines) -> 
     done, verified_snapshot = _moved(of, engines, _onward(head.id, order, result.table, engines), result.run)
     tag = {"audit_tag": done.tag.name} if done.tag else {}
     log.info("Branch verified moved", table=result.table, verified_snapshot=verified_snapshot, why=done.why, **tag)
-    pointer.bring(engines, order.suites[result.table], verified_snapshot)
+    pointer.update_pointer(engines, order.suites[result.table], verified_snapshot)
     return replace(result, verified=verified_snapshot)
 
 
-def _onward(checked: int, order: Order, table: str, engines: Engines) -> Callable[[History], Move]:
+def _onward(checked: int, order: RunOrder, table: str, engines: Engines) -> Callable[[History], Move]:
     """Moves the branch to the checked snapshot, and creates the audit tag of the previous day where the branch was."""
     keep = order.suites[table].audit_tags
     if keep is None:
@@ -109,7 +109,7 @@ def _moved(
     return of.move(lambda: engines.session, ours, others)
 
 
-def let_through(checks: Sequence[Check]) -> str:
+def waived_failures(checks: Sequence[Check]) -> str:
     """Failures that a waiver lets pass, as a sentence for the result; empty if there are none."""
     clauses = [
         f"{named(check.expectation, check.kwargs)} failed and does not hold: {check.excuse.text}"
@@ -119,7 +119,7 @@ def let_through(checks: Sequence[Check]) -> str:
     return "; ".join(clauses)
 
 
-def into_the_lake(order: Order, engines: Engines) -> None:
+def publish_results(order: RunOrder, engines: Engines) -> None:
     """Append the recorded results to the results table of the lake. On failure the next run appends them."""
     try:
         engines.prove()

@@ -26,7 +26,7 @@ Connect = Callable[[], AbstractContextManager["Connection"]]
 
 
 @dataclass(frozen=True)
-class Held:
+class HeldRun:
     """The newest run of a table, with verdict `hold`.
 
     Attributes:
@@ -49,7 +49,7 @@ class Held:
         return clauses
 
 
-def held(connection: Connection, table: str) -> Held:
+def held_run(connection: Connection, table: str) -> HeldRun:
     """The run that holds the table now.
 
     Raises:
@@ -65,7 +65,7 @@ def held(connection: Connection, table: str) -> Held:
             next=f"lakeward quality run {table}",
             code="LW-5007",
         )
-    return Held(newest, verifications.checks_of(connection, newest["run"]))
+    return HeldRun(newest, verifications.checks_of(connection, newest["run"]))
 
 
 def release(
@@ -84,7 +84,7 @@ def release(
     """
     table = of.name
     with connect() as connection:
-        found = held(connection, table)
+        found = held_run(connection, table)
         proofs = verifications.proofs(connection, table)
     snapshot = int(found.run["to_snapshot"])
     history, _ = of.look(proofs)
@@ -105,7 +105,7 @@ def release(
     with connect() as connection:
         checks = [{key: value for key, value in check.items() if key != "run"} for check in found.checks]
         verifications.record(connection, {**row, "verified_snapshot": snapshot, "spark_jobs": 0}, checks)
-        incident.over(connection, table, text)
+        incident.close(connection, table, text)
         events.record(connection, "table", table, "release", text, snapshot=snapshot, run=run)
         changes.record(
             connection, "table", table, "release", author=author, comment=comment, snapshot=snapshot, run=run

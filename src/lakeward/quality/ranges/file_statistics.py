@@ -52,7 +52,7 @@ class FileStatistics:
     columns: Mapping[str, ColumnFacts] = field(default_factory=dict)
 
 
-def footers(table: Table, read: Read, appends: Sequence[Snapshot]) -> FileStatistics | None:
+def file_statistics(table: Table, read: Read, appends: Sequence[Snapshot]) -> FileStatistics | None:
     """File statistics of the rows of `read`; None when they would not be exact.
 
     Args:

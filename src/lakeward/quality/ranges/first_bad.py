@@ -49,7 +49,7 @@ class Failed:
 
 
 @dataclass(frozen=True)
-class Before:
+class PreviousFindings:
     """The findings of the newest recorded run.
 
     Attributes:
@@ -62,7 +62,7 @@ class Before:
     failed: Set[str]
 
 
-def known_before(found: Range, failing: Set[str], before: Before | None) -> int | None:
+def known_before(found: Range, failing: Set[str], before: PreviousFindings | None) -> int | None:
     """The first bad snapshot of the newest run, if the same checks fail on the same range with more appends. None when
     it has to be searched for.
     """
@@ -77,7 +77,7 @@ Probe = Callable[[Read, Sequence[str]], bool | None]
 
 
 @dataclass(frozen=True)
-class Oldest:
+class OldestFailingRow:
     """The oldest row that fails `Failed.alone`, by row lineage.
 
     Attributes:
@@ -111,7 +111,7 @@ def remembered(history: History, heads: Sequence[tuple[int | None, int, int]]) -
     return found
 
 
-def search(found: Range, failed: Failed, probe: Probe, oldest: Oldest = Oldest()) -> int | None:
+def search(found: Range, failed: Failed, probe: Probe, oldest: OldestFailingRow = OldestFailingRow()) -> int | None:
     """The earliest snapshot of the range whose own rows make a failed check fail; None when it cannot be determined.
 
     It cannot be determined when rows were rewritten in the range, or when the rows are older than every remaining

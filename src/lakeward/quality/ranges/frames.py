@@ -14,9 +14,9 @@ from lakeward.spec.sql.statements import quote_table
 
 WRITTEN = "_last_updated_sequence_number"
 """The hidden column of row lineage (format v3)."""
-UNTOLD = -1
-WHEN = f"coalesce({WRITTEN}, {UNTOLD})"
-"""SQL: the sequence number of the commit that last wrote a row; `UNTOLD` if the row has none."""
+NO_SEQUENCE = -1
+SEQUENCE_SQL = f"coalesce({WRITTEN}, {NO_SEQUENCE})"
+"""SQL: the sequence number of the commit that last wrote a row; `NO_SEQUENCE` if the row has none."""
 
 if TYPE_CHECKING:
     from pyspark.sql.connect.dataframe import DataFrame

@@ -17,7 +17,7 @@ _PACKAGES = ("great-expectations", "pyspark", "pyiceberg")
 
 
 @dataclass(frozen=True)
-class Used:
+class ProcessUsage:
     """The age and usage of a checking process.
 
     Attributes:
@@ -29,7 +29,7 @@ class Used:
     rss: int
 
 
-def due(used: Used, limits: Checker) -> str | None:
+def due(used: ProcessUsage, limits: Checker) -> str | None:
     """Why it has to be restarted before the next run, as a clause; None when it has not."""
     if used.rss > limits.max_memory.bytes:
         return f"it holds {used.rss >> 20} MB, more than {limits.max_memory} (checker.max_memory)"
@@ -48,7 +48,7 @@ def limits(project: Project) -> Checker:
         return Checker()
 
 
-def made_of(runtime_file: Path) -> str:
+def code_digest(runtime_file: Path) -> str:
     """Digest of what a checker reads once, at its start: Lakeward's code, versions of its engines, addresses."""
     found = hashlib.sha256()
     for file in sorted(_CODE.rglob("*.py")):

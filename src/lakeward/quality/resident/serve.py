@@ -14,10 +14,10 @@ import structlog
 
 from lakeward.platform.errors import DependencyDown, LakewardError
 from lakeward.platform.runtime import Home, Project, Runtime, registry_url
-from lakeward.quality.resident.recycle import Used, due, limits, made_of
+from lakeward.quality.resident.recycle import ProcessUsage, code_digest, due, limits
 from lakeward.quality.runs.process import CheckingProcess
 from lakeward.quality.runs.request import Request, place
-from lakeward.quality.runs.working import TTL, Work
+from lakeward.quality.runs.working import TTL, RunWork
 from lakeward.registry import check_runs, checkers, version
 from lakeward.registry.check_runs import Claimed, Fenced
 from lakeward.registry.listen import Notifications
@@ -48,7 +48,7 @@ class Resident:
         self.url = registry_url(home)
         self.owner = f"checker {socket.gethostname()}:{os.getpid()}"
         self._place = place(project.root, self.runtime.lake)
-        self._made_of = made_of(home.runtime_file)
+        self._made_of = code_digest(home.runtime_file)
         self._looked_at_code = time.monotonic()
         self._process: CheckingProcess | None = None
         self._warming: threading.Thread | None = None
@@ -84,7 +84,7 @@ class Resident:
         finally:
             self._end("the checker stops")
             with contextlib.suppress(DependencyDown), self._connect() as connection:
-                checkers.gone(connection, self.owner)
+                checkers.record_exit(connection, self.owner)
 
     def _connect(self) -> Any:
         return version.connect(self.url, self.runtime.pgpass)
@@ -92,7 +92,7 @@ class Resident:
     def _next(self) -> bool:
         """Work on the next run, if there is one."""
         with self._connect() as connection:
-            checkers.live(connection, self.owner, self._place)
+            checkers.record_heartbeat(connection, self.owner, self._place)
             claimed = check_runs.claim(connection, self.owner, self._ttl, place=self._place)
         if claimed is None:
             return False
@@ -105,7 +105,9 @@ class Resident:
         log.info("Check run started", check_run=claim.run, claim=claim.number, **claimed.request)
         request = Request.model_validate({**self._where(), **claimed.request})
         process = self._ready_process()
-        work = Work(self._connect, self._ttl, lambda link: checkers.live(link, self.owner, self._place), again=True)
+        work = RunWork(
+            self._connect, self._ttl, lambda link: checkers.record_heartbeat(link, self.owner, self._place), again=True
+        )
         try:
             worked = work.do(claimed, process, request, lambda level, text, fields: None)
         except Fenced as error:
@@ -124,7 +126,7 @@ class Resident:
     def _ready(self) -> None:
         """Between two runs: end the process when it is due, and warm up a new one after some idle time."""
         if self._process is not None:
-            used = Used(time.monotonic() - self._began, self._runs, self._process.rss)
+            used = ProcessUsage(time.monotonic() - self._began, self._runs, self._process.rss)
             why = "it ended" if self._process.ended else due(used, limits(self._project))
             if why is None:
                 return
@@ -180,7 +182,7 @@ class Resident:
         if time.monotonic() - self._looked_at_code < CODE_EVERY_S:
             return False
         self._looked_at_code = time.monotonic()
-        if made_of(self._home.runtime_file) == self._made_of:
+        if code_digest(self._home.runtime_file) == self._made_of:
             return False
         log.info("Checker outdated; the supervisor restarts it", why="Lakeward, its engines or the addresses changed")
         return True

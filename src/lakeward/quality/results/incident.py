@@ -51,7 +51,7 @@ def after_run(connection: Connection, result: Result) -> None:
     """Open, update or close the table's incident, in the transaction that records the result."""
     if result.verdict.publishes:
         if result.found.head is not None and result.verified == result.found.head.id:
-            over(
+            close(
                 connection,
                 result.table,
                 f"verified is at {result.found.noun} {result.verified} (run {result.run})",
@@ -85,7 +85,7 @@ def add(connection: Connection, table: str, line: str) -> None:
     incidents.opened(connection, KIND, table, "\n".join([*message[:at], line, *message[at:]]), **known.fields)
 
 
-def over(connection: Connection, table: str, how: str, note: str = "") -> None:
+def close(connection: Connection, table: str, how: str, note: str = "") -> None:
     """Close the table's open incident: the table is published again."""
     known = incidents.open_ones(connection).get((KIND, table))
     if known is None:

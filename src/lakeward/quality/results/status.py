@@ -15,8 +15,8 @@ from lakeward.platform.runtime import Project, Runtime
 from lakeward.quality.delta.table import DeltaTable, proof_of
 from lakeward.quality.ranges.verification_lag import LIMIT, Lag, lag
 from lakeward.quality.runs.engines import Engines
-from lakeward.quality.runs.observe import Known, look
-from lakeward.quality.runs.order import Order
+from lakeward.quality.runs.observe import ObservedState, observe
+from lakeward.quality.runs.order import RunOrder
 from lakeward.quality.runs.request import Request
 from lakeward.quality.suite.project import order
 from lakeward.spec.model.suite import Suite
@@ -60,7 +60,7 @@ class ProofStatus:
         }
 
 
-def standing(
+def proof_status(
     runtime: Runtime, registry_url: str, project: Project, tables: Sequence[str] | None = None
 ) -> list[ProofStatus]:
     """The status of every table with a suite, or of the named tables.
@@ -75,10 +75,10 @@ def standing(
     return [_standing(table, asked.suites[table], asked, engines) for table in named or sorted(asked.suites)]
 
 
-def _standing(table: str, suite: Suite, asked: Order, engines: Engines) -> ProofStatus:
+def _standing(table: str, suite: Suite, asked: RunOrder, engines: Engines) -> ProofStatus:
     limit = suite.limits.verification_lag if suite.limits is not None else LIMIT
     try:
-        known: Known = look(table, suite, asked, engines)
+        known: ObservedState = observe(table, suite, asked, engines)
     except LakewardError as error:
         return ProofStatus(table, limit=limit, error=f"{error.what}: {error.why}")
     except OSError as error:  # unreadable metadata of one table must not hide the others

@@ -19,7 +19,7 @@ Level = Literal["info", "warning", "error"]
 Line = tuple[Level, str]
 
 
-def story(result: Result) -> None:
+def log_result(result: Result) -> None:
     """Log the run as `lines` has it."""
     for level, text in lines(result.document()):
         getattr(log, level)(f"{result.table}: {text}", table=result.table, run=result.run)
@@ -113,7 +113,7 @@ def _cost(document: dict[str, Any]) -> str:
     return f"cost: {', '.join(parts)}"
 
 
-def said(observed: Any) -> str:
+def observed_text(observed: Any) -> str:
     """The observed value as text; its own sentence where it has one."""
     return str(observed["text"]) if isinstance(observed, dict) and "text" in observed else f"observed {observed}"
 
@@ -132,7 +132,7 @@ def _sentence(check: dict[str, Any]) -> str:
     elif check["unexpected_count"] is not None and check.get("rows"):
         text += f"failed: {check['unexpected_count']:,} of {check['rows']:,} rows"
     else:
-        text += f"failed: {said(check['observed'])}"
+        text += f"failed: {observed_text(check['observed'])}"
     if check.get("excuse"):
         text += f" ({ActiveWaiver.of(check['excuse']).text})"
     return text + (f"; {check['why']}" if check.get("why") else "")

@@ -21,7 +21,7 @@ from lakeward.platform.runtime import Project, Runtime, resolved
 from lakeward.quality.runs.following import Next, Step, decide
 from lakeward.quality.runs.process import TIMEOUT_S, CheckingProcess, Tell
 from lakeward.quality.runs.request import Request, Scope, place, raise_line
-from lakeward.quality.runs.working import TTL, Connect, Work, withdrawn
+from lakeward.quality.runs.working import TTL, Connect, RunWork, withdraw
 from lakeward.quality.suite.project import order
 from lakeward.registry import check_runs, version
 from lakeward.registry.check_runs import Fenced, Run
@@ -81,7 +81,7 @@ def check(
         suite=resolved(suite) if suite else None,
         upto=upto,
     )
-    asker = Asker(request, tell or _log)
+    asker = Requester(request, tell or _log)
     try:
         run = asker.ask(timeout_s)
     except DependencyDown:
@@ -90,10 +90,10 @@ def check(
     try:
         return asker.follow(run)
     finally:
-        withdrawn(asker.connect, run)
+        withdraw(asker.connect, run)
 
 
-class Asker:
+class Requester:
     """Requests a run and waits for its answer."""
 
     def __init__(self, request: Request, tell: Tell) -> None:
@@ -135,7 +135,7 @@ class Asker:
         while True:
             try:
                 with self.connect() as connection:
-                    return check_runs.want(connection, run, WANTED), alive(connection, self._place)
+                    return check_runs.extend_wait(connection, run, WANTED), alive(connection, self._place)
             except DependencyDown:
                 if time.monotonic() > until:
                     raise
@@ -150,7 +150,7 @@ class Asker:
         self._tell("warning", why, {"check_run": run})
         try:
             with CheckingProcess(self._request.runtime) as process:
-                worked = Work(self.connect).do(claimed, process, self._request, self._tell)
+                worked = RunWork(self.connect).do(claimed, process, self._request, self._tell)
         except Fenced as fenced:  # this process was paused too long
             self._tell("warning", f"{fenced.what}: {fenced.why}", {"check_run": run})
             return None

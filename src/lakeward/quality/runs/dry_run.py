@@ -9,8 +9,8 @@ from lakeward.platform.errors import LakewardError, SpecError
 from lakeward.platform.runtime import Project, Runtime
 from lakeward.quality.results.status import no_session
 from lakeward.quality.runs.engines import Engines
-from lakeward.quality.runs.observe import look
-from lakeward.quality.runs.order import Order
+from lakeward.quality.runs.observe import observe
+from lakeward.quality.runs.order import RunOrder
 from lakeward.quality.runs.request import Request
 from lakeward.quality.suite.project import order
 
@@ -48,10 +48,10 @@ def due_of(runtime: Runtime, registry_url: str, project: Project, pattern: str =
     return [_planned(table, asked, engines) for table in tables]
 
 
-def _planned(table: str, asked: Order, engines: Engines) -> Planned:
+def _planned(table: str, asked: RunOrder, engines: Engines) -> Planned:
     suite = asked.suites[table]
     try:
-        known = look(table, suite, asked, engines)
+        known = observe(table, suite, asked, engines)
     except LakewardError as error:
         return Planned(table, True, f"its metadata cannot be read: {error.what}: {error.why}")
     wanted = known.due(suite)

@@ -76,7 +76,7 @@ class IcebergTable:
 
     def footers(self, read: Read, appends: Sequence[Snapshot]) -> footers.FileStatistics | None:
         """As `LakeTable`."""
-        return footers.footers(self._lake.load_table(self.name), read, appends)
+        return footers.file_statistics(self._lake.load_table(self.name), read, appends)
 
     def move(
         self,

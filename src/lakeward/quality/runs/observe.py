@@ -10,14 +10,14 @@ from typing import Any
 from sqlalchemy import Connection
 
 from lakeward.quality.ranges import metadata
-from lakeward.quality.ranges.first_bad import Before
+from lakeward.quality.ranges.first_bad import PreviousFindings
 from lakeward.quality.ranges.range import Range
 from lakeward.quality.ranges.snapshot_chain import History, Mark
 from lakeward.quality.ranges.verification_lag import Due, check_due
 from lakeward.quality.runs import formats
 from lakeward.quality.runs.engines import Engines
 from lakeward.quality.runs.formats import LakeTable
-from lakeward.quality.runs.order import Order
+from lakeward.quality.runs.order import RunOrder
 from lakeward.quality.verdicts.verdict import State
 from lakeward.quality.verdicts.waivers import ActiveWaiver, excuses
 from lakeward.registry import verifications, waivers
@@ -25,7 +25,7 @@ from lakeward.spec.model.suite import Suite
 
 
 @dataclass(frozen=True)
-class Known:
+class ObservedState:
     """The observed state of a table.
 
     Attributes:
@@ -47,11 +47,11 @@ class Known:
     failed_then: frozenset[str] = frozenset()
 
     @property
-    def before(self) -> Before | None:
+    def before(self) -> PreviousFindings | None:
         """The first bad snapshot and the failed checks of the newest run."""
         if self.newest is None:
             return None
-        return Before(self.newest["from_snapshot"], self.newest["first_bad_snapshot"], self.failed_then)
+        return PreviousFindings(self.newest["from_snapshot"], self.newest["first_bad_snapshot"], self.failed_then)
 
     def due(self, suite: Suite) -> Due:
         """Whether a run over all tables would check this one."""
@@ -62,7 +62,7 @@ class Known:
         return check_due(self.found, suite, self.newest, set(self.excused), set(self.waived_then))
 
 
-def look(table: str, suite: Suite, order: Order, engines: Engines) -> Known:
+def observe(table: str, suite: Suite, order: RunOrder, engines: Engines) -> ObservedState:
     """Read the registry and the table's metadata."""
     with engines.registry() as connection:
         proofs = verifications.proofs(connection, table)
@@ -74,7 +74,7 @@ def look(table: str, suite: Suite, order: Order, engines: Engines) -> Known:
     found: Range | None = None
     with suppress(metadata.NoTable):
         history, found = of.look(proofs, order.upto)
-    return Known(
+    return ObservedState(
         of,
         history,
         found,

@@ -17,7 +17,7 @@ _REACH = ("increment", "window", "table")  # each includes the rows of the one b
 
 
 @dataclass(frozen=True)
-class Order:
+class RunOrder:
     """What to check.
 
     Attributes:
@@ -42,7 +42,7 @@ class Order:
     now: datetime = field(default_factory=lambda: datetime.now(UTC))
 
 
-def proves_nothing(order: Order, suite: Suite) -> str | None:
+def proves_nothing(order: RunOrder, suite: Suite) -> str | None:
     """Why a passed run is no proof of the project's suite, as a clause; None when it is one."""
     if not order.own_suite:
         return "the suite was given for this run only"

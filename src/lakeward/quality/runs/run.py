@@ -15,7 +15,7 @@ from lakeward.platform.errors import LakewardError, SpecError, Transient
 from lakeward.quality.delta.table import DeltaTable
 from lakeward.quality.engine.checking import check, first_bad, with_first_batches
 from lakeward.quality.publishing import pointer
-from lakeward.quality.publishing.record import into_the_lake, let_through, published, repaired
+from lakeward.quality.publishing.record import publish_results, record_and_publish, repair_branch, waived_failures
 from lakeward.quality.ranges import metadata
 from lakeward.quality.ranges.batches import batches_of
 from lakeward.quality.ranges.first_bad import known_before
@@ -24,9 +24,9 @@ from lakeward.quality.results import incident
 from lakeward.quality.results.json_values import masked, sentence
 from lakeward.quality.results.records import Result, by_stream
 from lakeward.quality.runs.engines import Engines
-from lakeward.quality.runs.observe import look
-from lakeward.quality.runs.order import INCREMENT, Order
-from lakeward.quality.suite.configured import ConfiguredCheck, ask
+from lakeward.quality.runs.observe import observe
+from lakeward.quality.runs.order import INCREMENT, RunOrder
+from lakeward.quality.suite.configured import ConfiguredCheck, configure
 from lakeward.quality.verdicts import quarantined, waive
 from lakeward.quality.verdicts.verdict import State, Verdict, verdict
 from lakeward.quality.verdicts.waivers import name_of
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 log = structlog.get_logger(__name__)
 
 
-def run(order: Order, engines: Engines) -> list[Result]:
+def run(order: RunOrder, engines: Engines) -> list[Result]:
     """Check the tables in order. A table that cannot be checked does not stop the others.
 
     Raises:
@@ -48,7 +48,7 @@ def run(order: Order, engines: Engines) -> list[Result]:
     """
     results = []
     with engines.keeping() as connection:
-        for waiver in waive.run_out(connection):
+        for waiver in waive.report_ended(connection):
             log.warning(waiver)
     for table in order.tables if order.tables is not None else sorted(order.suites):
         suite = order.suites[table]
@@ -61,16 +61,18 @@ def run(order: Order, engines: Engines) -> list[Result]:
             result = _broken(table, suite, order, engines, error)
         if result is not None:
             results.append(result)
-    into_the_lake(order, engines)
+    publish_results(order, engines)
     return results
 
 
-def _table(table: str, suite: Suite, order: Order, engines: Engines) -> Result | None:
+def _table(table: str, suite: Suite, order: RunOrder, engines: Engines) -> Result | None:
     began, jobs, cpu = time.monotonic(), engines.jobs, time.process_time()
-    known = look(table, suite, order, engines)
+    known = observe(table, suite, order, engines)
     found, newest = known.found, known.newest
     history = (
-        repaired(found, known.history, known.of, engines) if found is not None and known.history is not None else None
+        repair_branch(found, known.history, known.of, engines)
+        if found is not None and known.history is not None
+        else None
     )
     if isinstance(known.of, DeltaTable) and (key := of_branches(suite)):
         raise SpecError(
@@ -80,13 +82,13 @@ def _table(table: str, suite: Suite, order: Order, engines: Engines) -> Result |
             code="LW-5018",
         )
     if history is not None and order.own_suite:
-        pointer.bring(engines, suite, history.verified)
+        pointer.update_pointer(engines, suite, history.verified)
     if order.tables is None and not (wanted := known.due(suite)).due:
         log.info("Table not due for a check", table=table, why=wanted.why)
         return None
     if history is None or found is None:
         raise metadata.no_table(table)  # requested by name, or checked before: the table is missing
-    asked = ask(suite, order.scope, known.excused)
+    asked = configure(suite, order.scope, known.excused)
     _over(table, asked, known.waived_then)
     blank = Result(
         run=f"{order.now:%Y%m%dT%H%M%S}-{uuid4().hex[:6]}",
@@ -121,7 +123,7 @@ def _table(table: str, suite: Suite, order: Order, engines: Engines) -> Result |
     judged = verdict(checks)
     with engines.registry() as connection:
         landed = by_stream(batches_of(connection, found.writes), found.writes)
-        quarantine_note = quarantined.told(connection, found, history)
+        quarantine_note = quarantined.describe(connection, found, history)
     first, untold = (None, "")
     if judged is not Verdict.PASS:
         first = known_before(found, {check.id for check in checks if check.state is State.FAIL}, known.before)
@@ -131,7 +133,7 @@ def _table(table: str, suite: Suite, order: Order, engines: Engines) -> Result |
         blank,
         checks=tuple(checks),
         verdict=judged,
-        note="; ".join(filter(None, [quarantine_note, let_through(checks) if judged.publishes else "", untold])),
+        note="; ".join(filter(None, [quarantine_note, waived_failures(checks) if judged.publishes else "", untold])),
         batches=landed,
         first_bad=first,
     )
@@ -142,7 +144,7 @@ def _table(table: str, suite: Suite, order: Order, engines: Engines) -> Result |
         duration_s=time.monotonic() - began,
         cpu_s=time.process_time() - cpu,
     )
-    return published(result, known.of, order, engines)
+    return record_and_publish(result, known.of, order, engines)
 
 
 def _over(table: str, asked: Sequence[ConfiguredCheck], waived_then: Collection[str]) -> None:
@@ -153,7 +155,7 @@ def _over(table: str, asked: Sequence[ConfiguredCheck], waived_then: Collection[
             log.warning("Waiver ended; failures count again", table=table, name=name, check=item.id)
 
 
-def _broken(table: str, suite: Suite, order: Order, engines: Engines, error: Exception) -> Result:
+def _broken(table: str, suite: Suite, order: RunOrder, engines: Engines, error: Exception) -> Result:
     """The result of a table that could not be checked: recorded as an error if the registry answers, always logged."""
     text_of_error = (
         f"{error.what}: {error.why}" if isinstance(error, LakewardError) else f"{type(error).__name__}: {error}"

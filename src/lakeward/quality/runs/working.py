@@ -27,7 +27,7 @@ BEAT_S = 2.0
 _LEAST_S = 1.0
 
 
-class Beats:
+class Heartbeats:
     """Heartbeats from a thread of their own, with the events since the last one.
 
     An unreachable registry is no reason to stop: no other process can take the run over meanwhile.
@@ -78,7 +78,7 @@ class Beats:
 
 
 @dataclass(frozen=True)
-class Worked:
+class RunOutcome:
     """The outcome of the work on a run.
 
     Attributes:
@@ -93,7 +93,7 @@ class Worked:
 
 
 @dataclass
-class Work:
+class RunWork:
     """The work on one claimed run.
 
     Attributes:
@@ -107,7 +107,7 @@ class Work:
     alive: Callable[[Connection], None] = lambda connection: None
     again: bool = False
 
-    def do(self, claimed: Claimed, process: CheckingProcess, request: Request, tell: Tell) -> Worked:
+    def do(self, claimed: Claimed, process: CheckingProcess, request: Request, tell: Tell) -> RunOutcome:
         """Let the process work, and record the answer of the run.
 
         Args:
@@ -126,7 +126,7 @@ class Work:
                 self.alive(connection)
                 return check_runs.beat(connection, claim, self.ttl, lines)
 
-        with Beats(beat, process.hang_up) as beats:
+        with Heartbeats(beat, process.hang_up) as beats:
 
             def told(level: str, text: str, fields: dict[str, Any]) -> None:
                 beats.tell(level, text, fields)
@@ -145,25 +145,25 @@ class Work:
             )
         return worked
 
-    def _asked(self, process: CheckingProcess, request: Request, limit_s: float, tell: Tell) -> Worked:
+    def _asked(self, process: CheckingProcess, request: Request, limit_s: float, tell: Tell) -> RunOutcome:
         claim = expect(request.claim, "the claim of the run")
         try:
-            return Worked(DONE, process.ask(request, timeout_s=limit_s, tell=tell))
+            return RunOutcome(DONE, process.ask(request, timeout_s=limit_s, tell=tell))
         except TimedOut as error:
-            return Worked(TIMED_OUT, error=error)
+            return RunOutcome(TIMED_OUT, error=error)
         except Ended as error:
-            return Worked(check_runs.ASKED if self.again and claim.number < CLAIMS else FAILED, error=error)
+            return RunOutcome(check_runs.ASKED if self.again and claim.number < CLAIMS else FAILED, error=error)
         except LakewardError as error:
-            return Worked(FAILED, error=error)
+            return RunOutcome(FAILED, error=error)
 
-    def _answer(self, connection: Connection, claim: Claim, worked: Worked, lines: list[Line]) -> bool:
+    def _answer(self, connection: Connection, claim: Claim, worked: RunOutcome, lines: list[Line]) -> bool:
         if worked.state == check_runs.ASKED:
             return check_runs.give_back(connection, claim, lines)
         answer = error_line(worked.error) if worked.error else {"results": worked.results}
         return check_runs.finish(connection, claim, worked.state, answer, lines)
 
 
-def withdrawn(connect: Connect, run: int) -> None:
+def withdraw(connect: Connect, run: int) -> None:
     """Record that the requester no longer waits, if the registry answers."""
     with contextlib.suppress(DependencyDown), connect() as connection:
         check_runs.withdraw(connection, run)

@@ -12,7 +12,7 @@ from lakeward.platform.errors import expect
 from lakeward.quality.ranges.frames import rows
 from lakeward.quality.ranges.range import Read, changes_rows
 from lakeward.quality.ranges.snapshot_chain import History, Snapshot
-from lakeward.quality.suite.propose import SET_MOST, Column, ObservedColumn, unique_candidates
+from lakeward.quality.suite.propose import SET_MOST, ColumnProfile, TableProfile, unique_candidates
 from lakeward.spec.model.position_columns import OWN_COLUMNS
 from lakeward.spec.sql.statements import quote
 
@@ -37,7 +37,7 @@ class Metrics:
     bounded: bool = True
 
 
-def look(table: Table, history: History, session: SparkSession) -> ObservedColumn:
+def profile_columns(table: Table, history: History, session: SparkSession) -> TableProfile:
     """The column profile a suite is proposed from.
 
     Args:
@@ -59,7 +59,7 @@ def look(table: Table, history: History, session: SparkSession) -> ObservedColum
         for snapshot in history.ancestry(head.snapshot_id)
         if snapshot.operation == "append"
     )
-    seen = ObservedColumn(".".join(table.name()), total or count, count, head.snapshot_id, tuple(columns), appends)
+    seen = TableProfile(".".join(table.name()), total or count, count, head.snapshot_id, tuple(columns), appends)
     return _with_unique(session, seen, read)
 
 
@@ -114,9 +114,9 @@ def _partitioned(table: Table) -> set[int]:
     return {field.source_id for field in table.spec().fields}
 
 
-def _known(field: NestedField, metrics: Metrics | None, partitioned: set[int]) -> Column:
+def _known(field: NestedField, metrics: Metrics | None, partitioned: set[int]) -> ColumnProfile:
     kind = _kind(field)
-    known = Column(field.name, kind, required=field.required, partition=field.field_id in partitioned)
+    known = ColumnProfile(field.name, kind, required=field.required, partition=field.field_id in partitioned)
     if metrics is None:
         return known
     known = replace(known, nulls=metrics.nulls, nan=bool(metrics.nan))
@@ -146,7 +146,9 @@ def _kind(field: NestedField) -> str:
     return found or str(field.field_type).partition("<")[0]
 
 
-def _aggregate(session: SparkSession, table: str, read: Read, columns: list[Column]) -> tuple[int, list[Column]]:
+def _aggregate(
+    session: SparkSession, table: str, read: Read, columns: list[ColumnProfile]
+) -> tuple[int, list[ColumnProfile]]:
     """One statement over the rows for the facts that metadata lacks."""
     aggregates = {"rows": "count(1)"}
     for index, column in enumerate(columns):
@@ -159,7 +161,7 @@ def _aggregate(session: SparkSession, table: str, read: Read, columns: list[Colu
     ]
 
 
-def _facts(column: Column) -> dict[str, str]:
+def _facts(column: ColumnProfile) -> dict[str, str]:
     """Fact -> the aggregate that computes it."""
     name = quote(column.name)
     aggregates: dict[str, str] = {}
@@ -177,7 +179,7 @@ def _facts(column: Column) -> dict[str, str]:
     return aggregates
 
 
-def _told(column: Column, found: dict[str, Any]) -> Column:
+def _told(column: ColumnProfile, found: dict[str, Any]) -> ColumnProfile:
     common = found.pop("common", None)
     for name in ("low", "high"):
         if isinstance(found.get(name), int | Decimal):
@@ -190,7 +192,7 @@ def _told(column: Column, found: dict[str, Any]) -> Column:
     return replace(column, **found, values=values)
 
 
-def _with_unique(session: SparkSession, seen: ObservedColumn, read: Read) -> ObservedColumn:
+def _with_unique(session: SparkSession, seen: TableProfile, read: Read) -> TableProfile:
     names = unique_candidates(seen)
     if not names:
         return seen

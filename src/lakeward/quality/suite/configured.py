@@ -49,7 +49,7 @@ class ConfiguredCheck:
         )
 
 
-def ask(suite: Suite, scope: str | None, excused: Mapping[str, ActiveWaiver]) -> list[ConfiguredCheck]:
+def configure(suite: Suite, scope: str | None, excused: Mapping[str, ActiveWaiver]) -> list[ConfiguredCheck]:
     """The configured checks of a run; `scope` overrides the scope of every check, `excused` are the waived ones."""
     return [
         ConfiguredCheck(name, each, scope or each.scope, excused.get(name))

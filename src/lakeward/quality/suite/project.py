@@ -7,7 +7,7 @@ from pathlib import Path
 
 from lakeward.platform.errors import SpecError
 from lakeward.platform.runtime import Project
-from lakeward.quality.runs.order import Order
+from lakeward.quality.runs.order import RunOrder
 from lakeward.quality.runs.request import Request
 from lakeward.spec.model.suite import Suite
 from lakeward.spec.read.loader import load_project, load_settings
@@ -16,7 +16,7 @@ from lakeward.spec.read.problems import Problem, nearest, raise_if_any
 LINT = "lakeward quality lint"
 
 
-def order(request: Request) -> Order:
+def order(request: Request) -> RunOrder:
     """The order for a request.
 
     Raises:
@@ -30,7 +30,7 @@ def order(request: Request) -> Order:
     suites = {str(table): suite for table, suite in loaded.suites.items()}
     if request.tables is None:
         raise_if_any(wrong, LINT)
-        return Order(suites, None, request.scope, keep=_keep(request.project), patience_s=request.patience_s)
+        return RunOrder(suites, None, request.scope, keep=_keep(request.project), patience_s=request.patience_s)
     asked = {f"expectations/{table}.yaml" for table in request.tables}
     raise_if_any([problem for problem in wrong if problem.file in asked], LINT)
     for table in request.tables:
@@ -41,7 +41,7 @@ def order(request: Request) -> Order:
                 next=f"write expectations/{table}.yaml, then: {LINT}",
                 code="LW-5023",
             )
-    return Order(
+    return RunOrder(
         suites, request.tables, request.scope,
         upto=request.upto, keep=_keep(request.project), patience_s=request.patience_s,
     )  # fmt: skip
@@ -55,7 +55,7 @@ def _keep(project: Path) -> timedelta | None:
         return None
 
 
-def _with_own(request: Request, file: Path) -> Order:
+def _with_own(request: Request, file: Path) -> RunOrder:
     suite, problems = read_suite(file)
     raise_if_any(problems, f"{LINT}")
     if suite is None or not request.tables or len(request.tables) != 1:
@@ -65,7 +65,7 @@ def _with_own(request: Request, file: Path) -> Order:
             next=f"lakeward quality run NAMESPACE.TABLE --suite {file}",
             code="LW-5022",
         )
-    return Order({request.tables[0]: suite}, request.tables, request.scope, own_suite=False)
+    return RunOrder({request.tables[0]: suite}, request.tables, request.scope, own_suite=False)
 
 
 def read_suite(file: Path) -> tuple[Suite | None, list[Problem]]:

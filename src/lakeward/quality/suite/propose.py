@@ -25,7 +25,7 @@ NAMED_UNIQUE = ("id", "key", "uuid", "guid")
 
 
 @dataclass(frozen=True)
-class Column:
+class ColumnProfile:
     """The profile of one column; None where a fact was not read or has no meaning for the type.
 
     Attributes:
@@ -59,7 +59,7 @@ class Column:
 
 
 @dataclass(frozen=True)
-class ObservedColumn:
+class TableProfile:
     """The column profiles of a table.
 
     Attributes:
@@ -73,7 +73,7 @@ class ObservedColumn:
     rows: int
     read: int
     snapshot: int
-    columns: tuple[Column, ...]
+    columns: tuple[ColumnProfile, ...]
     appends: tuple[tuple[datetime, int], ...] = ()
 
 
@@ -95,7 +95,7 @@ class Proposal:
         )
 
 
-def propose(seen: ObservedColumn) -> Proposal:
+def propose(seen: TableProfile) -> Proposal:
     """The suite that the profile suggests."""
     made = Proposal()
     known = [column for column in seen.columns if not set(".`") & set(column.name)]
@@ -119,7 +119,7 @@ def propose(seen: ObservedColumn) -> Proposal:
     return made
 
 
-def _usual(made: Proposal, seen: ObservedColumn, columns: list[Column]) -> None:
+def _usual(made: Proposal, seen: TableProfile, columns: list[ColumnProfile]) -> None:
     """Checks that compare with earlier runs, for a table that grows; without a verdict until they have enough
     history."""
     if len(seen.appends) < APPENDS_LEAST:
@@ -151,7 +151,7 @@ def _usual(made: Proposal, seen: ObservedColumn, columns: list[Column]) -> None:
     )
 
 
-def unique_candidates(seen: ObservedColumn, most: int = 3) -> list[str]:
+def unique_candidates(seen: TableProfile, most: int = 3) -> list[str]:
     """Columns whose distinct values are counted exactly, which costs a shuffle: named like a key, and nearly unique."""
     likely = [
         column.name
@@ -165,7 +165,7 @@ def _named_unique(name: str) -> bool:
     return name.lower().rpartition("_")[2] in NAMED_UNIQUE
 
 
-def _nulls(made: Proposal, seen: ObservedColumn, column: Column) -> str | None:
+def _nulls(made: Proposal, seen: TableProfile, column: ColumnProfile) -> str | None:
     if column.nulls is None or not seen.rows:
         return "its nulls are not counted"
     kind, kwargs = "expect_column_values_to_not_be_null", {"column": column.name}
@@ -193,7 +193,7 @@ def _nulls(made: Proposal, seen: ObservedColumn, column: Column) -> str | None:
     return None
 
 
-def _values(made: Proposal, seen: ObservedColumn, column: Column) -> str | None:
+def _values(made: Proposal, seen: TableProfile, column: ColumnProfile) -> str | None:
     if column.unique:
         made.add(
             f"{column.name}: {seen.read:,} rows, no value twice; checked within the new rows, by a shuffle a run",
@@ -211,7 +211,7 @@ def _values(made: Proposal, seen: ObservedColumn, column: Column) -> str | None:
     return "a fixed bound on a time becomes outdated" if column.kind == "time" else f"it is {column.kind}"
 
 
-def _text(made: Proposal, seen: ObservedColumn, column: Column) -> str | None:
+def _text(made: Proposal, seen: TableProfile, column: ColumnProfile) -> str | None:
     listed = column.values and (column.longest or 0) <= SET_LONGEST
     if column.values and listed and len(column.values) * SET_SEEN <= seen.read:
         made.add(
@@ -234,7 +234,7 @@ def _text(made: Proposal, seen: ObservedColumn, column: Column) -> str | None:
     return "its values have no common form"
 
 
-def _number(made: Proposal, seen: ObservedColumn, column: Column) -> str | None:
+def _number(made: Proposal, seen: TableProfile, column: ColumnProfile) -> str | None:
     if column.nan:
         return "it has NaN values, which are outside of any bounds"
     if column.low is None or column.high is None:
@@ -271,7 +271,7 @@ def _tidy(value: float) -> float | int:
     return int(rounded) if rounded.is_integer() else rounded
 
 
-def head_lines(seen: ObservedColumn, made: Proposal) -> Iterator[str]:
+def head_lines(seen: TableProfile, made: Proposal) -> Iterator[str]:
     """The comment at the top of the file."""
     whole = "" if seen.read == seen.rows else f"; values from the newest {seen.read:,}"
     yield f"Proposed from {seen.rows:,} rows of {seen.table} at snapshot {seen.snapshot}{whole}."

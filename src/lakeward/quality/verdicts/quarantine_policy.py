@@ -20,7 +20,7 @@ LINE = "policy: "
 
 
 @dataclass(frozen=True)
-class Decided:
+class Decision:
     """The policy's decision about a held run.
 
     Attributes:
@@ -40,7 +40,7 @@ def too_many(number: int, of: int) -> str:
     return f"{number:,} of {of:,} rows fail: more than {bound} needs a person's decision"
 
 
-def decide(verdict: Verdict, checks: Sequence[Mapping[str, Any]], obstacle: str = "") -> Decided | None:
+def decide(verdict: Verdict, checks: Sequence[Mapping[str, Any]], obstacle: str = "") -> Decision | None:
     """The policy's decision; None if no check holds the table, or only checks without the policy do.
 
     Args:
@@ -69,9 +69,9 @@ def decide(verdict: Verdict, checks: Sequence[Mapping[str, Any]], obstacle: str 
             sum(check["unexpected_count"] for check in candidates), max(check["rows"] for check in candidates)
         )
     if why:
-        return Decided((), why)
+        return Decision((), why)
     moved = "; ".join(failing(check["unexpected_count"], name(check)) for check in candidates)
-    return Decided(tuple(str(check["id"]) for check in candidates), f"{moved} go to quarantine")
+    return Decision(tuple(str(check["id"]) for check in candidates), f"{moved} go to quarantine")
 
 
 def rows(number: int) -> str:

@@ -26,7 +26,7 @@ def acts(found: Range) -> Iterator[Snapshot]:
     )
 
 
-def told(connection: Connection, found: Range, history: History) -> str:
+def describe(connection: Connection, found: Range, history: History) -> str:
     """A sentence for each such commit; empty if there is none.
 
     The commit itself is the evidence, also if the operation died before it recorded the change.

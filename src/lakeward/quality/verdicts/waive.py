@@ -70,7 +70,7 @@ def unwaive(connection: Connection, table: str, check: str, *, author: str, comm
     return found
 
 
-def run_out(connection: Connection) -> list[str]:
+def report_ended(connection: Connection) -> list[str]:
     """Report each waiver whose time is over; open an incident if its check failed in the newest run.
 
     Returns:
@@ -89,7 +89,7 @@ def run_out(connection: Connection) -> list[str]:
     return sentences
 
 
-def judged(connection: Connection, table: str, checks: Sequence[Check]) -> None:
+def close_ended_waivers(connection: Connection, table: str, checks: Sequence[Check]) -> None:
     """A run has new results of the checks: close the incidents about ended waivers."""
     for check in checks:
         if check.state in _JUDGED:

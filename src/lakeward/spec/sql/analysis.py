@@ -32,7 +32,7 @@ class SqlFacts:
         reads: names in FROM and JOIN that are not defined by a WITH of the same text.
         groups: what aggregates rows (`GROUP BY`, `DISTINCT`, an aggregate function); None without it.
         fans_out: what may make several rows of one; None if nothing is found.
-        statement: the parsed SELECT, for `kept_columns`.
+        statement: the parsed SELECT, for `retained_columns`.
         text: the parsed text.
     """
 
@@ -110,7 +110,7 @@ def _generators(part: exp.Expr) -> Iterator[tuple[exp.Expr, str]]:
             yield function, function.key.lower() + "()"
 
 
-def kept_columns(statement: exp.Query, relations: Mapping[str, frozenset[str]]) -> frozenset[str]:
+def retained_columns(statement: exp.Query, relations: Mapping[str, frozenset[str]]) -> frozenset[str]:
     """The columns of `relations` (name -> columns of interest) that are in the result of the SELECT by name."""
     scope = {name.lower(): frozenset(c.lower() for c in columns) for name, columns in relations.items()}
     return _retained(statement, scope)

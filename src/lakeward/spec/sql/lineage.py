@@ -7,7 +7,7 @@ from typing import Literal
 
 from lakeward.spec.model.position_columns import IDENTITY_COLUMNS
 from lakeward.spec.model.stream import StreamSpec
-from lakeward.spec.sql.analysis import SqlFacts, joins_streams, kept_columns
+from lakeward.spec.sql.analysis import SqlFacts, joins_streams, retained_columns
 from lakeward.spec.sql.table_names import Reading
 
 
@@ -78,6 +78,6 @@ def _dropped(spec: StreamSpec, facts: SqlFacts | None) -> list[str]:
         name: frozenset(IDENTITY_COLUMNS[source.connector]) for name, source in spec.sources.items()
     }
     provided |= {name: frozenset() for name in spec.reference}
-    retained = kept_columns(facts.statement, provided)
+    retained = retained_columns(facts.statement, provided)
     wanted = dict.fromkeys(column for columns in provided.values() for column in sorted(columns))
     return [column for column in wanted if column not in retained]

@@ -12,7 +12,7 @@ from datetime import datetime
 from enum import StrEnum
 
 from lakeward.platform.text import count, minute, moment, span
-from lakeward.registry.backpressure import Level, Pressed
+from lakeward.registry.backpressure import Level, TableBackpressure
 from lakeward.registry.drivers import BURIED, Driver
 from lakeward.registry.leases import Lease
 from lakeward.registry.observations import Observation
@@ -86,7 +86,7 @@ class HealthInput:
     every: Duration | None = None
     schedule: str | None = None
     max_state_rows: int | None = None
-    pressed: Pressed | None = None
+    pressed: TableBackpressure | None = None
 
     @property
     def patience_s(self) -> float:
@@ -130,7 +130,7 @@ def verdict(sight: HealthInput) -> Verdict:
     return found
 
 
-def slowed(pressed: Pressed) -> str:
+def slowed(pressed: TableBackpressure) -> str:
     """The back-pressure on a stream, in words."""
     if pressed.level is Level.RELEASED:
         return f"it was paused for the rewrite of its table and continues now: {pressed.why}"

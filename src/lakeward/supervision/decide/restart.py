@@ -59,7 +59,7 @@ class Attempt:
     failure_class: FailureClass
 
 
-def decide(
+def next_attempt(
     failure_class: FailureClass,
     *,
     previous: Failure | None,

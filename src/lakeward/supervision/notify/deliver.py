@@ -49,7 +49,7 @@ def deliver(connect: Connect, channel: Channel, *, box_s: float = BOX_S) -> Deli
     with connect() as guard:
         if not guard.execute(select(func.pg_try_advisory_xact_lock(_LOCK))).scalar_one():
             return Delivery()
-        for incident in incidents.unsaid(guard):
+        for incident in incidents.pending(guard):
             if time.monotonic() > end:
                 return Delivery(tuple(sent), "the time for messages of this pass is over")
             try:

@@ -4,6 +4,6 @@
 web page use these.
 """
 
-from lakeward.supervision.report.due import Due, Report, due, of_stream, read, record
+from lakeward.supervision.report.due import DueReport, Report, due, of_stream, read, record
 
-__all__ = ["Due", "Report", "due", "of_stream", "read", "record"]
+__all__ = ["DueReport", "Report", "due", "of_stream", "read", "record"]

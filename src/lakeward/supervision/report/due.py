@@ -47,7 +47,7 @@ class Report:
 
 
 @dataclass(frozen=True)
-class Due:
+class DueReport:
     """A report that is due.
 
     `run` is its run id, equal for the same occurrence of a state; `found` is the trouble in a sentence.
@@ -87,7 +87,7 @@ def read(
         SpecError: there is no such stream, or it was removed.
         DependencyDown: the registry cannot be reached.
     """
-    view = material.look_at(connect, backend or backend_of(runtime))
+    view = material.observe_all(connect, backend or backend_of(runtime))
     if stream not in view.verdicts:
         with connect() as connection:
             row = streams.get(connection, stream)
@@ -111,7 +111,7 @@ def record(connection: Connection, report: Report) -> None:
     )
 
 
-def due(connection: Connection) -> list[Due]:
+def due(connection: Connection) -> list[DueReport]:
     """The reports that are due: when trouble begins, when the stream becomes blocked, and when trouble ends."""
     last = events.newest_of_kind(connection, "stream", KIND)
     reports = []
@@ -129,7 +129,7 @@ def due(connection: Connection) -> list[Due]:
             run = f"report__{state.value}__{since:%Y-%m-%dT%H-%M-%S}"
             moment = f"{since:%H:%M:%S} UTC"
             trouble = f"At {moment} it was {state.value.upper()}: {stream.why}" if state in TROUBLE else None
-            reports.append(Due(stream.id, run, trouble))
+            reports.append(DueReport(stream.id, run, trouble))
     return reports
 
 

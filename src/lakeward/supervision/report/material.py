@@ -100,12 +100,12 @@ class Material:
         return self.view.verdicts[self.stream.id]
 
 
-def look_at(connect: Connect, backend: Backend) -> View:
+def observe_all(connect: Connect, backend: Backend) -> View:
     """All streams now, judged here and not by the last reconcile pass."""
     with connect() as connection:
         facts = observe.read(connection)
-        missed = dead_mans_switch.look(connection)
-    jobs = observe.ask(backend, facts)
+        missed = dead_mans_switch.missed_passes(connection)
+    jobs = observe.observed_jobs(backend, facts)
     return View(facts, jobs, observe.verdicts(facts, jobs), missed)
 
 

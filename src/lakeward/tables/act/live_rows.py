@@ -19,7 +19,9 @@ from lakeward.tables.verify import Verdict, between
 Execute = Callable[[str], list[dict[str, Any]]]
 
 
-def proven(execute: Execute, action: Action, before: TableFacts, after: TableFacts, verdict: Verdict) -> Verdict:
+def verify_live_rows(
+    execute: Execute, action: Action, before: TableFacts, after: TableFacts, verdict: Verdict
+) -> Verdict:
     """The verdict on an action, after the engine has compared the live rows of every rewrite since.
 
     This includes rewrites that are not among the verdict's own: a compaction removes dangling delete files in a

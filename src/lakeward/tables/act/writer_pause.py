@@ -14,7 +14,7 @@ from time import monotonic, sleep
 import structlog
 
 from lakeward.registry import leases, writer_pauses
-from lakeward.tables.guard.actor import Transaction, actor
+from lakeward.tables.guard.actor import Transaction, hold_lease
 
 log = structlog.get_logger(__name__)
 
@@ -42,7 +42,7 @@ class PausedWriters:
 
 
 @contextmanager
-def window(
+def pause_writers(
     transaction: Transaction, table: str, streams: Sequence[str], wait_s: float = WAIT_S
 ) -> Iterator[PausedWriters]:
     """Ask streams to pause for the block; it starts once they have, or after `wait_s`.
@@ -56,7 +56,7 @@ def window(
         leases.forget(connection, writer_pauses.WINDOW, table)
         for stream in streams:  # an answer to the earlier request does not count
             leases.forget(connection, writer_pauses.RESTS, stream)
-    with actor(transaction, table, ttl=writer_pauses.TTL, scope=writer_pauses.WINDOW):
+    with hold_lease(transaction, table, ttl=writer_pauses.TTL, scope=writer_pauses.WINDOW):
         begun = monotonic()
         while True:
             with transaction() as connection:

@@ -33,7 +33,7 @@ def me() -> str:
 
 
 @dataclass
-class Actor:
+class TableLease:
     """The holder of a table's lease.
 
     Attributes:
@@ -66,15 +66,15 @@ class Actor:
 
 
 @contextmanager
-def actor(
+def hold_lease(
     transaction: Transaction, table: str, holder: str | None = None, ttl: timedelta = TTL, scope: str = SCOPE
-) -> Iterator[Actor]:
+) -> Iterator[TableLease]:
     """Hold the table's lease for the block; `scope` is for another lease with the table's name.
 
     Raises:
         Refused: another run holds the lease; names it.
     """
-    lease = Actor(table, uuid4().hex, scope)
+    lease = TableLease(table, uuid4().hex, scope)
     with transaction() as connection:
         taken = leases.take(connection, scope, table, lease.token, holder or me(), ttl)
         held = None if taken else leases.current(connection, scope, [table]).get(table)
@@ -102,7 +102,7 @@ def actor(
             log.warning("Table lease not released; it expires", table=table)
 
 
-def _beat(transaction: Transaction, mine: Actor, ttl: timedelta, done: threading.Event) -> None:
+def _beat(transaction: Transaction, mine: TableLease, ttl: timedelta, done: threading.Event) -> None:
     renewed = monotonic()
     while not done.wait(ttl.total_seconds() / BEATS):
         try:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 PLACES = ("write.data.path", "write.metadata.path", "write.object-storage.path", "write.folder-storage.path")
 
 
-def intruder_in(site: MaintenanceContext, table: str, location: str) -> str:
+def overlap_in_catalog(site: MaintenanceContext, table: str, location: str) -> str:
     """The overlap of another table's files or location with this location, as a sentence; empty for none.
 
     Args:

@@ -48,7 +48,7 @@ def _real(folder: str) -> str:
     return os.path.realpath(folder)
 
 
-def intruder(table: str, location: str, tables: Mapping[str, str | None], checkpoints: Iterable[str]) -> str:
+def overlap(table: str, location: str, tables: Mapping[str, str | None], checkpoints: Iterable[str]) -> str:
     """Why the table must not be maintained; empty when it is alone in its folder.
 
     Args:

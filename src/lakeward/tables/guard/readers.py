@@ -47,12 +47,12 @@ def registered(connection: Connection) -> dict[str, tuple[Reading, ...]]:
     return {table: tuple(readings) for table, readings in found.items()}
 
 
-def clamps(facts: TableFacts, readings: Iterable[Reading]) -> list[SnapshotPin]:
+def pins(facts: TableFacts, readings: Iterable[Reading]) -> list[SnapshotPin]:
     """Pins the snapshot each reader resumes from."""
     chain = facts.main()
     found = []
     for reading in readings:
-        resume = standing(reading, chain)
+        resume = resume_snapshot(reading, chain)
         if resume is None:
             continue
         at = "it has landed no batch yet" if reading.at is None else f"it has read up to snapshot {resume.id}"
@@ -60,7 +60,7 @@ def clamps(facts: TableFacts, readings: Iterable[Reading]) -> list[SnapshotPin]:
     return found
 
 
-def standing(reading: Reading, chain: Sequence[Snapshot]) -> Snapshot | None:
+def resume_snapshot(reading: Reading, chain: Sequence[Snapshot]) -> Snapshot | None:
     """The snapshot of main a reader resumes from; the oldest for one that has read nothing; None if its own is
     expired."""
     if not chain:
@@ -91,7 +91,7 @@ def documents(facts: TableFacts, readings: Iterable[Reading]) -> list[dict[str, 
     chain = facts.main()
     found = []
     for reading in readings:
-        resume = standing(reading, chain)
+        resume = resume_snapshot(reading, chain)
         found.append(
             {
                 "stream": reading.stream,

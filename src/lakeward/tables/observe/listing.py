@@ -18,7 +18,7 @@ from lakeward.tables.guard.locations import mismatch, relative
 from lakeward.tables.observe.references import Reference
 from lakeward.tables.plan.orphans import SAMPLE, Survey
 
-ASIDE: Final = ".lakeward_orphans"
+TRASH_FOLDER: Final = ".lakeward_orphans"
 """Trash folder below a table's location: one folder a run, named by its time, with the files it removed."""
 
 _TABLES = """
@@ -55,7 +55,7 @@ class Listing:
     def add(self, folder: Folder) -> None:
         """Add one listed folder."""
         top, _, rest = folder.path.partition("/")
-        if top == ASIDE:
+        if top == TRASH_FOLDER:
             run, _, inside = rest.partition("/")
             rows = [(_join(inside, file.name), run, file.size) for file in folder.files]
             self._db.executemany("INSERT OR REPLACE INTO aside VALUES (?, ?, ?)", rows)

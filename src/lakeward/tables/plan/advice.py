@@ -27,7 +27,7 @@ MODE = "write.distribution-mode"
 
 
 @dataclass(frozen=True)
-class Feed:
+class IntervalStream:
     """A stream that lands in a table: its trigger's interval, and its freshness limit."""
 
     stream: str
@@ -44,7 +44,7 @@ class _Commits:
     partitions: float
 
 
-def advice(facts: TableFacts, compact: Compact, feeds: Sequence[Feed], now: datetime) -> tuple[str, ...]:
+def advice(facts: TableFacts, compact: Compact, feeds: Sequence[IntervalStream], now: datetime) -> tuple[str, ...]:
     """One line for each cause of avoidable small files.
 
     Args:
@@ -76,7 +76,7 @@ def _commits(facts: TableFacts) -> _Commits | None:
     )
 
 
-def _trigger(feed: Feed, commits: _Commits) -> str:
+def _trigger(feed: IntervalStream, commits: _Commits) -> str:
     longer = min(LONG_ENOUGH, feed.freshness / 2)
     gain = longer / feed.every if feed.every else 0.0
     if gain < GAIN:

@@ -77,7 +77,9 @@ def shown(wanted: Mapping[str, Any], ledger: list[dict[str, Any]]) -> bool:
     return any(row["result"] in ("done", "skipped") and (row["before"] or {}).get("rules") == wanted for row in ledger)
 
 
-def stopped(policy: Orphans, needs: Needs, last: datetime | None, now: datetime, intruder: str) -> NotPlanned | None:
+def not_listed_because(
+    policy: Orphans, needs: Needs, last: datetime | None, now: datetime, intruder: str
+) -> NotPlanned | None:
     """Why a location is not listed at all; None if it is.
 
     Args:

@@ -36,7 +36,7 @@ def running(site: Any, **observed: Any) -> None:
     """As if the driver ran in this very process."""
     with site.registry() as connection:
         streams.set_desired(connection, ["flights"], "running")
-        drivers.intend(connection, "demo", token="t", previous=None, backend="local")
+        drivers.record_intent(connection, "demo", token="t", previous=None, backend="local")
         folder = site.runtime.drivers / "demo" / "one"
         folder.mkdir(parents=True, exist_ok=True)
         drivers.started(connection, "demo", "t", handle=identity.of(os.getpid()), host=identity.host(), log=str(folder))

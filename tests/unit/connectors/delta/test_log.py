@@ -119,11 +119,11 @@ def test_delta_tables_stand_beside_the_icebergs_and_only_on_this_machine(tmp_pat
     lake = Lake(warehouse=f"file://{tmp_path}")
     folder = location.folder_of(lake, "ns.t")
     assert folder == tmp_path / "delta.tables" / "ns" / "t"
-    assert location.known(lake) == []
+    assert location.tables_of(lake) == []
     _commit(folder, 0, _file("one"))
     (tmp_path / "delta.tables" / "ns" / "no table").mkdir()
-    assert location.known(lake) == ["ns.t"]
-    assert location.known(Lake(warehouse="s3://bucket/w")) == []
+    assert location.tables_of(lake) == ["ns.t"]
+    assert location.tables_of(Lake(warehouse="s3://bucket/w")) == []
     with pytest.raises(SpecError, match="cannot stand in the warehouse s3://bucket/w"):
         location.folder_of(Lake(warehouse="s3://bucket/w"), "ns.t")
 

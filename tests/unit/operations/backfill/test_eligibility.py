@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from lakeward.connectors.commit_protocol.position import Position
-from lakeward.connectors.iceberg.quarantine import put_aside_as
+from lakeward.connectors.iceberg.quarantine import quarantine_stream_name
 from lakeward.operations.backfill.eligibility import name_of, next_end, overwritable, repairable, suited
 from lakeward.platform.errors import Refused
 from lakeward.spec.model.stream import StreamSpec
@@ -105,8 +105,8 @@ def test_the_same_backfill_goes_on_and_another_has_another_name() -> None:
 
 
 def test_bad_rows_of_backfills_into_different_tables_are_put_aside_apart() -> None:
-    assert put_aside_as("s@backfill-1", "a.n") == "s@backfill-1 into a.n"
-    assert put_aside_as("s@rebuild-1", "a.n") == "s@rebuild-1"
+    assert quarantine_stream_name("s@backfill-1", "a.n") == "s@backfill-1 into a.n"
+    assert quarantine_stream_name("s@rebuild-1", "a.n") == "s@rebuild-1"
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pytest
 from lakeward.connectors.kafka.cluster import Cluster
 from lakeward.connectors.kafka.source import KafkaStreamSource
 from lakeward.engine.flow import Flow
-from lakeward.operations.replay.eligibility import Left, suited, traced
+from lakeward.operations.replay.eligibility import NotReplayable, suited, traced
 from lakeward.platform.errors import Refused
 from lakeward.spec.model.stream import StreamSpec
 
@@ -78,4 +78,4 @@ def test_each_row_must_be_known_by_its_record(
 
 
 def test_every_reason_to_leave_a_row_has_a_sentence() -> None:
-    assert all(each.text for each in Left)
+    assert all(each.text for each in NotReplayable)

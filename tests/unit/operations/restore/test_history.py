@@ -8,7 +8,14 @@ import pytest
 
 from lakeward.connectors.commit_protocol.ancestry import Link
 from lakeward.connectors.commit_protocol.position import Position, Totals
-from lakeward.operations.restore.history import Late, Unknown, batches_after, chain, stood, wholly_after
+from lakeward.operations.restore.history import (
+    NotYetRecorded,
+    Unknown,
+    batches_after,
+    chain,
+    earlier_state,
+    wholly_after,
+)
 
 S = "s"
 
@@ -47,7 +54,7 @@ def gone(position: Position = HERE, to: int = 20) -> list[Link]:
 
 def test_it_stood_where_the_first_batch_that_goes_began() -> None:
     assert [each.snapshot for each in gone()] == [40, 30]
-    found = stood(S, HERE, gone(), ROWS)
+    found = earlier_state(S, HERE, gone(), ROWS)
     assert (found.end, found.gone) == ({"a": at(20)}, (40, 30))
     assert found.totals == Totals(consumed=20, landed=18, quarantined=2)
 
@@ -59,12 +66,12 @@ def test_nothing_of_it_goes_where_its_last_batch_stays() -> None:
     assert batches_after(S, below, LINKS[20], cut.get) == [], "expired below it"
     moved = HERE.model_copy(update={"snapshot": 25, "snapshot_seq": 25})  # while a later one was the head
     assert gone(moved) == []
-    assert stood(S, moved, [], []).end == HERE.end
+    assert earlier_state(S, moved, [], []).end == HERE.end
 
 
 def test_a_batch_that_was_found_landed_already_is_counted_by_its_snapshot() -> None:
     links = {**LINKS, 40: link(40, 35, 4, added=9)}
-    found = stood(
+    found = earlier_state(
         S, HERE, batches_after(S, HERE, links[20], links.get), [ROWS[0], row(4, 30, 40, landed=None, filtered=None)]
     )
     assert found.totals == Totals(consumed=20, landed=18, quarantined=2)
@@ -74,13 +81,13 @@ def test_a_batch_that_was_given_up_is_read_again_with_the_others() -> None:
     skip = row(5, 40, 45, snapshot_id=None, skipped=5, consumed=0, landed=0, quarantined=0)
     off_main = row(6, 2, 9)  # of before an earlier restore
     there = HERE.model_copy(update={"seq": 5, "end": {"a": at(45)}})
-    assert stood(S, there, gone(), [*ROWS, skip, off_main]).end == {"a": at(20)}
+    assert earlier_state(S, there, gone(), [*ROWS, skip, off_main]).end == {"a": at(20)}
 
 
 def test_a_partition_that_came_meanwhile_is_no_break() -> None:
     rows = [ROWS[0], row(4, 30, 40, start_offsets={"a": at(30, p1=0)}, end_offsets={"a": at(40, p1=5)})]
     there = HERE.model_copy(update={"end": {"a": at(40, p1=5)}})
-    assert stood(S, there, gone(), rows).end == {"a": at(20)}
+    assert earlier_state(S, there, gone(), rows).end == {"a": at(20)}
 
 
 @pytest.mark.parametrize(
@@ -93,21 +100,21 @@ def test_a_partition_that_came_meanwhile_is_no_break() -> None:
 )
 def test_a_record_that_is_not_whole_is_not_believed(rows: list[dict[str, Any]], why: str) -> None:
     with pytest.raises(Unknown, match=why):
-        stood(S, HERE, gone(), rows)
+        earlier_state(S, HERE, gone(), rows)
 
 
 def test_a_look_at_a_running_stream_does_without_the_newest_batches() -> None:
     links = {**LINKS, 40: link(40, 35, 4, added=9)}
     newer = batches_after(S, HERE, links[20], links.get)
-    found = stood(S, HERE, newer, ROWS[:1], settled=False)
+    found = earlier_state(S, HERE, newer, ROWS[:1], settled=False)
     assert (found.end, found.totals.landed) == ({"a": at(20)}, 18)
-    with pytest.raises(Late):
-        stood(S, HERE, newer, ROWS[:1])
+    with pytest.raises(NotYetRecorded):
+        earlier_state(S, HERE, newer, ROWS[:1])
     with pytest.raises(Unknown, match="seq 3") as gap:
-        stood(S, HERE, newer, ROWS[1:], settled=False)
-    assert not isinstance(gap.value, Late), "a hole is never filled"
-    with pytest.raises(Late):
-        stood(S, HERE, newer, [], settled=False)
+        earlier_state(S, HERE, newer, ROWS[1:], settled=False)
+    assert not isinstance(gap.value, NotYetRecorded), "a hole is never filled"
+    with pytest.raises(NotYetRecorded):
+        earlier_state(S, HERE, newer, [], settled=False)
 
 
 def test_what_expired_between_leaves_it_unknown() -> None:

@@ -13,7 +13,7 @@ import pytest
 from lakeward.connectors.delta import log
 from lakeward.platform.errors import LakewardError
 from lakeward.quality.delta.commits import MOST, Commits
-from lakeward.quality.delta.table import DeltaTable, standing
+from lakeward.quality.delta.table import DeltaTable, verified_proof
 from lakeward.quality.ranges.range import Kind, Range, Read
 from lakeward.quality.ranges.snapshot_chain import Cut, Snapshot
 
@@ -162,7 +162,7 @@ def test_a_proof_of_a_table_that_was_there_before_counts_for_nothing(table: Path
     assert found.why == "the table was replaced since verified version 2: the whole table"
     assert look(table, proof(2, "u/another"))[0] is None, "of an older copy of the folder"
     assert look(table, proof(7, "another/t7"))[1].cut is Cut.REPLACED, "its version is not there to compare"
-    assert standing("ns.t", table, [proof(2, "another/t2"), proof(1)]) == proof(1)
+    assert verified_proof("ns.t", table, [proof(2, "another/t2"), proof(1)]) == proof(1)
 
 
 def test_a_run_that_ended_late_does_not_take_verified_back(table: Path) -> None:

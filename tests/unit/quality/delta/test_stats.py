@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from lakeward.connectors.delta.log import Head
-from lakeward.quality.delta.stats import footers
+from lakeward.quality.delta.stats import file_statistics
 from lakeward.quality.ranges.file_statistics import ColumnFacts
 
 KINDS = {
@@ -44,7 +44,7 @@ def head(tmp_path: Path) -> Head:
 
 
 def facts(head: Head, name: str, *adds: dict[str, Any]) -> ColumnFacts:
-    found = footers(head, adds)
+    found = file_statistics(head, adds)
     assert found is not None
     return found.columns[name]
 
@@ -52,7 +52,7 @@ def facts(head: Head, name: str, *adds: dict[str, Any]) -> ColumnFacts:
 def test_whole_numbers_doubles_and_dates_are_exact(head: Head) -> None:
     two = add(5, id=(1, 2, 9), x=(0, -0.5, 2.5), day=(5, None, None)), add(3, id=(0, -4, 3), x=(0, 1, 1), day=(
         0, "2013-01-01", "2013-12-31"))  # fmt: skip
-    found = footers(head, two)
+    found = file_statistics(head, two)
     assert found is not None and found.rows == 8
     assert found.columns["id"] == ColumnFacts(1, True, -4, 9)
     assert found.columns["x"] == ColumnFacts(0, True, -0.5, 2.5)
@@ -90,6 +90,6 @@ def test_a_partition_without_a_value_is_null_in_every_row(head: Head) -> None:
 
 
 def test_without_the_number_of_rows_or_with_deletion_vectors_nothing_is_known(head: Head) -> None:
-    assert footers(head, []) is None
-    assert footers(head, [{"stats": None}]) is None
-    assert footers(head, [add(5) | {"deletionVector": {"cardinality": 1}}]) is None
+    assert file_statistics(head, []) is None
+    assert file_statistics(head, [{"stats": None}]) is None
+    assert file_statistics(head, [add(5) | {"deletionVector": {"cardinality": 1}}]) is None

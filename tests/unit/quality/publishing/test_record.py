@@ -14,7 +14,7 @@ import pytest
 from pyiceberg.catalog import Catalog
 from pyiceberg.catalog.sql import SqlCatalog
 
-from lakeward.quality.publishing.record import repaired
+from lakeward.quality.publishing.record import repair_branch
 from lakeward.quality.ranges.metadata import history
 from lakeward.quality.ranges.range import decide
 from lakeward.quality.ranges.snapshot_chain import History, Mark
@@ -69,7 +69,7 @@ def test_what_a_run_beside_proved_after_the_results_were_read_is_not_taken_back(
     prove(engines, table, second.id, 2)
     now = branch(lake, table, second.id)
     stale = decide(now, [Mark(first.id, 1)])
-    assert repaired(stale, now, IcebergTable(table, lake), engines).verified == second.id
+    assert repair_branch(stale, now, IcebergTable(table, lake), engines).verified == second.id
     assert history(lake, table).verified == second.id
 
 
@@ -77,6 +77,6 @@ def test_what_nobody_proved_is_taken_back(engines, lake, table) -> None:
     first, second = sorted(history(lake, table).snapshots.values(), key=lambda each: each.sequence or 0)
     prove(engines, table, first.id, 1)
     now = branch(lake, table, second.id)
-    settled = repaired(decide(now, [Mark(first.id, 1)]), now, IcebergTable(table, lake), engines)
+    settled = repair_branch(decide(now, [Mark(first.id, 1)]), now, IcebergTable(table, lake), engines)
     assert settled.verified == first.id
     assert history(lake, table).verified == first.id

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from lakeward.quality.ranges.file_statistics import FileStatistics, footers
+from lakeward.quality.ranges.file_statistics import FileStatistics, file_statistics
 from lakeward.quality.ranges.metadata import _snapshot
 from lakeward.quality.ranges.range import Read
 from lakeward.quality.ranges.snapshot_chain import Snapshot
@@ -43,7 +43,7 @@ def append(table) -> Callable[..., Snapshot]:
 
 
 def of(table: Any, read: Read, *appends: Snapshot) -> FileStatistics:
-    found = footers(table, read, appends)
+    found = file_statistics(table, read, appends)
     assert found is not None
     return found
 
@@ -60,7 +60,7 @@ def test_a_range_tells_of_its_own_rows_only(table, append) -> None:
 
 def test_nothing_is_stated_about_rows_told_by_their_lineage(table, append) -> None:
     head = append(range(10))
-    assert footers(table, Read(None, head.id, since=0), ()) is None
+    assert file_statistics(table, Read(None, head.id, since=0), ()) is None
 
 
 def test_days_and_times_are_as_spark_gives_them(table, append) -> None:
@@ -84,7 +84,7 @@ def test_a_column_that_older_files_do_not_have_is_not_known(table, append) -> No
     append(range(3))
     with table.update_schema() as update:
         update.add_column("later", table.schema().find_type("n"))
-    assert footers(table, Read(None, table.current_snapshot().snapshot_id), ()) is None, (
+    assert file_statistics(table, Read(None, table.current_snapshot().snapshot_id), ()) is None, (
         "the snapshot's schema is older"
     )
     table.append(pa.Table.from_pylist([{"id": 9, "later": 4}], SCHEMA.append(pa.field("later", pa.int32()))))
@@ -94,11 +94,11 @@ def test_a_column_that_older_files_do_not_have_is_not_known(table, append) -> No
 def test_commits_whose_files_are_not_what_they_said_prove_nothing(table, append) -> None:
     first, second = append(range(3)), append(range(5))
     lies = Snapshot(second.id, second.parent, second.sequence, second.at, "append", added=6)
-    assert footers(table, Read(first.id, second.id), (second,)) is not None
-    assert footers(table, Read(first.id, second.id), (lies,)) is None
+    assert file_statistics(table, Read(first.id, second.id), (second,)) is not None
+    assert file_statistics(table, Read(first.id, second.id), (lies,)) is None
 
 
 def test_no_rows_and_a_snapshot_that_is_gone_are_not_known(table, append) -> None:
     head = append(range(3))
-    assert footers(table, Read(None, 1), ()) is None
-    assert footers(table, Read(head.id, head.id), ()) is None
+    assert file_statistics(table, Read(None, 1), ()) is None
+    assert file_statistics(table, Read(head.id, head.id), ()) is None

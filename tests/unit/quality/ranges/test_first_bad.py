@@ -5,7 +5,15 @@ from dataclasses import replace
 
 import pytest
 
-from lakeward.quality.ranges.first_bad import MOST_SINGLE, Before, Failed, Oldest, known_before, remembered, search
+from lakeward.quality.ranges.first_bad import (
+    MOST_SINGLE,
+    Failed,
+    OldestFailingRow,
+    PreviousFindings,
+    known_before,
+    remembered,
+    search,
+)
 from lakeward.quality.ranges.range import Read, decide
 from lakeward.quality.ranges.snapshot_chain import Mark
 
@@ -95,26 +103,26 @@ def test_the_oldest_failing_row_says_what_halving_finds(line, seed: int) -> None
     bad = set(chance.sample([each.id for each in found.appends], 2))
     halved = search(found, Failed(alone=("a",)), Probes(bad))
     probes = Probes(bad)
-    assert search(found, Failed(alone=("a",)), probes, Oldest(min(bad), remembered(history, []))) == halved
+    assert search(found, Failed(alone=("a",)), probes, OldestFailingRow(min(bad), remembered(history, []))) == halved
     assert probes.asked == 0
 
 
 def test_other_checks_may_fail_before_the_oldest_failing_row(line) -> None:
     history = line(*["append"] * 8, traced=1)
     found, known = decide(history, [Mark(1, 1)]), remembered(history, [])
-    assert search(found, Failed(alone=("a",), strict=("unique",)), Probes({3}), Oldest(6, known)) == 3
-    assert search(found, Failed(alone=("a",), tolerant=("mostly",)), Probes({4}), Oldest(6, known)) == 4
+    assert search(found, Failed(alone=("a",), strict=("unique",)), Probes({3}), OldestFailingRow(6, known)) == 3
+    assert search(found, Failed(alone=("a",), tolerant=("mostly",)), Probes({4}), OldestFailingRow(6, known)) == 4
 
 
 def test_lineage_tells_the_snapshot_of_a_rewrite_and_one_that_is_expired(line) -> None:
     history = line("append", "append", "overwrite", "append", traced=1)
     found = decide(history, [Mark(1, 1)])
-    assert search(found, Failed(alone=("a",)), Probes({2}), Oldest(3, remembered(history, []))) == 3
+    assert search(found, Failed(alone=("a",)), Probes({2}), OldestFailingRow(3, remembered(history, []))) == 3
     left = line(*["append"] * 5, gone=2, traced=1)
     whole = decide(left, [])
-    assert search(whole, Failed(alone=("a",)), Probes({2}), Oldest(2, {2: 77})) == 77
-    assert search(whole, Failed(alone=("a",)), Probes({2}), Oldest(2, {})) is None
-    assert search(whole, Failed(alone=("a",)), Probes({3}), Oldest(3, remembered(left, []))) == 3
+    assert search(whole, Failed(alone=("a",)), Probes({2}), OldestFailingRow(2, {2: 77})) == 77
+    assert search(whole, Failed(alone=("a",)), Probes({2}), OldestFailingRow(2, {})) is None
+    assert search(whole, Failed(alone=("a",)), Probes({3}), OldestFailingRow(3, remembered(left, []))) == 3
 
 
 def test_only_runs_on_this_very_table_are_remembered(line) -> None:
@@ -153,12 +161,12 @@ def test_without_rows_there_is_nothing_to_find(line) -> None:
 @pytest.mark.parametrize(
     ("before", "known"),
     [
-        (Before(1, 3, frozenset("a")), 3),
-        (Before(1, 3, frozenset("ab")), None),  # another check was the one that began there, perhaps
-        (Before(1, 3, frozenset()), None),
-        (Before(2, 3, frozenset("a")), None),
-        (Before(1, None, frozenset("a")), None),
-        (Before(1, 9, frozenset("a")), None),  # it is not of this range
+        (PreviousFindings(1, 3, frozenset("a")), 3),
+        (PreviousFindings(1, 3, frozenset("ab")), None),  # another check was the one that began there, perhaps
+        (PreviousFindings(1, 3, frozenset()), None),
+        (PreviousFindings(2, 3, frozenset("a")), None),
+        (PreviousFindings(1, None, frozenset("a")), None),
+        (PreviousFindings(1, 9, frozenset("a")), None),  # it is not of this range
         (None, None),
     ],
 )

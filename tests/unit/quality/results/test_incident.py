@@ -86,9 +86,9 @@ def test_it_is_over_when_the_table_is_published_again(line, registry: Any) -> No
     assert ("quality", "ns.t") in incidents.open_ones(registry), "verified did not move: nothing is over"
     incident.after_run(registry, replace(passed, verified=4, note="c1 is waived"))
     assert ("quality", "ns.t") not in incidents.open_ones(registry)
-    (closed,) = [each for each in incidents.unsaid(registry) if each.kind == "quality"]
+    (closed,) = [each for each in incidents.pending(registry) if each.kind == "quality"]
     assert closed.text.endswith("verified is at snapshot 4 (run r2); c1 is waived")
-    incident.over(registry, "ns.t", "again")
+    incident.close(registry, "ns.t", "again")
 
 
 def test_what_is_waived_or_only_warns_is_not_in_the_message(line) -> None:

@@ -7,7 +7,7 @@ from lakeward.quality.ranges.range import decide
 from lakeward.quality.ranges.snapshot_chain import Mark
 from lakeward.quality.results.records import Result, by_stream, shown
 from lakeward.quality.results.text import describe
-from lakeward.quality.suite.configured import ask
+from lakeward.quality.suite.configured import configure
 from lakeward.quality.verdicts.verdict import Check, State, Verdict
 from lakeward.registry import verifications
 from lakeward.registry.schema import checks
@@ -61,7 +61,7 @@ def test_batches_are_summed_by_stream_and_staged_ids_stand_in(line) -> None:
 
 def test_the_same_assertion_twice_is_two_checks() -> None:
     twice = {"type": "expect_column_to_exist", "kwargs": {"column": "id"}}
-    asked = ask(
+    asked = configure(
         Suite.model_validate({"table": "ns.t", "owner": "me", "expectations": [twice, twice | {"scope": "table"}]}),
         None,
         {},

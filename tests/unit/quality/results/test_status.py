@@ -32,10 +32,10 @@ def test_a_table_that_cannot_be_read_is_told_and_hides_no_other(
     def fails(*given: Any) -> None:
         raise error
 
-    monkeypatch.setattr(status, "look", fails)
+    monkeypatch.setattr(status, "observe", fails)
     runtime = Runtime(
         registry_url_file=tmp_path / "url", pgpass=None, lake=Lake(warehouse=str(tmp_path)),
         checkpoints=str(tmp_path), drivers=tmp_path, jars=tmp_path,
     )  # fmt: skip
-    found = status.standing(runtime, "postgresql://nowhere/x", Project(tmp_path))
+    found = status.proof_status(runtime, "postgresql://nowhere/x", Project(tmp_path))
     assert [(each.table, each.error) for each in found] == [("ns.a", said), ("ns.b", said)]

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from lakeward.quality.suite.propose import Column, ObservedColumn, propose
+from lakeward.quality.suite.propose import ColumnProfile, TableProfile, propose
 from lakeward.quality.suite.yaml_text import suite_text
 
 SUITE = """\
@@ -85,11 +85,11 @@ def lint(project: Path) -> subprocess.CompletedProcess[str]:
 def _proposed() -> str:
     """Every kind of expectation `quality profile` may propose."""
     columns = (
-        Column("n", "number", nulls=3, low=-1.5, high=2),
-        Column("odd", "text", nulls=0, shortest=0, longest=3, values=("", "? ", "NO")),
-        Column("code", "text", nulls=0, shortest=3, longest=3, unique=True),
+        ColumnProfile("n", "number", nulls=3, low=-1.5, high=2),
+        ColumnProfile("odd", "text", nulls=0, shortest=0, longest=3, values=("", "? ", "NO")),
+        ColumnProfile("code", "text", nulls=0, shortest=3, longest=3, unique=True),
     )
-    made = propose(ObservedColumn("ns.proposed", 1000, 1000, 1, columns))
+    made = propose(TableProfile("ns.proposed", 1000, 1000, 1, columns))
     assert len({each["type"] for each in made.expectations}) == 6
     return suite_text({"table": "ns.proposed", "owner": "me", "expectations": made.expectations}, [], made.comments)
 

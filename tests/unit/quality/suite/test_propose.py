@@ -10,13 +10,13 @@ import pytest
 from lakeward.quality.ranges.range import Read
 from lakeward.quality.ranges.snapshot_chain import History
 from lakeward.quality.suite.column_facts import MOST_ROWS, recent
-from lakeward.quality.suite.propose import Column, ObservedColumn, Proposal, head_lines, propose, unique_candidates
+from lakeward.quality.suite.propose import ColumnProfile, Proposal, TableProfile, head_lines, propose, unique_candidates
 
-SEEN = ObservedColumn("ns.t", 1000, 1000, 7, ())
-ONE = Column("c", "integer", nulls=0, low=1, high=90, distinct=40)
+SEEN = TableProfile("ns.t", 1000, 1000, 7, ())
+ONE = ColumnProfile("c", "integer", nulls=0, low=1, high=90, distinct=40)
 
 
-def of(column: Column, seen: ObservedColumn = SEEN) -> Proposal:
+def of(column: ColumnProfile, seen: TableProfile = SEEN) -> Proposal:
     return propose(replace(seen, columns=(column,)))
 
 
@@ -35,16 +35,17 @@ def kinds(made: Proposal) -> list[str]:
         (replace(ONE, nulls=600, low=None), [], "bounds are unknown"),
         (replace(ONE, kind="time", nulls=600), [], "becomes outdated"),
         (replace(ONE, kind="struct", nulls=600), [], "it is struct"),
-        (Column("c", "text", nulls=0, shortest=1, longest=3, values=("A", "BBB")),
+        (ColumnProfile("c", "text", nulls=0, shortest=1, longest=3, values=("A", "BBB")),
          ["values_to_not_be_null", "values_to_be_in_set"], None),
-        (Column("c", "text", nulls=600, shortest=3, longest=3, values=tuple(map(str, range(100, 160)))),
+        (ColumnProfile("c", "text", nulls=600, shortest=3, longest=3, values=tuple(map(str, range(100, 160)))),
          ["value_lengths_to_equal"], None),
-        (Column("c", "text", nulls=600, shortest=3, longest=200, values=("abc", "d" * 200)), [], "no common form"),
-        (Column("c", "text", nulls=0, shortest=3, longest=9, unique=True),
+        (ColumnProfile("c", "text", nulls=600, shortest=3, longest=200, values=("abc", "d" * 200)),
+         [], "no common form"),
+        (ColumnProfile("c", "text", nulls=0, shortest=3, longest=9, unique=True),
          ["values_to_not_be_null", "values_to_be_unique"], None),
     ],
 )  # fmt: skip
-def test_what_a_column_is_worth(column: Column, wanted: list[str], left: str | None) -> None:
+def test_what_a_column_is_worth(column: ColumnProfile, wanted: list[str], left: str | None) -> None:
     made = of(column)
     assert kinds(made) == wanted
     assert (left or "") in made.left.get("c", ""), made.left
@@ -84,7 +85,7 @@ def test_bounds_hold_what_was_seen_and_half_as_much_again(low: float, high: floa
     ],
 )
 def test_only_what_the_table_itself_says_is_critical(
-    column: Column, severity: str, on_fail: str, mostly: object
+    column: ColumnProfile, severity: str, on_fail: str, mostly: object
 ) -> None:
     found = of(column).expectations[1]
     assert (found["severity"], found["on_fail"], found["kwargs"].get("mostly")) == (severity, on_fail, mostly)
@@ -92,10 +93,10 @@ def test_only_what_the_table_itself_says_is_critical(
 
 def test_an_exact_count_is_worth_its_shuffle_for_keys_alone() -> None:
     columns = [
-        Column("order_id", "integer", distinct=970),
-        Column("id", "text", distinct=500),
-        Column("comment", "text", distinct=1000),
-        Column("paid", "integer", distinct=1000),
+        ColumnProfile("order_id", "integer", distinct=970),
+        ColumnProfile("id", "text", distinct=500),
+        ColumnProfile("comment", "text", distinct=1000),
+        ColumnProfile("paid", "integer", distinct=1000),
     ]
     assert unique_candidates(replace(SEEN, columns=tuple(columns))) == ["order_id"]
 
@@ -118,7 +119,7 @@ def test_of_a_large_table_the_newest_commits_are_read(line) -> None:
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 GROWING = replace(SEEN, appends=tuple((NOW - timedelta(minutes=5 * n), 100) for n in range(13)))
-EVENT = Column("at", "time", nulls=600, newest=NOW - timedelta(minutes=3))
+EVENT = ColumnProfile("at", "time", nulls=600, newest=NOW - timedelta(minutes=3))
 
 
 def usual(made: Proposal) -> dict[str, dict[str, str]]:
@@ -146,7 +147,7 @@ def test_a_table_that_grows_by_itself_is_compared_with_itself() -> None:
         (ONE, GROWING, {"expect_volume_as_usual"}),
     ],
 )
-def test_what_has_no_habit_yet_is_not_compared(column: Column, seen: ObservedColumn, wanted: set[str]) -> None:
+def test_what_has_no_habit_yet_is_not_compared(column: ColumnProfile, seen: TableProfile, wanted: set[str]) -> None:
     assert set(usual(of(column, seen))) == wanted
 
 

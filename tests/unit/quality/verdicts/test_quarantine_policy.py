@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from lakeward.quality.verdicts.quarantine_policy import MOST, Decided, decide, too_many
+from lakeward.quality.verdicts.quarantine_policy import MOST, Decision, decide, too_many
 from lakeward.quality.verdicts.verdict import Verdict
 
 
@@ -29,7 +29,7 @@ def test_the_few_failing_rows_of_all_that_holds_go() -> None:
         failed("d", "warn", effect="warn"),
     ]
     why = f"40 rows that fail {NAME}(a); 1 row that fails {NAME}(b) go to quarantine"
-    assert decide(Verdict.HOLD, checks) == Decided(("c-a", "c-b"), why)
+    assert decide(Verdict.HOLD, checks) == Decision(("c-a", "c-b"), why)
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,7 @@ def test_of_other_runs_the_policy_says_nothing(verdict: Verdict, checks: list[di
     ],
 )  # fmt: skip
 def test_a_person_decides_and_is_told_why(checks: list[dict[str, Any]], obstacle: str, why: str) -> None:
-    assert decide(Verdict.HOLD, checks, obstacle) == Decided((), why)
+    assert decide(Verdict.HOLD, checks, obstacle) == Decision((), why)
 
 
 def test_few_rows_go_also_of_few_and_never_very_many() -> None:

@@ -19,10 +19,10 @@ def test_the_commit_tells_it_with_the_words_of_whoever_did_it(line: Any, registr
     named[ids[2]] = replace(named[ids[2]], total=17)
     history = replace(history, snapshots=named)
     found = decide(history, [Mark(ids[0], ids[0])])
-    assert quarantined.told(registry, found, history) == (
+    assert quarantined.describe(registry, found, history) == (
         "3 rows moved to quarantine by operation s/replay-1/ab, which has no record"
     )
     changes.record(registry, "table", "ns.t", "waive", author="ada")
     changes.record(registry, "table", "ns.t", "quarantine", author="ada", text="3 rows went", token="s/replay-1/ab")
-    assert quarantined.told(registry, found, history) == "3 rows went"
-    assert quarantined.told(registry, decide(line("append"), []), line("append")) == ""
+    assert quarantined.describe(registry, found, history) == "3 rows went"
+    assert quarantined.describe(registry, decide(line("append"), []), line("append")) == ""

@@ -11,9 +11,9 @@ from sqlalchemy import update
 from lakeward.platform.errors import Refused, SpecError
 from lakeward.quality.ranges.range import Kind, Range
 from lakeward.quality.results.records import Result
-from lakeward.quality.suite.configured import ask
+from lakeward.quality.suite.configured import configure
 from lakeward.quality.verdicts.verdict import Check, State, Verdict
-from lakeward.quality.verdicts.waive import judged, run_out, unwaive, waive
+from lakeward.quality.verdicts.waive import close_ended_waivers, report_ended, unwaive, waive
 from lakeward.quality.verdicts.waivers import choose, excuses
 from lakeward.registry import changes, events, incidents, verifications, waivers
 from lakeward.registry.schema import waivers as rows
@@ -39,7 +39,7 @@ def test_a_suites_waiver_holds_through_its_day() -> None:
 
 def test_of_two_excuses_the_longer_one_counts() -> None:
     both = suite("a", "b", waive_until=date(2026, 11, 21))
-    a, b = (each.id for each in ask(both, None, {}))
+    a, b = (each.id for each in configure(both, None, {}))
     short, long = NOW + timedelta(minutes=1), NOW + timedelta(days=9)
     recorded = [
         Waiver(1, "ns.t", a, "x", "ada", "shorter", NOW, short),
@@ -53,7 +53,7 @@ def test_of_two_excuses_the_longer_one_counts() -> None:
 
 @pytest.mark.parametrize("wanted", ["column_values_to_not_be_null(a)", f"{NULLS}(a)", "{id}", "{short}"])
 def test_a_check_is_found_by_its_id_and_by_its_name(wanted: str) -> None:
-    id_ = ask(suite("a"), None, {})[0].id
+    id_ = configure(suite("a"), None, {})[0].id
     assert choose(suite("a", "b"), wanted.format(id=id_, short=id_[:5]))[0] == id_
 
 
@@ -87,19 +87,19 @@ def test_a_waiver_until_a_time_that_is_over_is_refused(registry: Any) -> None:
 def test_the_end_of_a_waiver_is_told_once_and_is_an_incident_where_the_check_fails(registry: Any) -> None:
     for check in ("bad", "good"):
         waive(registry, "ns.t", check, f"nulls({check})", Duration("1h"), author="ada", reason="known")
-    assert run_out(registry) == []
+    assert report_ended(registry) == []
     empty = Range("ns.t", Kind.EMPTY, None, None, (), "")
     failed = Check("bad", NULLS, "critical", State.FAIL, unexpected_count=12)
     run = Result("r1", NOW, "ns.t", "d", "increment", empty, Verdict.WARN, (failed,))
     verifications.record(registry, run.row(), run.check_rows())
     registry.execute(update(rows).values(until=rows.c.at))
-    told = run_out(registry)
+    told = report_ended(registry)
     assert len(told) == 2 and "by ada (known) has ended; the check failed in the newest run (12 rows" in told[0]
-    assert run_out(registry) == []
+    assert report_ended(registry) == []
     assert [each["kind"] for each in events.newest(registry, "table", "ns.t")] == ["waive"] * 2 + ["waiver_over"] * 2
     (subject,) = [subject for kind, subject in incidents.open_ones(registry) if kind == "waiver"]
     assert subject == "ns.t/bad"
-    judged(registry, "ns.t", [Check("bad", NULLS, "critical", State.SKIPPED)])
+    close_ended_waivers(registry, "ns.t", [Check("bad", NULLS, "critical", State.SKIPPED)])
     assert ("waiver", subject) in incidents.open_ones(registry)
-    judged(registry, "ns.t", [Check("bad", NULLS, "critical", State.FAIL)])
+    close_ended_waivers(registry, "ns.t", [Check("bad", NULLS, "critical", State.FAIL)])
     assert ("waiver", subject) not in incidents.open_ones(registry)

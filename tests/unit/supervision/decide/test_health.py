@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from lakeward.registry.backpressure import Level, Pressed
+from lakeward.registry.backpressure import Level, TableBackpressure
 from lakeward.spec.model.stream import Limits
 from lakeward.spec.model.types import Duration
 from lakeward.supervision.backends.base import Life
@@ -88,7 +88,7 @@ def test_behind_is_lagging(judge, make, values, limits, words) -> None:
     ],
 )
 def test_a_stream_that_was_told_to_wait_is_not_restarted_for_it(judge, make, level, state, words) -> None:
-    pressed = Pressed(level, "1000 commits since its history began")
+    pressed = TableBackpressure(level, "1000 commits since its history began")
     started = make.seen(commit_age_s=3600.0, lag_records=9, age_s=1.0)
     for seen in (make.seen(commit_age_s=360.0, lag_records=9), started):
         found = judge(observation=seen, pressed=pressed, driver=make.driver(launched_s=360.0))
@@ -97,7 +97,7 @@ def test_a_stream_that_was_told_to_wait_is_not_restarted_for_it(judge, make, lev
 
 
 def test_a_stream_that_commits_less_often_says_for_what(judge, make) -> None:
-    found = judge(pressed=Pressed(Level.LENGTHEN, "750 commits since its history began"))
+    found = judge(pressed=TableBackpressure(Level.LENGTHEN, "750 commits since its history began"))
     assert found.state is State.HEALTHY
     assert found.why.endswith("half as often until the next rewrite of its table: 750 commits since its history began")
 

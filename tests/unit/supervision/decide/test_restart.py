@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from lakeward.platform.failures import Cause, FailureClass
 from lakeward.spec.model.stream import Restart as RestartSpec
 from lakeward.spec.model.types import Duration
-from lakeward.supervision.decide.restart import Policy, decide
+from lakeward.supervision.decide.restart import Policy, next_attempt
 
 DEFAULT = Policy()
 
@@ -23,7 +23,7 @@ class Before:
 
 def pause(number: int, kind: FailureClass = FailureClass.INFRA, chance: float = 1.0, policy: Policy = DEFAULT) -> float:
     previous = None if number == 1 else Before(number - 1)
-    attempt = decide(kind, previous=previous, committing_s=0, random=lambda: chance, policy=policy)
+    attempt = next_attempt(kind, previous=previous, committing_s=0, random=lambda: chance, policy=policy)
     assert attempt.number == number
     assert attempt.delay is not None
     return attempt.delay.total_seconds()
@@ -44,18 +44,18 @@ def test_a_dependency_waits_longer() -> None:
 
 def test_thirty_minutes_of_batches_forgive() -> None:
     kind, chance = FailureClass.INFRA, (lambda: 1.0)
-    almost = decide(kind, previous=Before(7), committing_s=1799, random=chance)
-    forgiven = decide(kind, previous=Before(7), committing_s=1800, random=chance)
+    almost = next_attempt(kind, previous=Before(7), committing_s=1799, random=chance)
+    forgiven = next_attempt(kind, previous=Before(7), committing_s=1800, random=chance)
     assert (almost.number, forgiven.number) == (8, 1)
 
 
 def test_a_configuration_error_is_not_tried_again() -> None:
-    assert decide(FailureClass.CONFIG, previous=None, committing_s=0, random=lambda: 0.5).delay is None
+    assert next_attempt(FailureClass.CONFIG, previous=None, committing_s=0, random=lambda: 0.5).delay is None
 
 
 def test_the_same_batch_three_times_waits_for_a_person() -> None:
     def poisoned(times: int) -> timedelta | None:
-        return decide(
+        return next_attempt(
             FailureClass.POISON, previous=None, committing_s=0, random=lambda: 0.5, same_batch_failures=times
         ).delay
 
@@ -81,18 +81,18 @@ def test_the_spec_names_cap_and_reset() -> None:
     ],
 )
 def test_what_meets_the_same_batch_three_times_is_that_batchs_unless_it_came_from_outside(kind, cause, blocks) -> None:
-    attempt = decide(kind, previous=None, committing_s=0, random=lambda: 0.5, same_batch_failures=3, cause=cause)
+    attempt = next_attempt(kind, previous=None, committing_s=0, random=lambda: 0.5, same_batch_failures=3, cause=cause)
     assert (attempt.delay is None) is blocks
     assert attempt.failure_class is (FailureClass.POISON if blocks else kind)
 
 
 @given(st.integers(1, 10**6), st.floats(0, 0.999), st.sampled_from([FailureClass.INFRA, FailureClass.DEPENDENCY]))
 def test_a_pause_is_never_negative_nor_above_the_cap(number: int, chance: float, kind: FailureClass) -> None:
-    attempt = decide(kind, previous=Before(number), committing_s=0, random=lambda: chance)
+    attempt = next_attempt(kind, previous=Before(number), committing_s=0, random=lambda: chance)
     assert attempt.delay is not None
     assert timedelta(0) <= attempt.delay <= Policy().cap
 
 
 @pytest.mark.parametrize("kind", list(FailureClass))
 def test_every_class_has_an_answer(kind: FailureClass) -> None:
-    assert decide(kind, previous=None, committing_s=0, random=lambda: 0.5).why
+    assert next_attempt(kind, previous=None, committing_s=0, random=lambda: 0.5).why

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from lakeward.connectors.commit_protocol.position import Position, Totals
-from lakeward.registry.backpressure import Pressed
+from lakeward.registry.backpressure import TableBackpressure
 from lakeward.registry.drivers import Driver
 from lakeward.registry.generations import Generation
 from lakeward.registry.incidents import Incident
@@ -69,7 +69,7 @@ class Scene:
     backend: bool = True
     beside: tuple[str, ...] = ()
     missed: str | None = None
-    pressures: dict[str, Pressed] = field(default_factory=dict)
+    pressures: dict[str, TableBackpressure] = field(default_factory=dict)
     more: dict[str, Any] = field(default_factory=dict)
 
     def changed(self, **values: Any) -> Scene:

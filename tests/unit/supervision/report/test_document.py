@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from lakeward.registry.backpressure import Level, Pressed
+from lakeward.registry.backpressure import Level, TableBackpressure
 
 TEXT = (Path(__file__).parents[4] / "docs" / "reference" / "stream-json.md").read_text()
 
@@ -52,6 +52,6 @@ def test_a_document_is_plain_json(scene) -> None:
     ],
 )
 def test_a_stream_that_gives_way_to_maintenance_says_so_and_what_to_ask(scenes, level, step) -> None:
-    held = scenes["healthy"].changed(pressures={"nyc.flights": Pressed(level, "1000 commits")}).document()
+    held = scenes["healthy"].changed(pressures={"nyc.flights": TableBackpressure(level, "1000 commits")}).document()
     assert "rewrite of its table" in held["why"]
     assert held["next_text"] == step

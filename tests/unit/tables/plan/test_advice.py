@@ -11,12 +11,12 @@ import pytest
 from lakeward.registry import generations, streams
 from lakeward.spec.model.policy import Compact
 from lakeward.tables.facts import PartitionFacts
-from lakeward.tables.needs import surroundings
-from lakeward.tables.plan.advice import Feed, advice
+from lakeward.tables.needs import read_registry
+from lakeward.tables.plan.advice import IntervalStream, advice
 
 MB = 1 << 20
 SMALL = {"added-data-files": "4", "added-files-size": str(4 * MB), "changed-partition-count": "4"}
-TEN_S = Feed("flights", timedelta(seconds=10), timedelta(minutes=5))
+TEN_S = IntervalStream("flights", timedelta(seconds=10), timedelta(minutes=5))
 
 
 def parts(count: int, size: int, *, written: Any) -> tuple[PartitionFacts, ...]:
@@ -29,7 +29,7 @@ def parts(count: int, size: int, *, written: Any) -> tuple[PartitionFacts, ...]:
     )  # fmt: skip
 
 
-def said(facts: Any, now: Any, *feeds: Feed) -> tuple[str, ...]:
+def said(facts: Any, now: Any, *feeds: IntervalStream) -> tuple[str, ...]:
     return advice(facts, Compact(), feeds, now)
 
 
@@ -44,9 +44,13 @@ def test_a_trigger_that_makes_small_files_is_told_with_what_a_longer_one_saves(f
 @pytest.mark.parametrize(
     ("feed", "summary", "commits"),
     [
-        (Feed("s", timedelta(minutes=1), timedelta(minutes=5)), SMALL, 20),  # long enough
-        (Feed("s", timedelta(seconds=10), timedelta(seconds=30)), SMALL, 20),  # its freshness forbids twice that
-        (Feed("s", timedelta(0), timedelta(minutes=5)), SMALL, 20),  # no interval at all
+        (IntervalStream("s", timedelta(minutes=1), timedelta(minutes=5)), SMALL, 20),  # long enough
+        (
+            IntervalStream("s", timedelta(seconds=10), timedelta(seconds=30)),
+            SMALL,
+            20,
+        ),  # its freshness forbids twice that
+        (IntervalStream("s", timedelta(0), timedelta(minutes=5)), SMALL, 20),  # no interval at all
         (TEN_S, SMALL | {"added-files-size": str(400 * MB)}, 20),  # its files are large
         (TEN_S, SMALL, 9),  # nobody knows yet
         (TEN_S, {}, 20),  # what the commits wrote is not told
@@ -103,7 +107,7 @@ def test_the_streams_that_feed_a_table_are_those_that_run_by_an_interval(registr
             registry, stream=name, generation=1, spec=spec | changed, digest="d", sql=None, code={}, versions={},
             author="test", checkpoint="c",
         )  # fmt: skip
-    feeds = {each.stream: each for each in surroundings(registry).feeds["nyc.a"]}
+    feeds = {each.stream: each for each in read_registry(registry).feeds["nyc.a"]}
     assert set(feeds) == {"runs", "fresh"}
-    assert feeds["runs"] == Feed("runs", timedelta(seconds=10), timedelta(minutes=5))
+    assert feeds["runs"] == IntervalStream("runs", timedelta(seconds=10), timedelta(minutes=5))
     assert feeds["fresh"].freshness == timedelta(seconds=20)

@@ -8,10 +8,10 @@ import pytest
 
 from lakeward.connectors.file_access import Entry, Folder
 from lakeward.spec.model.policy import Orphans
-from lakeward.tables.observe.listing import ASIDE, Listing
+from lakeward.tables.observe.listing import TRASH_FOLDER, Listing
 from lakeward.tables.observe.references import Reference
 from lakeward.tables.plan.model import Action, Needs, NotPlanned
-from lakeward.tables.plan.orphans import Survey, judge, oldest_kept, rules, shown, stopped
+from lakeward.tables.plan.orphans import Survey, judge, not_listed_because, oldest_kept, rules, shown
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 OLD, YOUNG = NOW - timedelta(days=30), NOW - timedelta(hours=1)
@@ -118,8 +118,8 @@ def test_a_needed_file_that_is_not_listed_stops_everything_unless_it_was_committ
 
 def test_what_was_put_aside_is_neither_listed_nor_lost_for_good():
     held = listing("data/a.parquet")
-    held.add(Folder(f"{ASIDE}/20260201T000000Z/data", (), (Entry("b.parquet", 7, OLD),)))
-    held.add(Folder(f"{ASIDE}/20260208T000000Z", (), (Entry("c", 5, OLD),)))
+    held.add(Folder(f"{TRASH_FOLDER}/20260201T000000Z/data", (), (Entry("b.parquet", 7, OLD),)))
+    held.add(Folder(f"{TRASH_FOLDER}/20260208T000000Z", (), (Entry("c", 5, OLD),)))
     held.refer(named("data/a.parquet", "data/b.parquet"), fresh=set())
     found = held.survey(BEFORE)
     assert (found.listed, found.orphans, found.aside, found.aside_bytes, found.lost) == (1, 0, 2, 12, 1)
@@ -174,13 +174,13 @@ def test_the_longest_batch_counts_three_times():
     ],
 )  # fmt: skip
 def test_what_keeps_a_location_from_being_listed(policy, needs, last, intruder, words, refused):
-    stop = stopped(policy, needs, last, NOW, intruder)
+    stop = not_listed_because(policy, needs, last, NOW, intruder)
     assert stop is not None
     assert (words in stop.why, stop.refused) == (True, refused)
 
 
 def test_a_weekly_schedule_is_never_too_early():
-    assert stopped(Orphans(), Needs(), NOW - timedelta(days=7) + timedelta(minutes=30), NOW, "") is None
+    assert not_listed_because(Orphans(), Needs(), NOW - timedelta(days=7) + timedelta(minutes=30), NOW, "") is None
 
 
 def test_other_thresholds_are_shown_before_anything_goes():

@@ -28,7 +28,7 @@ class Added:
 
 
 @dataclass(frozen=True)
-class Waiting:
+class Backlog:
     """Rows behind a position, and since when (milliseconds since 1970) the first of them waits; `rows` None where
     nobody knows."""
 
@@ -36,22 +36,22 @@ class Waiting:
     since_ms: int | None
 
 
-def behind(folder: Path, at: Offset | None) -> Waiting:
+def behind(folder: Path, at: Offset | None) -> Backlog:
     """What waits behind a position; None: the whole table, as it stands."""
     versions = history.versions(folder)
     if not versions:
-        return Waiting(0, None)
+        return Backlog(0, None)
     if at is None:
-        files = standing(folder, versions[-1])
+        files = files_at(folder, versions[-1])
     else:
-        files = standing(folder, at.version)[at.index + 1 if at.index >= 0 else 0 :] if at.whole else []
+        files = files_at(folder, at.version)[at.index + 1 if at.index >= 0 else 0 :] if at.whole else []
         for version in versions:
             if version == at.version and not at.whole:
                 files += list(added(folder, version))[at.index + 1 if at.index >= 0 else 0 :]
             elif version > at.version:
                 files += added(folder, version)
     rows = None if any(each.rows is None for each in files) else sum(each.rows or 0 for each in files)
-    return Waiting(rows, min((each.at_ms for each in files if each.rows != 0), default=None))
+    return Backlog(rows, min((each.at_ms for each in files if each.rows != 0), default=None))
 
 
 def added(folder: Path, version: int) -> Iterator[Added]:
@@ -87,7 +87,7 @@ def since(folder: Path, at_ms: int) -> list[Added]:
     return found
 
 
-def standing(folder: Path, version: int) -> list[Added]:
+def files_at(folder: Path, version: int) -> list[Added]:
     """The files of the table at a version, in the order in which Delta's source takes them."""
     whole = DeltaLog(folder)
     listing = whole.listing()

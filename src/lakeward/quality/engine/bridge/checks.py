@@ -13,7 +13,7 @@ import structlog
 from lakeward.quality.engine.bridge.families import condition_of, covers, engine_of, is_unique, keys_of
 from lakeward.quality.engine.bridge.passes import Metrics, no_server
 from lakeward.quality.engine.bridge.results import SAMPLE, Failing, as_check, repeated, samples
-from lakeward.quality.engine.bridge.stated import stated
+from lakeward.quality.engine.bridge.stated import family_of_statistics
 from lakeward.quality.ranges.file_statistics import FileStatistics
 from lakeward.quality.results.json_values import plain, sentence
 from lakeward.quality.suite.configured import ConfiguredCheck
@@ -53,7 +53,7 @@ def check(
             continue
         if all(covers(metric, engine) for metric in needs.all_metrics()):
             covered.append(needs)
-    metrics = Metrics(engine, frame, (stated(footers),) if footers is not None else ())
+    metrics = Metrics(engine, frame, (family_of_statistics(footers),) if footers is not None else ())
     metrics.compute(metric for needs in covered for metric in needs.all_metrics())
     for needs in covered:
         results[needs.asked.id] = _judge(needs, metrics, engine)

@@ -11,7 +11,7 @@ from lakeward.quality.ranges.file_statistics import ColumnFacts, FileStatistics
 _LARGEST = 2**53  # above it Spark compares as double and may differ from Python
 
 
-def stated(footers: FileStatistics) -> Family:
+def family_of_statistics(footers: FileStatistics) -> Family:
     """The family of metrics that these file statistics contain."""
 
     def family(metric: Any, values: Values, domains: Domains) -> Plan | None:

@@ -7,7 +7,7 @@ from functools import reduce
 from typing import Any
 
 from lakeward.quality.engine.custom.base import CheckContext, result
-from lakeward.quality.engine.custom.landed import CannotTell, Stretch, batch_of, commits, parts, stretches
+from lakeward.quality.engine.custom.landed import Stretch, Uncountable, batch_of, commits, parts, stretches
 from lakeward.quality.suite.configured import ConfiguredCheck
 from lakeward.quality.verdicts.verdict import Check, State
 from lakeward.spec.model.custom_expectations import LandedEqualsOffsets
@@ -42,7 +42,7 @@ def _judged(
     filtered = sum(run.filtered or 0 for run in runs)
     missing = moved - counted["landed"] - counted["quarantined"] - filtered - skipped - holes
     if missing and unknown:
-        raise CannotTell(f"stream {unknown[0]} has batches in the range without a count of filtered records")
+        raise Uncountable(f"stream {unknown[0]} has batches in the range without a count of filtered records")
     of = ", ".join(f"{run.stream} seq {run.from_seq} to {run.to_seq}" for run in runs)
     text = f"offsets moved by {moved:,} ({of}): {counted['landed']:,} landed, "
     text += f"{counted['quarantined']:,} in quarantine, "
@@ -65,7 +65,7 @@ def _counted(context: CheckContext, runs: Sequence[Stretch], specs: Mapping[str,
     frames = [context.rows(part) for part in parts(context.found, foreign)]
     absent = [name for name in _COLUMNS if name not in frames[0].columns]
     if absent:
-        raise CannotTell(f"the table has no column {absent[0]}: its rows cannot be traced to records")
+        raise Uncountable(f"the table has no column {absent[0]}: its rows cannot be traced to records")
     topic, part, offset = (f.col(name) for name in _COLUMNS)
     ranges = frames[0].sparkSession.createDataFrame(
         [(each[0], each[1], low, high) for run in runs for each, (low, high) in run.moved.items()], _RANGES
@@ -96,9 +96,11 @@ def _counted(context: CheckContext, runs: Sequence[Stretch], specs: Mapping[str,
 
 def _spec(stream: str, spec: Mapping[str, Any] | None) -> Mapping[str, Any]:
     if spec is None:
-        raise CannotTell(f"stream {stream} is not in the registry, so its quarantine table is unknown")
+        raise Uncountable(f"stream {stream} is not in the registry, so its quarantine table is unknown")
     if spec.get("lineage") != "rows":
-        raise CannotTell(f"stream {stream} has lineage {spec.get('lineage') or 'none'}: its rows do not map to records")
+        raise Uncountable(
+            f"stream {stream} has lineage {spec.get('lineage') or 'none'}: its rows do not map to records"
+        )
     return spec
 
 
@@ -107,4 +109,4 @@ def _one_stream_a_topic(runs: Sequence[Stretch]) -> None:
     for run in runs:
         for topic, _ in run.moved:
             if owner.setdefault(topic, run.stream) != run.stream:
-                raise CannotTell(f"streams {owner[topic]} and {run.stream} both land topic {topic} in this table")
+                raise Uncountable(f"streams {owner[topic]} and {run.stream} both land topic {topic} in this table")

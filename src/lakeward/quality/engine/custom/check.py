@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from lakeward.quality.engine.custom import accounted, others
 from lakeward.quality.engine.custom import history as usually
 from lakeward.quality.engine.custom.base import CheckContext
-from lakeward.quality.engine.custom.landed import CannotTell
+from lakeward.quality.engine.custom.landed import Uncountable
 from lakeward.quality.results.json_values import sentence
 from lakeward.quality.suite.configured import ConfiguredCheck
 from lakeward.quality.verdicts.verdict import Check, State
@@ -42,7 +42,7 @@ def check(asked: ConfiguredCheck, context: CheckContext) -> Check:
     except ValidationError as error:
         messages = "; ".join(finding.message for finding in findings(error, OWN[name], data))
         return asked.blank(State.ERROR, f"its kwargs are invalid: {messages}")
-    except CannotTell as error:
+    except Uncountable as error:
         return asked.blank(State.ERROR, str(error))
     except Exception as error:  # noqa: BLE001 - the boundary of one check: an engine error is neither pass nor failure
         return asked.blank(State.ERROR, sentence(str(error)))

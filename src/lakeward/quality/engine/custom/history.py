@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 from lakeward.platform.text import moment
 from lakeward.quality.engine.custom.base import CheckContext, result
-from lakeward.quality.engine.custom.outlier import Judged, judge
+from lakeward.quality.engine.custom.outlier import OutlierScore, judge
 from lakeward.quality.ranges.range import Kind
 from lakeward.quality.suite.configured import ConfiguredCheck
 from lakeward.quality.verdicts.verdict import Check, State
@@ -54,7 +54,7 @@ def freshness(kwargs: Freshness, asked: ConfiguredCheck, context: CheckContext) 
 
 
 def _observed(
-    value: float, told: str, judged: Judged, kwargs: Usual, form: Callable[[float], str]
+    value: float, told: str, judged: OutlierScore, kwargs: Usual, form: Callable[[float], str]
 ) -> dict[str, object]:
     """The value, which later runs compare with, and a sentence that names what it was compared with."""
     if judged.spreads is None or judged.median is None or judged.spread is None:

@@ -20,7 +20,7 @@ Partition = tuple[str, int]
 """(topic, partition)"""
 
 
-class CannotTell(Exception):
+class Uncountable(Exception):
     """Raised with a sentence when the records cannot be counted: neither a pass nor a failure."""
 
 
@@ -75,12 +75,12 @@ def commits(found: Range) -> tuple[Snapshot, ...]:
     """
     rewrites = [snapshot for snapshot in found.snapshots if snapshot.operation not in ("append", "replace")]
     if rewrites:
-        raise CannotTell(
+        raise Uncountable(
             f"snapshot {rewrites[0].id} is {_an(rewrites[0].operation)}: it may have removed rows of batches"
         )
     whole = found.base is None and bool(found.snapshots) and found.snapshots[0].parent is None
     if found.kind is Kind.TABLE and (found.cut or not whole):
-        raise CannotTell("the batches of the range cannot be separated from older ones: some snapshots are expired")
+        raise Uncountable("the batches of the range cannot be separated from older ones: some snapshots are expired")
     return tuple(snapshot for snapshot in found.snapshots if snapshot.operation == "append")
 
 
@@ -124,7 +124,7 @@ def stretches(stream: str, seqs: Sequence[int], known: Sequence[Mapping[str, Any
 def _stretch(stream: str, run: Sequence[int], rows: Mapping[int, Mapping[str, Any]]) -> Stretch:
     for seq in (run[0], run[-1]):
         if seq not in rows:
-            raise CannotTell(f"the registry has no offsets of batch seq {seq} of stream {stream}")
+            raise Uncountable(f"the registry has no offsets of batch seq {seq} of stream {stream}")
     batches = [rows[seq] for seq in run if seq in rows]
     start: dict[Partition, int] = {}
     end: dict[Partition, int] = {}
@@ -162,7 +162,7 @@ def _offsets(stream: str, texts: Mapping[str, str] | None) -> Iterator[tuple[Par
         try:
             read = parse(text)
         except (ValueError, AttributeError, TypeError):
-            raise CannotTell(f"stream {stream} does not read from Kafka: its positions are not numbers") from None
+            raise Uncountable(f"stream {stream} does not read from Kafka: its positions are not numbers") from None
         for topic, offsets in read.items():
             yield from (((topic, number), at) for number, at in offsets.items())
 

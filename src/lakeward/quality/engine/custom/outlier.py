@@ -26,7 +26,7 @@ class Past:
 
 
 @dataclass(frozen=True)
-class Judged:
+class OutlierScore:
     """The distance of a value from the usual.
 
     Attributes:
@@ -43,7 +43,7 @@ class Judged:
     hourly: bool
 
 
-def judge(value: float, at: datetime, past: Sequence[Past], *, runs: int, at_least: int) -> Judged:
+def judge(value: float, at: datetime, past: Sequence[Past], *, runs: int, at_least: int) -> OutlierScore:
     """Compare a value with earlier ones.
 
     Args:
@@ -55,8 +55,8 @@ def judge(value: float, at: datetime, past: Sequence[Past], *, runs: int, at_lea
     hourly = len(same) >= at_least and len({value.at.date() for value in same}) >= _DAYS
     values = [value.value for value in (same if hourly else past[:runs])]
     if len(values) < at_least:
-        return Judged(None, None, None, len(values), hourly)
+        return OutlierScore(None, None, None, len(values), hourly)
     middle = median(values)
     deviation = _NORMAL * median(abs(each - middle) for each in values)
     spread = max(deviation, _LEAST_SPREAD * abs(middle)) or 1.0
-    return Judged((value - middle) / spread, middle, spread, len(values), hourly)
+    return OutlierScore((value - middle) / spread, middle, spread, len(values), hourly)
