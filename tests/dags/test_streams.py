@@ -154,12 +154,12 @@ def test_start_and_stop_are_finite_and_tell_what_happened(airflow: AirflowServic
     with airflow.registry() as connection:
         from lakeward.registry import changes, operations
 
-        assert [(item["operation"], item["result"]) for item in operations.newest(connection, "operated")] == [
+        assert [(item.operation, item.result) for item in operations.newest(connection, "operated")] == [
             ("stop", "done"),
             ("start", "done"),
         ]
-        assert changes.newest(connection, "stream", "operated")[0]["author"] == "admin"
-        assert changes.newest(connection, "stream", "operated")[0]["comment"] == "the last day"
+        assert changes.newest(connection, "stream", "operated")[0].author == "admin"
+        assert changes.newest(connection, "stream", "operated")[0].comment == "the last day"
 
 
 def test_a_second_operation_is_refused_with_the_name_of_the_first(airflow: AirflowService) -> None:
@@ -258,7 +258,7 @@ def test_a_reset_shows_its_range_waits_for_a_yes_and_keeps_who_gave_it(airflow: 
     assert (moved().seq, moved().totals.skipped) == (2, 2)
     with airflow.registry() as connection:
         newest = operations.newest(connection, "moved")[0]
-    assert (newest["result"], newest["approved_by"], newest["comment"]) == ("done", "admin", "old news")
+    assert (newest.result, newest.approved_by, newest.comment) == ("done", "admin", "old news")
 
 
 def test_a_backfill_works_in_a_process_of_its_own_and_goes_on_when_cleared(airflow: AirflowService, moved: Any) -> None:
@@ -287,7 +287,7 @@ def test_a_backfill_works_in_a_process_of_its_own_and_goes_on_when_cleared(airfl
     assert moved() == before, "the stream's own position stays"
     with airflow.registry() as connection:
         newest = changes.newest(connection, "stream", "moved")[0]
-    assert (newest["change"], newest["author"], newest["comment"]) == ("backfill", "admin", "once more")
+    assert (newest.change, newest.author, newest.comment) == ("backfill", "admin", "once more")
 
 
 def test_reports_of_a_paused_dag_are_not_queued_for_ever(airflow: AirflowService) -> None:

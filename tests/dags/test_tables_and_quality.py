@@ -171,7 +171,7 @@ def test_a_restore_shows_what_goes_waits_for_a_yes_and_takes_the_table_back(
     assert back.metadata.current_snapshot_id == first
     with airflow.registry() as connection:
         newest = changes.newest(connection, "table", table)[0]
-    assert (newest["change"], newest["comment"], newest["detail"]["approved_by"]) == ("restore", "bad rows", "admin")
+    assert (newest.change, newest.comment, newest.detail["approved_by"]) == ("restore", "bad rows", "admin")
     for _ in range(2):
         back.append(back.scan().to_arrow().slice(0, 2))  # as it was, for the other tests
 

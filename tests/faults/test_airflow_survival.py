@@ -72,7 +72,7 @@ def test_it_survives_the_kill_of_its_operation(airflow: AirflowService) -> None:
         (airflow.runtime.drivers / "mode").unlink()
         with airflow.registry() as connection:
             streams.set_desired(connection, ["marked"], "stopped")
-            assert operations.newest(connection, "marked")[0]["operation"] == "start"
+            assert operations.newest(connection, "marked")[0].operation == "start"
 
 
 @pytest.mark.campaign

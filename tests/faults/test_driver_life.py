@@ -50,9 +50,9 @@ def test_streams_share_a_driver_and_one_that_cannot_run_disturbs_no_other(
     assert sorted(row["n"] for row in world.rows(table)) == list(range(1500))
     with world.connect() as connection:
         kept = batches.newest(connection, good, limit=1000)
-    assert not any(each["replayed"] for each in kept)
-    assert sum(each["landed"] for each in kept) == 1500
-    assert [each["seq"] for each in reversed(kept)] == list(range(1, len(kept) + 1))
+    assert not any(each.replayed for each in kept)
+    assert sum(each.landed for each in kept) == 1500
+    assert [each.seq for each in reversed(kept)] == list(range(1, len(kept) + 1))
 
     # What an on-call engineer reads.
     for line in driver.log() + again.log():

@@ -37,7 +37,7 @@ def _run_id(world: Any, stream: str) -> str | None:
 
 def _events(world: Any, stream: str, kind: str) -> list[dict[str, Any]]:
     with world.connect() as connection:
-        return [each for each in events.newest(connection, "stream", stream) if each["kind"] == kind]
+        return [each for each in events.newest(connection, "stream", stream) if each.kind == kind]
 
 
 def test_a_neighbour_that_comes_changes_goes_fails_or_hangs_leaves_the_others_running(
@@ -151,7 +151,7 @@ def test_a_jvm_that_dies_or_loses_its_spark_context_under_its_driver_is_named(
     assert (said["batch_id"], said["offsets"]["source"]["end"]) == (2, f'{{"{topic}":{{"0":11}}}}')
     with world.connect() as connection:
         told = events.newest(connection, "driver", world.name)
-    assert [each["fields"]["cause"] for each in told if each["kind"] == "ended"] == [
+    assert [each.fields["cause"] for each in told if each.kind == "ended"] == [
         "dead JVM",
         "dead JVM",
         "out of memory",

@@ -16,6 +16,7 @@ from lakeward.airflow.names import QUALITY
 
 if TYPE_CHECKING:
     from lakeward.platform.runtime import Project, Runtime
+    from lakeward.quality.results.records import RunDocument
     from lakeward.quality.runs.request import Scope
 
 log = structlog.get_logger(__name__)
@@ -165,7 +166,7 @@ def log_verdict(runtime: Runtime, table: str, run: str) -> None:
         raise AirflowFailException(f"{table} was not checked: this is neither a pass nor a failure of its rows")
 
 
-def log_run(runtime: Runtime, table: str, run: str | None, *, newer: bool = False) -> dict[str, Any] | None:
+def log_run(runtime: Runtime, table: str, run: str | None, *, newer: bool = False) -> RunDocument | None:
     """Tell a recorded run and give it; None where there is none.
 
     Args:
@@ -190,7 +191,7 @@ def log_run(runtime: Runtime, table: str, run: str | None, *, newer: bool = Fals
     return document
 
 
-def by_policy(document: dict[str, Any]) -> bool:
+def by_policy(document: RunDocument) -> bool:
     """Whether a run has failures that `on_fail: quarantine` is about."""
     from lakeward.quality.verdicts import quarantine_policy
     from lakeward.quality.verdicts.verdict import Verdict

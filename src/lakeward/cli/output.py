@@ -9,18 +9,17 @@ from __future__ import annotations
 import json
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
-from typing import Any
 
 from pydantic import BaseModel
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from lakeward.platform.errors import LakewardError
+from lakeward.platform.errors import LakewardError, expect_type
 from lakeward.platform.text import rfc3339, size
 
 _PIPE_WIDTH = 10_000
@@ -72,7 +71,7 @@ class Output(ABC):
             self.messages.print(Text(f"  next: {error.next}"), soft_wrap=True)  # a command is copied whole
 
     @abstractmethod
-    def show(self, data: dict[str, Any], rows: str | None = None, columns: Sequence[str] | None = None) -> None:
+    def show(self, data: Mapping[str, object], rows: str | None = None, columns: Sequence[str] | None = None) -> None:
         """Print `data`. `rows` names the key whose list of records is the table of the human form."""
 
     @abstractmethod
@@ -80,20 +79,20 @@ class Output(ABC):
         """Print preformatted text: a log tail, YAML, a report."""
 
     @abstractmethod
-    def either(self, data: dict[str, Any], text: str) -> None:
+    def either(self, data: Mapping[str, object], text: str) -> None:
         """Print `data` as JSON, or `text` for people if a table does not fit."""
 
 
 class JsonOutput(Output):
     """One JSON document on stdout."""
 
-    def show(self, data: dict[str, Any], rows: str | None = None, columns: Sequence[str] | None = None) -> None:
+    def show(self, data: Mapping[str, object], rows: str | None = None, columns: Sequence[str] | None = None) -> None:
         sys.stdout.write(json_text(data) + "\n")
 
     def text(self, text: str) -> None:
         self.show({"text": text})
 
-    def either(self, data: dict[str, Any], text: str) -> None:
+    def either(self, data: Mapping[str, object], text: str) -> None:
         self.show(data)
 
 
@@ -106,11 +105,11 @@ class ConsoleOutput(Output):
         width = None if sys.stdout.isatty() else _PIPE_WIDTH
         self.console = Console(highlight=False, width=width, soft_wrap=width is not None)
 
-    def show(self, data: dict[str, Any], rows: str | None = None, columns: Sequence[str] | None = None) -> None:
+    def show(self, data: Mapping[str, object], rows: str | None = None, columns: Sequence[str] | None = None) -> None:
         if rows is None:
             self._pairs(data)
             return
-        records = data[rows]
+        records = expect_type(data[rows], list, f"{rows} of the data")
         rest = {key: value for key, value in data.items() if key != rows}
         if rest:
             self._pairs(rest)
@@ -128,10 +127,10 @@ class ConsoleOutput(Output):
     def text(self, text: str) -> None:
         self.console.print(Text(text), soft_wrap=True)
 
-    def either(self, data: dict[str, Any], text: str) -> None:
+    def either(self, data: Mapping[str, object], text: str) -> None:
         self.text(text)
 
-    def _pairs(self, data: dict[str, Any]) -> None:
+    def _pairs(self, data: Mapping[str, object]) -> None:
         grid = Table.grid(padding=(0, 2))
         for key, value in data.items():
             grid.add_row(Text(key.replace("_", " "), style="bold"), Text(_cell(value)))

@@ -10,7 +10,7 @@ import platform
 import random
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import islice
@@ -24,11 +24,12 @@ from lakeward.demo.lake import DemoLake
 from lakeward.demo.memory import Peak
 from lakeward.demo.producer import Sender
 from lakeward.demo.producing import Producing
-from lakeward.demo.prove import Proof, Prover, Topic, complete, planned, ranges
+from lakeward.demo.prove import Proof, Prover, Topic, complete, offsets_of, planned, ranges
 from lakeward.demo.report import QualityReport, Report, StreamReport, TableReport
 from lakeward.demo.stand import DemoStack
 from lakeward.platform.errors import LakewardError, TimedOut
 from lakeward.registry import batches, drivers, maintenance, restarts, verifications
+from lakeward.registry.verifications import CheckResult, Verification
 from lakeward.spec.model.stream import StreamSpec
 from lakeward.spec.read.loader import load_project
 from lakeward.supervision import observe
@@ -161,18 +162,14 @@ class Check:
         high = broker.topic_range(self.stand.bootstrap, TOPIC).high
         found: dict[str, int] = {}
         for name, spec in self.stand.specs.items():
-            at: dict[int, int] = {}
             if spec.sink.table is not None:
                 position = lake.position(str(spec.sink.table), name)
-                ends = position.end if position else {}
+                ends: Mapping[str, str] = position.end if position else {}
             else:
                 with self.stand.registry() as connection:
                     newest = next(iter(batches.newest(connection, name, limit=1)), None)
-                ends = (newest or {}).get("end_offsets") or {}
-            for batch in ranges(
-                [{"batch_id": 0, "start_offsets": {}, "end_offsets": ends, "committed_at": None}], TOPIC
-            ):
-                at |= batch.end
+                ends = (newest.end_offsets if newest else None) or {}
+            at = offsets_of(ends, TOPIC)
             left = sum(max(0, end - at.get(part, 0)) for part, end in high.items())
             if left:
                 found[name] = left
@@ -221,7 +218,7 @@ class Check:
         )
         self._tell(f"checks: {run['verdict']}, verified stays at snapshot {run['verified_snapshot']}")
 
-    def _check_run(self) -> dict[str, Any]:
+    def _check_run(self) -> Verification:
         """Trigger `quality_check` in Airflow and return the newest recorded run of the table.
 
         Raises:
@@ -240,7 +237,7 @@ class Check:
         self.report.quality.append(seen)
         return newest
 
-    def _named(self, check: dict[str, Any]) -> str:
+    def _named(self, check: CheckResult) -> str:
         """A check as people know it: its expectation and its column."""
         suite = load_project(self.stand.project).suites.get(TABLE)
         found = {each.id: each.kwargs.get("column") for each in suite.expectations} if suite else {}

@@ -8,6 +8,7 @@ from typing import Any
 from lakeward.demo.lake import DemoLake, Shape
 from lakeward.demo.stand import DemoStack
 from lakeward.registry import batches, maintenance, verifications
+from lakeward.registry.verifications import Verification
 from lakeward.supervision import observe
 from lakeward.supervision.reconcile import backend_of
 
@@ -87,5 +88,5 @@ def _maintenance(action: dict[str, Any] | None) -> str:
     return f"{action['action']} {action['result']}{change}"
 
 
-def _verdict(run: dict[str, Any] | None) -> str:
+def _verdict(run: Verification | None) -> str:
     return "not checked yet" if run is None else f"{run['verdict']}, {run['at']:%H:%M:%S} UTC"

@@ -8,7 +8,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Any
 
 from lakeward.connectors.kafka.position import parse as parse_offsets
 from lakeward.demo import broker
@@ -27,6 +26,7 @@ from lakeward.demo.oracle import (
 )
 from lakeward.demo.windows import Event, recompute
 from lakeward.platform.errors import expect
+from lakeward.registry.batches import Batch
 from lakeward.spec.model.stream import StreamSpec
 from lakeward.spec.sql.ddl import ddl_columns
 
@@ -72,19 +72,22 @@ class Topic:
         return (message for line in self.lines.values() for message in line)
 
 
-def ranges(recorded: Iterable[Mapping[str, Any]], topic: str) -> list[BatchRange]:
+def ranges(recorded: Iterable[Batch], topic: str) -> list[BatchRange]:
     """Recorded batches (rows of the registry's `batches`) as ranges of one topic."""
-
-    def offsets(value: Mapping[str, str] | None) -> dict[int, int]:
-        found: dict[int, int] = {}
-        for text in (value or {}).values():
-            found |= parse_offsets(text).get(topic, {})
-        return found
-
     return [
-        BatchRange(row["batch_id"], offsets(row["start_offsets"]), offsets(row["end_offsets"]), row["committed_at"])
+        BatchRange(
+            row.batch_id, offsets_of(row.start_offsets, topic), offsets_of(row.end_offsets, topic), row.committed_at
+        )
         for row in recorded
     ]
+
+
+def offsets_of(position: Mapping[str, str] | None, topic: str) -> dict[int, int]:
+    """Partition -> offset of one topic, over all sources of a position."""
+    found: dict[int, int] = {}
+    for text in (position or {}).values():
+        found |= parse_offsets(text).get(topic, {})
+    return found
 
 
 def planned(checkpoint: Path, topic: str) -> dict[int, Mapping[int, int]]:

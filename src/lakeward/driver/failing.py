@@ -14,7 +14,7 @@ import structlog
 from sqlalchemy import Connection
 
 from lakeward.engine.assignment import Assignment
-from lakeward.platform.errors import Blocked, DependencyDown, LakewardError
+from lakeward.platform.errors import Blocked, DependencyDown, LakewardError, expect_type
 from lakeward.platform.failures import FailureClass, Judgement, judge, signature
 from lakeward.registry import events, observations, restarts, streams
 from lakeward.supervision.decide import restart
@@ -136,15 +136,15 @@ class Failures:
                 lines = events.newest(connection, "stream", wanted.stream)
         except DependencyDown:
             return _History()
-        last = next((line for line in reversed(lines) if line["kind"] == "failed" and "same" in line["fields"]), None)
+        last = next((line for line in reversed(lines) if line.kind == "failed" and "same" in line.fields), None)
         if last is None:
             return _History()
-        known = last["fields"]
-        recent = now is not None and now - last["at"] < _policy(wanted, self.base).reset_after
+        known = last.fields
+        recent = now is not None and now - last.at < _policy(wanted, self.base).reset_after
         return _History(
-            attempt=known["attempt"] if recent else 0,
-            signature=(known["batch"], known["offsets"], signature(known["error"])),
-            same=known["same"],
+            attempt=expect_type(known["attempt"], int, "attempt of a failed event") if recent else 0,
+            signature=(known["batch"], known["offsets"], signature(str(known["error"]))),
+            same=expect_type(known["same"], int, "same of a failed event"),
         )
 
     def after(self, stream: str, write: Write) -> None:

@@ -18,7 +18,7 @@ from lakeward.operations.request import Outcome, Plan, StreamOperation
 from lakeward.operations.sink_position import IcebergSinkPosition
 from lakeward.operations.skip_batch import by_source
 from lakeward.operations.stream import OnStream, spec_of
-from lakeward.platform.errors import Refused, SpecError
+from lakeward.platform.errors import Refused, SpecError, expect_type
 from lakeward.registry import changes
 from lakeward.spec.model.position_columns import IDENTITY_COLUMNS
 
@@ -58,8 +58,9 @@ class Import(OnStream[ImportPlan]):
         found = sink_position.in_lake(self.context, spec_of(self.generation(kept)), "import")
         if plan.moved is None:
             self._undo_plan(found)  # again: a batch may have landed since the plan
-            made = next((item for item in newest if item["change"] == "import"), {})
-            wap = (made.get("detail") or {}).get("before", {}).get(WAP)
+            made = next((item for item in newest if item.change == "import"), None)
+            before = expect_type(made.detail.get("before", {}) if made else {}, dict, "before of an import")
+            wap = before.get(WAP)
             position_store.remove_position(found.lake, found.name, self.stream, str(found.raw), {WAP: wap})
             with self.context.connect() as connection:
                 self.changed(connection, {"end": found.position.end if found.position else None}, {"end": None})

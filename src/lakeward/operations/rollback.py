@@ -124,8 +124,8 @@ class Rollback(OnStream[RollbackPlan]):
             return False
         with self.context.connect() as connection:
             timeline = events.newest(connection, "stream", self.stream)
-        since = max((event["id"] for event in timeline if event["kind"] == self.name), default=0)
+        since = max((event.id for event in timeline if event.kind == self.name), default=0)
         return any(
-            event["kind"] == "started" and event["id"] > since and event["fields"].get("generation") == number
+            event.kind == "started" and event.id > since and event.fields.get("generation") == number
             for event in timeline
         )

@@ -17,6 +17,7 @@ from lakeward.operations.request import Request, StreamOperation
 from lakeward.operations.runner import Runner
 from lakeward.platform.errors import Refused
 from lakeward.registry import events, generations, observations, streams
+from lakeward.registry.events import Event
 from lakeward.registry.observations import Observation
 from lakeward.registry.streams import Stream
 from lakeward.supervision.observe import Connect
@@ -95,10 +96,10 @@ def run_result(connect: Connect, stream: str, since: datetime) -> RunResult | No
     return result_of(row, done, since)
 
 
-def result_of(row: Stream, completed: Mapping[str, Any] | None, since: datetime) -> RunResult | None:
+def result_of(row: Stream, completed: Event | None, since: datetime) -> RunResult | None:
     """Whether a run is over, from the stream's row and its newest event `completed`. Pure."""
-    if completed is not None and datetime.fromisoformat(completed["fields"]["begun"]) >= since:
-        return RunResult(True, str(completed["text"]))
+    if completed is not None and datetime.fromisoformat(str(completed.fields["begun"])) >= since:
+        return RunResult(True, completed.text)
     if row.blocked is not None:
         why = row.blocked.get("what") or row.blocked.get("reason")
         return RunResult(False, f"the stream is blocked: {why}")

@@ -14,7 +14,7 @@ import sys
 import threading
 from contextlib import ExitStack, suppress
 from queue import SimpleQueue
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, TextIO
 
 import structlog
 
@@ -25,6 +25,7 @@ from lakeward.quality.runs.engines import Engines
 from lakeward.quality.runs.request import Request, error_line
 from lakeward.quality.runs.run import run
 from lakeward.quality.suite.project import order
+from lakeward.registry.check_runs import Answer
 
 if TYPE_CHECKING:
     from pyspark.sql.connect.session import SparkSession
@@ -53,7 +54,7 @@ class Worker:
             answers.write(answer + "\n")
             answers.flush()
 
-    def _answer(self, line: str) -> dict[str, Any]:
+    def _answer(self, line: str) -> Answer:
         request = Request.model_validate_json(line)
         try:
             engines = self._engines_of(request)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -14,6 +15,42 @@ from lakeward.registry.schema import batches
 
 _READ = [column for column in batches.c if column.name != "advisory"]
 """The columns that are read: all but `advisory`, to which Lakeward 0.1 wrote counts of failing rows."""
+
+
+@dataclass(frozen=True)
+class Batch:
+    """One recorded batch.
+
+    Attributes:
+        seq: the table's own count; None for sinks without a position.
+        start_offsets, end_offsets: source -> position, in the form of its connector.
+        consumed, landed, quarantined, filtered, late_dropped: records; None where they were not counted.
+        skipped: records that a person gave up (skip-batch).
+        replayed: it was recorded again after a restart.
+    """
+
+    stream: str
+    query_id: str
+    batch_id: int
+    seq: int | None
+    generation: int
+    snapshot_id: int | None
+    start_offsets: Mapping[str, str] | None
+    end_offsets: Mapping[str, str] | None
+    consumed: int | None
+    landed: int | None
+    quarantined: int | None
+    filtered: int | None
+    late_dropped: int | None
+    skipped: int | None
+    duration_s: float | None
+    replayed: bool
+    complete_through: datetime | None
+    committed_at: datetime
+
+    def as_json(self) -> dict[str, object]:
+        """The columns by name."""
+        return dict(vars(self))
 
 
 def record(connection: Connection, **values: Any) -> None:
@@ -33,12 +70,12 @@ def columns(connection: Connection) -> frozenset[str]:
     return version.columns(connection, batches.name)
 
 
-def newest(connection: Connection, stream: str, limit: int = 20) -> list[dict[str, Any]]:
+def newest(connection: Connection, stream: str, limit: int = 20) -> list[Batch]:
     """The newest batches of a stream, newest first."""
     rows = connection.execute(
         select(*_READ).where(batches.c.stream == stream).order_by(batches.c.committed_at.desc()).limit(limit)
     )
-    return [dict(row._mapping) for row in rows]
+    return [Batch(**row._mapping) for row in rows]
 
 
 def durations(connection: Connection, streams: Iterable[str], most: int = 100) -> dict[str, list[float]]:
@@ -55,18 +92,18 @@ def durations(connection: Connection, streams: Iterable[str], most: int = 100) -
     return durations
 
 
-def of_snapshots(connection: Connection, snapshots: list[int]) -> list[dict[str, Any]]:
+def of_snapshots(connection: Connection, snapshots: list[int]) -> list[Batch]:
     """The batches that published the given snapshots, with their offsets."""
-    rows = connection.execute(select(batches).where(batches.c.snapshot_id.in_(snapshots)).order_by(batches.c.seq))
-    return [dict(row._mapping) for row in rows]
+    rows = connection.execute(select(*_READ).where(batches.c.snapshot_id.in_(snapshots)).order_by(batches.c.seq))
+    return [Batch(**row._mapping) for row in rows]
 
 
-def since(connection: Connection, stream: str, seq: int) -> list[dict[str, Any]]:
+def since(connection: Connection, stream: str, seq: int) -> list[Batch]:
     """The batches of a stream from one of its seqs on, oldest first, skipped batches included."""
     rows = connection.execute(
-        select(batches).where(batches.c.stream == stream, batches.c.seq >= seq).order_by(batches.c.seq)
+        select(*_READ).where(batches.c.stream == stream, batches.c.seq >= seq).order_by(batches.c.seq)
     )
-    return [dict(row._mapping) for row in rows]
+    return [Batch(**row._mapping) for row in rows]
 
 
 def generation_before(connection: Connection, stream: str, seq: int) -> int | None:

@@ -2,15 +2,31 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
 
 from sqlalchemy import Connection, insert, select
 
 from lakeward.registry.schema import changes
 
 
+@dataclass(frozen=True)
+class Change:
+    """One entry of the audit log. `detail`: what the change records beside author and comment, by its kind."""
+
+    id: int
+    at: datetime
+    scope: str
+    name: str
+    change: str
+    author: str
+    comment: str
+    detail: Mapping[str, object]
+
+
 def record(
-    connection: Connection, scope: str, name: str, change: str, *, author: str, comment: str = "", **detail: Any
+    connection: Connection, scope: str, name: str, change: str, *, author: str, comment: str = "", **detail: object
 ) -> None:
     """Add one entry to the audit log."""
     connection.execute(
@@ -18,7 +34,7 @@ def record(
     )
 
 
-def newest(connection: Connection, scope: str, name: str, limit: int = 50) -> list[dict[str, Any]]:
+def newest(connection: Connection, scope: str, name: str, limit: int = 50) -> list[Change]:
     """The newest changes of (scope, name), newest first."""
     rows = connection.execute(
         select(changes)
@@ -26,4 +42,4 @@ def newest(connection: Connection, scope: str, name: str, limit: int = 50) -> li
         .order_by(changes.c.id.desc())
         .limit(limit)
     )
-    return [dict(row._mapping) for row in rows]
+    return [Change(**row._mapping) for row in rows]

@@ -7,10 +7,10 @@ late its process resumes. All times are the registry's.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any, cast
+from typing import Any, TypedDict, cast
 
 from sqlalchemy import ColumnElement, Connection, Update, and_, func, insert, literal, or_, select, text, update
 from sqlalchemy.dialects.postgresql import JSONB
@@ -24,12 +24,38 @@ CLAIMS = 3
 """A run that was claimed this many times without an end is not claimed again: it may be what kills its workers."""
 ASKED, WORKING, DONE, FAILED, TIMED_OUT = "asked", "working", "done", "failed", "timed_out"
 _IDLE_IN_TRANSACTION_MS = 15_000
-Line = tuple[str, str, dict[str, Any]]
+Line = tuple[str, str, Mapping[str, object]]
 """Level, sentence and fields of one event."""
 
 
 class Fenced(Terminal):
     """Raised when a claim is over: another process has the run, or it was released."""
+
+
+class RunRequest(TypedDict):
+    """What is to be checked. `tables` None: every table that is due; `upto` None: up to the head."""
+
+    tables: list[str] | None
+    scope: str | None
+    suite: str | None
+    upto: int | None
+
+
+class FailedRun(TypedDict):
+    """An error as its requester raises it again: `kind` is the name of its class."""
+
+    kind: str
+    what: str
+    why: str
+    next: str
+    code: str
+
+
+class Answer(TypedDict, total=False):
+    """The answer of a run: the results as JSON of `quality run`, or the error."""
+
+    results: Sequence[Mapping[str, object]]
+    failed: FailedRun
 
 
 @dataclass(frozen=True)
@@ -45,13 +71,12 @@ class Claimed:
     """A run that was just claimed.
 
     Attributes:
-        request: {tables, scope, suite}.
         left_s: remaining time.
         session_id: the Spark Connect session of an earlier claim.
     """
 
     claim: Claim
-    request: dict[str, Any]
+    request: RunRequest
     left_s: float
     session_id: str | None
 
@@ -67,7 +92,7 @@ class Run:
         left_s: time until the deadline; negative after it.
         lapsed_s: time since its worker's heartbeat expired; None without a worker, or with a live heartbeat.
         told: the events so far.
-        answer: {results} or {failed}, once it has ended.
+        answer: once it has ended.
     """
 
     id: int
@@ -78,13 +103,13 @@ class Run:
     left_s: float
     lapsed_s: float | None
     told: list[Line]
-    answer: dict[str, Any] | None
+    answer: Answer | None
 
 
 def ask(
     connection: Connection,
     place: str,
-    request: dict[str, Any],
+    request: RunRequest,
     *,
     asked_by: str,
     timeout: timedelta,
@@ -207,7 +232,7 @@ def give_back(connection: Connection, claim: Claim, told: Sequence[Line] = ()) -
     return changed.rowcount == 1
 
 
-def finish(connection: Connection, claim: Claim, state: str, answer: dict[str, Any], told: Sequence[Line] = ()) -> bool:
+def finish(connection: Connection, claim: Claim, state: str, answer: Answer, told: Sequence[Line] = ()) -> bool:
     """Answer a run (`done`, `failed` or `timed_out`). False if the claim is over: the answer is not stored."""
     changed = connection.execute(
         _of(claim).values(state=state, answer=answer, claimed_until=None, finished_at=func.now(), told=_appended(told))

@@ -7,9 +7,9 @@ take over.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
 
 from sqlalchemy import Connection, exists, func, insert, select, update
 
@@ -28,13 +28,31 @@ STARTS = ("start", "restart", "upgrade", "rollback", "recover", "reset", "skip-b
 
 
 @dataclass(frozen=True)
+class Operation:
+    """One request for a stream. `result` is None while it is under way; `params` are those of its kind."""
+
+    id: int
+    stream: str
+    operation: str
+    params: Mapping[str, object]
+    author: str
+    comment: str
+    requested_at: datetime
+    result: str | None
+    detail: str
+    finished_at: datetime | None
+    approved_by: str | None
+    approved_at: datetime | None
+
+
+@dataclass(frozen=True)
 class Ticket:
     """The right to operate on a stream while it is renewed. `abandoned`: unfinished operations of dead holders."""
 
     id: int
     stream: str
     token: str
-    abandoned: tuple[dict[str, Any], ...] = ()
+    abandoned: tuple[Operation, ...] = ()
 
 
 def begin(
@@ -47,7 +65,7 @@ def begin(
     token: str,
     comment: str = "",
     approved_by: str | None = None,
-    **params: Any,
+    **params: object,
 ) -> Ticket:
     """Take the lease of a stream for one operation and record the request.
 
@@ -56,9 +74,9 @@ def begin(
     """
     if leases.take(connection, SCOPE, stream, token, holder, ABANDONED) is None:
         raise _busy(connection, stream, operation)
-    unfinished = [item for item in newest(connection, stream) if item["result"] is None]
+    unfinished = [item for item in newest(connection, stream) if item.result is None]
     for item in unfinished:
-        finish(connection, item["id"], "failed", "its process died before it was done")
+        finish(connection, item.id, "failed", "its process died before it was done")
     operation_id = request(
         connection, stream, operation, author=author, comment=comment, approved_by=approved_by, holder=holder, **params
     )
@@ -84,7 +102,7 @@ def request(
     author: str,
     comment: str = "",
     approved_by: str | None = None,
-    **params: Any,
+    **params: object,
 ) -> int:
     """Record a request; returns the operation's id."""
     approval = {} if approved_by is None else {"approved_by": approved_by, "approved_at": func.now()}
@@ -97,7 +115,7 @@ def request(
     )
 
 
-def note(connection: Connection, operation_id: int, **params: Any) -> None:
+def note(connection: Connection, operation_id: int, **params: object) -> None:
     """Add parameters to a running operation, e.g. `resume`: it stopped a stream that is to be started again."""
     connection.execute(
         update(operations).where(operations.c.id == operation_id).values(params=operations.c.params.op("||")(params))
@@ -113,7 +131,7 @@ def finish(connection: Connection, operation_id: int, result: str, detail: str) 
     )
 
 
-def newest(connection: Connection, stream: str, limit: int = 20) -> list[dict[str, Any]]:
+def newest(connection: Connection, stream: str, limit: int = 20) -> list[Operation]:
     """The newest operations of a stream, newest first."""
     rows = connection.execute(
         select(operations)
@@ -121,7 +139,7 @@ def newest(connection: Connection, stream: str, limit: int = 20) -> list[dict[st
         .order_by(operations.c.requested_at.desc(), operations.c.id.desc())
         .limit(limit)
     )
-    return [dict(row._mapping) for row in rows]
+    return [Operation(**row._mapping) for row in rows]
 
 
 def newest_starts(connection: Connection) -> dict[str, datetime]:
@@ -134,7 +152,7 @@ def newest_starts(connection: Connection) -> dict[str, datetime]:
     return {row[0]: row[1] for row in rows}
 
 
-def abandoned(connection: Connection) -> list[dict[str, Any]]:
+def abandoned(connection: Connection) -> list[Operation]:
     """Operations without a result and without a lease: their process was killed."""
     held = exists().where(
         leases_table.c.scope == SCOPE,
@@ -146,7 +164,7 @@ def abandoned(connection: Connection) -> list[dict[str, Any]]:
         .where(operations.c.result.is_(None), operations.c.requested_at < func.now() - ABANDONED, ~held)
         .order_by(operations.c.id)
     )
-    return [dict(row._mapping) for row in rows]
+    return [Operation(**row._mapping) for row in rows]
 
 
 def _busy(connection: Connection, stream: str, operation: str) -> Refused:
@@ -157,8 +175,8 @@ def _busy(connection: Connection, stream: str, operation: str) -> Refused:
             func.extract("epoch", func.now() - leases_table.c.since).label("age_s"),
         ).where(leases_table.c.scope == SCOPE, leases_table.c.name == stream)
     ).one()
-    running = next((item for item in newest(connection, stream) if item["result"] is None), None)
-    what = f"the {running['operation']} requested by {running['author']}" if running else "another operation"
+    running = next((item for item in newest(connection, stream) if item.result is None), None)
+    what = f"the {running.operation} requested by {running.author}" if running else "another operation"
     return Refused(
         f"Stream {stream} is locked by another operation: {operation} cannot start",
         why=f"{row.holder} executes {what} since {moment(row.since)} ({float(row.age_s):.0f} s)",

@@ -3,20 +3,105 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, NotRequired, TypedDict, cast
 
-from sqlalchemy import Connection, Select, case, func, insert, null, select, update
+from sqlalchemy import Connection, Row, Select, case, func, insert, null, select, update
 
+from lakeward.platform.errors import expect
 from lakeward.registry.schema import checks, verifications
 
 
-def record(connection: Connection, run: dict[str, Any], results: list[dict[str, Any]]) -> None:
-    """Store one run (columns of `schema.verifications`) and its checks (columns of `schema.checks` without `run`)."""
+class LandedBatches(TypedDict):
+    """Batches that one stream landed in a range: their seqs, their number, and the offsets of the first and the last.
+
+    `start` and `end` are None for batches that the registry does not have any more.
+    """
+
+    stream: str
+    from_seq: int | None
+    to_seq: int | None
+    batches: int
+    start: Mapping[str, str] | None
+    end: Mapping[str, str] | None
+
+
+class Verification(TypedDict):
+    """One check run: the columns of `schema.verifications`. `published_at` is set by `mark_published`."""
+
+    run: str
+    table: str
+    suite: str
+    scope: str
+    at: datetime
+    from_snapshot: int | None
+    to_snapshot: int | None
+    to_sequence: int | None
+    to_commit: str | None
+    verdict: str
+    first_bad_snapshot: int | None
+    verified_snapshot: int | None
+    batches: list[LandedBatches] | None
+    spark_jobs: int | None
+    duration_s: float | None
+    note: str
+    cpu_s: float | None
+    published_at: NotRequired[datetime | None]
+
+
+class CheckDetails(TypedDict, total=False):
+    """What a check records without a column of its own; an older version may have recorded less.
+
+    Attributes:
+        rows: how many rows it checked.
+        kwargs: of the expectation, as the suite has them.
+        effect: record | warn | hold.
+        excuse: the waiver in force, as `ActiveWaiver.document` wrote it.
+        by: metadata | rows | stock, or one of Lakeward's own checks.
+    """
+
+    rows: int | None
+    kwargs: dict[str, object]
+    scope: str
+    on_fail: str
+    effect: str
+    waived: bool
+    waive_until: str | None
+    excuse: dict[str, str] | None
+    why: str | None
+    error: str | None
+    by: str | None
+
+
+class CheckFacts(CheckDetails, total=False):
+    """The column `observed`. `value` is what the expectation reports, of any JSON type."""
+
+    value: object
+
+
+class CheckResult(TypedDict):
+    """One check of a run: the columns of `schema.checks`. `record` adds `run`; `checks_of_runs` omits `sample`."""
+
+    run: NotRequired[str]
+    check: str
+    expectation: str
+    severity: str
+    state: str
+    observed: CheckFacts | None
+    unexpected_count: int | None
+    sample: NotRequired[list[dict[str, object]] | None]
+
+
+def record(connection: Connection, run: Verification, results: Sequence[CheckResult]) -> None:
+    """Store one run and its checks."""
     connection.execute(insert(verifications).values(**run))
     if results:
-        connection.execute(insert(checks), [{"run": run["run"], **result} for result in results])
+        connection.execute(insert(checks), [{**result, "run": run["run"]} for result in results])
+
+
+def _read(row: Row[Any]) -> Verification:
+    return cast("Verification", dict(row._mapping))
 
 
 def add_note(connection: Connection, run: str, note: str) -> None:
@@ -27,13 +112,13 @@ def add_note(connection: Connection, run: str, note: str) -> None:
     connection.execute(update(verifications).where(*condition).values(note=joined))
 
 
-def newest(connection: Connection, table: str, *, suite: str | None = None, limit: int = 20) -> list[dict[str, Any]]:
+def newest(connection: Connection, table: str, *, suite: str | None = None, limit: int = 20) -> list[Verification]:
     """The newest runs of a table, newest first; of one suite digest when given."""
     statement = select(verifications).where(verifications.c.table == table)
     if suite is not None:
         statement = statement.where(verifications.c.suite == suite)
     rows = connection.execute(statement.order_by(verifications.c.at.desc()).limit(limit))
-    return [dict(row._mapping) for row in rows]
+    return [_read(row) for row in rows]
 
 
 def heads(connection: Connection, table: str) -> list[tuple[int | None, int, int]]:
@@ -51,13 +136,13 @@ def tables(connection: Connection) -> list[str]:
     return [str(row.table) for row in rows]
 
 
-def of_run(connection: Connection, run: str) -> dict[str, Any] | None:
+def of_run(connection: Connection, run: str) -> Verification | None:
     """One run by its id."""
     row = connection.execute(select(verifications).where(verifications.c.run == run)).one_or_none()
-    return None if row is None else dict(row._mapping)
+    return None if row is None else _read(row)
 
 
-def last_verified(connection: Connection, table: str) -> dict[str, Any] | None:
+def last_verified(connection: Connection, table: str) -> Verification | None:
     """The newest run that left `verified` on a snapshot: the proof from which the branch is repaired."""
     row = connection.execute(
         select(verifications)
@@ -65,22 +150,22 @@ def last_verified(connection: Connection, table: str) -> dict[str, Any] | None:
         .order_by(verifications.c.at.desc())
         .limit(1)
     ).one_or_none()
-    return None if row is None else dict(row._mapping)
+    return None if row is None else _read(row)
 
 
-def checks_of(connection: Connection, run: str) -> list[dict[str, Any]]:
+def checks_of(connection: Connection, run: str) -> list[CheckResult]:
     """The checks of one run."""
     rows = connection.execute(select(checks).where(checks.c.run == run).order_by(checks.c.check))
-    return [dict(row._mapping) for row in rows]
+    return [cast("CheckResult", dict(row._mapping)) for row in rows]
 
 
-def checks_of_runs(connection: Connection, runs: Sequence[str]) -> dict[str, list[dict[str, Any]]]:
+def checks_of_runs(connection: Connection, runs: Sequence[str]) -> dict[str, list[CheckResult]]:
     """Run -> its checks without their samples, which are the larger part."""
-    result: dict[str, list[dict[str, Any]]] = {}
+    result: dict[str, list[CheckResult]] = {}
     columns = [column for column in checks.c if column is not checks.c.sample]
     statement = select(*columns).where(checks.c.run.in_(runs)).order_by(checks.c.run, checks.c.check)
     for row in connection.execute(statement):
-        result.setdefault(row.run, []).append(dict(row._mapping))
+        result.setdefault(row.run, []).append(cast("CheckResult", dict(row._mapping)))
     return result
 
 
@@ -102,7 +187,7 @@ def values(connection: Connection, table: str, check: str, limit: int = 2000) ->
     return [(row[0], row[1]) for row in rows]
 
 
-def unpublished(connection: Connection, limit: int) -> list[dict[str, Any]]:
+def unpublished(connection: Connection, limit: int) -> list[Verification]:
     """Runs whose results the lake's table does not have, oldest first; locked, without those locked by others."""
     statement = (
         select(verifications)
@@ -111,7 +196,7 @@ def unpublished(connection: Connection, limit: int) -> list[dict[str, Any]]:
         .limit(limit)
         .with_for_update(skip_locked=True)
     )
-    return [dict(row._mapping) for row in connection.execute(statement)]
+    return [_read(row) for row in connection.execute(statement)]
 
 
 def mark_published(connection: Connection, runs: Sequence[str]) -> None:
@@ -119,9 +204,14 @@ def mark_published(connection: Connection, runs: Sequence[str]) -> None:
     connection.execute(update(verifications).where(verifications.c.run.in_(runs)).values(published_at=func.now()))
 
 
-def proofs(connection: Connection, table: str, limit: int = 100) -> list[dict[str, Any]]:
+def proofs(connection: Connection, table: str, limit: int = 100) -> list[Verification]:
     """The newest runs that proved their own head, newest first: what `verified` may be rebuilt from."""
-    return [dict(row._mapping) for row in connection.execute(_proofs(table).limit(limit))]
+    return [_read(row) for row in connection.execute(_proofs(table).limit(limit))]
+
+
+def head_of(proof: Verification) -> int:
+    """The snapshot that a run proved."""
+    return expect(proof["to_snapshot"], f"the head of run {proof['run']}, which proved it")
 
 
 def _proofs(table: str) -> Select[Any]:

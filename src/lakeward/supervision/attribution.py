@@ -104,7 +104,7 @@ def _offsets(
 ) -> dict[str, Any] | None:
     """Start and end offsets of the batch: it starts at the end of the last landed batch, and Spark planned its end."""
     newest = batches.newest(connection, stream, 1)
-    start = dict((newest[0]["end_offsets"] if newest else None) or {})
+    start = dict((newest[0].end_offsets if newest else None) or {})
     generation = facts.generations.get(stream)
     end: Mapping[str, str] = {}
     if generation is not None and batch is not None:

@@ -62,7 +62,7 @@ def due(connect: Connect, what: str, every_s: float) -> bool:
     with connect() as connection:
         last = events.newest_of_kind(connection, "stack", "purged").get(what)
         now: datetime = connection.execute(select(func.now())).scalar_one()
-    return last is None or (now - last["at"]).total_seconds() >= every_s
+    return last is None or (now - last.at).total_seconds() >= every_s
 
 
 def record(connect: Connect, what: str, text: str, counts: dict[str, int]) -> None:

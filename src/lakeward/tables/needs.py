@@ -154,7 +154,7 @@ def _proven(connection: Connection, facts: TableFacts) -> int | None:
     """The newest proven version of this very Delta table that is still on its line; None if there is none."""
     of = f"{facts.uuid}/"
     proofs = [row for row in verifications.proofs(connection, facts.table) if (row["to_commit"] or "").startswith(of)]
-    for version in sorted((int(row["to_snapshot"]) for row in proofs), reverse=True):
+    for version in sorted((verifications.head_of(row) for row in proofs), reverse=True):
         if facts.snapshot_id is not None and log.walk(Path(facts.location), facts.snapshot_id, version).right:
             return version
     return None
@@ -163,7 +163,7 @@ def _proven(connection: Connection, facts: TableFacts) -> int | None:
 def longest_batch(connection: Connection, facts: TableFacts) -> float:
     """Seconds of the longest recent batch that streams landed in the table; 0 without any."""
     lengths = [
-        float(row["duration_s"] or 0) for stream in facts.streams for row in batches.newest(connection, stream, BATCHES)
+        float(row.duration_s or 0) for stream in facts.streams for row in batches.newest(connection, stream, BATCHES)
     ]
     return max(lengths, default=0.0)
 

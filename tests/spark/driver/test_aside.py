@@ -129,7 +129,7 @@ def test_failing_rows_go_aside_once_wherever_it_dies_and_land_again_when_mended(
     assert _audit(lab, mended) == (6, 2, 0, 0, 0, 0)
     with connect((home / "secrets" / "registry.url").read_text(), postgres.pgpass) as connection:
         (change,) = changes.newest(connection, "table", table)
-    assert (change["change"], change["comment"], change["detail"]["moved"]) == ("quarantine", "the feed is wrong", 1)
+    assert (change.change, change.comment, change.detail["moved"]) == ("quarantine", "the feed is wrong", 1)
 
 
 def _lakeward(home: Any, project: Any, *words: str) -> subprocess.CompletedProcess[str]:

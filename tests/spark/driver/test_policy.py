@@ -144,7 +144,7 @@ def test_few_bad_rows_go_aside_the_rest_is_proven_and_people_hear_of_it_once(
         (message,) = incidents.pending(connection)
         recorded = {each["run"]: each["verdict"] for each in verifications.newest(connection, quality.table)}
     assert (recorded[held["run"]], recorded[again["run"]]) == ("hold", "pass")
-    assert (change["author"], change["detail"]["moved"]) == (f"expectations/{quality.table}.yaml", 3)
+    assert (change.author, change.detail["moved"]) == (f"expectations/{quality.table}.yaml", 3)
     assert message.closed_at is not None and said in message.text, "one message tells all of it"
 
     # Bad rows land while it acts: they go in a second round; those after it are the next run's, and stop nothing.
@@ -191,7 +191,7 @@ def test_what_is_for_a_person_stays_and_it_is_said_where_people_look(quality: Qu
     assert (left["run"], left["verdict"]) == (held["run"], "hold")
     with quality.registry() as connection:
         message = incidents.open_ones(connection)["quality", quality.table].text
-        told = events.newest_of_kind(connection, "table", "quarantine_left", quality.table)[quality.table]["text"]
+        told = events.newest_of_kind(connection, "table", "quarantine_left", quality.table)[quality.table].text
     assert all(why in each for each in (left["note"], message, told, quality.told[-1]))
     assert quality.counted == (92, 0, 0, 0)
 

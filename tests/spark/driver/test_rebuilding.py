@@ -199,11 +199,11 @@ def test_every_record_is_in_the_new_table_once_whoever_is_killed_and_whoever_lan
     assert aside == {(rig.stream, 2), (rig.stream, 14)} | by_the_old
     with rig.registry() as connection:
         row = streams.get(connection, rig.stream)
-        made = [each for each in changes.newest(connection, "stream", rig.stream) if each["change"] == "rebuild"]
-        assert [each["result"] for each in operations.newest(connection, rig.stream)][:1] == ["done"]
+        made = [each for each in changes.newest(connection, "stream", rig.stream) if each.change == "rebuild"]
+        assert [each.result for each in operations.newest(connection, rig.stream)][:1] == ["done"]
     assert (row.generation, row.pending_generation, row.desired) == (2, None, "running")
     assert len(made) == 1, "told once"
-    assert (made[0]["comment"], made[0]["detail"]["landed"]) == ("m was missing", 12)
+    assert (made[0].comment, made[0].detail["landed"]) == ("m was missing", 12)
 
 
 def test_rows_the_source_has_no_more_are_counted_and_what_is_wrong_is_not_swapped(rig: Rig, catalog: Any) -> None:

@@ -162,7 +162,7 @@ def test_an_older_row_does_not_replace_a_newer_one(lab: Any, postgres: Any) -> N
     assert (said["comment"], told["found"], told["landed"], told["failing"]) == ("the rule was wrong", 4, 4, [])
     with connect((home / "secrets" / "registry.url").read_text(), postgres.pgpass) as connection:
         (change,) = changes.newest(connection, "stream", str(fixed["id"]))
-    assert (change["change"], change["comment"], change["detail"]["landed"]) == ("replay", "the rule was wrong", 4)
+    assert (change.change, change.comment, change.detail["landed"]) == ("replay", "the rule was wrong", 4)
     assert {row["k"]: row["s"] for row in lab.rows()} == {1: "newest", 2: "bad: alone", 3: "bad: newer"}
     found = audit(lab.runtime, StreamSpec.model_validate(fixed), 0)
     assert (found["consumed"], found["landed"], found["quarantined"]) == (6, 6, 0)

@@ -197,13 +197,13 @@ def test_what_was_taken_out_lands_again_once_wherever_it_is_killed(rig: Rig, cat
     with rig.registry() as connection:
         row = streams.get(connection, rig.stream)
         kept = generations.get(connection, rig.stream, row.generation)
-        made = [each for each in changes.newest(connection, "table", rig.table) if each["change"] == "restore"]
+        made = [each for each in changes.newest(connection, "table", rig.table) if each.change == "restore"]
         ledger = maintenance.newest_actions(connection, rig.table)
-        assert operations.newest(connection, rig.stream)[0]["result"] == "done"
+        assert operations.newest(connection, rig.stream)[0].result == "done"
     assert (row.desired, row.blocked, row.generation) == ("running", None, 2)
     assert kept is not None
     assert kept.checkpoint.endswith(".2")
-    assert [(each["comment"], each["detail"]["to_snapshot"]) for each in made] == [("bad rows", to)], "told once"
+    assert [(each.comment, each.detail["to_snapshot"]) for each in made] == [("bad rows", to)], "told once"
     assert (ledger[0]["action"], ledger[0]["result"], ledger[0]["after"]["records"]) == ("restore", "done", 2)
     again = rig.restore(to)  # to a place below what it stands on: once more, by the same record
     assert again.data["streams"][0]["replayed"][0]["from"] == 3

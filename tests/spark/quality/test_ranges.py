@@ -85,7 +85,7 @@ def test_a_rollback_alone_puts_verified_back_before_anything_is_checked(table) -
     assert result == {}, "nothing on main is unproven"
     assert table.verified == kept
     with table.registry() as connection:
-        assert [event["kind"] for event in events.newest(connection, "table", table.name)] == ["verified_repaired"]
+        assert [event.kind for event in events.newest(connection, "table", table.name)] == ["verified_repaired"]
 
 
 def test_expired_snapshots_in_the_range_are_told_and_the_whole_table_is_checked(table) -> None:

@@ -108,4 +108,4 @@ def test_a_policy_that_may_not_act_says_why_in_the_log_and_the_run(
         found = verifications.of_run(connection, "r1")
         assert found is not None and why in found["note"]
         last = events.newest(connection, "table", "ns.t")[-1]
-    assert last["kind"] == "quarantine_left" and why in last["text"]
+    assert last.kind == "quarantine_left" and why in last.text

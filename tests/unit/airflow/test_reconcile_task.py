@@ -51,8 +51,8 @@ def test_what_is_past_its_keep_time_goes_with_a_pass(reconcile: Callable, own_re
         events.record(connection, "driver", "nyc", "launched", "of today")
     reconcile()
     with engine.connect(own_registry_url, postgres.pgpass) as connection:
-        assert [each["text"] for each in events.newest(connection, "driver", "nyc")] == ["of today"]
-        assert [each["kind"] for each in events.newest(connection, "stack", "registry")] == ["purged"]
+        assert [each.text for each in events.newest(connection, "driver", "nyc")] == ["of today"]
+        assert [each.kind for each in events.newest(connection, "stack", "registry")] == ["purged"]
 
 
 def test_a_pass_leaves_it_to_the_look_at_the_tables_unless_that_stays_away(
@@ -98,7 +98,7 @@ def test_a_cleaning_of_airflow_that_fails_is_not_tried_again_with_the_next_pass(
     for _ in range(2):
         reconcile()
         with engine.connect(own_registry_url, postgres.pgpass) as connection:
-            assert [each["text"] for each in events.newest(connection, "stack", "airflow")] == [told]
+            assert [each.text for each in events.newest(connection, "stack", "airflow")] == [told]
     assert run.exists() == (days < 14)
 
 

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from recorded_rows import batch
 
 from lakeward.demo.broker import Message, Position
 from lakeward.demo.flights import Record
@@ -112,13 +113,12 @@ def test_every_very_late_departure_has_an_alert_and_repeats_are_counted(kafka: A
 
 
 def test_recorded_batches_become_ranges_of_the_topic() -> None:
-    row = {
-        "batch_id": 3,
-        "start_offsets": {"source": '{"flights":{"0":4}}'},
-        "end_offsets": {"source": '{"flights":{"0":9,"1":2}}', "other": '{"weather":{"0":7}}', "none": "-"},
-        "committed_at": None,
-    }
-    assert ranges([row], "flights") == [BatchRange(3, {0: 4}, {0: 9, 1: 2})]
+    row = batch(
+        batch_id=3,
+        start_offsets={"source": '{"flights":{"0":4}}'},
+        end_offsets={"source": '{"flights":{"0":9,"1":2}}', "other": '{"weather":{"0":7}}', "none": "-"},
+    )
+    assert ranges([row], "flights") == [BatchRange(3, {0: 4}, {0: 9, 1: 2}, row.committed_at)]
 
 
 def test_batches_a_killed_driver_did_not_record_come_from_sparks_own_plan(tmp_path: Path) -> None:

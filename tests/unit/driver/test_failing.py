@@ -173,8 +173,8 @@ def test_a_full_disk_names_its_cause_and_blocks_nothing(failures: Failures, want
         assert streams.get(connection, wanted.stream).blocked is None
         assert observations.latest(connection)[wanted.stream].error["cause"] == "disk full"
         told = events.newest(connection, "stream", wanted.stream)[-1]
-    assert told["fields"]["cause"] == "disk full"
-    assert "disk full" in told["text"]
+    assert told.fields["cause"] == "disk full"
+    assert "disk full" in told.text
 
 
 def test_while_the_registry_is_away_the_pause_is_kept_here(driver: str, wanted: Assignment, connect: Any) -> None:

@@ -55,11 +55,11 @@ def test_a_batch_its_late_rows_and_the_newest_state(connect: Any, driver: str, s
         [row] = batches.newest(connection, stream)
         seen = observations.latest(connection)[stream]
         [line] = events.newest(connection, "stream", stream)
-    assert (row["seq"], row["landed"], row["late_dropped"], row["replayed"]) == (1, 4, 3, False)
-    assert row["end_offsets"] == {"source": '{"t":{"0":5}}'}
+    assert (row.seq, row.landed, row.late_dropped, row.replayed) == (1, 4, 3, False)
+    assert row.end_offsets == {"source": '{"t":{"0":5}}'}
     assert (seen.batch_id, seen.seq, seen.lag_records, seen.progress["runId"]) == (0, 1, 9, "r")
     assert seen.complete_through.isoformat() == "2013-01-01T07:30:00+00:00"
-    assert line["fields"] == {"n": 1}
+    assert line.fields == {"n": 1}
 
 
 def test_a_replayed_batch_does_not_count_again(connect: Any, driver: str, stream: str) -> None:
@@ -71,7 +71,7 @@ def test_a_replayed_batch_does_not_count_again(connect: Any, driver: str, stream
     recorder.close()
     with connect() as connection:
         [row] = batches.newest(connection, stream)
-        assert row["replayed"] is True
+        assert row.replayed is True
         assert batches.totals(connection, stream)["landed"] == 4
 
 
@@ -93,7 +93,7 @@ def test_an_outage_of_the_registry_loses_nothing_that_fits(connect: Any, driver:
     away = False
     recorder.close()
     with connect() as connection:
-        assert [row["batch_id"] for row in reversed(batches.newest(connection, stream))] == [0, 1, 2]
+        assert [row.batch_id for row in reversed(batches.newest(connection, stream))] == [0, 1, 2]
         seen = observations.latest(connection)[stream]
     assert (seen.batch_id, seen.lag_records) == (2, 1)
 
@@ -145,7 +145,7 @@ def test_a_clock_two_hours_off_does_not_make_a_commit_old_or_of_the_future(
             seen = observations.latest(connection)[stream]
             row = batches.newest(connection, stream, limit=1)[0]
         assert 0 <= seen.commit_age_s < 60
-        assert abs((row["committed_at"] - began).total_seconds()) < 60
+        assert abs((row.committed_at - began).total_seconds()) < 60
 
 
 def test_a_registry_one_version_older_gets_everything_it_has_a_column_for(

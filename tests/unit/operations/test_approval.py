@@ -66,7 +66,7 @@ def as_it_was(connected) -> None:
         row = streams.get(connection, "flights")
         asked = operations.newest(connection, "flights")[0]
     assert (row.desired, row.blocked) == ("running", {**REASON, "at": row.blocked["at"]})
-    assert asked["params"]["resume"] is True
+    assert asked.params["resume"] is True
 
 
 def test_a_move_that_failed_leaves_the_stream_wanted_and_blocked_as_it_was(runner, deployed, connected) -> None:

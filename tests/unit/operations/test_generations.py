@@ -93,7 +93,7 @@ def test_an_upgrade_makes_the_waiting_generation_the_one_to_run_and_to_prove(ope
     assert "takes over at the next batch boundary" in outcome.detail
     with connected() as connection:
         change = changes.newest(connection, "stream", "flights")[0]
-    assert (change["detail"]["before"], change["detail"]["after"]) == ({"generation": 1}, {"generation": 2})
+    assert (change.detail["before"], change.detail["after"]) == ({"generation": 1}, {"generation": 2})
 
 
 def test_a_generation_with_a_slow_trigger_has_time_for_its_batches(operator, generation, connected) -> None:

@@ -37,7 +37,7 @@ def operator(connected, runtime, backend, monkeypatch):
 def newest(connected, stream="flights"):
     with connected() as connection:
         item = operations.newest(connection, stream)[0]
-    return item["operation"], item["result"]
+    return item.operation, item.result
 
 
 def test_start_waits_until_it_lands(operator, deployed, connected) -> None:
@@ -48,7 +48,7 @@ def test_start_waits_until_it_lands(operator, deployed, connected) -> None:
     assert newest(connected) == ("start", "done")
     with connected() as connection:
         change = changes.newest(connection, "stream", "flights")[0]
-        assert (change["change"], change["author"], change["comment"]) == ("start", "ada", "first day")
+        assert (change.change, change.author, change.comment) == ("start", "ada", "first day")
         assert events.newest(connection, "stream", "flights")
 
 
@@ -154,7 +154,7 @@ def test_a_restart_that_died_half_way_is_finished_by_the_next_pass(operator, dep
     reconcile_once(connected, one.runtime, one.backend, holder="test")
     with connected() as connection:
         assert streams.get(connection, "flights").desired == "running"
-        assert operations.newest(connection, "flights")[0]["result"] == "failed"
+        assert operations.newest(connection, "flights")[0].result == "failed"
 
 
 @pytest.fixture
@@ -203,7 +203,7 @@ def test_what_a_person_killed_is_no_failure_when_it_is_started_again(operator, r
     operator().run(Request(StreamOperation.START, "flights"))
     assert failures(connected) == {}
     with connected() as connection:
-        told = [(each["kind"], each["text"]) for each in events.newest(connection, "driver", "nyc")]
+        told = [(each.kind, each.text) for each in events.newest(connection, "driver", "nyc")]
     assert ("killed", f"ada ended process {running.handle['pid']} of driver nyc") in told
     assert "failed" not in [kind for kind, _ in told]
 

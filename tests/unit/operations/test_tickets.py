@@ -69,7 +69,7 @@ def test_of_many_that_ask_in_the_same_instant_one_gets_it(deployed, connected) -
         thread.join()
     assert (len(got), len(refused)) == (1, 3)
     with connected() as connection:
-        assert [item["result"] for item in operations.newest(connection, "flights")] == [None]
+        assert [item.result for item in operations.newest(connection, "flights")] == [None]
 
 
 def test_a_dead_holder_is_taken_over_and_cannot_go_on(operator, deployed, connected) -> None:
@@ -78,7 +78,7 @@ def test_a_dead_holder_is_taken_over_and_cannot_go_on(operator, deployed, connec
     die(connected)
     assert operator.run(Request(StreamOperation.STOP, "flights", wait=False)).result == "done"
     with connected() as connection:
-        assert [item["result"] for item in operations.newest(connection, "flights")] == ["failed", "done"][::-1]
+        assert [item.result for item in operations.newest(connection, "flights")] == ["failed", "done"][::-1]
     with pytest.raises(Refused, match="Lost the operation lock on stream flights"):
         Waiting(operator, dead).keep()
 
@@ -90,7 +90,7 @@ def test_what_a_dead_holder_had_stopped_runs_before_the_next_one_looks(deployed,
     with connected() as connection:
         abandoned_operations.finish(connection)
         assert streams.get(connection, "flights").desired == "running"
-        assert operations.newest(connection, "flights")[0]["result"] == "failed"
+        assert operations.newest(connection, "flights")[0].result == "failed"
 
 
 @pytest.mark.parametrize(("operation", "kept"), [("reset", True), ("skip-batch", True), ("restart", False)])

@@ -39,7 +39,7 @@ def test_a_check_is_waived_and_that_is_ended_once(runner, connected) -> None:
     assert (outcome.document["table"], outcome.document["check"]) == ("ns.t", "c1")
     assert in_force(connected) == ["known"]
     with connected() as connection:
-        assert [each["change"] for each in changes.newest(connection, "table", "ns.t")] == ["waive"]
+        assert [each.change for each in changes.newest(connection, "table", "ns.t")] == ["waive"]
     end = Unwaive(runner, Request(Unwaive.name, "ns.t", "mended"), "c1", "nulls(a)")
     assert runner.run(end).detail.endswith("has ended")
     assert in_force(connected) == []

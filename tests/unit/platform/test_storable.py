@@ -24,7 +24,7 @@ def test_events_take_any_text(registry):
     events.record(registry, "stream", "flights", "failed", TEXT, error=NESTED)
     events.record_all(registry, "stream", "failed", [("flights", TEXT, {"error": NESTED})] * 2)
     found = events.newest(registry, "stream", "flights")
-    assert [(item["text"], item["fields"]) for item in found] == [(STORED, {"error": STORED_NESTED})] * 3
+    assert [(item.text, item.fields) for item in found] == [(STORED, {"error": STORED_NESTED})] * 3
 
 
 def test_failures_and_observations_take_any_text(registry):
@@ -50,9 +50,9 @@ def test_streams_and_drivers_take_any_text(registry):
 
 def test_what_people_and_incidents_say_may_be_any_text(registry):
     changes.record(registry, "stream", "flights", "deploy", author="ann", comment=TEXT, why=TEXT)
-    assert changes.newest(registry, "stream", "flights")[0]["comment"] == STORED
+    assert changes.newest(registry, "stream", "flights")[0].comment == STORED
     operations.request(registry, "flights", "restart", author="ann", comment=TEXT)
-    assert operations.newest(registry, "flights")[0]["comment"] == STORED
+    assert operations.newest(registry, "flights")[0].comment == STORED
     incidents.opened(registry, "stream", "flights", TEXT, seen=NESTED)
     found = incidents.open_ones(registry)["stream", "flights"]
     assert (found.text, found.fields) == (STORED, {"seen": STORED_NESTED})

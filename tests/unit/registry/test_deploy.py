@@ -40,8 +40,8 @@ def test_a_new_stream_is_wanted_running_with_its_whole_generation(registry):
     assert StreamSpec.model_validate(stored.spec) == specs()["a"]
     assert (stored.sql, stored.author, stored.checkpoint) == ("SELECT * FROM f", "ann", "a")
     assert stored.versions["lakeward"]
-    assert changes.newest(registry, "stream", "a")[0]["author"] == "ann"
-    assert events.newest(registry, "stream", "a")[0]["text"] == "generation 1 accepted (by ann)"
+    assert changes.newest(registry, "stream", "a")[0].author == "ann"
+    assert events.newest(registry, "stream", "a")[0].text == "generation 1 accepted (by ann)"
 
 
 def test_a_generation_holds_its_python_and_changed_python_is_another_one(registry):

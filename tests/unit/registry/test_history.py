@@ -15,7 +15,7 @@ def test_a_batch_said_twice_is_one_batch_marked_replayed(registry):
     batches.record(registry, **BATCH)
     batches.record(registry, **BATCH)
     (found,) = batches.newest(registry, "flights")
-    assert found["replayed"]
+    assert found.replayed
     assert batches.totals(registry, "flights")["consumed"] == 10
 
 
@@ -38,7 +38,7 @@ def test_observations_keep_what_is_not_said_again(registry):
 def test_the_timeline_reads_oldest_first(registry):
     for number in range(3):
         events.record(registry, "stream", "flights", "restart", f"restarted {number}", attempt=number)
-    assert [item["text"] for item in events.newest(registry, "stream", "flights", limit=2)] == [
+    assert [item.text for item in events.newest(registry, "stream", "flights", limit=2)] == [
         "restarted 1",
         "restarted 2",
     ]
@@ -53,9 +53,9 @@ def test_the_newest_failure_says_whether_the_next_attempt_is_due(registry):
 
 def test_an_operation_is_open_until_it_ends(registry):
     number = operations.request(registry, "flights", "restart", author="ann", comment="new broker")
-    assert operations.newest(registry, "flights")[0]["result"] is None
+    assert operations.newest(registry, "flights")[0].result is None
     operations.finish(registry, number, "done", "restarted in 21 s")
-    assert operations.newest(registry, "flights")[0]["result"] == "done"
+    assert operations.newest(registry, "flights")[0].result == "done"
 
 
 def test_the_ledger_shows_what_was_begun_and_never_ended(registry):

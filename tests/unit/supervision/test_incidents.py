@@ -84,9 +84,9 @@ def test_when_it_answers_again_the_incident_ends_and_the_streams_come_back(once,
     assert open_ones(connected) == {}
     with connected() as connection:
         waits = [item.next_attempt_at - facts.now for item in restarts.newest(connection).values()]
-        (line,) = [item for item in events.newest(connection, "stack", "streams") if item["kind"] == "dependency"]
+        (line,) = [item for item in events.newest(connection, "stack", "streams") if item.kind == "dependency"]
     assert all(wait <= timedelta(seconds=6) for wait in waits)
-    assert "answers again" in line["text"]
+    assert "answers again" in line.text
 
 
 def test_a_dependency_nobody_asks_any_more_is_not_said_to_answer(once, nine, connected) -> None:
@@ -241,5 +241,5 @@ def test_state_beyond_its_bound_is_one_incident_until_it_is_well_below(connected
     assert look_at(90) is None
     assert look_at(None) is None
     with connected() as connection:
-        [told] = [each for each in events.newest(connection, "stream", "flights") if each["kind"] == "state_rows"]
-    assert told["fields"]["rows"] == 101
+        [told] = [each for each in events.newest(connection, "stream", "flights") if each.kind == "state_rows"]
+    assert told.fields["rows"] == 101

@@ -84,8 +84,8 @@ def test_two_that_may_both_be_to_blame_are_started_apart_and_then_it_is_one(die,
     assert found["poison-a"]["reason"] == "poison"
     assert found["poison-b"] is None
     with connected() as connection:
-        (apart, *_) = [item for item in events.newest(connection, "driver", "nyc") if item["kind"] == "apart"]
-    assert "poison-a is started first" in apart["text"]
+        (apart, *_) = [item for item in events.newest(connection, "driver", "nyc") if item.kind == "apart"]
+    assert "poison-a is started first" in apart.text
 
 
 def test_three_kills_from_outside_are_nobodys_fault(die, deployed, runtime, connected) -> None:

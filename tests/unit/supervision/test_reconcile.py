@@ -211,9 +211,9 @@ def test_drivers_that_ran_on_while_nobody_looked_are_kept_and_the_timeline_says_
     once()
     assert driver(connected).token == before.token
     with connected() as connection:
-        kept = [item for item in events.newest(connection, "driver", "nyc") if item["kind"] == "adopted"]
+        kept = [item for item in events.newest(connection, "driver", "nyc") if item.kind == "adopted"]
     assert len(kept) == 1
-    assert "it ran on while no reconcile pass has succeeded for 7 min" in kept[0]["text"]
+    assert "it ran on while no reconcile pass has succeeded for 7 min" in kept[0].text
 
 
 def test_stopping_ends_the_driver_and_starting_brings_it_back(once, deployed, connected, backend, eventually):

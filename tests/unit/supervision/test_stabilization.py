@@ -71,8 +71,8 @@ def test_a_generation_that_cannot_run_gives_way_once_with_the_reason_in_the_audi
     with connected() as connection:
         bad = generations.get(connection, "flights", 2)
         (change,) = changes.newest(connection, "stream", "flights")
-        assert "no such column: x" in events.newest(connection, "stream", "flights")[-1]["text"]
-        assert (bad.failure, change["change"], change["detail"]["after"]) == ("no such column: x", "rollback", 1)
+        assert "no such column: x" in events.newest(connection, "stream", "flights")[-1].text
+        assert (bad.failure, change.change, change.detail["after"]) == ("no such column: x", "rollback", 1)
         assert bad.failed_at is not None
         streams.accept(connection, "flights", generation=2, driver="nyc")
         streams.block(connection, "flights", {"reason": "config", "what": "no such column: x"})

@@ -27,7 +27,7 @@ def test_a_hold_says_until_when_and_is_a_change(registry, table):
     assert f"until {held:%Y-%m-%d %H:%M} UTC" in told
     assert abs(held - datetime.now(UTC) - timedelta(hours=2)) < timedelta(minutes=5)
     [change] = changes.newest(registry, "table", table)
-    assert (change["change"], change["author"], change["comment"]) == ("hold", "ann", "load test")
+    assert (change.change, change.author, change.comment) == ("hold", "ann", "load test")
 
 
 def test_a_failed_verification_is_lifted_with_a_word_only(registry, table):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -14,6 +14,9 @@ from lakeward.cli.quality.text import check_name
 from lakeward.platform.errors import LakewardError
 from lakeward.platform.text import count, span
 
+if TYPE_CHECKING:
+    from lakeward.quality.results.trend import History, Trend
+
 _MARKS = {"pass": ".", "fail": "X", "error": "?", "skipped": " "}
 
 
@@ -23,7 +26,7 @@ def history(
     last: Annotated[int, typer.Option("-n", min=1, max=1000, help="Number of runs, newest first.")] = 50,
 ) -> None:
     """Trend of every check: failing since when and with which snapshot, recovered when, and the cost of the runs."""
-    from lakeward.quality.results.trend import cost, trends
+    from lakeward.quality.results.trend import cost, shown, trends
     from lakeward.registry import verifications
 
     with state().registry() as connection:
@@ -31,18 +34,11 @@ def history(
         checks = verifications.checks_of_runs(connection, [run["run"] for run in runs])
     if not runs:
         raise LakewardError(f"{table} has no check run", next=f"lakeward quality run {table}", code="LW-1207")
-    shown = ("run", "at", "verdict", "scope", "from_snapshot", "to_snapshot", "first_bad_snapshot",
-             "verified_snapshot", "spark_jobs", "duration_s")  # fmt: skip
-    data = {
-        "table": table,
-        "runs": [{key: run[key] for key in shown} for run in runs],
-        "checks": trends(runs, checks),
-        "cost": cost(runs),
-    }
+    data: History = {"table": table, "runs": shown(runs), "checks": trends(runs, checks), "cost": cost(runs)}
     state().output.either(data, text(data, datetime.now(UTC)))
 
 
-def text(data: dict[str, Any], now: datetime) -> str:
+def text(data: History, now: datetime) -> str:
     """For people: one line a check, a mark a run, oldest first (`.` pass, `X` fail, `?` not computed)."""
     runs, spent = data["runs"], data["cost"]
     lines = [
@@ -57,7 +53,7 @@ def text(data: dict[str, Any], now: datetime) -> str:
     return "\n".join(lines)
 
 
-def _since(check: dict[str, Any], now: datetime) -> str:
+def _since(check: Trend, now: datetime) -> str:
     failing, recovered = check["failing_since"], check["recovered"]
     if failing:
         snapshot = f", {failing['noun']} {failing['snapshot']}" if failing["snapshot"] is not None else ""

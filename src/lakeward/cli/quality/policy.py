@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import typer
 
@@ -13,6 +13,7 @@ from lakeward.platform.errors import LakewardError
 
 if TYPE_CHECKING:
     from lakeward.operations.quarantine.policy import Policy
+    from lakeward.quality.results.records import RunDocument
 
 
 def policy_of(table: str) -> Policy:
@@ -36,20 +37,22 @@ def policy_of(table: str) -> Policy:
 def carried_out(table: str) -> None:
     """Apply the policy to the table's newest run. Exit code 3 if the table stays held."""
     policy = policy_of(table)
-    result = policy.carry_out()
-    if not result:
-        raise LakewardError(f"{table} has no check run", next=f"lakeward quality run {table}", code="LW-1208")
-    told(result, policy)
+    told(policy.carry_out(), policy)
 
 
-def told(result: dict[str, Any], policy: Policy) -> None:
+def told(result: RunDocument | None, policy: Policy) -> None:
     """Print a run, with the rows that were moved to quarantine.
 
     Raises:
+        LakewardError: the table has no check run.
         typer.Exit: 3, the verdict is `hold` or `error`.
     """
     from lakeward.cli.quality.text import run_text
 
+    if result is None:
+        raise LakewardError(
+            f"{policy.table} has no check run", next=f"lakeward quality run {policy.table}", code="LW-1208"
+        )
     document = {**result, "quarantined": [asdict(report) for report in policy.reports]}
     state().output.either(document, run_text(result))
     if result["verdict"] in ("hold", "error"):

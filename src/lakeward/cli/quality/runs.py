@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -85,23 +84,21 @@ def show(table: Annotated[str, typer.Argument(help="The table: namespace.table."
         proofs = verifications.proofs(connection, table)
     if newest is None:
         raise LakewardError(f"{table} has no check run", next=f"lakeward quality run {table}", code="LW-1212")
-    proof: Mapping[str, Any] | None = next(iter(proofs), None)
+    proof = next(iter(proofs), None)
     data = recorded(newest, checks)
     if proof is not None and proof["to_commit"] is not None:
         # Readers of a Delta table get the version only from this answer: it must be valid for the current table.
         proof = verified_proof(table, location.folder_of(state().runtime.lake, table), proofs)
-        data |= {"format": "delta", "verified_snapshot": proof["to_snapshot"] if proof else None}
-    data |= {
-        "proven_at": proof["at"] if proof else None,
-        "waivers": [
-            {
-                "check": waiver.check,
-                "name": waiver.name,
-                "author": waiver.author,
-                "reason": waiver.reason,
-                "until": waiver.until,
-            }
-            for waiver in waived
-        ],
-    }
+        data["format"], data["verified_snapshot"] = "delta", proof["to_snapshot"] if proof else None
+    data["proven_at"] = proof["at"] if proof else None
+    data["waivers"] = [
+        {
+            "check": waiver.check,
+            "name": waiver.name,
+            "author": waiver.author,
+            "reason": waiver.reason,
+            "until": waiver.until,
+        }
+        for waiver in waived
+    ]
     state().output.either(data, run_text(data))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -11,6 +11,9 @@ from lakeward.cli.context import state
 from lakeward.cli.quality.group import app
 from lakeward.cli.streams.text import columns
 from lakeward.platform.text import count, span
+
+if TYPE_CHECKING:
+    from lakeward.quality.results.status import JudgedLag, StatusDocument
 
 _WELL = ("pass", "warn", None)
 
@@ -34,7 +37,7 @@ def status(
         raise typer.Exit(3)
 
 
-def text(tables: list[dict[str, Any]], now: datetime) -> str:
+def text(tables: list[StatusDocument], now: datetime) -> str:
     """For people: one line a table."""
     head = ("table", "verdict", "verified", "proven", "not proven yet", "why")
     rows = [
@@ -51,7 +54,7 @@ def text(tables: list[dict[str, Any]], now: datetime) -> str:
     return columns([head, *rows]) if rows else "no table has a suite: write expectations/NAMESPACE.TABLE.yaml"
 
 
-def _waiting(lag: dict[str, Any]) -> str:
+def _waiting(lag: JudgedLag) -> str:
     if not lag["snapshots"]:
         return "nothing"
     late = f", LATE: the limit is {span(lag['limit_s'])}" if lag["late"] else ""

@@ -7,8 +7,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from lakeward.platform.text import minute
-from lakeward.quality.results.records import noun_of
+from lakeward.quality.results.records import CheckDocument, RunDocument, noun_of
 from lakeward.quality.results.text import observed_text
+from lakeward.quality.results.trend import Trend
+from lakeward.registry.verifications import LandedBatches
 
 _WORDS = {"pass": "passed", "warn": "passed with warnings", "hold": "HELD", "error": "NOT CHECKED"}
 
@@ -21,7 +23,7 @@ def event_text(text: str, fields: Mapping[str, Any]) -> str:
     return f"{text}   {' '.join(shown)}" if shown else text
 
 
-def run_text(result: dict[str, Any]) -> str:
+def run_text(result: RunDocument) -> str:
     """The run as text; `result` is the contract's JSON of `quality run` or `quality show`."""
     noun = noun_of(result)
     lines = [
@@ -57,7 +59,7 @@ def run_text(result: dict[str, Any]) -> str:
 _ORDER = ("error", "fail", "pass", "skipped")
 
 
-def _range(result: dict[str, Any]) -> str:
+def _range(result: RunDocument) -> str:
     start, end = result["from_snapshot"], result["to_snapshot"]
     noun = noun_of(result)
     text = f"{noun} {end}" if start is None else f"{noun}s {start} (exclusive) to {end}"
@@ -67,21 +69,22 @@ def _range(result: dict[str, Any]) -> str:
     return text + _batches(result.get("batches"))
 
 
-def _batches(batches: list[dict[str, Any]] | None) -> str:
+def _batches(batches: list[LandedBatches] | None) -> str:
     text = [f"{batch['stream']} seq {batch['from_seq']}-{batch['to_seq']}" for batch in batches or ()]
     return f"   ({', '.join(text)})" if text else ""
 
 
-def check_name(check: dict[str, Any]) -> str:
+def check_name(check: CheckDocument | Trend) -> str:
     """The expectation with its columns, short."""
     kwargs = check.get("kwargs") or {}
-    columns = [kwargs[key] for key in ("column", "column_A", "column_B") if key in kwargs] or kwargs.get(
-        "column_list", []
-    )
+    columns = [kwargs[key] for key in ("column", "column_A", "column_B") if key in kwargs]
+    several = kwargs.get("column_list")
+    if not columns and isinstance(several, list):
+        columns = several
     return f"{check['expectation'].removeprefix('expect_')}({', '.join(map(str, columns))})"
 
 
-def _found(check: dict[str, Any]) -> str:
+def _found(check: CheckDocument) -> str:
     if check["state"] in ("error", "skipped"):
         return str(check.get("error") or "")
     parts = []
@@ -95,8 +98,8 @@ def _found(check: dict[str, Any]) -> str:
     return ", ".join(parts)
 
 
-def _excuse(check: dict[str, Any]) -> str:
-    text = check.get("excuse") or {"until": check["waive_until"], "author": "the suite", "reason": ""}
+def _excuse(check: CheckDocument) -> str:
+    text = check.get("excuse") or {"until": str(check.get("waive_until")), "author": "the suite", "reason": ""}
     observed_text = f"waived until {text['until']} by {text['author']}"
     return observed_text + (f": {text['reason']}" if text["reason"] else "")
 

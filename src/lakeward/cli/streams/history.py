@@ -34,9 +34,9 @@ def events(stream: Stream, lines: Lines = 30, since: Since = None) -> None:
         row = streams.get(connection, stream)
         found = recorded.newest(connection, "stream", stream, lines)
         found += recorded.newest(connection, "driver", row.driver, lines)
-    found = [entry for entry in found if young is None or entry["at"] >= young]
-    found = sorted(found, key=lambda entry: (entry["at"], entry["id"]))[-lines:]
-    shown = [{name: entry[name] for name in ("at", "scope", "name", "kind", "text", "fields")} for entry in found]
+    found = [entry for entry in found if young is None or entry.at >= young]
+    found = sorted(found, key=lambda entry: (entry.at, entry.id))[-lines:]
+    shown = [entry.as_json() for entry in found]
     state().output.either({"stream": stream, "events": shown}, timeline(shown))
 
 
@@ -70,7 +70,7 @@ def batches(stream: Stream, lines: Lines = 20) -> None:
     with state().registry() as connection:
         streams.get(connection, stream)
         found = recorded.newest(connection, stream, lines)[::-1]
-    shown = [{name: value for name, value in entry.items() if name != "stream"} for entry in found]
+    shown = [{name: value for name, value in entry.as_json().items() if name != "stream"} for entry in found]
     state().output.either({"stream": stream, "batches": shown}, told(shown))
 
 

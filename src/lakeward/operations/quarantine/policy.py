@@ -10,14 +10,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from lakeward.operations.quarantine.run import Connect, QuarantineBy, failing_rows, move_failing_rows, sentence
 from lakeward.operations.quarantine.streams import landing
 from lakeward.platform.errors import LakewardError
 from lakeward.quality.ranges import metadata
 from lakeward.quality.results import incident
-from lakeward.quality.results.records import recorded
+from lakeward.quality.results.records import RunDocument, recorded
 from lakeward.quality.runs.ask import check
 from lakeward.quality.verdicts import quarantine_policy
 from lakeward.quality.verdicts.quarantine_policy import Decision
@@ -65,16 +65,16 @@ class Policy:
         """The table of the suite."""
         return str(self.suite.table)
 
-    def due(self, result: dict[str, Any]) -> bool:
+    def due(self, result: RunDocument) -> bool:
         """Whether a held run has failures of checks with the policy. Cheap; the policy may still decline."""
         same = result["suite"] == self.suite.digest
         return same and quarantine_policy.decide(Verdict(result["verdict"]), result["checks"]) is not None
 
-    def carry_out(self) -> dict[str, Any]:
+    def carry_out(self) -> RunDocument | None:
         """Apply the policy to the newest run.
 
         Returns:
-            The newest run afterwards, as the contract's JSON of `quality show`.
+            The newest run afterwards, as the contract's JSON of `quality show`; None if the table was never checked.
 
         Raises:
             LakewardError: the registry, the catalog or Spark does not answer. Rows that have moved are recorded. The
@@ -82,7 +82,7 @@ class Policy:
         """
         result = self._newest()
         if result is None or not self.due(result):
-            return result or {}
+            return result
         streams, incremental_readers, decided = self._decided(result)
         if decided is None or not decided.checks:
             return self._left(result, decided)
@@ -104,12 +104,12 @@ class Policy:
         why = f"failing rows landed again in each of {ROUNDS} rounds; a rule of the stream would keep them out"
         return self._left(result, Decision((), why))
 
-    def _newest(self) -> dict[str, Any] | None:
+    def _newest(self) -> RunDocument | None:
         with self.connect() as connection:
             newest = next(iter(verifications.newest(connection, self.table, limit=1)), None)
             return recorded(newest, verifications.checks_of(connection, newest["run"])) if newest else None
 
-    def _decided(self, result: dict[str, Any]) -> tuple[list[Assignment], list[str], Decision | None]:
+    def _decided(self, result: RunDocument) -> tuple[list[Assignment], list[str], Decision | None]:
         with self.connect() as connection:
             try:
                 streams, _ = landing(connection, self.table)
@@ -128,7 +128,7 @@ class Policy:
         streams: list[Assignment],
         incremental_readers: list[str],
         checks: Sequence[str],
-        run: dict[str, Any],
+        run: RunDocument,
     ) -> list[Report]:
         """Move the failing rows of the checks to quarantine."""
         asked: dict[str, Expectation] = dict(zip(ids(self.suite), self.suite.expectations, strict=True))
@@ -162,7 +162,7 @@ class Policy:
         with self.connect() as connection:
             incident.add(connection, self.table, f"{quarantine_policy.LINE}{text}")
 
-    def _checked(self, done: list[Report]) -> dict[str, Any]:
+    def _checked(self, done: list[Report]) -> RunDocument:
         """Check the table again, up to the newest commit that removed rows, if there is one."""
         tokens = {report.token for report in done if report.token}
         history = metadata.history(metadata.catalog(self.runtime), self.table)
@@ -170,7 +170,7 @@ class Policy:
         (result,) = check(self.runtime, self.registry_url, self.project, [self.table], upto=upto, tell=self.tell)
         return result
 
-    def _left(self, result: dict[str, Any], decided: Decision | None) -> dict[str, Any]:
+    def _left(self, result: RunDocument, decided: Decision | None) -> RunDocument:
         """End the policy; if a person has to decide, record that in the log, the run, the incident and the timeline."""
         if decided is not None:
             line = quarantine_policy.declined(decided.why, self.table)

@@ -63,7 +63,7 @@ def failing_rows(
         with connect() as connection:
             proofs = verifications.proofs(connection, table)
         history = metadata.history(metadata.catalog(runtime), table)
-        return decide(history, [Mark(proof["to_snapshot"], proof["to_sequence"]) for proof in proofs]), history
+        return decide(history, [Mark(verifications.head_of(proof), proof["to_sequence"]) for proof in proofs]), history
 
     def unproven(spark: SparkSession) -> DataFrame:
         found, history = range_now()

@@ -217,7 +217,7 @@ class Rebuild(Operation[RebuildPlan]):
         self._retire(plan.stream, over)
         with self.context.connect() as connection:
             known = changes.newest(connection, "stream", plan.stream)
-            if not any(change["change"] == WORD and (change["detail"] or {}).get("at") == over.at for change in known):
+            if not any(change.change == WORD and (change.detail or {}).get("at") == over.at for change in known):
                 self.record_change(connection, {"at": over.at, **over.told})
         rename.amend(
             self._lake,

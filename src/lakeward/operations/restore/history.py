@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from lakeward.connectors.commit_protocol import ancestry, ranges
 from lakeward.connectors.commit_protocol.ancestry import Link
 from lakeward.connectors.commit_protocol.position import Position, Totals
+from lakeward.registry.batches import Batch
 
 LookUp = Callable[[int], Link | None]
 
@@ -88,7 +88,7 @@ def wholly_after(stream: str, target: Link, look_up: LookUp) -> None:
 
 
 def earlier_state(
-    stream: str, position: Position, gone: Sequence[Link], rows: Sequence[Mapping[str, Any]], *, settled: bool = True
+    stream: str, position: Position, gone: Sequence[Link], rows: Sequence[Batch], *, settled: bool = True
 ) -> EarlierState:
     """State of the stream before these batches.
 
@@ -106,38 +106,38 @@ def earlier_state(
         return EarlierState(position.end, position.totals)
     seqs = {seq_of(link, stream): link for link in gone}
     # A skipped batch published nothing, and its records are read again like the others'.
-    used = [row for row in rows if row["seq"] in seqs or (row["skipped"] and row["snapshot_id"] is None)]
-    missing = sorted(set(seqs) - {row["seq"] for row in used})
-    newest = max((row["seq"] for row in used), default=0)
+    used = [row for row in rows if row.seq in seqs or (row.skipped and row.snapshot_id is None)]
+    missing = sorted(set(seqs) - {row.seq for row in used if row.seq is not None})
+    newest = max((row.seq or 0 for row in used), default=0)
     if missing and (settled or missing[0] < newest or not newest):
         kind = Unknown if missing[0] < newest else NotYetRecorded
         raise kind(f"the registry has no record of its batch seq {', '.join(str(seq) for seq in missing[:5])}")
-    at = dict(used[0]["start_offsets"] or {})
-    end = at
+    at = dict(used[0].start_offsets or {})
+    end: Mapping[str, str] = at
     for row in used:
-        apart = ranges.differences(end, row["start_offsets"] or {})
+        apart = ranges.differences(end, row.start_offsets or {})
         if any(difference.landed is not None for difference in apart):  # a new partition has no earlier end
-            raise Unknown(f"its position was moved before seq {row['seq']}: {ranges.in_words(apart)}")
-        end = row["end_offsets"] or {}
+            raise Unknown(f"its position was moved before seq {row.seq}: {ranges.in_words(apart)}")
+        end = row.end_offsets or {}
     apart = [] if missing else ranges.differences(end, position.end)
     if any(difference.landed is not None for difference in apart):
         raise Unknown(f"its position was moved after its last batch: {ranges.in_words(apart)}")
     totals = position.totals
     for row in used:
-        totals = _without(totals, row, seqs.get(row["seq"]))
+        totals = _without(totals, row, seqs.get(row.seq) if row.seq is not None else None)
     for seq in missing:
         totals = totals.model_copy(update={"landed": totals.landed - seqs[seq].added})
     return EarlierState(at, totals, tuple(link.snapshot for link in gone))
 
 
-def _without(totals: Totals, row: Mapping[str, Any], link: Link | None) -> Totals:
+def _without(totals: Totals, row: Batch, link: Link | None) -> Totals:
     """The totals without one batch. For a batch that was found landed already, its snapshot has the row count."""
     if link is None:
         return totals
-    landed = row["landed"] if row["landed"] is not None else link.added
-    aside = row["quarantined"] or 0
-    consumed = row["consumed"] if row["consumed"] is not None else landed + aside
-    filtered = row["filtered"] if row["filtered"] is not None else max(0, consumed - landed - aside)
+    landed = row.landed if row.landed is not None else link.added
+    aside = row.quarantined or 0
+    consumed = row.consumed if row.consumed is not None else landed + aside
+    filtered = row.filtered if row.filtered is not None else max(0, consumed - landed - aside)
     return totals.model_copy(
         update={
             "consumed": totals.consumed - consumed,

@@ -121,7 +121,7 @@ class Restore(Operation[RestorePlan]):
             if held.drained:  # a block concerned the rows from before
                 streams.set_desired(connection, held.drained, "running")
             known = changes.newest(connection, "table", self.subject)
-            if not any(change["change"] == WORD and (change["detail"] or {}).get("at") == left.at for change in known):
+            if not any(change.change == WORD and (change.detail or {}).get("at") == left.at for change in known):
                 self.record_change(connection, {"at": left.at, **left.data})
                 events.record(
                     connection, "table", self.subject, WORD, f"{detail} (by {self.context.author})",

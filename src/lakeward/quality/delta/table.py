@@ -7,11 +7,11 @@ table never counts.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import takewhile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from lakeward.connectors.delta import log
 from lakeward.platform.errors import LakewardError, expect, expect_type
@@ -21,12 +21,14 @@ from lakeward.quality.publishing.verified import Move
 from lakeward.quality.ranges.file_statistics import FileStatistics
 from lakeward.quality.ranges.range import Range, Read, changes_rows, decide
 from lakeward.quality.ranges.snapshot_chain import Cut, History, Mark, Snapshot
+from lakeward.registry import verifications
+from lakeward.registry.verifications import Verification
 
 if TYPE_CHECKING:
     from pyspark.sql.connect.dataframe import DataFrame
     from pyspark.sql.connect.session import SparkSession
 
-Proofs = Sequence[Mapping[str, Any]]
+Proofs = Sequence[Verification]
 """Columns of `registry.schema.verifications`, of runs that proved their head."""
 
 
@@ -133,7 +135,7 @@ def _marks(commits: Commits, proofs: Proofs) -> tuple[list[Mark], int | None]:
     own_marks: list[Mark] = []
     foreign: int | None = None
     for proof in proofs:
-        version = int(proof["to_snapshot"])
+        version = verifications.head_of(proof)
         recorded = commits.get(version)
         of, _, _ = (proof["to_commit"] or "").partition("/")
         if of == commits.head.table_id and (recorded is None or recorded.commit == proof["to_commit"]):
@@ -143,7 +145,7 @@ def _marks(commits: Commits, proofs: Proofs) -> tuple[list[Mark], int | None]:
     return sorted(own_marks, key=lambda mark: -mark.snapshot), foreign
 
 
-def verified_proof(name: str, folder: Path, proofs: Proofs) -> Mapping[str, Any] | None:
+def verified_proof(name: str, folder: Path, proofs: Proofs) -> Verification | None:
     """The proof that readers of a table may rely on now; None if no version on its line is proven.
 
     Args:
@@ -157,7 +159,7 @@ def verified_proof(name: str, folder: Path, proofs: Proofs) -> Mapping[str, Any]
     return proof_of(history, proofs)
 
 
-def proof_of(history: History, proofs: Proofs) -> Mapping[str, Any] | None:
+def proof_of(history: History, proofs: Proofs) -> Verification | None:
     """The proof of the verified version; None when there is none."""
     recorded = history.snapshots.get(history.verified) if history.verified is not None else None
     return next(

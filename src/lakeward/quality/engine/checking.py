@@ -72,7 +72,9 @@ def _context(of: LakeTable, found: Range, history: History, read: Read, engines:
     def landings(stream: str, seq: int) -> Landings:
         with engines.registry() as connection:
             known = generations.latest(connection).get(stream)
-            return Landings(batches.since(connection, stream, seq), known.spec if known else None)
+            return Landings(
+                [row.as_json() for row in batches.since(connection, stream, seq)], known.spec if known else None
+            )
 
     return CheckContext(
         found=found,

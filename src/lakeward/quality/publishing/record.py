@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
 
 import structlog
 
@@ -24,6 +23,7 @@ from lakeward.quality.verdicts import waive
 from lakeward.quality.verdicts.verdict import Check, Effect, State
 from lakeward.quality.verdicts.waivers import named
 from lakeward.registry import events, verifications
+from lakeward.registry.verifications import Verification
 
 log = structlog.get_logger(__name__)
 
@@ -102,7 +102,7 @@ def _moved(
         engines.prove()
         return decide(now)
 
-    def others() -> list[dict[str, Any]]:
+    def others() -> list[Verification]:
         with engines.registry() as connection:
             return [proof for proof in verifications.proofs(connection, of.name) if proof["run"] != run]
 

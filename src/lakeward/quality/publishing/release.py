@@ -9,12 +9,13 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
-from lakeward.platform.errors import Refused
+from lakeward.platform.errors import Refused, expect
 from lakeward.quality.publishing import verified
 from lakeward.quality.results import incident
 from lakeward.quality.verdicts.verdict import State, Verdict
 from lakeward.quality.verdicts.waivers import named
 from lakeward.registry import changes, events, verifications
+from lakeward.registry.verifications import CheckResult, Verification
 
 if TYPE_CHECKING:
     from pyspark.sql.connect.session import SparkSession
@@ -34,8 +35,8 @@ class HeldRun:
         checks: of `registry.schema.checks`.
     """
 
-    run: dict[str, Any]
-    checks: list[dict[str, Any]]
+    run: Verification
+    checks: list[CheckResult]
 
     @property
     def failed(self) -> list[str]:
@@ -56,7 +57,7 @@ def held_run(connection: Connection, table: str) -> HeldRun:
         Refused: the newest run does not hold the table, or there is none.
     """
     newest = next(iter(verifications.newest(connection, table, limit=1)), None)
-    verdict = newest["verdict"] if newest else None
+    verdict = Verdict(newest["verdict"]) if newest else None
     if newest is None or verdict != Verdict.HOLD or newest["to_snapshot"] is None:
         why = {None: "It was never checked.", Verdict.ERROR: "Its newest checks could not be computed."}
         raise Refused(
@@ -86,7 +87,7 @@ def release(
     with connect() as connection:
         found = held_run(connection, table)
         proofs = verifications.proofs(connection, table)
-    snapshot = int(found.run["to_snapshot"])
+    snapshot = expect(found.run["to_snapshot"], f"the head of run {found.run['run']}, which holds the table")
     history, _ = of.look(proofs)
     current = history.snapshots.get(snapshot)
     if not history.on_main(snapshot) or (current is not None and current.commit != found.run["to_commit"]):
@@ -99,12 +100,21 @@ def release(
     now = datetime.now(UTC)
     note = f"released by {author}: {comment.strip()} (held by {'; '.join(found.failed)})"
     run = f"{now:%Y%m%dT%H%M%S}-{uuid4().hex[:6]}"
-    row = {**found.run, "run": run, "at": now, "verdict": Verdict.WARN.value, "note": note, "duration_s": 0.0}
+    row: Verification = {
+        **found.run,
+        "run": run,
+        "at": now,
+        "verdict": Verdict.WARN.value,
+        "note": note,
+        "duration_s": 0.0,
+        "verified_snapshot": snapshot,
+        "spark_jobs": 0,
+        "published_at": None,  # the results table has the held run, not this one
+    }
     text = f"{history.noun.capitalize()} {snapshot} was {note}"
     # The proof first, then the branch: the next run would move a branch without a proof back.
     with connect() as connection:
-        checks = [{key: value for key, value in check.items() if key != "run"} for check in found.checks]
-        verifications.record(connection, {**row, "verified_snapshot": snapshot, "spark_jobs": 0}, checks)
+        verifications.record(connection, row, found.checks)
         incident.close(connection, table, text)
         events.record(connection, "table", table, "release", text, snapshot=snapshot, run=run)
         changes.record(

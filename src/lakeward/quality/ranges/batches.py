@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from sqlalchemy import Connection
 
 from lakeward.quality.ranges.snapshot_chain import Snapshot
 from lakeward.registry import batches
+from lakeward.registry.batches import Batch
 
 
-def batches_of(connection: Connection, snapshots: Sequence[Snapshot]) -> list[dict[str, Any]]:
+def batches_of(connection: Connection, snapshots: Sequence[Snapshot]) -> list[Batch]:
     """The registry's batches of these commits, by seq.
 
     A Delta version is a number that other tables have too, also a recreated table of the same name. For Delta a batch
@@ -24,5 +24,5 @@ def batches_of(connection: Connection, snapshots: Sequence[Snapshot]) -> list[di
     return [
         each
         for each in found
-        if each["snapshot_id"] not in named or named[each["snapshot_id"]] == [each["stream"], str(each["seq"])]
+        if each.snapshot_id not in named or named[each.snapshot_id] == [each.stream, str(each.seq)]
     ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Set
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, TypedDict
 
 from lakeward.quality.ranges.range import Kind, Range
 from lakeward.quality.verdicts.verdict import Verdict
@@ -14,6 +14,22 @@ from lakeward.spec.model.types import Duration
 
 LIMIT: Duration = SuiteLimits().verification_lag
 """Default for a suite without a limit: working checks take a minute or two."""
+
+
+class LagDocument(TypedDict):
+    """The lag as JSON data; `lag_s` is relative to the time of the document."""
+
+    snapshots: int
+    rows: int
+    since: datetime | None
+    lag_s: float
+
+
+class FirstSeen(TypedDict):
+    """The oldest commit that waits, and the time (RFC 3339) of the observation that saw it first."""
+
+    oldest: int
+    at: str
 
 
 @dataclass(frozen=True)
@@ -31,7 +47,7 @@ class Lag:
     oldest: int | None = None
     since: datetime | None = None
 
-    def document(self, now: datetime) -> dict[str, Any]:
+    def document(self, now: datetime) -> LagDocument:
         """As JSON data, with `lag_s` relative to `now`."""
         age = (now - self.since).total_seconds() if self.since is not None else 0.0
         return {"snapshots": self.snapshots, "rows": self.rows, "since": self.since, "lag_s": round(max(0.0, age), 1)}
@@ -50,22 +66,22 @@ def lag(found: Range | None) -> Lag:
     return Lag(len(waiting), rows, waiting[0].id, waiting[0].at)
 
 
-def first_seen(now: datetime, lags: Mapping[str, Lag], before: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+def first_seen(now: datetime, lags: Mapping[str, Lag], before: Mapping[str, FirstSeen]) -> dict[str, FirstSeen]:
     """Table -> `{oldest, at}`: the oldest commit that waits, and the time of the observation that saw it first.
 
     Args:
         before: the result of the previous observation.
     """
-    found: dict[str, dict[str, Any]] = {}
+    found: dict[str, FirstSeen] = {}
     for table, each in lags.items():
-        known = before.get(table) or {}
+        known = before.get(table)
         if each.oldest is not None:
-            same = known.get("oldest") == each.oldest
-            found[table] = {"oldest": each.oldest, "at": known["at"] if same else now.isoformat()}
+            same = known is not None and known["oldest"] == each.oldest
+            found[table] = {"oldest": each.oldest, "at": known["at"] if known and same else now.isoformat()}
     return found
 
 
-def late_s(now: datetime, each: Lag, seen: Mapping[str, Any] | None, limit: timedelta) -> float | None:
+def late_s(now: datetime, each: Lag, seen: FirstSeen | None, limit: timedelta) -> float | None:
     """How long the commit has waited, in seconds, if that exceeds the limit; else None."""
     if each.since is None or seen is None:
         return None

@@ -18,6 +18,7 @@ from lakeward.quality.results.records import Result
 from lakeward.quality.results.text import between, describe
 from lakeward.quality.verdicts.verdict import Check, Effect, State, Verdict
 from lakeward.registry import batches, changes, incidents, verifications
+from lakeward.registry.verifications import LandedBatches
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -146,7 +147,7 @@ def since(result: Result) -> str:
     return f"unknown, {base}{head}" + "".join(f"; {landed(batch)}" for batch in result.batches)
 
 
-def landed(batch: dict[str, Any]) -> str:
+def landed(batch: LandedBatches) -> str:
     """A stream's batches: `stream flights batches 811-812, offsets flights/0 7494 to 7507`."""
     first, last = batch["from_seq"], batch["to_seq"]
     seqs = f"batch {first}" if first == last else f"batches {first}-{last}"
@@ -185,21 +186,19 @@ def _changed(connection: Connection, result: Result) -> list[str]:
         message += _generation(connection, batch["stream"], first)
     names = [("table", result.table)] + [("stream", batch["stream"]) for batch in result.batches]
     found = [row for scope, name in names for row in changes.newest(connection, scope, name, 50)]
-    near = [row for row in found if 0 <= (first.at - row["at"]).total_seconds() <= _BEFORE_S]
-    for row in sorted(near, key=lambda row: row["at"], reverse=True):
-        if row["change"] not in _ROUTINE:
-            comment = f": {row['comment']}" if row["comment"] else ""
-            ago = (first.at - row["at"]).total_seconds() / 60
-            message.append(
-                f"{ago:.0f} min before: {row['change']} of {row['scope']} {row['name']} by {row['author']}{comment}"
-            )
+    near = [row for row in found if 0 <= (first.at - row.at).total_seconds() <= _BEFORE_S]
+    for row in sorted(near, key=lambda row: row.at, reverse=True):
+        if row.change not in _ROUTINE:
+            comment = f": {row.comment}" if row.comment else ""
+            ago = (first.at - row.at).total_seconds() / 60
+            message.append(f"{ago:.0f} min before: {row.change} of {row.scope} {row.name} by {row.author}{comment}")
     return message[:CHANGES] or ["no change in Lakeward in the hour before: check the producer"]
 
 
 def _generation(connection: Connection, stream: str, snapshot: Snapshot) -> list[str]:
     """Whether the first bad batch is the first of a generation."""
-    bad = next((batch for batch in batches_of(connection, [snapshot]) if batch["stream"] == stream), None)
-    before = batches.generation_before(connection, stream, bad["seq"]) if bad and bad["seq"] is not None else None
-    if bad is None or before is None or before == bad["generation"]:
+    bad = next((batch for batch in batches_of(connection, [snapshot]) if batch.stream == stream), None)
+    before = batches.generation_before(connection, stream, bad.seq) if bad and bad.seq is not None else None
+    if bad is None or before is None or before == bad.generation:
         return []
-    return [f"it is the first batch of stream {stream} by generation {bad['generation']} (before: {before})"]
+    return [f"it is the first batch of stream {stream} by generation {bad.generation} (before: {before})"]

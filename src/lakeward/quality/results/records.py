@@ -5,11 +5,75 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import NotRequired, TypedDict, cast
 
 from lakeward.quality.ranges.range import Range
 from lakeward.quality.ranges.snapshot_chain import Snapshot
 from lakeward.quality.verdicts.verdict import Check, State, Verdict
+from lakeward.registry.batches import Batch
+from lakeward.registry.verifications import CheckDetails, CheckFacts, CheckResult, LandedBatches, Verification
+
+
+class RangeDocument(TypedDict):
+    """The range of a run: how many commits and rows, why these, and why not more."""
+
+    kind: str
+    commits: int
+    rows: int | None
+    why: str
+    cut: str | None
+
+
+class CheckDocument(CheckDetails):
+    """One check in the JSON of `quality run`. `observed`: what the expectation reports, of any JSON type."""
+
+    id: str
+    expectation: str
+    severity: str
+    state: str
+    observed: object
+    unexpected_count: int | None
+    sample: list[dict[str, object]]
+
+
+class WaiverDocument(TypedDict):
+    """A waiver in force in the JSON of `quality show`."""
+
+    check: str
+    name: str
+    author: str
+    reason: str
+    until: datetime
+
+
+class RunDocument(TypedDict):
+    """The JSON of `quality run` and `quality show`.
+
+    The registry does not store `range` and `first_bad_batches`; `proven_at` and `waivers` are of `quality show` only.
+    """
+
+    table: str
+    run: str
+    suite: str
+    from_snapshot: int | None
+    to_snapshot: int | None
+    verdict: str
+    spark_jobs: int | None
+    duration_s: float | None
+    checks: list[CheckDocument]
+    first_bad_snapshot: int | None
+    verified_snapshot: int | None
+    cpu_s: float | None
+    at: str | datetime
+    scope: str
+    format: str
+    range: NotRequired[RangeDocument]
+    batches: list[LandedBatches]
+    first_bad_batches: NotRequired[list[LandedBatches]]
+    note: str
+    next: str
+    proven_at: NotRequired[datetime | None]
+    waivers: NotRequired[list[WaiverDocument]]
 
 
 @dataclass(frozen=True)
@@ -37,9 +101,9 @@ class Result:
     found: Range
     verdict: Verdict
     checks: tuple[Check, ...] = ()
-    batches: tuple[dict[str, Any], ...] = ()
+    batches: tuple[LandedBatches, ...] = ()
     first_bad: int | None = None
-    first_bad_batches: tuple[dict[str, Any], ...] = ()
+    first_bad_batches: tuple[LandedBatches, ...] = ()
     verified: int | None = None
     spark_jobs: int | None = None
     duration_s: float = 0.0
@@ -52,7 +116,7 @@ class Result:
         """The checks that failed or could not be computed."""
         return tuple(check for check in self.checks if check.state in (State.FAIL, State.ERROR))
 
-    def row(self) -> dict[str, Any]:
+    def row(self) -> Verification:
         """As columns of `registry.schema.verifications`."""
         head = self.found.head
         return {
@@ -75,16 +139,21 @@ class Result:
             "cpu_s": None if self.cpu_s is None else round(self.cpu_s, 3),
         }
 
-    def check_rows(self) -> list[dict[str, Any]]:
+    def check_rows(self) -> list[CheckResult]:
         """As columns of `registry.schema.checks`; `observed` has the fields without a column of their own."""
         return [check_row(check) for check in self.checks]
 
-    def document(self) -> dict[str, Any]:
+    def document(self) -> RunDocument:
         """As the contract's JSON of `quality run`."""
         row = self.row()
         found = self.found
         return {
-            **{key: row[key] for key in ("table", "run", "suite", "from_snapshot", "to_snapshot", "verdict")},
+            "table": self.table,
+            "run": self.run,
+            "suite": self.suite,
+            "from_snapshot": row["from_snapshot"],
+            "to_snapshot": row["to_snapshot"],
+            "verdict": row["verdict"],
             "spark_jobs": self.spark_jobs,
             "duration_s": row["duration_s"],
             "checks": [shown(row) for row in self.check_rows()],
@@ -108,7 +177,7 @@ class Result:
         }
 
 
-def check_row(check: Check) -> dict[str, Any]:
+def check_row(check: Check) -> CheckResult:
     """One check as columns of `registry.schema.checks`."""
     return {
         "check": check.id,
@@ -121,7 +190,7 @@ def check_row(check: Check) -> dict[str, Any]:
     }
 
 
-def recorded(run: Mapping[str, Any], checks: Sequence[dict[str, Any]]) -> dict[str, Any]:
+def recorded(run: Verification, checks: Sequence[CheckResult]) -> RunDocument:
     """A run of the registry in the form of the contract's JSON. The registry does not store details of the range.
 
     Args:
@@ -129,7 +198,12 @@ def recorded(run: Mapping[str, Any], checks: Sequence[dict[str, Any]]) -> dict[s
         checks: columns of `registry.schema.checks`.
     """
     return {
-        **{key: run[key] for key in ("table", "run", "suite", "from_snapshot", "to_snapshot", "verdict")},
+        "table": run["table"],
+        "run": run["run"],
+        "suite": run["suite"],
+        "from_snapshot": run["from_snapshot"],
+        "to_snapshot": run["to_snapshot"],
+        "verdict": run["verdict"],
         "spark_jobs": run["spark_jobs"],
         "duration_s": run["duration_s"],
         "checks": [shown(check) for check in checks],
@@ -145,7 +219,7 @@ def recorded(run: Mapping[str, Any], checks: Sequence[dict[str, Any]]) -> dict[s
     }
 
 
-def _facts(check: Check) -> dict[str, Any]:
+def _facts(check: Check) -> CheckFacts:
     return {
         "value": check.observed,
         "rows": check.rows,
@@ -162,21 +236,23 @@ def _facts(check: Check) -> dict[str, Any]:
     }
 
 
-def shown(row: dict[str, Any]) -> dict[str, Any]:
+def shown(row: CheckResult) -> CheckDocument:
     """A row of `registry.schema.checks` in the contract's form of a check."""
-    facts: dict[str, Any] = dict(row["observed"] or {})
-    value = facts.pop("value", None)
+    facts = row["observed"] or {}
+    details = {name: value for name, value in facts.items() if name != "value"}
     return {
         "id": row["check"],
-        **{key: row[key] for key in ("expectation", "severity", "state")},
-        "observed": value,
+        "expectation": row["expectation"],
+        "severity": row["severity"],
+        "state": row["state"],
+        "observed": facts.get("value"),
         "unexpected_count": row["unexpected_count"],
-        "sample": row["sample"] or [],
-        **facts,
+        "sample": row.get("sample") or [],
+        **cast("CheckDetails", details),
     }
 
 
-def noun_of(document: Mapping[str, Any]) -> str:
+def noun_of(document: RunDocument) -> str:
     """The term for a snapshot in a run's document: `snapshot` or `version`."""
     return "version" if document.get("format") == "delta" else "snapshot"
 
@@ -195,34 +271,39 @@ def next_step(verdict: Verdict, table: str) -> str:
     return ""
 
 
-def by_stream(batches: Sequence[dict[str, Any]], snapshots: Sequence[Snapshot]) -> tuple[dict[str, Any], ...]:
+@dataclass(frozen=True)
+class _Landed:
+    seq: int | None
+    start: Mapping[str, str] | None = None
+    end: Mapping[str, str] | None = None
+
+
+def by_stream(batches: Sequence[Batch], snapshots: Sequence[Snapshot]) -> tuple[LandedBatches, ...]:
     """The batches each stream landed in the snapshots: `{stream, from_seq, to_seq, batches, start, end}`.
 
     Offsets come from the registry's batches. For a batch that is not in the registry, the id its snapshot was staged
     under still names the stream and the seq.
     """
-    landed: dict[str, list[dict[str, Any]]] = {}
-    known = {batch["snapshot_id"] for batch in batches}
+    landed: dict[str, list[_Landed]] = {}
+    known = {batch.snapshot_id for batch in batches}
     for batch in batches:
-        landed.setdefault(batch["stream"], []).append(
-            {"seq": batch["seq"], "start": batch["start_offsets"], "end": batch["end_offsets"]}
-        )
+        landed.setdefault(batch.stream, []).append(_Landed(batch.seq, batch.start_offsets, batch.end_offsets))
     for snapshot in snapshots:
         parts = (snapshot.wap_id or "").split("/")
         if snapshot.id not in known and len(parts) == 3 and parts[1].isdigit():
-            landed.setdefault(parts[0], []).append({"seq": int(parts[1]), "start": None, "end": None})
-    summed = []
+            landed.setdefault(parts[0], []).append(_Landed(int(parts[1])))
+    summed: list[LandedBatches] = []
     for stream, found in sorted(landed.items()):
-        found.sort(key=lambda each: each["seq"] or 0)
+        found.sort(key=lambda each: each.seq or 0)
         first, last = found[0], found[-1]
         summed.append(
             {
                 "stream": stream,
-                "from_seq": first["seq"],
-                "to_seq": last["seq"],
+                "from_seq": first.seq,
+                "to_seq": last.seq,
                 "batches": len(found),
-                "start": first["start"],
-                "end": last["end"],
+                "start": first.start,
+                "end": last.end,
             }
         )
     return tuple(summed)

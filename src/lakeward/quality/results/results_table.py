@@ -9,7 +9,7 @@ disables retries (`commit.retry.num-retries=0`). Failing rows are not copied: th
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import structlog
 
 from lakeward.registry import verifications
+from lakeward.registry.verifications import CheckResult, Verification
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -118,9 +119,10 @@ def present(table: Table, runs: Sequence[str], since: datetime) -> set[str]:
     return set(found.column("run").to_pylist())
 
 
-def lines(run: dict[str, Any], checks: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+def lines(run: Verification, checks: Sequence[CheckResult]) -> list[dict[str, object]]:
     """One row a check; for a run without checks one row without a check, so that queries see the run."""
-    whole = {name: run[name] for name, _, _ in _COLUMNS if name in run} | {
+    columns: Mapping[str, object] = run
+    whole = {name: columns[name] for name, _, _ in _COLUMNS if name in columns} | {
         "month": _month(run["at"]),
         "batches": _json(run["batches"]),
         "run_checks": len(checks),
@@ -128,11 +130,17 @@ def lines(run: dict[str, Any], checks: Sequence[dict[str, Any]]) -> list[dict[st
     return [whole | _of(check) for check in checks] or [whole]
 
 
-def _of(check: dict[str, Any]) -> dict[str, Any]:
+def _of(check: CheckResult) -> dict[str, object]:
     facts = check["observed"] or {}
     return {
-        **{name: check[name] for name in ("check", "expectation", "severity", "state", "unexpected_count")},
-        **{name: facts.get(name) for name in ("rows", "waived", "error")},
+        "check": check["check"],
+        "expectation": check["expectation"],
+        "severity": check["severity"],
+        "state": check["state"],
+        "unexpected_count": check["unexpected_count"],
+        "rows": facts.get("rows"),
+        "waived": facts.get("waived"),
+        "error": facts.get("error"),
         "kwargs": _json(facts.get("kwargs")),
         "observed": _json(facts.get("value")),
         "check_scope": facts.get("scope"),
@@ -183,7 +191,7 @@ def _schema() -> Any:
     return Schema(*fields)
 
 
-def _arrow(rows: Sequence[dict[str, Any]]) -> pa.Table:
+def _arrow(rows: Sequence[Mapping[str, object]]) -> pa.Table:
     import pyarrow as pa
     from pyiceberg.io.pyarrow import schema_to_pyarrow
 

@@ -5,22 +5,44 @@ Reads metadata and recorded results only: no check runs, no row is read.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, NoReturn
+from typing import NoReturn, TypedDict
 
 from lakeward.platform.errors import LakewardError
 from lakeward.platform.runtime import Project, Runtime
 from lakeward.quality.delta.table import DeltaTable, proof_of
-from lakeward.quality.ranges.verification_lag import LIMIT, Lag, lag
+from lakeward.quality.ranges.verification_lag import LIMIT, Lag, LagDocument, lag
 from lakeward.quality.runs.engines import Engines
 from lakeward.quality.runs.observe import ObservedState, observe
 from lakeward.quality.runs.order import RunOrder
 from lakeward.quality.runs.request import Request
 from lakeward.quality.suite.project import order
+from lakeward.registry.verifications import Verification
 from lakeward.spec.model.suite import Suite
 from lakeward.spec.model.types import Duration
+
+
+class JudgedLag(LagDocument):
+    """The lag beside the limit of its suite."""
+
+    limit_s: float
+    late: bool
+
+
+class StatusDocument(TypedDict):
+    """One table in the JSON of `quality status`."""
+
+    table: str
+    verdict: str | None
+    run: str | None
+    at: datetime | None
+    verified_snapshot: int | None
+    proven_at: datetime | None
+    lag: JudgedLag
+    why: str
+    error: str | None
 
 
 @dataclass(frozen=True)
@@ -37,23 +59,23 @@ class ProofStatus:
     """
 
     table: str
-    newest: Mapping[str, Any] | None = None
-    proof: Mapping[str, Any] | None = None
+    newest: Verification | None = None
+    proof: Verification | None = None
     lag: Lag = field(default_factory=Lag)
     limit: Duration = LIMIT
     why: str = ""
     error: str = ""
 
-    def document(self, now: datetime) -> dict[str, Any]:
+    def document(self, now: datetime) -> StatusDocument:
         """As JSON of `quality status`."""
-        newest, proof, lag = self.newest or {}, self.proof or {}, self.lag.document(now)
+        newest, proof, lag = self.newest, self.proof, self.lag.document(now)
         return {
             "table": self.table,
-            "verdict": newest.get("verdict"),
-            "run": newest.get("run"),
-            "at": newest.get("at"),
-            "verified_snapshot": proof.get("to_snapshot"),
-            "proven_at": proof.get("at"),
+            "verdict": newest["verdict"] if newest else None,
+            "run": newest["run"] if newest else None,
+            "at": newest["at"] if newest else None,
+            "verified_snapshot": proof["to_snapshot"] if proof else None,
+            "proven_at": proof["at"] if proof else None,
             "lag": {**lag, "limit_s": self.limit.seconds, "late": lag["lag_s"] > self.limit.seconds},
             "why": self.why,
             "error": self.error or None,

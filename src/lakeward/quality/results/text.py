@@ -9,9 +9,10 @@ from typing import Any, Literal
 
 import structlog
 
-from lakeward.quality.results.records import Result, check_row, noun_of, shown
+from lakeward.quality.results.records import CheckDocument, Result, RunDocument, check_row, noun_of, shown
 from lakeward.quality.verdicts.verdict import Check, State, Verdict
 from lakeward.quality.verdicts.waivers import ActiveWaiver
+from lakeward.registry.verifications import LandedBatches
 
 log = structlog.get_logger(__name__)
 
@@ -25,7 +26,7 @@ def log_result(result: Result) -> None:
         getattr(log, level)(f"{result.table}: {text}", table=result.table, run=result.run)
 
 
-def lines(document: dict[str, Any]) -> Iterator[Line]:
+def lines(document: RunDocument) -> Iterator[Line]:
     """The log of a run: range, how the checks were decided, failures, verdict, verified snapshot, cost, next command.
 
     Args:
@@ -58,7 +59,7 @@ def lines(document: dict[str, Any]) -> Iterator[Line]:
         yield "info", f"next: {document['next']}"
 
 
-def _range(document: dict[str, Any]) -> str:
+def _range(document: RunDocument) -> str:
     start, end, noun = document["from_snapshot"], document["to_snapshot"], noun_of(document)
     if end is None:
         return "nothing could be read" if document["verdict"] == Verdict.ERROR else "no snapshot yet"
@@ -69,7 +70,7 @@ def _range(document: dict[str, Any]) -> str:
     return text + _landed(document["batches"])
 
 
-def _landed(batches: list[dict[str, Any]] | None) -> str:
+def _landed(batches: list[LandedBatches] | None) -> str:
     parts = "; ".join(
         f"stream {batch['stream']} seq {batch['from_seq']} to {batch['to_seq']}, "
         f"offsets {between(batch['start'], batch['end'])}"
@@ -85,7 +86,7 @@ _TIERS = {
 }
 
 
-def _tiers(checks: list[dict[str, Any]]) -> str:
+def _tiers(checks: list[CheckDocument]) -> str:
     """How the checks were decided, and how many rows were read for them."""
     by = Counter(check.get("by") for check in checks if check["state"] in (State.PASS, State.FAIL))
     parts = [f"{by[tier]} {words}" for tier, words in _TIERS.items() if by[tier]]
@@ -96,7 +97,7 @@ def _tiers(checks: list[dict[str, Any]]) -> str:
     return f"decided: {'; '.join(filter(None, [', '.join(parts) or 'nothing', rows]))}"
 
 
-def _failed(check: dict[str, Any]) -> Iterator[Line]:
+def _failed(check: CheckDocument) -> Iterator[Line]:
     if check["state"] not in (State.FAIL, State.ERROR):
         return
     loud = check["state"] == State.ERROR or check.get("effect") == "hold"
@@ -105,7 +106,7 @@ def _failed(check: dict[str, Any]) -> Iterator[Line]:
         yield "info", f"for example {check['sample'][0]}"
 
 
-def _cost(document: dict[str, Any]) -> str:
+def _cost(document: RunDocument) -> str:
     cpu, jobs = document.get("cpu_s"), document["spark_jobs"]
     parts = [f"{document['duration_s'] or 0:.1f} s"]
     parts += [f"{cpu:.1f} CPU-s of the checking process"] if cpu is not None else []
@@ -123,7 +124,7 @@ def describe(check: Check) -> str:
     return _sentence(shown(check_row(check)))
 
 
-def _sentence(check: dict[str, Any]) -> str:
+def _sentence(check: CheckDocument) -> str:
     column = (check.get("kwargs") or {}).get("column")
     name = f"{check['expectation']}({column})" if column else check["expectation"]
     text = f"{check['severity']} check {name} "
@@ -133,8 +134,8 @@ def _sentence(check: dict[str, Any]) -> str:
         text += f"failed: {check['unexpected_count']:,} of {check['rows']:,} rows"
     else:
         text += f"failed: {observed_text(check['observed'])}"
-    if check.get("excuse"):
-        text += f" ({ActiveWaiver.of(check['excuse']).text})"
+    if excuse := check.get("excuse"):
+        text += f" ({ActiveWaiver.of(excuse).text})"
     return text + (f"; {check['why']}" if check.get("why") else "")
 
 

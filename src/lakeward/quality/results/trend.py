@@ -6,39 +6,148 @@ A run that skipped a check does not count for it. A run that could not compute i
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TypedDict
 
 from lakeward.quality.verdicts.verdict import State
+from lakeward.registry.verifications import CheckResult, Verification
 
-Row = Mapping[str, Any]
 _SHOWN = 30  # maximum points of a trend
 _STEADY = 0.1  # shares that differ by less than a tenth count as equal
 
 
-def trends(runs: Sequence[Row], checks: Mapping[str, Sequence[Row]]) -> list[dict[str, Any]]:
-    """One document for each check of the newest run that had checks.
+class Point(TypedDict):
+    """One result of a check."""
+
+    at: datetime
+    state: str
+    unexpected_count: int | None
+    rows: int | None
+
+
+class FailingSince(TypedDict):
+    """The first run that saw a failure, and its first bad snapshot, if known. `noun`: snapshot | version."""
+
+    run: str
+    at: datetime
+    to_snapshot: int | None
+    snapshot: int | None
+    noun: str
+
+
+class Recovered(TypedDict):
+    """The first pass after a failure, and how long the failure lasted."""
+
+    run: str
+    at: datetime
+    snapshot: int | None
+    failed_from: datetime
+    failed_s: float
+
+
+class Trend(TypedDict):
+    """One check of the newest run that had checks, over all runs.
+
+    Attributes:
+        since: when the state began.
+        points: oldest first.
+        direction: `growing`, `steady` or `falling` of a failure with two points at least.
+    """
+
+    check: str
+    expectation: str
+    kwargs: dict[str, object]
+    severity: str
+    state: str
+    since: datetime
+    failing_since: FailingSince | None
+    recovered: Recovered | None
+    runs: int
+    failures: int
+    errors: int
+    points: list[Point]
+    direction: str | None
+
+
+class RunLine(TypedDict):
+    """One run in the JSON of `quality history`."""
+
+    run: str
+    at: datetime
+    verdict: str
+    scope: str
+    from_snapshot: int | None
+    to_snapshot: int | None
+    first_bad_snapshot: int | None
+    verified_snapshot: int | None
+    spark_jobs: int | None
+    duration_s: float | None
+
+
+class Cost(TypedDict):
+    """The total cost of the runs; `cpu_s` is that of the checking process."""
+
+    runs: int
+    spark_jobs: int
+    duration_s: float
+    cpu_s: float
+
+
+class History(TypedDict):
+    """The JSON of `quality history`; `runs` newest first."""
+
+    table: str
+    runs: list[RunLine]
+    checks: list[Trend]
+    cost: Cost
+
+
+@dataclass(frozen=True)
+class _Seen:
+    """A check in the run that had it."""
+
+    check: CheckResult
+    run: Verification
+
+
+def trends(runs: Sequence[Verification], checks: Mapping[str, Sequence[CheckResult]]) -> list[Trend]:
+    """The trend of each check of the newest run that had checks.
 
     Args:
-        runs: columns of `registry.schema.verifications`, newest first.
-        checks: run -> its checks, columns of `registry.schema.checks`.
-
-    Returns:
-        `{check, expectation, kwargs, severity, state, since, failing_since, recovered, runs, failures, errors, points,
-        direction}`; `failing_since` and `recovered` are `{run, at, snapshot, ..}` or None, `since` is when the state
-        began, `points` are `{at, state, unexpected_count, rows}`, oldest first, `direction` is `growing`, `steady` or
-        `falling` of a failure with two points at least.
+        runs: newest first.
+        checks: run -> its checks.
     """
     newest = next((checks[run["run"]] for run in runs if checks.get(run["run"])), ())
-    history: dict[str, list[dict[str, Any]]] = {check["check"]: [] for check in newest}
+    history: dict[str, list[_Seen]] = {check["check"]: [] for check in newest}
     for run in runs:
         for check in checks.get(run["run"], ()):
             if check["check"] in history:
-                history[check["check"]].append({**check, "of": run})
+                history[check["check"]].append(_Seen(check, run))
     return [_trend(name, found) for name, found in history.items()]
 
 
-def cost(runs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """The total cost of the runs: `{runs, spark_jobs, duration_s, cpu_s}`; `cpu_s` is that of the checking process."""
+def shown(runs: Sequence[Verification]) -> list[RunLine]:
+    """The runs as `quality history` shows them."""
+    return [
+        {
+            "run": run["run"],
+            "at": run["at"],
+            "verdict": run["verdict"],
+            "scope": run["scope"],
+            "from_snapshot": run["from_snapshot"],
+            "to_snapshot": run["to_snapshot"],
+            "first_bad_snapshot": run["first_bad_snapshot"],
+            "verified_snapshot": run["verified_snapshot"],
+            "spark_jobs": run["spark_jobs"],
+            "duration_s": run["duration_s"],
+        }
+        for run in runs
+    ]
+
+
+def cost(runs: Sequence[Verification]) -> Cost:
+    """The total cost of the runs."""
     return {
         "runs": len(runs),
         "spark_jobs": sum(run["spark_jobs"] or 0 for run in runs),
@@ -47,51 +156,51 @@ def cost(runs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     }
 
 
-def _trend(name: str, found: list[dict[str, Any]]) -> dict[str, Any]:
+def _trend(name: str, found: list[_Seen]) -> Trend:
     newest = found[0]
-    decided = [check for check in found if check["state"] in (State.PASS, State.FAIL)]
+    decided = [seen for seen in found if seen.check["state"] in (State.PASS, State.FAIL)]
     streak = _streak(decided)
-    failing = bool(streak) and streak[0]["state"] == State.FAIL
+    failing = bool(streak) and streak[0].check["state"] == State.FAIL
     before = decided[len(streak) :]
-    facts = newest["observed"] or {}
-    points = [_point(check) for check in reversed(found[:_SHOWN])]
+    facts = newest.check["observed"] or {}
+    points = [_point(seen) for seen in reversed(found[:_SHOWN])]
     return {
         "check": name,
-        "expectation": newest["expectation"],
+        "expectation": newest.check["expectation"],
         "kwargs": facts.get("kwargs") or {},
-        "severity": newest["severity"],
-        "state": newest["state"],
-        "since": streak[-1]["of"]["at"] if streak else newest["of"]["at"],
-        "failing_since": _moment(streak[-1]) if failing else None,
+        "severity": newest.check["severity"],
+        "state": newest.check["state"],
+        "since": streak[-1].run["at"] if streak else newest.run["at"],
+        "failing_since": _moment(streak[-1].run) if failing else None,
         "recovered": _recovery(streak, before) if streak and not failing and before else None,
         "runs": len(found),
-        "failures": sum(check["state"] == State.FAIL for check in found),
-        "errors": sum(check["state"] == State.ERROR for check in found),
+        "failures": sum(seen.check["state"] == State.FAIL for seen in found),
+        "errors": sum(seen.check["state"] == State.ERROR for seen in found),
         "points": points,
         "direction": _direction(points) if failing else None,
     }
 
 
-def _streak(decided: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _streak(decided: list[_Seen]) -> list[_Seen]:
     """The newest results with the same state, newest first."""
-    length = next((at for at, each in enumerate(decided) if each["state"] != decided[0]["state"]), len(decided))
+    state = decided[0].check["state"] if decided else ""
+    length = next((at for at, seen in enumerate(decided) if seen.check["state"] != state), len(decided))
     return decided[:length]
 
 
-def _moment(check: Mapping[str, Any]) -> dict[str, Any]:
-    """The first run that saw the failure, and its first bad snapshot, if known."""
-    run = check["of"]
+def _moment(run: Verification) -> FailingSince:
     return {
-        **{key: run[key] for key in ("run", "at", "to_snapshot")},
+        "run": run["run"],
+        "at": run["at"],
+        "to_snapshot": run["to_snapshot"],
         "snapshot": run["first_bad_snapshot"],
         "noun": "snapshot" if run.get("to_commit") is None else "version",
     }
 
 
-def _recovery(streak: list[dict[str, Any]], before: list[dict[str, Any]]) -> dict[str, Any]:
-    """The first pass after a failure, and how long the failure lasted."""
-    first, failed = streak[-1]["of"], _streak(before)
-    began = failed[-1]["of"]["at"]
+def _recovery(streak: list[_Seen], before: list[_Seen]) -> Recovered:
+    first, failed = streak[-1].run, _streak(before)
+    began = failed[-1].run["at"]
     return {
         "run": first["run"],
         "at": first["at"],
@@ -101,16 +210,16 @@ def _recovery(streak: list[dict[str, Any]], before: list[dict[str, Any]]) -> dic
     }
 
 
-def _point(check: Mapping[str, Any]) -> dict[str, Any]:
+def _point(seen: _Seen) -> Point:
     return {
-        "at": check["of"]["at"],
-        "state": check["state"],
-        "unexpected_count": check["unexpected_count"],
-        "rows": (check["observed"] or {}).get("rows"),
+        "at": seen.run["at"],
+        "state": seen.check["state"],
+        "unexpected_count": seen.check["unexpected_count"],
+        "rows": (seen.check["observed"] or {}).get("rows"),
     }
 
 
-def _direction(points: Sequence[Mapping[str, Any]]) -> str | None:
+def _direction(points: Sequence[Point]) -> str | None:
     """Compares the shares of failing rows of the two newest failures."""
     shares = [
         point["unexpected_count"] / point["rows"]

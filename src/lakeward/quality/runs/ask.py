@@ -9,10 +9,10 @@ from __future__ import annotations
 import os
 import socket
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, cast
 
 import structlog
 
@@ -24,9 +24,12 @@ from lakeward.quality.runs.request import Request, Scope, place, raise_line
 from lakeward.quality.runs.working import TTL, Connect, RunWork, withdraw
 from lakeward.quality.suite.project import order
 from lakeward.registry import check_runs, version
-from lakeward.registry.check_runs import Fenced, Run
+from lakeward.registry.check_runs import Fenced, Run, RunRequest
 from lakeward.registry.checkers import alive
 from lakeward.registry.listen import Notifications
+
+if TYPE_CHECKING:
+    from lakeward.quality.results.records import RunDocument
 
 log = structlog.get_logger(__name__)
 
@@ -48,7 +51,7 @@ def check(
     upto: int | None = None,
     timeout_s: float = TIMEOUT_S,
     tell: Tell | None = None,
-) -> list[dict[str, Any]]:
+) -> list[RunDocument]:
     """Check tables against their suites, record the results and move `verified`.
 
     Args:
@@ -107,11 +110,11 @@ class Requester:
         asked = self._request.model_dump(mode="json", include={"tables", "scope", "suite", "upto"})
         with self.connect() as connection:
             return check_runs.ask(
-                connection, self._place, asked,
+                connection, self._place, cast("RunRequest", asked),
                 asked_by=self._name, timeout=timedelta(seconds=timeout_s), wanted=WANTED,
             )  # fmt: skip
 
-    def follow(self, run: int) -> list[dict[str, Any]]:
+    def follow(self, run: int) -> list[RunDocument]:
         """Pass on the run's events and return its answer. Work on the run here if no checker does."""
         told = 0
         with Notifications(self._request.registry_url, self._request.runtime.pgpass, check_runs.CHANNEL) as notices:
@@ -141,7 +144,7 @@ class Requester:
                     raise
                 time.sleep(1)
 
-    def _take(self, run: int, why: str) -> list[dict[str, Any]] | None:
+    def _take(self, run: int, why: str) -> list[RunDocument] | None:
         """Work on the run in a process of our own; None if another process claimed it first."""
         with self.connect() as connection:
             claimed = check_runs.claim(connection, self._name, TTL, place=self._place, run=run)
@@ -159,7 +162,7 @@ class Requester:
         return worked.results
 
 
-def _ended(run: int, seen: Run | None, what: Next) -> list[dict[str, Any]]:
+def _ended(run: int, seen: Run | None, what: Next) -> list[RunDocument]:
     """The answer of a run that has ended.
 
     Raises:
@@ -172,9 +175,8 @@ def _ended(run: int, seen: Run | None, what: Next) -> list[dict[str, Any]]:
         raise LakewardError(f"Check run {run} has no answer", why=what.why, next=again, code="LW-5014")
     if "failed" in seen.answer:
         raise_line(seen.answer["failed"])
-    results: list[dict[str, Any]] = seen.answer["results"]
-    return results
+    return cast("list[RunDocument]", seen.answer["results"])
 
 
-def _log(level: str, text: str, fields: dict[str, Any]) -> None:
+def _log(level: str, text: str, fields: Mapping[str, object]) -> None:
     getattr(log, level if level in ("info", "warning", "error") else "info")(text, **fields)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from lakeward.connectors.delta import location
@@ -13,6 +13,8 @@ from lakeward.quality.ranges import file_statistics as footers
 from lakeward.quality.ranges import frames, metadata
 from lakeward.quality.ranges.range import Range, Read, decide
 from lakeward.quality.ranges.snapshot_chain import History, Mark, Snapshot
+from lakeward.registry import verifications
+from lakeward.registry.verifications import Verification
 from lakeward.spec.sql.statements import quote_table
 
 if TYPE_CHECKING:
@@ -23,7 +25,7 @@ if TYPE_CHECKING:
     from lakeward.platform.runtime import Lake
     from lakeward.quality.runs.engines import Engines
 
-Proofs = Sequence[Mapping[str, Any]]
+Proofs = Sequence[Verification]
 """Columns of `registry.schema.verifications`, for runs that proved their head, newest first."""
 
 
@@ -90,7 +92,7 @@ class IcebergTable:
 
 def marks(proofs: Proofs) -> list[Mark]:
     """The proven snapshots of an Iceberg table, newest run first."""
-    return [Mark(proof["to_snapshot"], proof["to_sequence"]) for proof in proofs]
+    return [Mark(verifications.head_of(proof), proof["to_sequence"]) for proof in proofs]
 
 
 def of(name: str, lake: Catalog, where: Lake) -> LakeTable:

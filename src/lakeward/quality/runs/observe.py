@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
 
 from sqlalchemy import Connection
 
@@ -21,6 +20,7 @@ from lakeward.quality.runs.order import RunOrder
 from lakeward.quality.verdicts.verdict import State
 from lakeward.quality.verdicts.waivers import ActiveWaiver, excuses
 from lakeward.registry import verifications, waivers
+from lakeward.registry.verifications import Verification
 from lakeward.spec.model.suite import Suite
 
 
@@ -40,8 +40,8 @@ class ObservedState:
     of: LakeTable
     history: History | None
     found: Range | None
-    proofs: Sequence[Mapping[str, Any]]
-    newest: Mapping[str, Any] | None
+    proofs: Sequence[Verification]
+    newest: Verification | None
     excused: Mapping[str, ActiveWaiver]
     waived_then: Collection[str]
     failed_then: frozenset[str] = frozenset()

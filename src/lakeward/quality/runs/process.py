@@ -12,20 +12,24 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from threading import Event, Lock, Timer
-from typing import IO, Any, Self
+from typing import IO, TYPE_CHECKING, Self, cast
 
 import psutil
 
 from lakeward.platform.errors import LakewardError, TimedOut, expect
 from lakeward.platform.runtime import Runtime
 from lakeward.quality.runs.request import Request, raise_line
+from lakeward.registry.check_runs import Answer
+
+if TYPE_CHECKING:
+    from lakeward.quality.results.records import RunDocument
 
 TIMEOUT_S = 1800.0
 _GRACE_S = 20.0
 _TAIL = 2000  # characters of the process's stderr shown when it dies
-Tell = Callable[[str, str, dict[str, Any]], None]
+Tell = Callable[[str, str, Mapping[str, object]], None]
 """Receives level, text and fields of one event."""
 
 
@@ -89,7 +93,7 @@ class CheckingProcess:
         except psutil.Error:
             return 0
 
-    def ask(self, request: Request, *, timeout_s: float = TIMEOUT_S, tell: Tell) -> list[dict[str, Any]]:
+    def ask(self, request: Request, *, timeout_s: float = TIMEOUT_S, tell: Tell) -> list[RunDocument]:
         """The results of one request; events are passed to `tell` as they arrive. Concurrent calls wait.
 
         Raises:
@@ -125,8 +129,7 @@ class CheckingProcess:
             )
         if "failed" in answer:
             raise_line(answer["failed"])
-        results: list[dict[str, Any]] = answer["results"]
-        return results
+        return cast("list[RunDocument]", answer["results"])
 
     def close(self) -> None:
         """End the process. No statement of it remains on the connect server."""
@@ -146,16 +149,16 @@ class CheckingProcess:
             self._process.kill()
             self._process.wait()
 
-    def _answer(self, request: Request, tell: Tell) -> dict[str, Any] | None:
+    def _answer(self, request: Request, tell: Tell) -> Answer | None:
         stdin = expect(self._process.stdin, "the pipe to the process")
         stdout = expect(self._process.stdout, "the pipe from the process")
         with contextlib.suppress(BrokenPipeError, ValueError):  # it ended: stdout is at its end too
             stdin.write(request.model_dump_json() + "\n")
             stdin.flush()
         for line in stdout:
-            event: dict[str, Any] = json.loads(line)
+            event: dict[str, object] = json.loads(line)
             if "results" in event or "failed" in event:
-                return event
+                return cast("Answer", event)
             tell(str(event.pop("level", "info")), str(event.pop("event", "")), event)
         return None
 

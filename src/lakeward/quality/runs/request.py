@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
 
@@ -12,7 +12,7 @@ from lakeward.platform import errors
 from lakeward.platform.errors import LakewardError
 from lakeward.platform.runtime import Lake, Runtime
 from lakeward.quality.engine.timeouts import PATIENCE_S
-from lakeward.registry.check_runs import Claim
+from lakeward.registry.check_runs import Answer, Claim, FailedRun
 
 Scope = Literal["increment", "window", "table"]
 
@@ -51,13 +51,13 @@ def place(project: Path, lake: Lake) -> str:
     return hashlib.sha256(f"{project}\n{lake.model_dump_json()}".encode()).hexdigest()[:16]
 
 
-def error_line(error: LakewardError) -> dict[str, Any]:
+def error_line(error: LakewardError) -> Answer:
     """An expected error as an answer line."""
     return {"failed": {"kind": type(error).__name__, "what": error.what, "why": error.why, "next": error.next,
                        "code": error.code}}  # fmt: skip
 
 
-def raise_line(failed: dict[str, str]) -> None:
+def raise_line(failed: FailedRun) -> None:
     """Raise the error that `error_line` wrote, of the same type.
 
     Raises:

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
 from lakeward.platform.errors import DependencyDown, LakewardError, TimedOut, expect
 from lakeward.quality.runs.process import CheckingProcess, Ended, Tell
 from lakeward.quality.runs.request import Request, error_line
 from lakeward.registry import check_runs
-from lakeward.registry.check_runs import CLAIMS, DONE, FAILED, TIMED_OUT, Claim, Claimed, Fenced, Line
+from lakeward.registry.check_runs import CLAIMS, DONE, FAILED, TIMED_OUT, Answer, Claim, Claimed, Fenced, Line
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
+
+    from lakeward.quality.results.records import RunDocument
 
 Connect = Callable[[], AbstractContextManager["Connection"]]
 
@@ -52,7 +54,7 @@ class Heartbeats:
         self._over.set()
         self._thread.join()
 
-    def tell(self, level: str, text: str, fields: dict[str, Any]) -> None:
+    def tell(self, level: str, text: str, fields: Mapping[str, object]) -> None:
         """Keep an event for the next heartbeat."""
         with self._lock:
             self._lines.append((level, text, fields))
@@ -88,7 +90,7 @@ class RunOutcome:
     """
 
     state: str
-    results: list[dict[str, Any]] = field(default_factory=list)
+    results: list[RunDocument] = field(default_factory=list)
     error: LakewardError | None = None
 
 
@@ -128,7 +130,7 @@ class RunWork:
 
         with Heartbeats(beat, process.hang_up) as beats:
 
-            def told(level: str, text: str, fields: dict[str, Any]) -> None:
+            def told(level: str, text: str, fields: Mapping[str, object]) -> None:
                 beats.tell(level, text, fields)
                 tell(level, text, fields)
 
@@ -159,7 +161,7 @@ class RunWork:
     def _answer(self, connection: Connection, claim: Claim, worked: RunOutcome, lines: list[Line]) -> bool:
         if worked.state == check_runs.ASKED:
             return check_runs.give_back(connection, claim, lines)
-        answer = error_line(worked.error) if worked.error else {"results": worked.results}
+        answer: Answer = error_line(worked.error) if worked.error else {"results": worked.results}
         return check_runs.finish(connection, claim, worked.state, answer, lines)
 
 

@@ -6,12 +6,15 @@ table stays held, and a person decides.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 from lakeward.quality.verdicts.verdict import State, Verdict
 from lakeward.quality.verdicts.waivers import named
+
+if TYPE_CHECKING:
+    from lakeward.quality.results.records import CheckDocument
 
 SHARE, FEW, MOST = 10, 10, 100_000
 """One row in SHARE may fail; FEW rows always may; more than MOST rows are never moved at once."""
@@ -40,7 +43,7 @@ def too_many(number: int, of: int) -> str:
     return f"{number:,} of {of:,} rows fail: more than {bound} needs a person's decision"
 
 
-def decide(verdict: Verdict, checks: Sequence[Mapping[str, Any]], obstacle: str = "") -> Decision | None:
+def decide(verdict: Verdict, checks: Sequence[CheckDocument], obstacle: str = "") -> Decision | None:
     """The policy's decision; None if no check holds the table, or only checks without the policy do.
 
     Args:
@@ -66,11 +69,12 @@ def decide(verdict: Verdict, checks: Sequence[Mapping[str, Any]], obstacle: str 
     why = why or obstacle
     if not why:
         why = too_many(
-            sum(check["unexpected_count"] for check in candidates), max(check["rows"] for check in candidates)
+            sum(check["unexpected_count"] or 0 for check in candidates),
+            max(check.get("rows") or 0 for check in candidates),
         )
     if why:
         return Decision((), why)
-    moved = "; ".join(failing(check["unexpected_count"], name(check)) for check in candidates)
+    moved = "; ".join(failing(check["unexpected_count"] or 0, name(check)) for check in candidates)
     return Decision(tuple(str(check["id"]) for check in candidates), f"{moved} go to quarantine")
 
 
@@ -89,6 +93,6 @@ def declined(why: str, table: str) -> str:
     return f"{LINE}no row was moved by on_fail: quarantine: {why}; lakeward quality quarantine {table} CHECK --dry-run"
 
 
-def name(check: Mapping[str, Any]) -> str:
+def name(check: CheckDocument) -> str:
     """`column_values_to_not_be_null(carrier)`."""
     return named(str(check["expectation"]), check.get("kwargs") or {})

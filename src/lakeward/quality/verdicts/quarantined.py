@@ -34,7 +34,7 @@ def describe(connection: Connection, found: Range, history: History) -> str:
     known = {}
     if any(True for _ in acts(found)):
         recorded = changes.newest(connection, "table", found.table, _LOOKED_AT)
-        known = {each["detail"].get("token"): each["detail"].get("text") for each in recorded if each["detail"]}
+        known = {each.detail.get("token"): str(each.detail.get("text") or "") for each in recorded if each.detail}
     return "; ".join(known.get(commit.wap_id) or _plainly(commit, history) for commit in acts(found))
 
 

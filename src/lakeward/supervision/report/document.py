@@ -53,7 +53,7 @@ def document(m: Material) -> dict[str, Any]:
     position, lag = m.asked.position, m.asked.lag or of_watch(watch, facts.now)
     failure = facts.failure(stream)
     pair = [(stream.driver, stream.id), (stream.driver, None)]
-    committed = (m.newest or {}).get("committed_at") or (observed.committed_at if observed else None)
+    committed = (m.newest.committed_at if m.newest else None) or (observed.committed_at if observed else None)
     answer, step = safety.lost(m), advice.step(m)
     result = entry(view, stream) | {
         "now": facts.now,

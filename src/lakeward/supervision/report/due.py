@@ -116,7 +116,7 @@ def due(connection: Connection) -> list[DueReport]:
     last = events.newest_of_kind(connection, "stream", KIND)
     reports = []
     for stream in streams.all_streams(connection):
-        before = last.get(stream.id, {}).get("fields") or {}
+        before = last[stream.id].fields if stream.id in last else {}
         state = State(stream.state)
         begins = state in TROUBLE and not before.get("trouble")
         at = _blocked_at(stream) if state is State.BLOCKED else None

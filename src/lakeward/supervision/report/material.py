@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from sqlalchemy import Connection
 
 from lakeward.platform.runtime import Runtime
 from lakeward.registry import batches, generations, incidents, streams
+from lakeward.registry.batches import Batch
 from lakeward.registry.drivers import Driver
 from lakeward.registry.generations import Generation
 from lakeward.registry.incidents import Incident
@@ -83,7 +83,7 @@ class Material:
     view: View
     stream: Stream
     asked: Sources
-    newest: Mapping[str, Any] | None = None
+    newest: Batch | None = None
     late: int | None = None
     recent: Sequence[Recent] = ()
     stable: Generation | None = None
@@ -127,7 +127,7 @@ def gather(connect: Connect, runtime: Runtime, view: View, stream: str) -> Mater
         incident = _incident(incidents.open_ones(connection), stream)
     asked = Sources()
     if spec is not None:
-        ends = (newest or {}).get("end_offsets") or {}
+        ends = (newest.end_offsets if newest else None) or {}
         generation = view.facts.generations[stream]
         asked = sources.ask(runtime, spec, ends, since, runtime.checkpoint_of(generation.checkpoint))
     if table is not None and asked.others:

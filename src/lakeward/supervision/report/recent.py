@@ -15,6 +15,8 @@ from sqlalchemy import Connection
 
 from lakeward.platform.text import span
 from lakeward.registry import changes, events, maintenance, verifications
+from lakeward.registry.changes import Change
+from lakeward.registry.events import Event
 from lakeward.registry.streams import Stream
 from lakeward.supervision.report.sources import Commit
 
@@ -51,15 +53,15 @@ class Recent:
 def read(connection: Connection, stream: Stream, table: str | None, since: datetime) -> list[Recent]:
     """The changes that the registry has, oldest first."""
     items = [
-        Recent(row["at"], "deploy" if row["change"] == "deploy" else "people", _change(row))
+        Recent(row.at, "deploy" if row.change == "deploy" else "people", _change(row))
         for row in changes.newest(connection, "stream", stream.id, _READ)
     ]
     items += _events(connection, "driver", stream.driver, _DRIVER_KINDS)
     items += _events(connection, "stream", stream.id, _STREAM_KINDS)
     items += [
-        Recent(row["at"], "stream", row["text"])
+        Recent(row.at, "stream", row.text)
         for row in events.newest(connection, "stack", "streams", _READ)
-        if row["kind"] in _ALL_KINDS and stream.id in (row["fields"].get("streams") or [stream.id])
+        if row.kind in _ALL_KINDS and stream.id in (_streams(row) or [stream.id])
     ]
     if table is not None:
         items += [
@@ -104,15 +106,21 @@ def folded(items: Iterable[Recent]) -> list[Recent]:
 
 def _events(connection: Connection, scope: str, name: str, kinds: set[str]) -> list[Recent]:
     return [
-        Recent(row["at"], scope, row["text"] if scope == "stream" else f"driver {name}: {row['text']}")
+        Recent(row.at, scope, row.text if scope == "stream" else f"driver {name}: {row.text}")
         for row in events.newest(connection, scope, name, _READ)
-        if row["kind"] in kinds
+        if row.kind in kinds
     ]
 
 
-def _change(row: dict[str, Any]) -> str:
-    comment = f": {row['comment']}" if row["comment"] else ""
-    return f"{row['change']} by {row['author']}{comment}"
+def _streams(row: Event) -> list[object]:
+    """The streams that an event of all streams names."""
+    named = row.fields.get("streams")
+    return named if isinstance(named, list) else []
+
+
+def _change(row: Change) -> str:
+    comment = f": {row.comment}" if row.comment else ""
+    return f"{row.change} by {row.author}{comment}"
 
 
 def _action(table: str, row: dict[str, Any]) -> str:

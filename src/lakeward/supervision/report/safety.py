@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import NotRequired, TypedDict
 
 from lakeward.connectors.commit_protocol.position import NO_DATA
 from lakeward.connectors.kafka import position as kafka_position
@@ -16,6 +17,31 @@ from lakeward.supervision.report.material import Material
 AT_RISK_SHARE = 0.5
 """Data is at risk when the oldest waiting record has used up this share of the source's retention."""
 _AT_LEAST_ONCE = ("kafka", "console", "python", "memory", "format")
+
+
+class SafePosition(TypedDict):
+    """`safe_to` of `streams status`: the position up to which data is safe. `by`: `table` or `registry`."""
+
+    by: str
+    seq: int | None
+    batch_id: int | None
+    generation: int | None
+    snapshot_id: int | None
+    offsets: dict[str, str]
+
+
+NextBatch = TypedDict(
+    "NextBatch",
+    {
+        "again": bool,
+        "landed": NotRequired[bool],
+        "batch_id": int | None,
+        "from": dict[str, str] | None,
+        "to": dict[str, str] | None,
+        "records": int | None,
+    },
+)
+"""`next_batch` of `streams status`. `again`: it was planned and not finished; only then `landed` is known."""
 
 
 class Lost(StrEnum):
@@ -114,7 +140,7 @@ def lost(m: Material) -> Answer:
     return Answer(Lost.NO, f"every record up to the offsets below is in {where} exactly once, and {rest}{tail}")
 
 
-def safe_to(m: Material) -> dict[str, Any] | None:
+def safe_to(m: Material) -> SafePosition | None:
     """The position up to which data is safe: the table's, or the registry's copy if the table has none or is down."""
     position = m.asked.position
     if position is not None:
@@ -128,11 +154,17 @@ def safe_to(m: Material) -> dict[str, Any] | None:
         }
     if m.newest is None or m.asked.table_missing:
         return None
-    names = ("seq", "batch_id", "generation", "snapshot_id")
-    return {"by": "registry", **{name: m.newest[name] for name in names}, "offsets": m.newest["end_offsets"] or {}}
+    return {
+        "by": "registry",
+        "seq": m.newest.seq,
+        "batch_id": m.newest.batch_id,
+        "generation": m.newest.generation,
+        "snapshot_id": m.newest.snapshot_id,
+        "offsets": dict(m.newest.end_offsets or {}),
+    }
 
 
-def replays(m: Material) -> dict[str, Any] | None:
+def replays(m: Material) -> NextBatch | None:
     """What the next batch does, as far as that is decided already; None if nothing is known about it.
 
     `again` is True for a batch that was planned and not finished: Spark repeats it with the same end offsets.
@@ -140,7 +172,7 @@ def replays(m: Material) -> dict[str, Any] | None:
     if m.asked.table_missing and _recorded(m) is not None:
         return None
     safe, plan = safe_to(m), m.asked.planned
-    start = dict((safe or {}).get("offsets") or {})
+    start = safe["offsets"] if safe is not None else {}
     if plan is None:
         return None if safe is None else {"again": False, "batch_id": None, "from": start, "to": None, "records": None}
     if plan.done:
@@ -181,7 +213,7 @@ def at_risk(lag: Lag | None) -> str:
     return f" ({span(lag.oldest_s)} of {span(lag.retention_s)}; the first expire in {span(remaining)})"
 
 
-def show(offsets: dict[str, Any] | None) -> str:
+def show(offsets: Mapping[str, str] | None) -> str:
     """Positions by source as searchable text: `flights/0: 120, flights/1: 88`."""
     if not offsets:
         return "the beginning"
@@ -191,7 +223,7 @@ def show(offsets: dict[str, Any] | None) -> str:
     return "; ".join(parts)
 
 
-def show_range(start: dict[str, Any] | None, end: dict[str, Any] | None) -> str:
+def show_range(start: Mapping[str, str] | None, end: Mapping[str, str] | None) -> str:
     """Start and end by partition: `flights/0: 120 to 200, flights/1: 88 to 91`."""
     try:
         first = {name: kafka_position.parse(str(text)) for name, text in (start or {}).items()}
@@ -225,7 +257,7 @@ def _show_one(source: str, text: str, *, named: bool) -> str:
     return f"{source}: {shown}" if named else shown
 
 
-def _between(start: dict[str, Any], ends: Any) -> int | None:
+def _between(start: Mapping[str, str], ends: Mapping[str, str]) -> int | None:
     if not ends:
         return None
     total = 0
@@ -268,8 +300,9 @@ def _recorded(m: Material) -> str | None:
     """The newest batch in the registry; None before the first. Batch rows have a retention time, the driver's last
     observation has none."""
     seen = m.facts.observations.get(m.stream.id)
+    batch: int | None
     if m.newest is not None:
-        batch, seq = m.newest["batch_id"], m.newest["seq"]
+        batch, seq = m.newest.batch_id, m.newest.seq
     elif seen is not None and seen.committed_at is not None:
         batch, seq = seen.batch_id, seen.seq
     else:

@@ -41,7 +41,7 @@ def registered(connection: Connection) -> dict[str, tuple[Reading, ...]]:
         if not tables:
             continue
         newest = batches.newest(connection, each.id, 1)
-        ends: Mapping[str, str] = (newest[0]["end_offsets"] or {}) if newest else {}
+        ends: Mapping[str, str] = (newest[0].end_offsets or {}) if newest else {}
         for source, table, format_ in tables:
             found.setdefault(table, []).append(Reading(each.id, source, ends.get(source), format_))
     return {table: tuple(readings) for table, readings in found.items()}

@@ -82,12 +82,12 @@ def test_a_reset_forward_counts_what_it_skipped_and_the_audit_says_so(site: Any,
     assert (row.generation, row.desired) == (2, "stopped")
     assert kept is not None
     assert kept.checkpoint.endswith("/flights.2")
-    assert (change["comment"], change["detail"]["before"]["seq"], change["detail"]["after"]["seq"]) == (
+    assert (change.comment, change.detail["before"]["seq"], change.detail["after"]["seq"]) == (
         "old news",
         3,
         4,
     )
-    assert (asked["result"], asked["approved_by"]) == ("done", change["author"])
+    assert (asked.result, asked.approved_by) == ("done", change.author)
 
 
 def test_reading_again_into_a_table_wants_the_exact_number_of_rows_that_land_twice(site: Any, behind: Any) -> None:
@@ -195,8 +195,8 @@ def test_a_skipped_batch_is_counted_by_position_batches_and_audit(site: Any, poi
     with site.registry() as connection:
         recorded = batches.newest(connection, "flights")[0]
         change = changes.newest(connection, "stream", "flights")[0]
-    assert (recorded["batch_id"], recorded["skipped"], recorded["landed"]) == (3, 2, 0)
-    assert (change["change"], change["detail"]["after"]["skipped"]) == ("skip-batch", 2)
+    assert (recorded.batch_id, recorded.skipped, recorded.landed) == (3, 2, 0)
+    assert (change.change, change.detail["after"]["skipped"]) == ("skip-batch", 2)
 
 
 @pytest.mark.parametrize("what", ["commits/3", "offsets/4", "metadata"])

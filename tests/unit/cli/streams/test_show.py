@@ -191,7 +191,7 @@ def test_operations_write_what_is_wanted_and_who_asked(site: Any) -> None:
         row = streams.get(connection, "flights")
         told = events.newest(connection, "stream", "flights")
     assert row.desired == "stopped"
-    assert told[-1]["fields"] == {"comment": "window"}
+    assert told[-1].fields == {"comment": "window"}
 
 
 def test_a_dry_run_changes_nothing(site: Any) -> None:

@@ -87,7 +87,7 @@ def test_who_why_and_how_many_is_kept_and_no_value(site: Any, table: Any) -> Non
         change = changes.newest(connection, "table", "nyc.flights")[0]
         ledger = maintenance.newest_actions(connection, "nyc.flights")[0]
         everything = json.dumps([change, ledger], default=str)
-    assert (change["change"], change["comment"], change["detail"]["rows"]) == ("erase", "ticket 7", 2)
+    assert (change.change, change.comment, change.detail["rows"]) == ("erase", "ticket 7", 2)
     assert (ledger["action"], ledger["result"], ledger["verified"]) == ("erase", "done", True)
     assert WHERE not in everything and "IN (1" not in everything
 

@@ -99,7 +99,7 @@ def test_it_shows_what_lands_again_and_waits_for_a_yes(site: Any, table: Any) ->
     with site.registry() as connection:
         row = streams.get(connection, "flights")
         kept = generations.get(connection, "flights", row.generation)
-        assert changes.newest(connection, "table", "nyc.flights")[0]["comment"] == "bad rows"
+        assert changes.newest(connection, "table", "nyc.flights")[0].comment == "bad rows"
     assert kept is not None
     assert (row.generation, kept.checkpoint.endswith("flights.2")) == (2, True)
     answer = site.lakeward(*_WORDS, to, "--yes", "--comment", "x", "-o", "json")

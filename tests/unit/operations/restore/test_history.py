@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from recorded_rows import batch
 
 from lakeward.connectors.commit_protocol.ancestry import Link
 from lakeward.connectors.commit_protocol.position import Position, Totals
@@ -16,6 +17,7 @@ from lakeward.operations.restore.history import (
     earlier_state,
     wholly_after,
 )
+from lakeward.registry.batches import Batch
 
 S = "s"
 
@@ -25,12 +27,12 @@ def link(snapshot: int, parent: int | None, seq: int | None = None, stream: str 
     return Link(snapshot, snapshot, parent, attempt=attempt, added=added)
 
 
-def row(seq: int, start: int, end: int, **more: Any) -> dict[str, Any]:
+def row(seq: int, start: int, end: int, **more: Any) -> Batch:
     whole = {
         "seq": seq, "snapshot_id": seq * 10, "start_offsets": {"a": at(start)}, "end_offsets": {"a": at(end)},
         "consumed": end - start, "landed": end - start - 1, "quarantined": 1, "filtered": 0, "skipped": None,
     }  # fmt: skip
-    return {**whole, **more}
+    return batch(**{**whole, **more})
 
 
 def at(offset: int, **more: int) -> str:
@@ -98,7 +100,7 @@ def test_a_partition_that_came_meanwhile_is_no_break() -> None:
         ([ROWS[0], row(4, 30, 39)], "moved after its last batch"),
     ],
 )
-def test_a_record_that_is_not_whole_is_not_believed(rows: list[dict[str, Any]], why: str) -> None:
+def test_a_record_that_is_not_whole_is_not_believed(rows: list[Batch], why: str) -> None:
     with pytest.raises(Unknown, match=why):
         earlier_state(S, HERE, gone(), rows)
 

@@ -22,7 +22,7 @@ def test_a_batch_of_another_table_or_of_the_table_that_was_there_before_is_not_t
             committed_at=NOW,
         )  # fmt: skip
     delta = Snapshot(version, 4, version, NOW, "append", 10, wap_id=f"{mine}/9/nonce", commit="u/t")
-    assert [(each["stream"], each["seq"]) for each in batches_of(registry, [delta])] == [(mine, 9)]
+    assert [(each.stream, each.seq) for each in batches_of(registry, [delta])] == [(mine, 9)]
     assert batches_of(registry, [replace(delta, wap_id=None)]) == []
-    iceberg = [each for each in batches_of(registry, [replace(delta, commit=None)]) if each["stream"] in (mine, theirs)]
+    iceberg = [each for each in batches_of(registry, [replace(delta, commit=None)]) if each.stream in (mine, theirs)]
     assert len(iceberg) == 3, "a snapshot of Iceberg is one table's alone"

@@ -3,6 +3,8 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import UTC, datetime
 
+from recorded_rows import batch
+
 from lakeward.quality.ranges.range import decide
 from lakeward.quality.ranges.snapshot_chain import Mark
 from lakeward.quality.results.records import Result, by_stream, shown
@@ -52,9 +54,9 @@ def test_a_failed_check_is_a_sentence_with_numbers() -> None:
 def test_batches_are_summed_by_stream_and_staged_ids_stand_in(line) -> None:
     history = line("append", "append", "append")
     snapshots = [replace(each, wap_id=f"s/{key}/nonce") for key, each in history.snapshots.items()]
-    known = [{"stream": "s", "snapshot_id": 1, "seq": 1, "start_offsets": {"p": 0}, "end_offsets": {"p": 5}}]
+    known = [batch(stream="s", snapshot_id=1, seq=1, start_offsets={"p": "0"}, end_offsets={"p": "5"})]
     assert by_stream(known, snapshots) == (
-        {"stream": "s", "from_seq": 1, "to_seq": 3, "batches": 3, "start": {"p": 0}, "end": None},
+        {"stream": "s", "from_seq": 1, "to_seq": 3, "batches": 3, "start": {"p": "0"}, "end": None},
     )
     assert by_stream([], [replace(snapshots[0], wap_id="something else")]) == ()
 

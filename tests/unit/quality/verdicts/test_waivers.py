@@ -71,7 +71,7 @@ def test_a_waiver_is_kept_with_its_reason_and_ended_once(registry: Any) -> None:
     again = waive(registry, "ns.t", "c1", "nulls(a)", Duration("4h"), author="bob", reason="longer")
     assert [each.id for each in waivers.in_force(registry, "ns.t")] == [again.id], "the newer one alone counts"
     (change, _) = changes.newest(registry, "table", "ns.t")
-    assert (change["change"], change["comment"], change["detail"]["check"]) == ("waive", "longer", "c1")
+    assert (change.change, change.comment, change.detail["check"]) == ("waive", "longer", "c1")
     unwaive(registry, "ns.t", "c1", author="bob", comment="mended")
     assert waivers.in_force(registry) == []
     with pytest.raises(Refused, match="has no waiver"):
@@ -96,7 +96,7 @@ def test_the_end_of_a_waiver_is_told_once_and_is_an_incident_where_the_check_fai
     told = report_ended(registry)
     assert len(told) == 2 and "by ada (known) has ended; the check failed in the newest run (12 rows" in told[0]
     assert report_ended(registry) == []
-    assert [each["kind"] for each in events.newest(registry, "table", "ns.t")] == ["waive"] * 2 + ["waiver_over"] * 2
+    assert [each.kind for each in events.newest(registry, "table", "ns.t")] == ["waive"] * 2 + ["waiver_over"] * 2
     (subject,) = [subject for kind, subject in incidents.open_ones(registry) if kind == "waiver"]
     assert subject == "ns.t/bad"
     close_ended_waivers(registry, "ns.t", [Check("bad", NULLS, "critical", State.SKIPPED)])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from recorded_rows import batch
 
 from lakeward.supervision.report import safety
 from lakeward.supervision.report.lag import Lag, Partition
@@ -65,7 +66,7 @@ def test_a_table_that_is_gone_took_what_was_landed_with_it(scenes, reason) -> No
         "nyc.flights does not exist any more, and the registry has batch 811 (seq 812) as landed in it" in answer.text
     )
     assert "restores the table" in answer.text
-    assert safety.safe_to(replace(m, newest={"batch_id": 811, "seq": 812})) is None
+    assert safety.safe_to(replace(m, newest=batch(batch_id=811, seq=812))) is None
     assert safety.replays(m) is None
     assert any(line == "safe up to   not known: no table records it" for line in gone.lines())
 
@@ -74,7 +75,7 @@ def test_a_table_that_does_not_say_what_it_holds_is_no_proof(scenes) -> None:
     made = scenes["healthy"]
     m = made.changed(asked=replace(made.asked, position=None)).material()
     assert safety.lost(m).lost is Lost.UNKNOWN
-    newest = {"batch_id": 900, "seq": 901}
+    newest = batch(batch_id=900, seq=901)
     assert "the registry has batch 900 (seq 901) as landed" in safety.lost(replace(m, newest=newest)).text
 
 

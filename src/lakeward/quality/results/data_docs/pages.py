@@ -7,11 +7,11 @@ nothing; the needed styles are inline.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from lakeward.quality.results.data_docs.results import validation
+from lakeward.quality.results.records import RunDocument
 
 STYLES = Path(__file__).with_name("styles")
 POLICY = (
@@ -31,7 +31,7 @@ class Pages:
         self._renderer = ValidationResultsPageRenderer()
         self._view: Any = DefaultJinjaPageView(custom_styles_directory=str(STYLES))
 
-    def page(self, run: Mapping[str, Any]) -> str:
+    def page(self, run: RunDocument) -> str:
         """The page of a run in the form of `records.recorded`."""
         document = self._renderer.render(validation(run))
         html: str = self._view.render(document, show_how_to_buttons=False)

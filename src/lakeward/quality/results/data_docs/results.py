@@ -7,11 +7,11 @@ from datetime import datetime
 from html import escape
 from typing import Any
 
-from lakeward.quality.results.records import noun_of
+from lakeward.quality.results.records import CheckDocument, RunDocument, noun_of
 from lakeward.spec.model.custom_expectations import OWN
 
 
-def validation(run: Mapping[str, Any]) -> Any:
+def validation(run: RunDocument) -> Any:
     """The `ExpectationSuiteValidationResult` of a run.
 
     Skipped checks have no result and are omitted. A check with an error carries it and counts as not successful, as in
@@ -44,7 +44,7 @@ def validation(run: Mapping[str, Any]) -> Any:
     )
 
 
-def name(run: Mapping[str, Any]) -> str:
+def name(run: RunDocument) -> str:
     """A run's table, range and verdict, as a title."""
     start, end = run["from_snapshot"], run["to_snapshot"]
     noun = noun_of(run)
@@ -57,9 +57,10 @@ def moment(at: Any) -> datetime:
     return at if isinstance(at, datetime) else datetime.fromisoformat(str(at))
 
 
-def _result(check: Mapping[str, Any]) -> Any:
+def _result(check: CheckDocument) -> Any:
     from great_expectations.core import ExpectationValidationResult
     from great_expectations.expectations.expectation_configuration import ExpectationConfiguration
+    from great_expectations.expectations.metadata_types import FailureSeverity
 
     kind, kwargs = str(check["expectation"]), dict(check.get("kwargs") or {})
     error = escape(check.get("error") or "", quote=False)
@@ -70,7 +71,7 @@ def _result(check: Mapping[str, Any]) -> Any:
         expectation_config=ExpectationConfiguration(
             type=kind,
             kwargs=_tame(kwargs),
-            severity=check["severity"],
+            severity=FailureSeverity(check["severity"]),
             # GX has descriptions of its own expectations only.
             description=_words(kind, _tame(kwargs)) if kind in OWN else None,
         ),
@@ -83,15 +84,15 @@ def _result(check: Mapping[str, Any]) -> Any:
     )
 
 
-def _facts(check: Mapping[str, Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+def _facts(check: CheckDocument, kwargs: Mapping[str, object]) -> dict[str, object]:
     """GX's `result`: the observed value; for checks that count rows also the number of failing rows and examples."""
-    found: dict[str, Any] = {}
+    found: dict[str, object] = {}
     if check.get("observed") is not None:
         found["observed_value"] = _tame(check["observed"])
     if check.get("rows") is not None:
         found["element_count"] = check["rows"]
     if check.get("unexpected_count") is not None:
-        count, rows = check["unexpected_count"], check.get("rows")
+        count, rows = check["unexpected_count"] or 0, check.get("rows")
         found |= {"unexpected_count": count, "unexpected_percent": 100 * count / rows if rows else 0.0}
         column = kwargs.get("column")
         values = [row.get(column) if column in row else dict(row) for row in check.get("sample") or ()]

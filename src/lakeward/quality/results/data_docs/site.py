@@ -6,6 +6,7 @@ import shutil
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -14,9 +15,25 @@ from lakeward.platform import private
 from lakeward.platform.errors import Refused
 from lakeward.quality.results.data_docs.pages import STYLES, Pages, closed
 from lakeward.quality.results.data_docs.results import moment
+from lakeward.quality.results.records import CheckDocument, RunDocument
 
-Run = Mapping[str, Any]
+Run = RunDocument
 """A recorded run with its checks, in the form of `records.recorded`."""
+
+
+@dataclass(frozen=True)
+class IndexLine:
+    """A run's line of the index. `bad`: the checks that failed or could not be computed, a sentence each."""
+
+    page: str
+    at: str
+    verdict: str
+    note: str
+    checks: int
+    bad: list[str]
+    snapshot: int | None
+
+
 _MARK = ".lakeward-data-docs"
 
 
@@ -69,7 +86,7 @@ def outdated(folder: Path, keep: timedelta) -> bool:
     return mark.exists() and time.time() - mark.stat().st_mtime > keep.total_seconds()
 
 
-def _write(folder: Path, pages: Pages, run: Run) -> dict[str, Any]:
+def _write(folder: Path, pages: Pages, run: RunDocument) -> IndexLine:
     """Write the page of a run; returns its line of the index."""
     at = moment(run["at"]).astimezone(UTC)
     table = [_safe(part) for part in str(run["table"]).split(".")]
@@ -77,18 +94,18 @@ def _write(folder: Path, pages: Pages, run: Run) -> dict[str, Any]:
     place = Path("validations", *table, _safe(run["run"]), f"{at:%Y%m%dT%H%M%S}", f"{'.'.join(table)}.html")
     private.write(private.folder(folder / place.parent) / place.name, pages.page(run))
     bad = [check for check in run["checks"] if check["state"] in ("fail", "error")]
-    return {
-        "page": place.as_posix(),
-        "at": f"{at:%Y-%m-%d %H:%M:%S}",
-        "verdict": run["verdict"],
-        "note": run.get("note") or "",
-        "checks": len(run["checks"]),
-        "bad": [_line(check) for check in bad],
-        "snapshot": run["to_snapshot"],
-    }
+    return IndexLine(
+        page=place.as_posix(),
+        at=f"{at:%Y-%m-%d %H:%M:%S}",
+        verdict=run["verdict"],
+        note=run.get("note") or "",
+        checks=len(run["checks"]),
+        bad=[_line(check) for check in bad],
+        snapshot=run["to_snapshot"],
+    )
 
 
-def _line(check: Mapping[str, Any]) -> str:
+def _line(check: CheckDocument) -> str:
     column = (check.get("kwargs") or {}).get("column")
     name = f"{check['expectation']}({column})" if column else str(check["expectation"])
     count = check.get("unexpected_count")
@@ -97,7 +114,7 @@ def _line(check: Mapping[str, Any]) -> str:
     return ", ".join(part for part in parts if part)
 
 
-def _index(tables: Mapping[str, Sequence[Mapping[str, Any]]], most: int) -> str:
+def _index(tables: Mapping[str, Sequence[IndexLine]], most: int) -> str:
     from jinja2 import Environment, FileSystemLoader
 
     here = Environment(loader=FileSystemLoader(Path(__file__).parent), autoescape=True)
