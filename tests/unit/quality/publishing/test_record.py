@@ -15,6 +15,7 @@ from pyiceberg.catalog import Catalog
 from pyiceberg.catalog.sql import SqlCatalog
 
 from lakeward.quality.publishing.record import repair_branch
+from lakeward.quality.publishing.release import release
 from lakeward.quality.ranges.metadata import history
 from lakeward.quality.ranges.range import decide
 from lakeward.quality.ranges.snapshot_chain import History, Mark
@@ -46,13 +47,13 @@ def engines(lake: Catalog, other: Any) -> Any:
     return SimpleNamespace(lake=lake, session=None, registry=other, keeping=other, prove=lambda: None)
 
 
-def prove(engines: Any, table: str, snapshot: int, sequence: int) -> None:
+def prove(engines: Any, table: str, snapshot: int, sequence: int, **more: Any) -> None:
     """A run that proves the snapshot, as it is kept."""
     run = {
         "run": uuid4().hex, "table": table, "suite": "s", "scope": "increment", "at": datetime.now(UTC),
         "from_snapshot": None, "to_snapshot": snapshot, "to_sequence": sequence, "verdict": "pass",
         "first_bad_snapshot": None, "verified_snapshot": snapshot, "batches": [], "spark_jobs": 0, "duration_s": 0.0,
-        "note": "", "cpu_s": None,
+        "note": "", "cpu_s": None, **more,
     }  # fmt: skip
     with engines.registry() as connection:
         verifications.record(connection, run, [])
@@ -80,3 +81,18 @@ def test_what_nobody_proved_is_taken_back(engines, lake, table) -> None:
     settled = repair_branch(decide(now, [Mark(first.id, 1)]), now, IcebergTable(table, lake), engines)
     assert settled.verified == first.id
     assert history(lake, table).verified == first.id
+
+
+def test_the_results_of_a_release_are_published_although_those_of_the_held_run_are_already(
+    engines, lake, table
+) -> None:
+    _, second = sorted(history(lake, table).snapshots.values(), key=lambda each: each.sequence or 0)
+    prove(engines, table, second.id, 2, verdict="hold", verified_snapshot=None)
+    branch(lake, table, second.id)  # nothing is left to move, so no session is needed
+    with engines.registry() as connection:
+        (held,) = verifications.newest(connection, table)
+        verifications.mark_published(connection, [held["run"]])
+    done = release(engines.registry, IcebergTable(table, lake), lambda: None, author="ann", comment="known")
+    with engines.registry() as connection:
+        waiting = {run["run"] for run in verifications.unpublished(connection, 1000) if run["table"] == table}
+    assert waiting == {done["run"]}
