@@ -16,6 +16,8 @@ from lakeward.airflow.names import MAINTAIN
 
 if TYPE_CHECKING:
     from lakeward.platform.runtime import Project, Runtime
+    from lakeward.tables.observation import ShownTable
+    from lakeward.tables.plan.model import PlanDocument
 
 log = structlog.get_logger(__name__)
 
@@ -204,7 +206,7 @@ def _failure(error: Any) -> AirflowFailException:
     return AirflowFailException(str(error))
 
 
-def _log_report(report: dict[str, Any], *, dry: bool) -> None:
+def _log_report(report: ShownTable, *, dry: bool) -> None:
     """Log the table's facts, the decision and the advice, before anything is done."""
     log.info(report["told"])
     _log_plan(report["plan"], dry=dry)
@@ -212,15 +214,14 @@ def _log_report(report: dict[str, Any], *, dry: bool) -> None:
         log.info(f"Advice: {line}")
 
 
-def _log_plan(plan: dict[str, Any], *, dry: bool) -> None:
-    actions = plan.get("actions") or []
-    if not actions:
-        log.info(f"Nothing is due for {plan.get('table')}")
-    for action in actions:
+def _log_plan(plan: PlanDocument, *, dry: bool) -> None:
+    if not plan["actions"]:
+        log.info(f"Nothing is due for {plan['table']}")
+    for action in plan["actions"]:
         log.info(
             f"{'Would' if dry else 'Will'} {action['action']}: {action['why']}",
-            files=action.get("files"),
-            expected_s=action.get("expected_s"),
+            files=action["files"],
+            expected_s=action["expected_s"],
         )
-    for action in plan.get("not_planned") or []:
-        log.info(f"Not {action['action']}: {action['why']}")
+    for item in plan["not_planned"]:
+        log.info(f"Not {item['action']}: {item['why']}")

@@ -18,6 +18,7 @@ from lakeward.platform.text import moment
 
 if TYPE_CHECKING:
     from lakeward.platform.runtime import Project, Runtime
+    from lakeward.tables.run import ObserveDocument
 
 log = structlog.get_logger(__name__)
 
@@ -109,7 +110,7 @@ def observe_tables(runtime: Runtime, project: Project, *, busy: Collection[str] 
     if seen["due"] and MAINTAIN in busy:
         log.info("Maintenance is running already: what is due waits for the next look", due=", ".join(seen["due"]))
     for each in seen["left"]:
-        log.info(f"{each['table']} is due and waits: {each['why']}", next_at=moment(each["next_at"]))
+        log.info(f"{each.table} is due and waits: {each.why}", next_at=moment(each.next_at))
     _tell_late(runtime, project)
     unseen = _unseen(runtime, project)
     if unseen:
@@ -121,7 +122,7 @@ def observe_tables(runtime: Runtime, project: Project, *, busy: Collection[str] 
     return ObservedTables(due, [] if QUALITY in busy else unseen, seen["errors"])
 
 
-def _sentence(seen: dict[str, Any]) -> str:
+def _sentence(seen: ObserveDocument) -> str:
     from lakeward.platform.text import count
 
     tables = seen["tables"]
@@ -157,10 +158,10 @@ def _unseen(runtime: Runtime, project: Project) -> list[str]:
 
     def unseen(name: str) -> bool:
         run, facts = newest.get(name), seen.get(name)
-        if facts is None or facts["snapshot_id"] is None or run is None:
-            return facts is not None and facts["snapshot_id"] is not None
+        if facts is None or facts.snapshot_id is None or run is None:
+            return facts is not None and facts.snapshot_id is not None
         of, _, _ = (run["to_commit"] or "").partition("/")  # a Delta table made again counts from the same numbers
-        other = facts["snapshot_id"] != run["to_snapshot"] or (of and of != facts.get("uuid"))
+        other = facts.snapshot_id != run["to_snapshot"] or (of and of != facts.facts.get("uuid"))
         return bool(other) or any(table == name for table, _ in waived & holding)
 
     return sorted(name for name in suites if unseen(name))

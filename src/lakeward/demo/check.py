@@ -29,6 +29,7 @@ from lakeward.demo.report import QualityReport, Report, StreamReport, TableRepor
 from lakeward.demo.stand import DemoStack
 from lakeward.platform.errors import LakewardError, TimedOut
 from lakeward.registry import batches, drivers, maintenance, restarts, verifications
+from lakeward.registry.maintenance import LedgerRow
 from lakeward.registry.verifications import CheckResult, Verification
 from lakeward.spec.model.stream import StreamSpec
 from lakeward.spec.read.loader import load_project
@@ -278,7 +279,7 @@ class Check:
             f"expired {last.snapshots_before} snapshots to {last.snapshots_after}, rows unchanged"
         )
 
-    def _verified_actions(self) -> dict[str, dict[str, Any]]:
+    def _verified_actions(self) -> dict[str, LedgerRow]:
         """Action -> its first verified entry in the ledger."""
         with self.stand.registry() as connection:
             entries = maintenance.newest_actions(connection, TABLE)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Literal
 
 from lakeward.demo.lake import DemoLake, Shape
 from lakeward.demo.stand import DemoStack
 from lakeward.registry import batches, maintenance, verifications
+from lakeward.registry.maintenance import LedgerRow
 from lakeward.registry.verifications import Verification
 from lakeward.supervision import observe
 from lakeward.supervision.reconcile import backend_of
@@ -77,12 +79,21 @@ def glance(stand: DemoStack, lake: DemoLake) -> DemoSummary:
     )
 
 
-def _maintenance(action: dict[str, Any] | None) -> str:
+_FIGURES: Mapping[str, Literal["files", "snapshots", "manifests"]] = {
+    "compact": "files",
+    "expire": "snapshots",
+    "manifests": "manifests",
+}
+
+
+def _maintenance(action: LedgerRow | None) -> str:
     if action is None:
         return "nothing yet"
     if action["result"] is None:
         return f"{action['action']} under way"
-    figure = {"compact": "files", "expire": "snapshots", "manifests": "manifests"}.get(action["action"])
+    figure = _FIGURES.get(action["action"])
+    if figure is None:
+        return f"{action['action']} {action['result']}"
     before, after = (action["before"] or {}).get(figure), (action["after"] or {}).get(figure)
     change = f": {before} {figure} to {after}" if before is not None and after is not None else ""
     return f"{action['action']} {action['result']}{change}"

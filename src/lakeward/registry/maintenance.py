@@ -2,15 +2,100 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import TypedDict, cast
 
 from sqlalchemy import Connection, func, insert, select, update
 from sqlalchemy.dialects.postgresql import distinct_on
 from sqlalchemy.dialects.postgresql import insert as upsert
 
 from lakeward.registry.schema import actions, facts, plans, tables
+
+
+class Figures(TypedDict, total=False):
+    """What the ledger records of a table before or after an action. An operation of a person adds its own keys.
+
+    Attributes:
+        promised_files, promised_bytes, partitions, final: before: what was planned; `final` are the partitions that get
+            their final layout.
+        positions: of an expiry: stream -> the snapshot of its position, which was on main.
+        files_taken, files_given, delete_files_taken, delete_files_given, commits: after: what the rewrite moved.
+        files_meanwhile, records_meanwhile: after: commits of others between before and after.
+        snapshots_expired, files_deleted: after an expiry.
+        returned: the rows that the engine's procedures returned.
+        rules, written_before, dry_run: before a removal of orphans.
+        listed_files, listed_bytes, orphan_files, orphan_bytes, young_files, sample, taken_files, taken_bytes, put_back,
+            deleted_files, deleted_bytes: after a removal of orphans.
+    """
+
+    snapshot_id: int | None
+    files: int
+    small_files: int
+    size_bytes: int
+    records: int
+    delete_files: int
+    manifests: int
+    snapshots: int
+    metadata_files: int
+    promised_files: int
+    promised_bytes: int
+    partitions: list[str]
+    final: list[str]
+    positions: dict[str, str]
+    files_taken: int
+    files_given: int
+    delete_files_taken: int
+    delete_files_given: int
+    commits: int
+    files_meanwhile: int
+    records_meanwhile: int
+    snapshots_expired: int
+    files_deleted: int
+    returned: list[dict[str, object]]
+    rules: Mapping[str, object]
+    written_before: str
+    dry_run: bool
+    listed_files: int
+    listed_bytes: int
+    orphan_files: int
+    orphan_bytes: int
+    young_files: int
+    sample: list[str]
+    taken_files: int
+    taken_bytes: int
+    put_back: int
+    deleted_files: int
+    deleted_bytes: int
+
+
+class LedgerRow(TypedDict):
+    """One action of the ledger: the columns of `schema.actions`. `result` is None while it is under way."""
+
+    id: int
+    plan: str
+    table: str
+    action: str
+    session_id: str | None
+    result: str | None
+    verified: bool | None
+    why: str
+    before: Figures | None
+    after: Figures | None
+    started_at: datetime
+    finished_at: datetime | None
+    duration_s: float | None
+    cpu_s: float | None
+
+
+@dataclass(frozen=True)
+class StoredFacts:
+    """The facts of a table as an observation stored them (`tables.facts.TableFacts.document`)."""
+
+    at: datetime
+    snapshot_id: int | None
+    facts: Mapping[str, object]
 
 
 @dataclass(frozen=True)
@@ -49,23 +134,23 @@ def hold_expiry(connection: Connection, name: str, why: str | None) -> None:
     connection.execute(update(tables).where(tables.c.name == name).values(expiry_hold=why))
 
 
-def record_facts(connection: Connection, name: str, snapshot_id: int | None, found: dict[str, Any]) -> None:
+def record_facts(connection: Connection, name: str, snapshot_id: int | None, found: Mapping[str, object]) -> None:
     """Store the facts that were observed of a table now."""
     connection.execute(insert(facts).values(table=name, snapshot_id=snapshot_id, facts=found))
 
 
-def newest_facts(connection: Connection) -> dict[str, dict[str, Any]]:
-    """The newest facts by table, each with `at` and `snapshot_id`."""
+def newest_facts(connection: Connection) -> dict[str, StoredFacts]:
+    """The newest facts by table."""
     rows = connection.execute(select(facts).ext(distinct_on(facts.c.table)).order_by(facts.c.table, facts.c.at.desc()))
-    return {row.table: {**row.facts, "at": row.at, "snapshot_id": row.snapshot_id} for row in rows}
+    return {row.table: StoredFacts(row.at, row.snapshot_id, row.facts) for row in rows}
 
 
-def record_plan(connection: Connection, plan_id: str, table: str, plan: dict[str, Any]) -> None:
+def record_plan(connection: Connection, plan_id: str, table: str, plan: Mapping[str, object]) -> None:
     """Store a plan, with its reasons for and against."""
     connection.execute(insert(plans).values(id=plan_id, table=table, plan=plan))
 
 
-def newest_plan(connection: Connection, table: str) -> dict[str, Any] | None:
+def newest_plan(connection: Connection, table: str) -> Mapping[str, object] | None:
     """The newest plan of a table with its `id` and `at`."""
     row = connection.execute(
         select(plans).where(plans.c.table == table).order_by(plans.c.at.desc()).limit(1)
@@ -86,7 +171,7 @@ def due_since(connection: Connection) -> dict[str, datetime]:
 
 
 def begin_action(
-    connection: Connection, *, plan: str, table: str, action: str, session_id: str | None, before: dict[str, Any]
+    connection: Connection, *, plan: str, table: str, action: str, session_id: str | None, before: Mapping[str, object]
 ) -> int:
     """Record an action before it is done, with the Spark Connect session that a takeover must interrupt."""
     return int(
@@ -98,24 +183,24 @@ def begin_action(
     )
 
 
-def finish_action(connection: Connection, action_id: int, **values: Any) -> None:
+def finish_action(connection: Connection, action_id: int, **values: object) -> None:
     """Record an action's end (result, verified, why, after, duration_s, cpu_s)."""
     connection.execute(update(actions).where(actions.c.id == action_id).values(finished_at=func.now(), **values))
 
 
 def newest_actions(
     connection: Connection, table: str | None = None, limit: int = 50, *, action: str | None = None
-) -> list[dict[str, Any]]:
+) -> list[LedgerRow]:
     """The ledger, newest first; of one table or of all, of one action or of all."""
     statement = select(actions).order_by(actions.c.id.desc()).limit(limit)
     if table is not None:
         statement = statement.where(actions.c.table == table)
     if action is not None:
         statement = statement.where(actions.c.action == action)
-    return [dict(row._mapping) for row in connection.execute(statement)]
+    return [cast("LedgerRow", dict(row._mapping)) for row in connection.execute(statement)]
 
 
-def unfinished_actions(connection: Connection, table: str) -> list[dict[str, Any]]:
+def unfinished_actions(connection: Connection, table: str) -> list[LedgerRow]:
     """Actions without an end: their process died."""
     rows = connection.execute(select(actions).where(actions.c.table == table, actions.c.result.is_(None)))
-    return [dict(row._mapping) for row in rows]
+    return [cast("LedgerRow", dict(row._mapping)) for row in rows]

@@ -116,7 +116,7 @@ class Profile:
     partitions: tuple[PartitionFacts, ...] = ()
     outputs: tuple[str, ...] = ()
 
-    def document(self) -> dict[str, Any]:
+    def document(self) -> dict[str, object]:
         """Plain JSON data, read back by `profile_of`."""
         data = asdict(self)
         for partition in data["partitions"]:
@@ -238,7 +238,7 @@ class TableFacts:
         """When the newest snapshot was committed, staged ones included."""
         return max((snapshot.at for snapshot in self.snapshots), default=None)
 
-    def document(self, now: datetime) -> dict[str, Any]:
+    def document(self, now: datetime) -> dict[str, object]:
         """The record in the registry: the figures of `tables health`, and the profile."""
         recent = [s for s in self.snapshots if (now - s.at).total_seconds() <= 3600]
         return {

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Final, Literal, TypedDict
 
 from sqlalchemy import Connection
 
 from lakeward.platform.text import count, minute, size, span
 from lakeward.registry import maintenance
+from lakeward.registry.maintenance import Figures, LedgerRow
 from lakeward.tables.hold import registered
 
 ROWS: Final = 1000  # newest rows of the ledger that savings are computed from
@@ -21,7 +23,61 @@ FORMULA: Final = (
 )
 
 
-def history(connection: Connection, table: str, limit: int = 50) -> dict[str, Any]:
+class ActionEntry(TypedDict):
+    """One action of a maintenance run in the JSON of `tables maintain`. `change` is the change in words."""
+
+    action: str
+    result: str
+    before: Figures
+    after: Figures
+    change: str
+    duration_s: float
+    cpu_s: float | None
+    verified: bool
+    why: str
+
+
+class LedgerEntry(TypedDict):
+    """One action in the JSON of `tables history`; `result` is null while the action runs."""
+
+    action: str
+    result: str | None
+    verified: bool | None
+    started_at: datetime
+    finished_at: datetime | None
+    duration_s: float | None
+    cpu_s: float | None
+    why: str
+    change: str
+    before: Figures
+    after: Figures
+
+
+class History(TypedDict):
+    """The JSON of `tables history`, newest action first."""
+
+    table: str
+    actions: list[LedgerEntry]
+
+
+class Savings(TypedDict):
+    """The JSON of `tables savings`, with the formula."""
+
+    table: str
+    since: datetime | None
+    actions: int
+    failed: int
+    files_removed: int
+    rewritten_bytes: int
+    snapshots_expired: int
+    duration_s: float
+    cpu_s: float
+    price_per_million_requests_usd: float
+    request_saving_usd_per_scan: float
+    formula: str
+
+
+def history(connection: Connection, table: str, limit: int = 50) -> History:
     """`tables history -o json`: the newest actions of a table, newest first.
 
     Raises:
@@ -31,7 +87,7 @@ def history(connection: Connection, table: str, limit: int = 50) -> dict[str, An
     return {"table": table, "actions": [entry(row) for row in maintenance.newest_actions(connection, table, limit)]}
 
 
-def savings(connection: Connection, table: str, price: float = MILLION_REQUESTS) -> dict[str, Any]:
+def savings(connection: Connection, table: str, price: float = MILLION_REQUESTS) -> Savings:
     """`tables savings -o json`: savings and cost of the actions in the ledger, with the formula.
 
     Raises:
@@ -41,18 +97,24 @@ def savings(connection: Connection, table: str, price: float = MILLION_REQUESTS)
     return saved(table, maintenance.newest_actions(connection, table, ROWS), price)
 
 
-def entry(row: Mapping[str, Any]) -> dict[str, Any]:
+def entry(row: LedgerRow) -> LedgerEntry:
     """One row of the ledger. `change` is the change in words; `result` is null while the action runs."""
     return {
-        **{key: row[key] for key in ("action", "result", "verified", "started_at", "finished_at")},
-        **{key: row[key] for key in ("duration_s", "cpu_s", "why")},
+        "action": row["action"],
+        "result": row["result"],
+        "verified": row["verified"],
+        "started_at": row["started_at"],
+        "finished_at": row["finished_at"],
+        "duration_s": row["duration_s"],
+        "cpu_s": row["cpu_s"],
+        "why": row["why"],
         "change": change(row["before"] or {}, row["after"] or {}),
         "before": row["before"] or {},
         "after": row["after"] or {},
     }
 
 
-def saved(table: str, rows: Sequence[Mapping[str, Any]], price: float) -> dict[str, Any]:
+def saved(table: str, rows: Sequence[LedgerRow], price: float) -> Savings:
     """Savings over the rows of one table; `price` in US dollars for a million requests."""
     good = [row for row in rows if row["result"] == "done"]
     compactions = [(row["before"] or {}, row["after"] or {}) for row in good if row["action"] == "compact"]
@@ -75,7 +137,7 @@ def saved(table: str, rows: Sequence[Mapping[str, Any]], price: float) -> dict[s
     }
 
 
-def sentences(data: Mapping[str, Any]) -> list[str]:
+def sentences(data: Savings) -> list[str]:
     """Savings as lines for a person."""
     since = f" since {minute(data['since'])}" if data["since"] else ""
     return [
@@ -89,10 +151,11 @@ def sentences(data: Mapping[str, Any]) -> list[str]:
     ]
 
 
-def change(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
+def change(before: Figures, after: Figures) -> str:
     """The change by an action, in words: `40 → 3 files, 9 → 4 snapshots`."""
     words = []
-    for key in ("files", "manifests", "snapshots"):
+    keys: tuple[Literal["files", "manifests", "snapshots"], ...] = ("files", "manifests", "snapshots")
+    for key in keys:
         was, became = before.get(key), after.get(key)
         if was is not None and became is not None and was != became:
             words.append(f"{was} → {became} {key}")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from datetime import timedelta
-from typing import Any
 from uuid import uuid4
 
 import structlog
@@ -18,13 +17,21 @@ from lakeward.tables.act.server import Statements
 from lakeward.tables.act.spark import on_spark
 from lakeward.tables.context import MaintenanceContext
 from lakeward.tables.guard.actor import TTL, Transaction, hold_lease
+from lakeward.tables.ledger import ActionEntry
 from lakeward.tables.needs import read_registry
-from lakeward.tables.observation import load_facts, observe_table, register, shown
+from lakeward.tables.observation import ShownTable, load_facts, observe_table, register, shown
 from lakeward.tables.work import Engine, Work
 
 log = structlog.get_logger(__name__)
 
-Tell = Callable[[dict[str, Any]], None]
+
+class MaintainDocument(ShownTable):
+    """The JSON of `tables maintain`."""
+
+    actions: list[ActionEntry]
+
+
+Tell = Callable[[ShownTable], None]
 """Receives the document of `observation.shown`."""
 
 
@@ -39,7 +46,7 @@ def maintain_table(
     on: policy.Engine | None = None,
     engine: Engine = Statements,
     tell: Tell = lambda _: None,
-) -> dict[str, Any]:
+) -> MaintainDocument:
     """Run the due actions of one table; returns the JSON of `run.maintain`.
 
     Args:
@@ -82,7 +89,7 @@ def maintain_table(
         where = on_spark(site, table, on or seen.policy.engine)
         work = Work(site, table, around, plan_id, lease, engine, where, only)
         done = work.all([action.action for action in first.plan.actions], wanted, first)
-        return document | {"actions": done}
+        return {**document, "actions": done}
 
 
 def take_over(transaction: Transaction, runtime: Runtime, table: str) -> list[int]:

@@ -6,12 +6,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Literal
 
 from sqlalchemy import Connection
 
 from lakeward.connectors.delta import log
 from lakeward.registry import batches, generations, maintenance, streams, verifications
+from lakeward.registry.maintenance import LedgerRow
 from lakeward.spec.model.stream import Limits
 from lakeward.spec.model.suite import POINTER_OF
 from lakeward.spec.model.types import Duration
@@ -182,7 +183,7 @@ def history_of(connection: Connection, table: str) -> History:
     return history_from(maintenance.newest_actions(connection, table, LEDGER))
 
 
-def history_from(rows: Sequence[Mapping[str, Any]]) -> History:
+def history_from(rows: Sequence[LedgerRow]) -> History:
     """The history from the ledger's rows of one table, newest first."""
     done: dict[str, datetime] = {}
     failures: dict[str, tuple[int, datetime]] = {}
@@ -219,7 +220,7 @@ def history_from(rows: Sequence[Mapping[str, Any]]) -> History:
     return History(done, failures, finished, idle, contested, tried, learned)
 
 
-def _race(row: Mapping[str, Any], at: datetime, contested: dict[str, tuple[int, datetime]], landed: set[str]) -> None:
+def _race(row: LedgerRow, at: datetime, contested: dict[str, tuple[int, datetime]], landed: set[str]) -> None:
     """Count a compaction for or against its partitions. A full disk or a dead process is not a lost race."""
     lost = _outrun(row)
     for partition in (row["before"] or {}).get("partitions") or [""]:
@@ -230,13 +231,13 @@ def _race(row: Mapping[str, Any], at: datetime, contested: dict[str, tuple[int, 
             contested[partition] = (count + 1, last)
 
 
-def _outrun(row: Mapping[str, Any]) -> bool:
+def _outrun(row: LedgerRow) -> bool:
     """Whether it is a compaction that failed because of concurrent commits."""
     found = any(text in str(row["why"]).lower() for text in _LOST)
     return row["action"] == "compact" and row["result"] == "failed" and found
 
 
-def _changed_nothing(row: Mapping[str, Any]) -> bool:
+def _changed_nothing(row: LedgerRow) -> bool:
     before, after = row["before"] or {}, row["after"]
     if after is None:
         return False
@@ -248,13 +249,15 @@ def _changed_nothing(row: Mapping[str, Any]) -> bool:
     return bool(after.get(taken) == 0)
 
 
-def _amounts(action: str, rows: Sequence[Mapping[str, Any]]) -> Iterator[tuple[float, float]]:
+def _amounts(action: str, rows: Sequence[LedgerRow]) -> Iterator[tuple[float, float]]:
     """Amount and seconds of every successful run, newest first."""
-    promised = "promised_bytes" if action == "compact" else "promised_files"
+    promised: Literal["promised_bytes", "promised_files"] = (
+        "promised_bytes" if action == "compact" else "promised_files"
+    )
     for row in rows:
         if row["action"] == action and row["result"] == "done":
             yield float((row["before"] or {}).get(promised) or 0), float(row["duration_s"] or 0)
 
 
-def _final(row: Mapping[str, Any]) -> list[str]:
+def _final(row: LedgerRow) -> list[str]:
     return [str(each) for each in (row["before"] or {}).get("final", [])]

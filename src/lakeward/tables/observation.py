@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypedDict
 
 from sqlalchemy import Connection
 
@@ -25,11 +25,21 @@ from lakeward.tables.observe import delta, iceberg
 from lakeward.tables.plan import ORDER, History, Needs, Plan, plan
 from lakeward.tables.plan.advice import advice
 from lakeward.tables.plan.delta import LEAST_KEPT
+from lakeward.tables.plan.model import PlanDocument
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
 
     from lakeward.connectors.delta.state import State
+
+
+class ShownTable(TypedDict):
+    """A table and its plan. `told` is the table in a sentence, `advice` what a person could do."""
+
+    table: str
+    told: str
+    plan: PlanDocument
+    advice: list[str]
 
 
 @dataclass(frozen=True)
@@ -141,13 +151,13 @@ def known_profiles(connection: Connection) -> dict[str, Profile]:
     """Table -> the profile of its newest recorded facts, unless an older version of Lakeward recorded them."""
     found: dict[str, Profile] = {}
     for table, facts in maintenance.newest_facts(connection).items():
-        profile: Mapping[str, Any] | None = facts.get("profile")
-        if profile is not None and all("excess_deletes" in part for part in profile["partitions"]):
+        profile = facts.facts.get("profile")
+        if isinstance(profile, dict) and all("excess_deletes" in part for part in profile["partitions"]):
             found[table] = profile_of(profile)
     return found
 
 
-def shown(there: TableObservation) -> dict[str, Any]:
+def shown(there: TableObservation) -> ShownTable:
     """The document of a table and its plan, before a maintenance run acts."""
     facts, made = there.facts, there.plan.document()
     return {"table": facts.table, "told": summary(facts), "plan": made, "advice": list(there.advice)}

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from time import monotonic
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 from uuid import uuid4
 
 import structlog
@@ -25,17 +25,19 @@ from lakeward.connectors.file_access import FileAccess
 from lakeward.platform.errors import LakewardError, Refused
 from lakeward.platform.text import count, size, span
 from lakeward.registry import events, maintenance
+from lakeward.registry.maintenance import Figures
 from lakeward.spec.model.policy import Orphans
 from lakeward.tables.context import MaintenanceContext
 from lakeward.tables.guard.actor import TTL, TableLease, hold_lease
 from lakeward.tables.guard.location_overlap import overlap_in_catalog
 from lakeward.tables.guard.locations import canonical
-from lakeward.tables.maintain import take_over
+from lakeward.tables.ledger import ActionEntry
+from lakeward.tables.maintain import MaintainDocument, take_over
 from lakeward.tables.needs import longest_batch, needs_of, read_registry
 from lakeward.tables.observation import load_facts, register, summary
 from lakeward.tables.observe.listing import TRASH_FOLDER, Listing
 from lakeward.tables.observe.references import references
-from lakeward.tables.plan.model import Action, NotPlanned, Plan
+from lakeward.tables.plan.model import Action, NotPlanned, Plan, PlanDocument
 from lakeward.tables.plan.orphans import ACTION, Survey, judge, not_listed_because, oldest_kept, rules, shown
 from lakeward.telemetry import failpoints
 
@@ -57,7 +59,7 @@ def remove_orphans(
     dry_run: bool = False,
     ttl: timedelta = TTL,
     limit_s: float = LIMIT_S,
-) -> dict[str, Any]:
+) -> MaintainDocument:
     """Remove the orphans of one table; the JSON of `run.maintain`. A first run with new thresholds only shows them.
 
     Args:
@@ -73,7 +75,13 @@ def remove_orphans(
     """
     if site.delta(table) is not None:
         not_planned = NotPlanned(ACTION, "a Delta table has no orphans apart from what its expiry (VACUUM) deletes")
-        return {"table": table, "told": f"{table} is a Delta table", "plan": _plan(table, not_planned), "actions": []}
+        return {
+            "table": table,
+            "told": f"{table} is a Delta table",
+            "plan": _plan(table, not_planned),
+            "actions": [],
+            "advice": [],
+        }
     first = site.load(table)  # a wrong name is reported before the lease is taken
     with hold_lease(site.registry, table, holder, ttl) as lease:
         take_over(site.registry, site.runtime, table)
@@ -94,10 +102,16 @@ def remove_orphans(
         )
         if stop is not None:
             refused = [_entry("refused", {}, {}, 0.0, stop.why)] if stop.refused else []
-            return {"table": table, "told": summary(facts), "plan": _plan(table, stop), "actions": refused}
+            return {
+                "table": table,
+                "told": summary(facts),
+                "plan": _plan(table, stop),
+                "actions": refused,
+                "advice": [],
+            }
         wanted = rules(policy, facts.location)
         with site.registry() as connection:
-            begun = {"rules": wanted, "written_before": before.isoformat(), "dry_run": dry_run}
+            begun: Figures = {"rules": wanted, "written_before": before.isoformat(), "dry_run": dry_run}
             action_id = maintenance.begin_action(
                 connection, plan=uuid4().hex, table=table, action=ACTION, session_id=None, before=begun
             )
@@ -113,8 +127,15 @@ def remove_orphans(
                 decided, result, why = NotPlanned(ACTION, "could not be decided"), "failed", _words(error)
         entry = _entry(result, begun, work.figures, round(monotonic() - once, 3), why)
         with site.registry() as connection:
-            values = {key: entry[key] for key in ("result", "verified", "why", "after", "duration_s")}
-            maintenance.finish_action(connection, action_id, **values)
+            maintenance.finish_action(
+                connection,
+                action_id,
+                result=entry["result"],
+                verified=entry["verified"],
+                why=entry["why"],
+                after=entry["after"],
+                duration_s=entry["duration_s"],
+            )
             if work.harmed:
                 maintenance.hold_expiry(
                     connection, table, f"{why}; a person has to check the table before more is removed"
@@ -122,7 +143,7 @@ def remove_orphans(
             events.record(connection, "table", table, ACTION, f"{ACTION} {result}: {why}")
         report = log.info if result in ("done", "skipped") else log.error
         report("Orphan removal ended", table=table, result=result, why=why, duration_s=entry["duration_s"])
-        return {"table": table, "told": summary(facts), "plan": _plan(table, decided), "actions": [entry]}
+        return {"table": table, "told": summary(facts), "plan": _plan(table, decided), "actions": [entry], "advice": []}
 
 
 @dataclass
@@ -137,7 +158,7 @@ class _Sweep:
     first: Table  # as it was before the listing began
     before: datetime
     until: float
-    figures: dict[str, Any] = field(default_factory=dict)
+    figures: Figures = field(default_factory=Figures)
     harmed: bool = False
     _trouble: str = ""
     _read: set[str] = field(default_factory=set)
@@ -308,14 +329,14 @@ def _listing(location: str) -> Iterator[Listing]:
         yield made
 
 
-def _entry(result: str, before: dict[str, Any], after: dict[str, Any], duration: float, why: str) -> dict[str, Any]:
+def _entry(result: str, before: Figures, after: Figures, duration: float, why: str) -> ActionEntry:
     return {
         "action": ACTION, "result": result, "before": before, "after": after, "change": "",
         "duration_s": duration, "cpu_s": None, "verified": result == "done", "why": why,
     }  # fmt: skip
 
 
-def _plan(table: str, decided: Action | NotPlanned) -> dict[str, Any]:
+def _plan(table: str, decided: Action | NotPlanned) -> PlanDocument:
     actions, not_planned = ((decided,), ()) if isinstance(decided, Action) else ((), (decided,))
     return Plan(table, None, actions, not_planned).document()
 

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import fnmatch
 from collections.abc import Collection, Sequence
-from dataclasses import asdict
 from datetime import UTC, datetime
-from typing import Any
+from typing import TypedDict
 from uuid import uuid4
 
 import structlog
@@ -22,35 +21,113 @@ from lakeward.spec.model.policy import Engine
 from lakeward.tables.context import MaintenanceContext
 from lakeward.tables.guard import readers
 from lakeward.tables.guard.positions import block_streams
-from lakeward.tables.ledger import entry
-from lakeward.tables.maintain import Tell, maintain_table
+from lakeward.tables.ledger import LedgerEntry, entry
+from lakeward.tables.maintain import MaintainDocument, Tell, maintain_table
 from lakeward.tables.needs import read_registry
 from lakeward.tables.observation import TableObservation, known_profiles, load_facts, observe_table, register, shown
 from lakeward.tables.orphans import remove_orphans
 from lakeward.tables.plan import ORDER
 from lakeward.tables.plan.metadata import DELETE
+from lakeward.tables.plan.model import PlanDocument
 from lakeward.tables.plan.orphans import ACTION as ORPHANS
 from lakeward.tables.plan.pressure import Pressure, pressure
-from lakeward.tables.plan.rank import Candidate, rank
+from lakeward.tables.plan.rank import Candidate, LeftOut, rank
 
 log = structlog.get_logger(__name__)
 
 
-def observe(runtime: Runtime, project: Project, tables: Sequence[str] | None = None) -> dict[str, Any]:
+class TableHealth(TypedDict):
+    """One table in the JSON of `tables health`."""
+
+    table: str
+    format: str
+    files: int
+    small_files: int
+    size_bytes: int
+    records: int
+    delete_files: int
+    manifests: int
+    snapshots: int
+    metadata_files: int
+    partitions: int
+    last_commit: datetime | None
+    last_maintenance: datetime | None
+    due: list[str]
+    readers: list[dict[str, object]]
+    streams: list[str]
+    advice: str
+
+
+class HealthDocument(TypedDict):
+    """The JSON of `tables health`."""
+
+    tables: list[TableHealth]
+
+
+class ObservedHealth(TableHealth):
+    """One observed table, with its plan."""
+
+    plan: PlanDocument
+
+
+class ObserveDocument(TypedDict):
+    """What an observation found.
+
+    Attributes:
+        due: tables to maintain now, best first.
+        left: those that the budget leaves out.
+        errors: table -> why it could not be read.
+    """
+
+    tables: list[ObservedHealth]
+    due: list[str]
+    left: list[LeftOut]
+    errors: dict[str, str]
+
+
+class PlansDocument(TypedDict):
+    """The JSON of `tables plan`."""
+
+    plans: list[PlanDocument]
+
+
+class Pin(TypedDict):
+    """What keeps snapshots from `since` on."""
+
+    who: str
+    why: str
+    since: datetime
+
+
+class PinsDocument(TypedDict):
+    """The JSON of `tables readers`: readers as in `tables health`, and the snapshot pins, oldest first."""
+
+    table: str
+    readers: list[dict[str, object]]
+    pins: list[Pin]
+    refusals: list[str]
+
+
+class WhyDocument(TypedDict):
+    """The JSON of `tables why`; `last` is the newest action."""
+
+    table: str
+    plan: PlanDocument
+    advice: list[str]
+    last: LedgerEntry | None
+
+
+def observe(runtime: Runtime, project: Project, tables: Sequence[str] | None = None) -> ObserveDocument:
     """Read the facts of every table (or of the named ones), record changes, plan, record the plans.
 
     A stream whose position is no longer on main is blocked here: the next expiry would erase the evidence. A table that
     cannot be read is reported with its error and does not stop the others.
-
-    Returns:
-        `{"tables": [health of each, plus "plan"], "due": [tables to maintain now, best first], "left": [{"table",
-        "why", "next_at"} for those the budget leaves out], "errors": {table: text}}`
     """
     site = MaintenanceContext.of(runtime, project)
     with site.registry() as connection:
         around, profiles = read_registry(connection), known_profiles(connection)
         since = maintenance.due_since(connection)
-    found: list[dict[str, Any]] = []
+    found: list[ObservedHealth] = []
     compete: list[Candidate] = []
     errors: dict[str, str] = {}
     for name in tables if tables is not None else site.names():
@@ -68,7 +145,7 @@ def observe(runtime: Runtime, project: Project, tables: Sequence[str] | None = N
                 backpressure.set_level(connection, name, behind.level, behind.why)
                 if there.plan.actions:
                     maintenance.record_plan(connection, uuid4().hex, name, there.plan.stored())
-            found.append(_health(there) | {"plan": there.plan.document()})
+            found.append({**_health(there), "plan": there.plan.document()})
             waiting = there.now - min(since.get(name, there.now), there.now)
             compete.append(Candidate(there.plan, waiting, reads=1 + len(there.readers)))
         except LakewardError as error:
@@ -82,27 +159,23 @@ def observe(runtime: Runtime, project: Project, tables: Sequence[str] | None = N
     return {
         "tables": found,
         "due": [each.table for each in chosen],
-        "left": [asdict(waiting) for waiting in left],
+        "left": left,
         "errors": errors,
     }
 
 
-def health(runtime: Runtime, project: Project, table: str | None = None) -> dict[str, Any]:
+def health(runtime: Runtime, project: Project, table: str | None = None) -> HealthDocument:
     """The health of every table, or of one; records nothing."""
     return {"tables": [_health(observation) for observation in _looks(runtime, project, table)]}
 
 
-def plans(runtime: Runtime, project: Project, table: str | None = None) -> dict[str, Any]:
+def plans(runtime: Runtime, project: Project, table: str | None = None) -> PlansDocument:
     """The due actions, and why the others are not due; records nothing."""
     return {"plans": [observation.plan.document() for observation in _looks(runtime, project, table)]}
 
 
-def pins(runtime: Runtime, project: Project, table: str) -> dict[str, Any]:
-    """The snapshot pins of a table, and the reasons that keep expiry from running at all; records nothing.
-
-    Returns:
-        `{"table", "readers": [as in health], "pins": [{"who", "why", "since"}], "refusals": [text]}`, oldest pin first.
-    """
+def pins(runtime: Runtime, project: Project, table: str) -> PinsDocument:
+    """The snapshot pins of a table, and the reasons that keep expiry from running at all; records nothing."""
     there = _look_at(MaintenanceContext.of(runtime, project), table, ORDER)
     held = sorted(there.needs.clamps, key=lambda pin: pin.at)
     return {
@@ -113,12 +186,8 @@ def pins(runtime: Runtime, project: Project, table: str) -> dict[str, Any]:
     }
 
 
-def why(runtime: Runtime, project: Project, table: str) -> dict[str, Any]:
-    """The current decision about a table, and the last action; records nothing.
-
-    Returns:
-        `{"table", "plan", "advice": [line], "last": entry of the ledger or null}`
-    """
+def why(runtime: Runtime, project: Project, table: str) -> WhyDocument:
+    """The current decision about a table, and the last action; records nothing."""
     site = MaintenanceContext.of(runtime, project)
     there = _look_at(site, table, ORDER)
     with site.registry() as connection:
@@ -138,7 +207,7 @@ def maintain(
     engine: Engine | None = None,
     holder: str | None = None,
     tell: Tell = lambda _: None,
-) -> dict[str, Any]:
+) -> MaintainDocument:
     """Run the due actions of one table.
 
     Args:
@@ -153,10 +222,6 @@ def maintain(
         holder: the name of the lease's holder.
         tell: receives `told`, `plan` and `advice` of the result, before anything is done.
 
-    Returns:
-        `{"table", "told", "plan", "advice": [line], "actions": [{"action", "result", "before", "after", "change",
-        "duration_s", "cpu_s", "verified", "why"}]}`; `told` is the table in a sentence, `advice` what a person could do
-
     Raises:
         Refused: another run maintains the table, or it must not be maintained.
         SpecError: the table, action or partition does not exist.
@@ -164,12 +229,12 @@ def maintain(
     wanted = wanted_actions(actions or (["compact"] if partitions else None))
     site = MaintenanceContext.of(runtime, project)
     if wanted == (ORPHANS,):
-        done = remove_orphans(site, table, holder, dry_run=dry_run) | {"advice": []}
+        done = remove_orphans(site, table, holder, dry_run=dry_run)
         tell(done)  # the plan is the result of the listing
         return done
     first = tuple(each for each in wanted if each != ORPHANS)
     if dry_run:
-        done = shown(_look_at(site, table, first, partitions)) | {"actions": []}
+        done = {**shown(_look_at(site, table, first, partitions)), "actions": []}
         tell(done)
     else:
         done = maintain_table(site, table, first, holder, only=partitions, on=engine, tell=tell)
@@ -177,17 +242,17 @@ def maintain(
             with site.registry() as connection:  # its streams waited for this; the next observation decides again
                 backpressure.set_level(connection, table, Level.OK, "")
     if ORPHANS in wanted:
-        last = remove_orphans(site, table, holder, dry_run=dry_run) | {"advice": []}
+        last = remove_orphans(site, table, holder, dry_run=dry_run)
         tell(last)
-        for key in ("actions", "not_planned"):
-            done["plan"][key] += last["plan"][key]
+        done["plan"]["actions"] += last["plan"]["actions"]
+        done["plan"]["not_planned"] += last["plan"]["not_planned"]
         done["actions"] += last["actions"]
     return done
 
 
 def matching(
     runtime: Runtime, project: Project, pattern: str, actions: Collection[str] | None = None
-) -> list[dict[str, Any]]:
+) -> list[PlanDocument]:
     """The plan of the named table, or of each table that matches the pattern (`nyc.*`); records nothing.
 
     Raises:
@@ -252,7 +317,7 @@ def _look_at(
         return observe_table(connection, site, load_facts(site, table, around), around, wanted, only=only)
 
 
-def _health(there: TableObservation) -> dict[str, Any]:
+def _health(there: TableObservation) -> TableHealth:
     facts, profile = there.facts, there.facts.profile
     due = [action.action for action in there.plan.actions]
     return {

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any
 
 from lakeward.platform.text import count, span
+from lakeward.registry.maintenance import Figures
 from lakeward.tables.facts import Snapshot, TableFacts
 from lakeward.tables.guard.positions import off_main
 from lakeward.tables.plan.model import Action
@@ -45,7 +45,7 @@ class Verdict:
     why: str
     harmed: bool = False
     ours: tuple[int, ...] = ()
-    figures: Mapping[str, Any] = field(default_factory=dict)
+    figures: Figures = field(default_factory=Figures)
 
 
 def between(before: TableFacts, after: TableFacts) -> list[Snapshot] | None:
@@ -85,7 +85,7 @@ def verify_compact(
     taken = sum(did.files_out for _, _, did in parts)
     given = sum(did.files_in for _, _, did in parts)
     others = [commit for commit in commits if commit.id not in ours]
-    figures = {
+    figures: Figures = {
         "files_taken": taken, "files_given": given, "commits": len(ours),
         "files_meanwhile": _net(others, "data-files"),
         "records_meanwhile": _net(others, "records"),
@@ -182,7 +182,7 @@ def verify_deletes(action: Action, before: TableFacts, after: TableFacts) -> Ver
         return Verdict(False, wrong, True, ids)
     taken = sum(snapshot.count("removed-delete-files") for snapshot in ours)
     given = sum(snapshot.count("added-delete-files") for snapshot in ours)
-    figures = {"delete_files_taken": taken, "delete_files_given": given, "commits": len(ours)}
+    figures: Figures = {"delete_files_taken": taken, "delete_files_given": given, "commits": len(ours)}
     if not ours:
         why = f"nothing was merged: {count(action.files, 'delete file')} were promised, but there is no commit"
         return Verdict(False, why, False, ids, figures)
@@ -261,7 +261,7 @@ def verify_expire(
         rows = (before.head.count("total-records"), after.head.count("total-records"))
         if rows[0] != rows[1]:
             return Verdict(False, f"the table has {rows[1]} rows, {rows[0]} before", True)
-    figures = {"snapshots_expired": len(removed)}
+    figures: Figures = {"snapshots_expired": len(removed)}
     refs = outlived - set(after.refs)
     too = f", and {count(len(refs), 'ref')} whose age was over" if refs else ""
     if len(removed) < len(promised) * (1 - TOLERANCE) or not removed:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 import pyarrow.parquet as pq
@@ -11,6 +10,7 @@ import pyarrow.parquet as pq
 from lakeward.connectors.delta import log
 from lakeward.connectors.delta.state import Live, State
 from lakeward.platform.text import count
+from lakeward.registry.maintenance import Figures
 from lakeward.tables.observe.delta import partition_name
 from lakeward.tables.plan.model import Action
 from lakeward.tables.verify import TOLERANCE, Moved, Verdict
@@ -79,7 +79,7 @@ def verify_vacuum(action: Action, before: State, held: DeltaState, after: State)
     if young:
         return Verdict(False, f"{young[0]} went though it was taken out later than allowed", True)
     promised = {path for path in held.gone if before.gone[path] < cutoff}
-    figures: Mapping[str, int] = {"files_deleted": len(deleted), "snapshots_expired": len(deleted)}
+    figures: Figures = {"files_deleted": len(deleted), "snapshots_expired": len(deleted)}
     if len(deleted) < len(promised) * (1 - TOLERANCE):
         why = f"{count(len(deleted), 'file')} went, {len(promised)} were promised"
         return Verdict(False, why, figures=figures)

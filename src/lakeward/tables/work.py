@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from time import monotonic
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import structlog
 from sqlalchemy import Connection
@@ -14,6 +14,7 @@ from sqlalchemy import Connection
 from lakeward.connectors.delta.state import State
 from lakeward.platform.errors import LakewardError, expect_type
 from lakeward.registry import events, maintenance
+from lakeward.registry.maintenance import Figures
 from lakeward.tables.act import delta as act_delta
 from lakeward.tables.act import live_rows
 from lakeward.tables.act.rollback import may_roll_back, roll_back
@@ -25,7 +26,7 @@ from lakeward.tables.context import CHANGES_ROWS, MaintenanceContext
 from lakeward.tables.facts import TableFacts
 from lakeward.tables.guard.actor import TableLease
 from lakeward.tables.guard.positions import OffMain, block_streams, on_main
-from lakeward.tables.ledger import change
+from lakeward.tables.ledger import ActionEntry, change
 from lakeward.tables.needs import RegistryState
 from lakeward.tables.observation import ObservedTable, TableObservation, load_facts, observe_table
 from lakeward.tables.observe.commits import moved_by
@@ -75,9 +76,9 @@ class Work:
     engine: Engine
     on: OnSpark
     only: Collection[str] = ()
-    results: list[dict[str, Any]] = field(default_factory=list)
+    results: list[ActionEntry] = field(default_factory=list)
 
-    def all(self, due: list[str], wanted: Collection[str], first: TableObservation) -> list[dict[str, Any]]:
+    def all(self, due: list[str], wanted: Collection[str], first: TableObservation) -> list[ActionEntry]:
         """Run the due actions; expiry is planned again after a compaction, which can make it due."""
         if "expire" in wanted and first.problems:
             self._refuse(first.problems)
@@ -129,7 +130,8 @@ class Work:
             after = self._see()
         except LakewardError as error:  # missing or unreachable: the outcome is unknown
             why = f"the table could not be read afterwards: {error.what}{f' ({error.why})' if error.why else ''}"
-            self._record(action_id, entry := _unseen(name, before, duration, cpu, run, why))
+            entry = _unseen(name, before, duration, cpu, run, why)
+            self._record(action_id, entry)
             self.results.append(entry)
             return
         verdict = self._judge(action, there, after, run, checked, held_on_disk)
@@ -137,14 +139,16 @@ class Work:
         result, why = _result(run, verdict)
         held = self._undo(there.facts, after, verdict) if verdict.harmed else ""
         failpoints.hit("maintain-judged")
-        now = _figures(self._see().facts if held else after.facts) | dict(verdict.figures)
+        now = _figures(self._see().facts if held else after.facts) | verdict.figures
         if checked:
             now["positions"] = before["positions"]
+        if run.returned:
+            now["returned"] = run.returned
         entry = {
             "action": name,
             "result": result,
             "before": before,
-            "after": now | ({"returned": run.returned} if run.returned else {}),
+            "after": now,
             "change": change(before, now),
             "duration_s": duration,
             "cpu_s": cpu[0] if cpu else None,
@@ -201,7 +205,7 @@ class Work:
             before,
             after.facts,
             moved,
-            failed_files=sum(int(row.get("failed_data_files_count") or 0) for row in run.returned),
+            failed_files=sum(int(str(row.get("failed_data_files_count") or 0)) for row in run.returned),
             others_change_rows=self.around.writers.get(self.table) in CHANGES_ROWS,
         )
 
@@ -233,17 +237,30 @@ class Work:
             }
         )  # fmt: skip
 
-    def _record(self, action_id: int, entry: dict[str, Any]) -> None:
-        values = {key: entry[key] for key in ("result", "verified", "why", "after", "duration_s", "cpu_s")}
+    def _record(self, action_id: int, entry: ActionEntry) -> None:
         with self.site.registry() as connection:
-            maintenance.finish_action(connection, action_id, **values)
+            maintenance.finish_action(
+                connection,
+                action_id,
+                result=entry["result"],
+                verified=entry["verified"],
+                why=entry["why"],
+                after=entry["after"],
+                duration_s=entry["duration_s"],
+                cpu_s=entry["cpu_s"],
+            )
             self._tell(connection, entry)
         report = log.info if entry["result"] == "done" else log.error
         report(
-            "Maintenance ended", table=self.table, **{k: entry[k] for k in ("action", "result", "why", "duration_s")}
+            "Maintenance ended",
+            table=self.table,
+            action=entry["action"],
+            result=entry["result"],
+            why=entry["why"],
+            duration_s=entry["duration_s"],
         )
 
-    def _tell(self, connection: Connection, entry: dict[str, Any]) -> None:
+    def _tell(self, connection: Connection, entry: ActionEntry) -> None:
         text = f"{entry['action']} {entry['result']}: {entry['why']}"
         events.record(connection, "table", self.table, entry["action"], text, duration_s=entry["duration_s"])
 
@@ -269,7 +286,7 @@ def _result(run: Run, verdict: Verdict) -> tuple[str, str]:
     return ("done" if verdict.ok else "failed"), verdict.why
 
 
-def _unseen(name: str, before: dict[str, Any], duration: float, cpu: list[float], run: Run, why: str) -> dict[str, Any]:
+def _unseen(name: str, before: Figures, duration: float, cpu: list[float], run: Run, why: str) -> ActionEntry:
     """The entry of an action after which the table could not be read."""
     text = f"{run.error}; {why}" if run.error else why
     return {
@@ -278,18 +295,20 @@ def _unseen(name: str, before: dict[str, Any], duration: float, cpu: list[float]
     }  # fmt: skip
 
 
-def _promise(action: Action) -> dict[str, Any]:
+def _promise(action: Action) -> Figures:
     """The promise of an action for the ledger: files, bytes, and the partitions that get their final layout."""
     final = [name for rewrite in action.rewrites if rewrite.mode in ("final", "layout") for name in rewrite.partitions]
-    return {
+    promise: Figures = {
         "promised_files": action.files,
         "promised_bytes": action.size_bytes,
         "partitions": [part for part in action.partitions if part],
-        **({"final": final} if final else {}),
     }
+    if final:
+        promise["final"] = final
+    return promise
 
 
-def _figures(facts: TableFacts) -> dict[str, Any]:
+def _figures(facts: TableFacts) -> Figures:
     profile = facts.profile
     return {
         "snapshot_id": facts.snapshot_id,

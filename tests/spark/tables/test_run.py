@@ -60,7 +60,7 @@ def test_a_table_nobody_wrote_to_is_looked_at_without_reading_manifests(site, ma
     table.append(times=5)
     first = run.observe(site.runtime, site.project, [table.name])
     with site.registry() as connection:
-        kept = maintenance.newest_facts(connection)[table.name]["at"]
+        kept = maintenance.newest_facts(connection)[table.name].at
         assert known_profiles(connection)[table.name].files == 10
 
     def unread(*_: object, **__: object) -> None:
@@ -72,7 +72,7 @@ def test_a_table_nobody_wrote_to_is_looked_at_without_reading_manifests(site, ma
     print(f"due-check of an unchanged table: {(perf_counter() - begun) * 1000:.0f} ms")
     assert [each["files"] for each in again["tables"]] == [each["files"] for each in first["tables"]]
     with site.registry() as connection:
-        assert maintenance.newest_facts(connection)[table.name]["at"] == kept
+        assert maintenance.newest_facts(connection)[table.name].at == kept
 
 
 def test_observing_blocks_a_stream_whose_rows_were_rolled_back(site, make_table, stream):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -13,6 +13,9 @@ from lakeward.cli.output import ConsoleOutput
 from lakeward.cli.tables.group import Comment, Optional, Table, app
 from lakeward.platform.errors import SpecError
 from lakeward.platform.text import moment
+
+if TYPE_CHECKING:
+    from lakeward.tables.plan.model import PlanDocument
 
 _EXITS = {"failed": 3, "refused": 4, "timed_out": 5}
 
@@ -222,7 +225,7 @@ def unhold(table: Table, comment: Comment = "") -> None:
     state().output.show({"operation": "unhold", "table": table, "result": "done", "detail": detail})
 
 
-def _show_plan(data: dict[str, Any]) -> None:
+def _show_plan(data: PlanDocument) -> None:
     here = state()
     lines = [data["table"]]
     for action in data["actions"]:

@@ -17,6 +17,7 @@ from lakeward.platform.text import span
 from lakeward.registry import changes, events, maintenance, verifications
 from lakeward.registry.changes import Change
 from lakeward.registry.events import Event
+from lakeward.registry.maintenance import LedgerRow
 from lakeward.registry.streams import Stream
 from lakeward.supervision.report.sources import Commit
 
@@ -123,7 +124,7 @@ def _change(row: Change) -> str:
     return f"{row.change} by {row.author}{comment}"
 
 
-def _action(table: str, row: dict[str, Any]) -> str:
+def _action(table: str, row: LedgerRow) -> str:
     result = row["result"] or "is under way"
     took = f" in {span(row['duration_s'])}" if row["duration_s"] is not None else ""
     why = "" if row["result"] in ("done", None) else f": {row['why']}"

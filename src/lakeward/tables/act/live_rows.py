@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 from lakeward.platform.runtime import CATALOG
 from lakeward.spec.sql.statements import quote_table
@@ -16,7 +15,7 @@ from lakeward.tables.facts import TableFacts
 from lakeward.tables.plan.model import Action
 from lakeward.tables.verify import Verdict, between
 
-Execute = Callable[[str], list[dict[str, Any]]]
+Execute = Callable[[str], list[dict[str, object]]]
 
 
 def verify_live_rows(
@@ -79,7 +78,7 @@ def same_in_each_file(execute: Execute, table: str, before: int, after: int) -> 
 def same_in_all(execute: Execute, table: str, before: int, after: int) -> str:
     """The difference of the number of live rows of two snapshots, as a sentence; empty for none."""
     counted = "SELECT count(*) AS live FROM {}"
-    then, now = (int(execute(counted.format(_at(table, each)))[0]["live"]) for each in (before, after))
+    then, now = (execute(counted.format(_at(table, each)))[0]["live"] for each in (before, after))
     return "" if then == now else f"{now} rows are live, {then} before: the rewrite lost deletes, or rows"
 
 

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import psutil
 
@@ -36,7 +36,7 @@ class Run:
         timed_out, interrupted: whether it was stopped by its timeout, or by `stop`.
     """
 
-    returned: list[dict[str, Any]] = field(default_factory=list)
+    returned: list[dict[str, object]] = field(default_factory=list)
     error: str = ""
     timed_out: bool = False
     interrupted: bool = False
@@ -52,7 +52,7 @@ class Statements:
         self._spark = spark
         self._stopped = threading.Event()
 
-    def execute(self, statement: str) -> list[dict[str, Any]]:
+    def execute(self, statement: str) -> list[dict[str, object]]:
         """Run one statement and return its rows."""
         rows = self._spark.sql(statement).collect()
         return [row.asDict(recursive=True) for row in rows]
@@ -90,7 +90,7 @@ class Statements:
         outcome.interrupted = self._stopped.is_set() and not late.is_set()
         return outcome
 
-    def _against_writers(self, statement: str) -> list[dict[str, Any]]:
+    def _against_writers(self, statement: str) -> list[dict[str, object]]:
         """Run a statement, and retry it after a commit conflict, in which nothing was committed."""
         from pyspark.errors import PySparkException
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any
+from typing import TypedDict
 
 from lakeward.platform.errors import expect
 from lakeward.spec.model.table_layout import SortOrder
@@ -105,6 +105,33 @@ class Tag:
     kept: timedelta
 
 
+class ActionDocument(TypedDict):
+    """One planned action in the JSON of `tables plan`."""
+
+    action: str
+    partitions: list[str]
+    files: int
+    size_bytes: int
+    expected_s: float
+    why: str
+
+
+class NotPlannedDocument(TypedDict):
+    """An action that is not due in the JSON of `tables plan`."""
+
+    action: str
+    why: str
+    next_at: datetime | None
+
+
+class PlanDocument(TypedDict):
+    """The plan of one table in the JSON of `tables plan`."""
+
+    table: str
+    actions: list[ActionDocument]
+    not_planned: list[NotPlannedDocument]
+
+
 @dataclass(frozen=True)
 class Action:
     """One planned action.
@@ -142,7 +169,7 @@ class Action:
         """`tag` of `tags`, which the planner always sets."""
         return expect(self.tag, f"tag of {self.action}")
 
-    def document(self) -> dict[str, Any]:
+    def document(self) -> ActionDocument:
         """The command line's JSON."""
         return {
             "action": self.action,
@@ -163,7 +190,7 @@ class NotPlanned:
     next_at: datetime | None = None
     refused: bool = False
 
-    def document(self) -> dict[str, Any]:
+    def document(self) -> NotPlannedDocument:
         """The command line's JSON."""
         return {"action": self.action, "why": self.why, "next_at": self.next_at}
 
@@ -181,7 +208,7 @@ class Plan:
         """The planned action of this name."""
         return next((action for action in self.actions if action.action == name), None)
 
-    def document(self) -> dict[str, Any]:
+    def document(self) -> PlanDocument:
         """The command line's JSON."""
         return {
             "table": self.table,
@@ -189,7 +216,7 @@ class Plan:
             "not_planned": [item.document() for item in self.not_planned],
         }
 
-    def stored(self) -> dict[str, Any]:
+    def stored(self) -> dict[str, object]:
         """The same as plain JSON data, with the snapshot of the plan."""
         not_planned = [
             {**item.document(), "next_at": item.next_at and item.next_at.isoformat()} for item in self.not_planned

@@ -6,12 +6,13 @@ not missing; files written recently are left alone in any case.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, Final
+from typing import Final
 
 from lakeward.platform.text import count, minute, size, span
+from lakeward.registry.maintenance import Figures, LedgerRow
 from lakeward.spec.model.policy import Orphans
 from lakeward.tables.plan.model import Action, Needs, NotPlanned
 
@@ -50,7 +51,7 @@ class Survey:
     lost_sample: tuple[str, ...] = ()
     sample: tuple[str, ...] = ()
 
-    def figures(self) -> dict[str, Any]:
+    def figures(self) -> Figures:
         """For the ledger."""
         return {
             "listed_files": self.listed,
@@ -67,12 +68,12 @@ def oldest_kept(policy: Orphans, longest_batch_s: float, now: datetime) -> datet
     return now - max(policy.older_than.timedelta, timedelta(seconds=3 * longest_batch_s))
 
 
-def rules(policy: Orphans, location: str) -> dict[str, Any]:
+def rules(policy: Orphans, location: str) -> dict[str, object]:
     """The rules of a run. With other rules, orphans are shown again before any file is removed."""
     return {"location": location, **policy.model_dump(mode="json", exclude={"enabled", "every"})}
 
 
-def shown(wanted: Mapping[str, Any], ledger: list[dict[str, Any]]) -> bool:
+def shown(wanted: Mapping[str, object], ledger: Sequence[LedgerRow]) -> bool:
     """Whether an earlier run with the same rules ended: people have seen its result before files are removed."""
     return any(row["result"] in ("done", "skipped") and (row["before"] or {}).get("rules") == wanted for row in ledger)
 
