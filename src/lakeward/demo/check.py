@@ -245,7 +245,7 @@ class Check:
         column = found.get(check["check"])
         return f"{check['expectation']}({column})" if column else str(check["expectation"])
 
-    def _run_dag(self, dag: str, conf: dict[str, Any], note: str) -> str:
+    def _run_dag(self, dag: str, conf: dict[str, object], note: str) -> str:
         airflow = self.stand.airflow
         return airflow.wait(dag, airflow.trigger(dag, conf, note), self.wanted.patience_s)
 

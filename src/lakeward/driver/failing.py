@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any
 
 import structlog
 from sqlalchemy import Connection
@@ -17,6 +16,7 @@ from lakeward.engine.assignment import Assignment
 from lakeward.platform.errors import Blocked, DependencyDown, LakewardError, expect_type
 from lakeward.platform.failures import FailureClass, Judgement, judge, signature
 from lakeward.registry import events, observations, restarts, streams
+from lakeward.registry.streams import Block
 from lakeward.supervision.decide import restart
 
 _log = structlog.get_logger(__name__)
@@ -198,11 +198,11 @@ class Failures:
     def _block(
         self, stream: str, failure: Failure, judged: Judgement, number: int, reason: str, same: int = 1
     ) -> Write:
-        detail: dict[str, Any] = {"reason": reason, **_block_text(stream, failure, judged, same)}
-        detail |= {"batch": failure.batch_id, "offsets": failure.offsets}
+        detail: Block = {"reason": reason, **_block_text(stream, failure, judged, same)}
+        detail["batch"], detail["offsets"] = failure.batch_id, failure.offsets
         kind = str(judged.failure_class)
         _log.error("stream blocked", stream=stream, failure_class=kind, **detail)
-        detail |= {"error": failure.words, "log": list(self.log(stream))}
+        detail["error"], detail["log"] = failure.words, list(self.log(stream))
 
         def write(connection: Connection) -> None:
             self._record(connection, stream, failure, judged)
@@ -265,7 +265,7 @@ class Failures:
         return write
 
 
-def _block_text(stream: str, failure: Failure, judged: Judgement, same: int) -> dict[str, str]:
+def _block_text(stream: str, failure: Failure, judged: Judgement, same: int) -> Block:
     """The what, why and next of a block."""
     error, words = failure.error, failure.words.splitlines()
     start = f"lakeward streams start {stream}"

@@ -8,7 +8,6 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any
 
 import structlog
 
@@ -16,6 +15,7 @@ from lakeward.connectors.kafka import broker, position
 from lakeward.connectors.kafka.cluster import Cluster
 from lakeward.connectors.kafka.position import Offsets
 from lakeward.platform.errors import LakewardError
+from lakeward.registry.observations import Watch, WatchedPartition
 
 _log = structlog.get_logger(__name__)
 
@@ -108,7 +108,7 @@ class LagThread:
         self,
         watched: Callable[[], Sequence[Watched]],
         note: Callable[[str, int, float | None], None],
-        watch: Callable[[str, dict[str, Any]], None],
+        watch: Callable[[str, Watch], None],
     ) -> None:
         self._watched = watched
         self._note = note
@@ -210,9 +210,9 @@ class Source:
         return {t: {p: o for p, o in parts.items() if o < self.ends[t][p]} for t, parts in firsts.items()}
 
 
-def document(sources: Sequence[Source], oldest: float | None) -> dict[str, Any]:
+def document(sources: Sequence[Source], oldest: float | None) -> Watch:
     """The JSON document that `registry.observations` describes."""
-    partitions = []
+    partitions: list[WatchedPartition] = []
     for source in sources:
         landed = position.parse(source.watched.at)
         for topic, ends in sorted(source.ends.items()):

@@ -33,6 +33,8 @@ from lakeward.platform.failures import EXIT_FENCED, classify, judge
 from lakeward.platform.runtime import Launch
 from lakeward.registry import drivers
 from lakeward.registry.leases import STREAM_TTL
+from lakeward.registry.observations import Watch
+from lakeward.supervision.backends.base import ExitRecord
 from lakeward.telemetry import logs, tail
 
 if TYPE_CHECKING:
@@ -134,11 +136,12 @@ def _run(launch: Launch) -> DriverEnd:
     jvm = Jvm.of(spark, launch.folder / PRINTED)
     tasks = Tasks(lambda work: InheritableThread(target=work, session=spark))
     control = Control(starter, link, recorder, failures, jvm, launch.folder, tasks, ending)
-    lag = LagThread(
-        control.watched,
-        measured,
-        lambda stream, found: recorder.watch(stream, app_id=app_id, **found),
-    )
+
+    def watched(stream: str, found: Watch) -> None:
+        found["app_id"] = app_id
+        recorder.watch(stream, **found)
+
+    lag = LagThread(control.watched, measured, watched)
     rotator = event_log.EventLogRotator(launch.folder)
     link.state = "running"
     for thread in (recorder, lag, rotator):
@@ -195,7 +198,7 @@ def _record_exit(launch: Launch, link: RegistryLink, end: DriverEnd) -> None:
 
 def _write_exit(file: Path, end: DriverEnd) -> None:
     cause = judge(text=end.why).cause if end.code else None
-    document: dict[str, Any] = {
+    document: ExitRecord = {
         "exit_code": end.code,
         "failure_class": end.failure_class,
         "cause": str(cause) if cause else None,

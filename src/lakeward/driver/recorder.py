@@ -9,11 +9,11 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, Unpack
 
 import structlog
 from sqlalchemy import Connection, func
@@ -23,6 +23,7 @@ from lakeward.engine.batch import FinishedBatch
 from lakeward.platform.errors import DependencyDown
 from lakeward.platform.text import rfc3339
 from lakeward.registry import batches, events, observations
+from lakeward.registry.observations import Progress, Watch
 
 _log = structlog.get_logger(__name__)
 
@@ -60,14 +61,14 @@ class Recorder:
         self._driver = driver
         self._lock = threading.Lock()
         self._stop = threading.Event()
-        self._latest: dict[str, dict[str, Any]] = {}
+        self._latest: dict[str, dict[str, object]] = {}
         self._done: dict[tuple[str, int], tuple[float, FinishedBatch]] = {}
-        self._watch: dict[str, dict[str, Any]] = {}
+        self._watch: dict[str, Watch] = {}
         self._watch_due: dict[str, float] = {}
         self._watch_new: set[str] = set()
         self._columns: tuple[frozenset[str], frozenset[str]] | None = None
-        self._batches: deque[dict[str, Any]] = deque(maxlen=KEPT_BATCHES)
-        self._events: deque[tuple[str, str, str, str, dict[str, Any]]] = deque(maxlen=KEPT_EVENTS)
+        self._batches: deque[dict[str, object]] = deque(maxlen=KEPT_BATCHES)
+        self._events: deque[tuple[str, str, str, str, dict[str, object]]] = deque(maxlen=KEPT_EVENTS)
         self._thread = threading.Thread(target=self._run, name="recorder", daemon=True)
 
     def start(self) -> None:
@@ -118,7 +119,7 @@ class Recorder:
             publish_ms=round(outcome.publish_ms),
         )
 
-    def note_progress(self, stream: str, progress: dict[str, Any]) -> None:
+    def note_progress(self, stream: str, progress: Progress) -> None:
         """Queue Spark's progress report of a batch; it arrives after the batch."""
         with self._lock:
             found = self._done.pop((stream, int(progress["batchId"])), None)
@@ -132,18 +133,18 @@ class Recorder:
             self.watch(stream, state=phases.state_of(progress))
         self.note(stream, progress=progress, run_id=progress.get("runId"), query_id=progress.get("id"))
 
-    def note(self, stream: str, **values: Any) -> None:
+    def note(self, stream: str, **values: object) -> None:
         """Queue observed values of a stream; the newest value of each column wins."""
         with self._lock:
             self._latest.setdefault(stream, {}).update(values)
 
-    def watch(self, stream: str, **parts: Any) -> None:
+    def watch(self, stream: str, **parts: Unpack[Watch]) -> None:
         """Queue parts of `observations.watch`; the newest value of each key wins."""
         with self._lock:
-            self._watch.setdefault(stream, {}).update(parts)
+            self._watch[stream] = {**self._watch.get(stream, {}), **parts}
             self._watch_new.add(stream)
 
-    def event(self, scope: str, name: str, kind: str, text: str, **fields: Any) -> None:
+    def event(self, scope: str, name: str, kind: str, text: str, **fields: object) -> None:
         """Queue one event of a timeline."""
         self._events.append((scope, name, kind, text, fields))
 
@@ -188,7 +189,7 @@ class Recorder:
         _forget(self._events, lines)
         return True
 
-    def _add_watch(self, latest: dict[str, dict[str, Any]]) -> None:
+    def _add_watch(self, latest: dict[str, dict[str, object]]) -> None:
         now = time.monotonic()
         for stream in [stream for stream in self._watch_new if now >= self._watch_due.get(stream, 0.0)]:
             self._watch_new.discard(stream)
@@ -196,7 +197,7 @@ class Recorder:
             at = rfc3339(datetime.now(UTC), "seconds")
             latest.setdefault(stream, {})["watch"] = {"at": at, **self._watch[stream]}
 
-    def _put_back(self, latest: dict[str, dict[str, Any]]) -> None:
+    def _put_back(self, latest: dict[str, dict[str, object]]) -> None:
         with self._lock:
             for stream, values in latest.items():
                 self._latest[stream] = {**values, **self._latest.get(stream, {})}
@@ -209,7 +210,7 @@ def _forget(queue: deque[Any], written: list[Any]) -> None:
             queue.popleft()
 
 
-def _known(values: dict[str, Any], now: float, columns: frozenset[str]) -> dict[str, Any]:
+def _known(values: Mapping[str, object], now: float, columns: frozenset[str]) -> dict[str, object]:
     """The values as written: ages as times, without columns that an older registry lacks.
 
     A column that no version has stays, so that the bug raises an error.
@@ -218,7 +219,7 @@ def _known(values: dict[str, Any], now: float, columns: frozenset[str]) -> dict[
     return {n: v.moment(now) if isinstance(v, _Ago) else v for n, v in values.items() if n not in newer}
 
 
-def _row(done: FinishedBatch, late: int | None, progress: dict[str, Any] | None) -> dict[str, Any]:
+def _row(done: FinishedBatch, late: int | None, progress: Progress | None) -> dict[str, object]:
     outcome = done.outcome
     return {
         "stream": done.stream,

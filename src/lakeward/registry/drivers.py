@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, TypedDict
 
 from sqlalchemy import Connection, Row, case, exists, func, select, tuple_, update
 from sqlalchemy.dialects.postgresql import insert
@@ -17,6 +17,7 @@ from sqlalchemy.dialects.postgresql import insert
 from lakeward.registry import leases
 from lakeward.registry.operations import STARTS
 from lakeward.registry.schema import drivers, generations, observations, operations, streams
+from lakeward.registry.streams import Block
 
 PROCESS = "process"
 """Scope of the lease a process has on its launch, named by the launch's token; removed at the next launch intent."""
@@ -25,6 +26,15 @@ STUCK = "stuck"
 """The state of a driver that is alive and reports that its control loop hangs."""
 EXITED, BURIED = "exited", "buried"
 """The states of a launch that has ended: ended, and ended with its consequences recorded (a failure, or none)."""
+
+
+class Handle(TypedDict, total=False):
+    """The identity of a driver's process: `start_time` in clock ticks or seconds since boot, by the platform."""
+
+    pid: int
+    start_time: float
+    boot_id: str
+    host: str
 
 
 @dataclass(frozen=True)
@@ -37,7 +47,7 @@ class Driver:
     name: str
     token: str
     backend: str
-    handle: dict[str, Any] | None
+    handle: Handle | None
     host: str | None
     log: str | None
     state: str
@@ -111,7 +121,7 @@ def record_intent(connection: Connection, name: str, *, token: str, previous: st
     return changed.rowcount == 1
 
 
-def started(connection: Connection, name: str, token: str, *, handle: dict[str, Any], host: str, log: str) -> None:
+def started(connection: Connection, name: str, token: str, *, handle: Handle, host: str, log: str) -> None:
     """Record the backend's answer. The driver itself may have reported before; its state is kept."""
     connection.execute(
         update(drivers)
@@ -175,7 +185,7 @@ class Hosted:
     id: str
     desired: str
     generation: int
-    blocked: dict[str, Any] | None
+    blocked: Block | None
     run_after: datetime | None
     removed_at: datetime | None
     query_id: str | None

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 
 from sqlalchemy import Connection, func, select
 from sqlalchemy.dialects.postgresql import insert
@@ -19,11 +19,11 @@ class Heartbeat:
     name: str
     at: datetime
     duration_s: float | None
-    detail: dict[str, Any]
+    detail: Mapping[str, object]
     age_s: float
 
 
-def record(connection: Connection, name: str, *, duration_s: float, **detail: Any) -> None:
+def record(connection: Connection, name: str, *, duration_s: float, **detail: object) -> None:
     """Record a success now."""
     values = {"duration_s": duration_s, "detail": detail}
     connection.execute(

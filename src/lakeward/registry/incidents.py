@@ -2,15 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, TypedDict
 
 from sqlalchemy import Connection, DateTime, Row, cast, func, or_, select, update
 from sqlalchemy.dialects.postgresql import insert
 
 from lakeward.registry.schema import incidents
+
+
+class Refusal(TypedDict):
+    """A text that the receiver rejects, and until when (RFC 3339) it is not sent again."""
+
+    text: str
+    times: int
+    until: str
+
+
+class Sent(TypedDict, total=False):
+    """What a receiver needs to find a message again: the webhook's `id`, or Slack's `ts` and `channel`."""
+
+    id: object
+    ts: str
+    channel: str
+
+
+class Message(Sent, total=False):
+    """What a notifier needs to update its message: `text` is the sent text, `channel_name` the notifier's name."""
+
+    text: str
+    channel_name: str
+    refused: Refusal
 
 
 @dataclass(frozen=True)
@@ -21,8 +45,7 @@ class Incident:
         kind: stream | dependency | thrash | reconcile | operation | state | quality | waiver.
         subject: the stream, the dependency, the table (of a waiver: table/check), or `streams`.
         fields: its details, e.g. the affected streams and the next command.
-        message: what a notifier needs to update its message ({text: the sent text, ...}); None before the first was
-            sent. `refused` ({text, times, until}) records a text that the receiver rejects.
+        message: None before the first was sent.
     """
 
     id: int
@@ -30,16 +53,22 @@ class Incident:
     subject: str
     opened_at: datetime
     text: str
-    fields: dict[str, Any]
+    fields: Mapping[str, object]
     updated_at: datetime
     closed_at: datetime | None
-    message: dict[str, Any] | None
+    message: Message | None
 
     @property
     def refusals(self) -> int:
         """How many times the receiver rejected the newest text."""
-        refused = (self.message or {}).get("refused") or {}
-        return int(refused["times"]) if refused.get("text") == self.text else 0
+        refused = (self.message or {}).get("refused")
+        return refused["times"] if refused and refused["text"] == self.text else 0
+
+    @property
+    def streams(self) -> list[str]:
+        """The affected streams, if its details name any."""
+        named = self.fields.get("streams")
+        return [str(stream) for stream in named] if isinstance(named, list) else []
 
 
 def _read(row: Row[Any]) -> Incident:
@@ -52,7 +81,7 @@ def open_ones(connection: Connection) -> dict[tuple[str, str], Incident]:
     return {(row.kind, row.subject): _read(row) for row in rows}
 
 
-def opened(connection: Connection, kind: str, subject: str, text: str, **fields: Any) -> int:
+def opened(connection: Connection, kind: str, subject: str, text: str, **fields: object) -> int:
     """Open an incident, or update the text of the open one; returns its id."""
     made = insert(incidents).values(kind=kind, subject=subject, text=text, fields=fields)
     statement = made.on_conflict_do_update(
@@ -80,7 +109,7 @@ def age_s(connection: Connection, incident: Incident) -> float:
     return (now - incident.opened_at).total_seconds()
 
 
-def remember_message(connection: Connection, incident: int, message: dict[str, Any]) -> None:
+def remember_message(connection: Connection, incident: int, message: Message) -> None:
     """Store what the notifier needs to update its message later."""
     connection.execute(update(incidents).where(incidents.c.id == incident).values(message=message))
 
@@ -88,7 +117,7 @@ def remember_message(connection: Connection, incident: int, message: dict[str, A
 def remember_refusal(connection: Connection, incident: Incident, pause: timedelta) -> None:
     """Record that the receiver rejected the text of this incident; it is not due again before the pause is over."""
     now: datetime = connection.execute(select(func.now())).scalar_one()
-    refused = {"text": incident.text, "times": incident.refusals + 1, "until": (now + pause).isoformat()}
+    refused: Refusal = {"text": incident.text, "times": incident.refusals + 1, "until": (now + pause).isoformat()}
     remember_message(connection, incident.id, {**(incident.message or {}), "refused": refused})
 
 

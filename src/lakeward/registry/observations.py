@@ -1,32 +1,97 @@
-"""Observations: the newest report of each driver about each of its queries.
-
-`watch` has what only the driver can observe all the time. The driver writes it as a whole, every few seconds; every key
-may be missing or null if it is not known:
-
-| key | value |
-|---|---|
-| `at` | when it was measured, RFC 3339 |
-| `partitions` | `[{source, topic, partition, position, end, lag_records}]`; `position` null before the first batch |
-| `oldest` | when the oldest waiting record was written, RFC 3339: its age stays right after the driver's death |
-| `retention_s` | shortest retention of the source; null: unlimited |
-| `arriving_per_second` | records that arrived in the last minute, per second |
-| `lag_per_second` | slope of the lag over the last minutes, in records; negative: it catches up |
-| `phases` | `{phase: seconds}` of the last batch, Spark's names and our own (`stage`, `publish`, ...) |
-| `state` | `{rows, bytes, disk_bytes}` over all state stores |
-| `app_id` | Spark's application id |
-"""
+"""Observations: the newest report of each driver about each of its queries."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, TypedDict
 
 from sqlalchemy import Connection, Numeric, cast, func, null, select
 from sqlalchemy.dialects.postgresql import insert
 
 from lakeward.registry import version
 from lakeward.registry.schema import observations
+
+
+class WatchedPartition(TypedDict):
+    """One partition of a source; `position` is None before the first batch."""
+
+    source: str
+    topic: str
+    partition: int
+    position: int | None
+    end: int
+    lag_records: int
+
+
+class StateSize(TypedDict):
+    """The size of all state stores of a query."""
+
+    rows: int
+    bytes: int
+    disk_bytes: int
+
+
+class Watch(TypedDict, total=False):
+    """What only the driver can observe all the time. It writes all of it every few seconds; what it does not know is
+    missing or None.
+
+    Attributes:
+        at: when it was measured, RFC 3339.
+        oldest: when the oldest waiting record was written, RFC 3339: its age stays right after the driver's death.
+        retention_s: shortest retention of the source; None: unlimited.
+        arriving_per_second: records that arrived in the last minute, per second.
+        lag_per_second: slope of the lag over the last minutes, in records; negative: it catches up.
+        phases: phase -> seconds of the last batch, Spark's names and our own (`stage`, `publish`, ...).
+        app_id: Spark's application id.
+    """
+
+    at: str
+    partitions: list[WatchedPartition]
+    oldest: str | None
+    retention_s: float | None
+    arriving_per_second: float | None
+    lag_per_second: float | None
+    phases: dict[str, float]
+    state: StateSize
+    app_id: str
+
+
+class StateOperator(TypedDict, total=False):
+    """What Lakeward reads of a state operator in Spark's progress report."""
+
+    numRowsTotal: int
+    memoryUsedBytes: int
+    numRowsDroppedByWatermark: int
+    customMetrics: dict[str, int]
+
+
+class Progress(TypedDict, total=False):
+    """What Lakeward reads of Spark's StreamingQueryProgress, which is stored whole."""
+
+    id: str
+    runId: str
+    batchId: int
+    durationMs: dict[str, int]
+    eventTime: dict[str, str]
+    stateOperators: list[StateOperator]
+    inputRowsPerSecond: float
+    processedRowsPerSecond: float
+
+
+QueryError = TypedDict(
+    "QueryError",
+    {
+        "class": str,
+        "cause": str | None,
+        "error": str,
+        "batch_id": int | None,
+        "offsets": Mapping[str, object] | None,
+    },
+    total=False,
+)
+"""The last failure of a query."""
 
 
 @dataclass(frozen=True)
@@ -44,15 +109,15 @@ class Observation:
     seq: int | None
     snapshot_id: int | None
     committed_at: datetime | None
-    progress: dict[str, Any] | None
+    progress: Progress | None
     lag_records: int | None
     lag_s: float | None
     complete_through: datetime | None
     query_state: str | None
-    error: dict[str, Any] | None
+    error: QueryError | None
     age_s: float
     commit_age_s: float | None
-    watch: dict[str, Any] | None = None
+    watch: Watch | None = None
     state_rows: int | None = None
 
 

@@ -105,9 +105,7 @@ def _select() -> Select[Any]:
 
 
 def _read(row: Row[Any]) -> Restart:
-    values: dict[str, Any] = dict(row._mapping)
-    values["age_s"] = float(values["age_s"])
-    return Restart(**values)
+    return Restart(**{**row._mapping, "age_s": float(row.age_s)})
 
 
 def count_24h(connection: Connection) -> dict[tuple[str, str | None], int]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, TypedDict
 
 from sqlalchemy import Connection, Row, String, case, cast, column, exists, func, null, select, update
 from sqlalchemy.dialects.postgresql import JSONB, insert
@@ -13,6 +13,40 @@ from sqlalchemy.dialects.postgresql import JSONB, insert
 from lakeward.platform.errors import SpecError
 from lakeward.registry.operations import STARTS
 from lakeward.registry.schema import drivers, operations, streams
+
+
+class Block(TypedDict, total=False):
+    """Why a stream waits for a person. `streams.blocked` may have fewer keys: an older version wrote it.
+
+    Attributes:
+        at: since when, RFC 3339; `block` sets it.
+        reason: the class of the block, e.g. `poison`, `rolled-back`.
+        batch, offsets: the failed batch, if one failed.
+        error, log: the whole text of the error, and the last lines of the driver's log.
+    """
+
+    at: str
+    reason: str
+    what: str
+    why: str
+    next: str
+    batch: int | None
+    offsets: Mapping[str, object] | None
+    error: str
+    log: list[str]
+
+
+class StoredProving(TypedDict, total=False):
+    """The conditions of a new generation as JSON: `supervision.decide.stability.Proving`, times as RFC 3339."""
+
+    generation: int
+    previous: int | None
+    since: str
+    until: str
+    batches: int
+    author: str
+    looked: str | None
+    lost_s: float
 
 
 @dataclass(frozen=True)
@@ -29,10 +63,10 @@ class Stream:
     since: datetime
     run_after: datetime | None
     hold_until: datetime | None
-    blocked: dict[str, Any] | None
+    blocked: Block | None
     removed_at: datetime | None
     updated_at: datetime
-    proving: dict[str, Any] | None = None
+    proving: StoredProving | None = None
 
 
 def _read(row: Row[Any]) -> Stream:
@@ -95,7 +129,7 @@ def set_pending(connection: Connection, stream: str, generation: int | None) -> 
 
 def set_desired(connection: Connection, names: Sequence[str], desired: str, *, keep_block: bool = False) -> None:
     """Set the desired state of streams: `running` or `stopped`. A start clears a block, unless `keep_block`."""
-    values: dict[str, Any] = {"desired": desired, "updated_at": func.now()}
+    values: dict[str, object] = {"desired": desired, "updated_at": func.now()}
     if desired == "running" and not keep_block:
         values |= {"blocked": None, "run_after": None}
     connection.execute(update(streams).where(streams.c.id.in_(names)).values(**values))
@@ -165,11 +199,8 @@ def set_states(connection: Connection, states: Mapping[str, tuple[str, str]]) ->
     )
 
 
-def block(connection: Connection, stream: str, reason: dict[str, Any]) -> None:
-    """Block a stream until a person acts, from now on (`at`, RFC 3339).
-
-    `reason` has the keys reason, what, why, next and, if known, batch, offsets.
-    """
+def block(connection: Connection, stream: str, reason: Block) -> None:
+    """Block a stream until a person acts, from now on."""
     at: datetime = connection.execute(select(func.now())).scalar_one()
     _change(connection, stream, blocked={"at": at.isoformat(), **reason})
 
@@ -189,12 +220,12 @@ def set_hold(connection: Connection, stream: str, until: datetime | None) -> Non
     _change(connection, stream, hold_until=until, run_after=pause)
 
 
-def set_proving(connection: Connection, stream: str, proof: dict[str, Any] | None) -> None:
+def set_proving(connection: Connection, stream: str, proof: StoredProving | None) -> None:
     """Set or clear the conditions of a new generation (`supervision.decide.stability.Proving`)."""
     _change(connection, stream, proving=null() if proof is None else proof)
 
 
-def count_proving(connection: Connection, stream: str, before: dict[str, Any] | None, proof: dict[str, Any]) -> None:
+def count_proving(connection: Connection, stream: str, before: StoredProving | None, proof: StoredProving) -> None:
     """Update the conditions of a new generation, unless they were cleared or replaced in the meantime."""
     still = (streams.c.id == stream) & (streams.c.proving == before)
     connection.execute(update(streams).where(still).values(proving=proof))

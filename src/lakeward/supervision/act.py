@@ -95,14 +95,14 @@ class Actor:
         except LakewardError as error:
             return self._could_not_start(decision, token, error, facts)
         with self.connect() as connection:
-            drivers.started(connection, name, token, handle=dict(job.handle or {}), host=job.host, log=job.log)
+            drivers.started(connection, name, token, handle=job.handle or {}, host=job.host, log=job.log)
             events.record(
                 connection,
                 "driver",
                 name,
                 "launched",
                 f"Launched for {listed(list(decision.streams))}: {decision.reason}",
-                handle=dict(job.handle or {}),
+                handle=job.handle or {},
                 log=job.log,
             )
         pid = (job.handle or {}).get("pid")
@@ -122,8 +122,8 @@ class Actor:
     def _adopt(self, decision: Adopt) -> Done:
         name, job = decision.driver, decision.job
         with self.connect() as connection:
-            drivers.started(connection, name, job.token, handle=dict(job.handle or {}), host=job.host, log=job.log)
-            events.record(connection, "driver", name, "adopted", decision.reason, handle=dict(job.handle or {}))
+            drivers.started(connection, name, job.token, handle=job.handle or {}, host=job.host, log=job.log)
+            events.record(connection, "driver", name, "adopted", decision.reason, handle=job.handle or {})
         pid = (job.handle or {}).get("pid")
         return Done(name, "adopted", f"Adopted driver {name}, process {pid}: {decision.reason}", {"pid": pid})
 

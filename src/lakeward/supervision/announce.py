@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Literal, TypedDict, cast
 
 from sqlalchemy import Connection
 
@@ -21,13 +21,32 @@ COMMITS_EVERY = timedelta(seconds=60)
 """Shortest interval between two `commits` events of a stream."""
 
 
+_SPANS: tuple[Literal["hour", "day"], ...] = ("hour", "day")
+
+
+class Announced(TypedDict, total=False):
+    """What was announced of one stream; times are RFC 3339.
+
+    Attributes:
+        commit: its newest commit; `told` is the one that was announced last, at `told_at`.
+        hour, day: the newest complete ones.
+    """
+
+    state: str
+    commit: str | None
+    hour: str | None
+    day: str | None
+    told: str | None
+    told_at: str
+
+
 @dataclass(frozen=True)
 class Announcement:
     """One event: `what` is state | commits | hour | day."""
 
     stream: str
     what: str
-    extra: Mapping[str, Any] = field(default_factory=dict)
+    extra: Mapping[str, object] = field(default_factory=dict)
 
     @property
     def asset(self) -> str:
@@ -35,24 +54,25 @@ class Announcement:
         return f"lakeward://stream/{self.stream}/{self.what}"
 
 
-def decide(facts: Facts, known: Mapping[str, Any]) -> tuple[list[Announcement], dict[str, Any]]:
+def decide(facts: Facts, known: Mapping[str, Announced]) -> tuple[list[Announcement], dict[str, Announced]]:
     """The events to emit, and the remembered values of every stream afterwards. Pure."""
     events: list[Announcement] = []
-    after: dict[str, Any] = {}
+    after: dict[str, Announced] = {}
     for stream in facts.streams:
         before = known.get(stream.id)
-        now = _observed(facts, stream.id) | {"state": stream.state}
+        now = _observed(facts, stream.id)
+        now["state"] = stream.state
         if before is None:
-            after[stream.id] = now | {"told_at": facts.now.isoformat(), "told": now["commit"]}
+            after[stream.id] = {**now, "told_at": facts.now.isoformat(), "told": now["commit"]}
             continue
-        values = dict(before) | now
+        values: Announced = {**before, **now}
         if before.get("state") != stream.state:
-            extra = {"before": before.get("state"), "state": stream.state, "why": stream.why[:500]}
+            extra: dict[str, object] = {"before": before.get("state"), "state": stream.state, "why": stream.why[:500]}
             events.append(Announcement(stream.id, "state", extra | {"since": stream.since.isoformat()}))
         if now["commit"] is not None and now["commit"] != before.get("told") and _due(before, facts.now):
             events.append(Announcement(stream.id, "commits", _commit(facts, stream.id)))
-            values |= {"told_at": facts.now.isoformat(), "told": now["commit"]}
-        for what in ("hour", "day"):
+            values["told_at"], values["told"] = facts.now.isoformat(), now["commit"]
+        for what in _SPANS:
             closed, earlier = now[what], before.get(what)
             if closed is not None and earlier is not None and closed > earlier:
                 events.append(Announcement(stream.id, what, {"from": earlier, "to": closed}))
@@ -61,18 +81,18 @@ def decide(facts: Facts, known: Mapping[str, Any]) -> tuple[list[Announcement], 
     return events, after
 
 
-def read(connection: Connection) -> Mapping[str, Any]:
+def read(connection: Connection) -> Mapping[str, Announced]:
     """What was announced, by stream."""
     tick = heartbeats.newest(connection, ANNOUNCED)
-    return {} if tick is None else tick.detail.get("streams") or {}
+    return {} if tick is None else cast("dict[str, Announced]", tick.detail.get("streams") or {})
 
 
-def remember(connection: Connection, after: Mapping[str, Any]) -> None:
+def remember(connection: Connection, after: Mapping[str, Announced]) -> None:
     """Store what was announced."""
     heartbeats.record(connection, ANNOUNCED, duration_s=0.0, streams=dict(after))
 
 
-def _observed(facts: Facts, stream: str) -> dict[str, Any]:
+def _observed(facts: Facts, stream: str) -> Announced:
     seen = facts.observations.get(stream)
     if seen is None:
         return {"commit": None, "hour": None, "day": None}
@@ -89,12 +109,12 @@ def _floor(moment: datetime, unit: str) -> str:
     return (whole if unit == "hour" else whole.replace(hour=0)).isoformat()
 
 
-def _due(before: Mapping[str, Any], now: datetime) -> bool:
+def _due(before: Announced, now: datetime) -> bool:
     announced_at = before.get("told_at")
-    return announced_at is None or now - datetime.fromisoformat(str(announced_at)) >= COMMITS_EVERY
+    return announced_at is None or now - datetime.fromisoformat(announced_at) >= COMMITS_EVERY
 
 
-def _commit(facts: Facts, stream: str) -> dict[str, Any]:
+def _commit(facts: Facts, stream: str) -> dict[str, object]:
     seen = facts.observations[stream]
     final = seen.complete_through
     return {

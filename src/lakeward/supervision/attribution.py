@@ -12,7 +12,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Any
 
 from sqlalchemy import Connection
 
@@ -21,6 +20,7 @@ from lakeward.platform.runtime import Runtime
 from lakeward.registry import batches, restarts
 from lakeward.registry.drivers import Driver
 from lakeward.registry.observations import Observation
+from lakeward.registry.streams import Block
 from lakeward.supervision.observe import Facts
 from lakeward.supervision.termination import Death
 from lakeward.telemetry.tail import newest
@@ -68,14 +68,14 @@ def of(connection: Connection, facts: Facts, row: Driver, death: Death, words: s
     return Attribution(times)
 
 
-def place(
-    connection: Connection, facts: Facts, runtime: Runtime, row: Driver, stream: str, death: Death
-) -> dict[str, Any]:
+def place(connection: Connection, facts: Facts, runtime: Runtime, row: Driver, stream: str, death: Death) -> Block:
     """The failed batch with its offsets and the tail of the log, for the on-call engineer."""
     seen = facts.observations.get(stream)
     named = death.stream == stream
     batch = death.batch_id if named and death.batch_id is not None else _next_batch(seen)
-    offsets = dict(death.offsets) if named and death.offsets else _offsets(connection, facts, runtime, stream, batch)
+    offsets: Mapping[str, object] | None = (
+        dict(death.offsets) if named and death.offsets else _offsets(connection, facts, runtime, stream, batch)
+    )
     return {
         "batch": batch,
         "offsets": offsets,
@@ -101,7 +101,7 @@ def _next_batch(seen: Observation | None) -> int | None:
 
 def _offsets(
     connection: Connection, facts: Facts, runtime: Runtime, stream: str, batch: int | None
-) -> dict[str, Any] | None:
+) -> dict[str, object] | None:
     """Start and end offsets of the batch: it starts at the end of the last landed batch, and Spark planned its end."""
     newest = batches.newest(connection, stream, 1)
     start = dict((newest[0].end_offsets if newest else None) or {})

@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
+from typing import cast
 
 from sqlalchemy import Connection
 
 from lakeward.registry import heartbeats, verifications
+from lakeward.registry.verifications import Verification
 from lakeward.supervision import observe
 from lakeward.supervision.observe import Facts
 
@@ -73,10 +74,10 @@ def remember(connection: Connection, requested: Mapping[str, int]) -> None:
 
 def _asked(connection: Connection) -> dict[str, int]:
     tick = heartbeats.newest(connection, ASKED)
-    return {} if tick is None else dict(tick.detail.get("tables") or {})
+    return {} if tick is None else cast("dict[str, int]", tick.detail.get("tables") or {})
 
 
-def _observed_head(run: Mapping[str, Any]) -> ObservedHead:
+def _observed_head(run: Verification) -> ObservedHead:
     return ObservedHead(run["at"], run["to_snapshot"])
 
 

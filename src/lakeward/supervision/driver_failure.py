@@ -16,6 +16,7 @@ from lakeward.platform.runtime import Runtime
 from lakeward.platform.text import listed
 from lakeward.registry import events, restarts, streams
 from lakeward.registry.drivers import Driver
+from lakeward.registry.streams import Block
 from lakeward.supervision import attribution
 from lakeward.supervision.attribution import Attribution
 from lakeward.supervision.decide import restart
@@ -114,7 +115,7 @@ class Failing:
         attempt: Attempt,
     ) -> None:
         place = attribution.place(connection, facts, self.runtime, row, stream, death)
-        reason = {
+        reason: Block = {
             "reason": attempt.failure_class.value,
             "what": text.splitlines()[0],
             "why": attempt.why,

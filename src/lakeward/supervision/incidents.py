@@ -102,7 +102,7 @@ def of_dependencies(
         after = span((facts.now - incident.opened_at).total_seconds())
         text = f"{label[:1].upper()}{label[1:]} answers again after {after}"
         incidents.closed(connection, DEPENDENCY, subject, text)
-        _restart_waiting(connection, facts, [str(name) for name in incident.fields.get("streams") or ()], text, chance)
+        _restart_waiting(connection, facts, incident.streams, text, chance)
 
 
 def of_thrash(connection: Connection, facts: Facts) -> str | None:

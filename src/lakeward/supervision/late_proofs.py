@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, cast
 
 from sqlalchemy import Connection
 
 from lakeward.platform.text import count, moment, span
-from lakeward.quality.ranges.verification_lag import first_seen, late_s
+from lakeward.quality.ranges.verification_lag import FirstSeen, first_seen, late_s
 from lakeward.quality.results import incident
 from lakeward.quality.results.status import ProofStatus
 from lakeward.quality.verdicts.verdict import Verdict
@@ -27,7 +27,11 @@ def watch(connection: Connection, tables: Sequence[ProofStatus], now: datetime) 
         A sentence for each late table.
     """
     tick = heartbeats.newest(connection, _TICK)
-    seen = first_seen(now, {status.table: status.lag for status in tables}, tick.detail["tables"] if tick else {})
+    seen = first_seen(
+        now,
+        {status.table: status.lag for status in tables},
+        cast("dict[str, FirstSeen]", tick.detail["tables"]) if tick else {},
+    )
     heartbeats.record(connection, _TICK, duration_s=0.0, tables=seen)
     known = incidents.open_ones(connection)
     late_tables = []

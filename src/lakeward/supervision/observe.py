@@ -81,8 +81,8 @@ class Facts:
         down: dict[str, str] = {}
         for (kind, _), incident in self.incidents.items():
             if kind == "dependency":
-                for stream in incident.fields.get("streams") or ():
-                    down.setdefault(str(stream), str(incident.fields.get("what") or incident.text))
+                for stream in incident.streams:
+                    down.setdefault(stream, str(incident.fields.get("what") or incident.text))
         return down
 
     @property

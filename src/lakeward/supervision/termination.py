@@ -6,12 +6,11 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from lakeward.platform.failures import Cause, FailureClass, Judgement, exit_words, judge
 from lakeward.registry.drivers import Driver
 from lakeward.supervision.backends import identity
-from lakeward.supervision.backends.base import Job
+from lakeward.supervision.backends.base import ExitRecord, Job
 from lakeward.telemetry.mask import mask
 
 REBOOTED = "the machine was rebooted"
@@ -37,7 +36,7 @@ class Death:
     judgement: Judgement
     stream: str | None = None
     batch_id: int | None = None
-    offsets: Mapping[str, Any] | None = None
+    offsets: Mapping[str, object] | None = None
 
     def words(self, driver: str, *, known: bool, reason: str) -> str:
         """The end in one sentence. `known`: a process was recorded; if not, `reason` is all that is known."""
@@ -52,7 +51,7 @@ class Death:
 
 def of(row: Driver, job: Job | None) -> Death:
     """Read the end of a launch from its registry row, its `exit.json` and its output."""
-    record = dict(job.exit) if job is not None and job.exit is not None else {}
+    record: ExitRecord = job.exit if job is not None and job.exit is not None else {}
     if row.exit_code is None and not record and row.handle and identity.rebooted(row.handle):
         return Death(None, REBOOTED, judge(text=REBOOTED))
     code = row.exit_code if row.exit_code is not None else record.get("exit_code")
@@ -61,8 +60,8 @@ def of(row: Driver, job: Job | None) -> Death:
     if judgement.cause in _UNEXPLAINED and (fatal := _fatal_line(job)):
         # A JVM prints an OutOfMemoryError before it exits; the Python process around it only sees that it is gone.
         error, judgement = fatal, judge(text=fatal, exit_code=code)
-    if record.get("failure_class") and judgement.cause in _UNEXPLAINED:
-        judgement = Judgement(FailureClass(record["failure_class"]), judgement.cause)
+    if (recorded := record.get("failure_class")) and judgement.cause in _UNEXPLAINED:
+        judgement = Judgement(FailureClass(recorded), judgement.cause)
     return Death(code, error, judgement, record.get("stream"), record.get("batch_id"), record.get("offsets"))
 
 

@@ -6,12 +6,14 @@ import json
 from collections import deque
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 from lakeward.telemetry.mask import mask
 
 READ_BYTES = 4 * 1024 * 1024
 """Of the end of each file: a log rotates at 20 MB, and a tail is what is asked for."""
+LogLine = dict[str, object]
+"""One line of a log by its fields, which anybody who logs may name."""
+
 FILES = ("driver.log", "stdout.log")
 ROTATED = 5
 LINES, WIDTH = 20, 300
@@ -20,7 +22,7 @@ LINES, WIDTH = 20, 300
 
 def tail(
     folder: Path, stream: str, limit: int, *, since: datetime | None = None, grep: str | None = None
-) -> tuple[Path | None, list[dict[str, Any]]]:
+) -> tuple[Path | None, list[LogLine]]:
     """The newest lines that name the stream, or no stream at all, oldest first.
 
     Args:
@@ -38,7 +40,7 @@ def tail(
     return None, []
 
 
-def text(line: dict[str, Any]) -> str:
+def text(line: LogLine) -> str:
     """One line of a driver's log for people: time, level, sentence, fields."""
     if "raw" in line:
         return str(line["raw"])
@@ -62,8 +64,8 @@ def before(folder: Path) -> Path | None:
     return older[-1] if older else None
 
 
-def _lines(file: Path, stream: str, limit: int, since: datetime | None, grep: str | None) -> list[dict[str, Any]]:
-    found: deque[dict[str, Any]] = deque(maxlen=limit)
+def _lines(file: Path, stream: str, limit: int, since: datetime | None, grep: str | None) -> list[LogLine]:
+    found: deque[LogLine] = deque(maxlen=limit)
     wanted = None if grep is None else grep.casefold()
     young = since is None
     # Rotation may have come between two lines; older files matter only to who asks for a time or a text.
@@ -95,7 +97,7 @@ def _read(file: Path) -> list[str]:
     return lines[1:] if size > READ_BYTES else lines  # the first line may be half of one
 
 
-def _parse(line: str) -> dict[str, Any]:
+def _parse(line: str) -> LogLine:
     try:
         parsed = json.loads(line)
     except ValueError:
@@ -103,7 +105,7 @@ def _parse(line: str) -> dict[str, Any]:
     return parsed if isinstance(parsed, dict) else {"raw": line}
 
 
-def _moment(line: dict[str, Any]) -> datetime | None:
+def _moment(line: LogLine) -> datetime | None:
     try:
         found = datetime.fromisoformat(str(line.get("timestamp", "")).replace("Z", "+00:00"))
     except ValueError:

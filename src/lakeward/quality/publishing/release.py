@@ -6,7 +6,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypedDict
 from uuid import uuid4
 
 from lakeward.platform.errors import Refused, expect
@@ -69,16 +69,24 @@ def held_run(connection: Connection, table: str) -> HeldRun:
     return HeldRun(newest, verifications.checks_of(connection, newest["run"]))
 
 
+class Released(TypedDict):
+    """The contract's fields of an operation, with the verified snapshot and the recorded run."""
+
+    operation: str
+    table: str
+    result: str
+    detail: str
+    verified_snapshot: int | None
+    run: str
+
+
 def release(
     connect: Connect, of: LakeTable, session: Callable[[], SparkSession], *, author: str, comment: str
-) -> dict[str, Any]:
+) -> Released:
     """Move `verified` to the snapshot that the newest run checked and holds.
 
     The failures stay in the results. The run recorded for this has verdict `warn`, the author and the reason. Rows that
     landed after that snapshot are checked by the next run.
-
-    Returns:
-        The contract's fields of an operation, with `verified_snapshot`.
 
     Raises:
         Refused: no check holds the table, or the snapshot is no longer on main.

@@ -160,7 +160,7 @@ class Resident:
             self._began, self._runs = time.monotonic(), 0
         return self._process
 
-    def _where(self) -> dict[str, Any]:
+    def _where(self) -> dict[str, object]:
         return {"runtime": self.runtime, "registry_url": self.url, "project": self._project.root}
 
     def _hang_up(self) -> None:

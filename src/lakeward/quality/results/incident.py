@@ -8,16 +8,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from sqlalchemy import Connection
 
+from lakeward.platform.errors import expect_type
 from lakeward.platform.text import moment
 from lakeward.quality.ranges.batches import batches_of
 from lakeward.quality.results.records import Result
 from lakeward.quality.results.text import between, describe
 from lakeward.quality.verdicts.verdict import Check, Effect, State, Verdict
 from lakeward.registry import batches, changes, incidents, verifications
+from lakeward.registry.incidents import Incident
 from lakeward.registry.verifications import LandedBatches
 
 if TYPE_CHECKING:
@@ -62,18 +64,20 @@ def after_run(connection: Connection, result: Result) -> None:
     known = incidents.open_ones(connection).get((KIND, result.table))
     failing = holding(result)
     rows = max((check.unexpected_count or 0 for check in failing), default=0)
-    fields: dict[str, Any] = {
-        "key": sorted([result.verdict.value, *(check.id for check in failing), str(result.first_bad)]),
-        "rows": rows,
-        "run": result.run,
-        "streams": sorted({batch["stream"] for batch in result.batches}),
-        "next": f"lakeward quality show {result.table}",
-    }
+    key = sorted([result.verdict.value, *(check.id for check in failing), str(result.first_bad)])
     # The same failures with a few more rows send no new message: `quality show` has the newest figures.
-    if known is not None and known.fields.get("key") == fields["key"] and rows < 2 * max(1, known.fields["rows"]):
+    if known is not None and known.fields.get("key") == key and rows < 2 * max(1, _rows_of(known)):
         return
     text = "\n".join(lines(result, failing, _proven(connection, result), _changed(connection, result)))
-    incidents.opened(connection, KIND, result.table, text, **fields)
+    incidents.opened(
+        connection, KIND, result.table, text,
+        key=key, rows=rows, run=result.run, streams=sorted({batch["stream"] for batch in result.batches}),
+        next=f"lakeward quality show {result.table}",
+    )  # fmt: skip
+
+
+def _rows_of(known: Incident) -> int:
+    return expect_type(known.fields.get("rows"), int, f"rows of incident {known.id}")
 
 
 def add(connection: Connection, table: str, line: str) -> None:

@@ -159,7 +159,7 @@ def between(start: Any, end: Any) -> str:
     return ", ".join(parts[:MOST]) + more
 
 
-def _flat(value: Any) -> dict[str, Any]:
+def _flat(value: Any) -> dict[str, object]:
     if isinstance(value, Mapping) and set(value) == {UNNAMED}:
         value = value[UNNAMED]
     return {"/".join(path): offset for path, offset in _leaves(value, ())}

@@ -71,7 +71,7 @@ class Check:
     expectation: str
     severity: str
     state: State
-    kwargs: dict[str, Any] = field(default_factory=dict)
+    kwargs: dict[str, object] = field(default_factory=dict)
     on_fail: str = "record"
     scope: str = "increment"
     why: str | None = None
@@ -79,7 +79,7 @@ class Check:
     observed: Any = None
     rows: int | None = None
     unexpected_count: int | None = None
-    sample: tuple[dict[str, Any], ...] = ()
+    sample: tuple[dict[str, object], ...] = ()
     error: str | None = None
     by: str | None = None
 

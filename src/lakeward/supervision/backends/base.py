@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol, TypedDict
 
 from lakeward.platform.runtime import Launch
+from lakeward.registry.drivers import Handle
 
 
 class Life(StrEnum):
@@ -20,6 +21,18 @@ class Life(StrEnum):
     REMNANT = "remnant"  # the driver itself is gone, processes it started still run
     GONE = "gone"
     UNKNOWN = "unknown"  # it cannot be asked from here
+
+
+class ExitRecord(TypedDict, total=False):
+    """A driver's `exit.json`: its end, and the batch that failed."""
+
+    exit_code: int
+    failure_class: str | None
+    cause: str | None
+    error: str | None
+    stream: str | None
+    batch_id: int | None
+    offsets: Mapping[str, object] | None
 
 
 @dataclass(frozen=True)
@@ -38,10 +51,10 @@ class Job:
     driver: str
     token: str
     life: Life
-    handle: Mapping[str, Any] | None
+    handle: Handle | None
     host: str
     log: str
-    exit: Mapping[str, Any] | None = None
+    exit: ExitRecord | None = None
 
 
 @dataclass(frozen=True)
@@ -50,7 +63,7 @@ class Known:
 
     driver: str
     token: str
-    handle: Mapping[str, Any]
+    handle: Handle
     log: str
 
 

@@ -11,10 +11,10 @@ import socket
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
 import psutil
 
+from lakeward.registry.drivers import Handle
 from lakeward.supervision.backends.base import Life
 
 _SAME_START_S = 0.05
@@ -54,7 +54,7 @@ def _stat(pid: int) -> tuple[float | None, bool]:
         return None, False
 
 
-def of(pid: int) -> dict[str, Any]:
+def of(pid: int) -> Handle:
     """The identity of a running process.
 
     Raises:
@@ -66,12 +66,12 @@ def of(pid: int) -> dict[str, Any]:
     return {"pid": pid, "start_time": started, "boot_id": boot_id(), "host": host()}
 
 
-def rebooted(handle: Mapping[str, Any]) -> bool:
+def rebooted(handle: Handle) -> bool:
     """Whether this machine was rebooted since the process ran on it."""
     return handle.get("host") == host() and handle.get("boot_id", boot_id()) != boot_id()
 
 
-def life(handle: Mapping[str, Any], groups: Callable[[], Mapping[int, Sequence[int]]] | None = None) -> Life:
+def life(handle: Handle, groups: Callable[[], Mapping[int, Sequence[int]]] | None = None) -> Life:
     """What is left of a process and its group.
 
     Args:
@@ -113,7 +113,7 @@ def _groups(only: int | None = None) -> dict[int, list[int]]:
     return members
 
 
-def signal_group(handle: Mapping[str, Any], number: int) -> bool:
+def signal_group(handle: Handle, number: int) -> bool:
     """Send a signal to the group of a process, if it is still that process. False if nothing remains."""
     if life(handle) not in (Life.ALIVE, Life.REMNANT):
         return False
@@ -124,7 +124,7 @@ def signal_group(handle: Mapping[str, Any], number: int) -> bool:
     return True
 
 
-def signal_leader(handle: Mapping[str, Any], number: int) -> bool:
+def signal_leader(handle: Handle, number: int) -> bool:
     """Send a signal to the process alone, if it is still that process."""
     if life(handle) is not Life.ALIVE:
         return False

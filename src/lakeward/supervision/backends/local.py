@@ -22,14 +22,15 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import cast
 
 import psutil
 
 from lakeward.platform.errors import DependencyDown, LakewardError
 from lakeward.platform.runtime import Launch
+from lakeward.registry.drivers import Handle
 from lakeward.supervision.backends import identity, threads
-from lakeward.supervision.backends.base import Job, Known, Life
+from lakeward.supervision.backends.base import ExitRecord, Job, Known, Life
 
 INHERITED = ("PATH", "HOME", "LANG", "JAVA_HOME")
 """The environment variables a driver inherits. Airflow's environment has database keys and is not passed on."""
@@ -54,7 +55,7 @@ class LocalBackend:
         self._command = (*wrapper, sys.executable, "-m", "lakeward.driver")
         self._dead: dict[Path, Job] = {}
         self._launches: dict[Path, tuple[str, str]] = {}
-        self._handles: dict[Path, dict[str, Any]] = {}
+        self._handles: dict[Path, Handle] = {}
 
     @classmethod
     def of_environment(cls, drivers: Path) -> LocalBackend:
@@ -124,7 +125,7 @@ class LocalBackend:
         written = threads.write(int(job.handle["pid"]), Path(job.log))
         return None if written is None else str(written)
 
-    def _gone(self, handle: Mapping[str, Any], *, within_s: float) -> bool:
+    def _gone(self, handle: Handle, *, within_s: float) -> bool:
         deadline = time.monotonic() + within_s
         while True:
             _reap()
@@ -161,7 +162,7 @@ class LocalBackend:
                 pid = lines.get(str(file))
                 handle = _identity(pid) if pid else None
             life = Life.GONE if handle is None else identity.life(handle, groups)
-            last = None if life is Life.ALIVE else _read(folder / "exit.json")
+            last = None if life is Life.ALIVE else cast("ExitRecord | None", _read(folder / "exit.json"))
             job = Job(driver, token, life, handle, identity.host(), str(folder), last)
             if life is Life.GONE and handle is not None:
                 self._dead[folder] = job  # final: a dead launch does not change any more
@@ -177,10 +178,10 @@ class LocalBackend:
             self._launches[file] = (launch.driver, launch.token)
         return self._launches[file]
 
-    def _handle(self, folder: Path) -> dict[str, Any] | None:
+    def _handle(self, folder: Path) -> Handle | None:
         """The identity recorded for a launch, which never changes."""
         if folder not in self._handles:
-            handle = _read(folder / "process.json")
+            handle = cast("Handle | None", _read(folder / "process.json"))
             if handle is None:
                 return None
             self._handles[folder] = handle
@@ -190,7 +191,7 @@ class LocalBackend:
         """Remove the folders of dead launches, except the newest."""
         folders = sorted((item for item in (self.drivers / driver).iterdir() if item.is_dir()), reverse=True)
         for folder in folders[KEEP_LAUNCHES:]:
-            handle = _read(folder / "process.json")
+            handle = self._handle(folder)
             if folder == keep or handle is None or identity.life(handle) is not Life.GONE:
                 continue
             for file in sorted(folder.rglob("*"), reverse=True):
@@ -227,14 +228,14 @@ def _by_launch_file() -> dict[str, int]:
     return pids
 
 
-def _identity(pid: int) -> dict[str, Any] | None:
+def _identity(pid: int) -> Handle | None:
     try:
         return identity.of(pid)
     except ProcessLookupError:
         return None
 
 
-def _read(file: Path) -> dict[str, Any] | None:
+def _read(file: Path) -> dict[str, object] | None:
     try:
         content = json.loads(file.read_text())
     except (OSError, ValueError):
@@ -242,7 +243,7 @@ def _read(file: Path) -> dict[str, Any] | None:
     return content if isinstance(content, dict) else None
 
 
-def _write(file: Path, content: Mapping[str, Any]) -> None:
+def _write(file: Path, content: Mapping[str, object]) -> None:
     """Write a file atomically."""
     fresh = file.with_suffix(".new")
     fresh.write_text(json.dumps(dict(content)))

@@ -7,15 +7,14 @@ in which it could land counts: not while it is stopped or held, while no records
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import Any, Self
+from typing import Self
 
 from lakeward.platform.text import span
 from lakeward.registry.generations import Generation
 from lakeward.registry.observations import Observation
-from lakeward.registry.streams import Stream
+from lakeward.registry.streams import StoredProving, Stream
 from lakeward.spec.model.stream import Limits
 from lakeward.spec.model.types import Duration
 from lakeward.supervision.decide.health import idle
@@ -53,20 +52,20 @@ class Proving:
     lost_s: float = 0.0
 
     @classmethod
-    def of(cls, stored: Mapping[str, Any]) -> Self:
+    def of(cls, stored: StoredProving) -> Self:
         """Read the form that `streams.proving` stores."""
         return cls(
             generation=int(stored["generation"]),
-            previous=None if stored.get("previous") is None else int(stored["previous"]),
+            previous=stored.get("previous"),
             since=datetime.fromisoformat(str(stored["since"])),
             until=datetime.fromisoformat(str(stored["until"])),
             batches=int(stored.get("batches") or BATCHES),
             author=str(stored.get("author") or ""),
-            looked=None if stored.get("looked") is None else datetime.fromisoformat(str(stored["looked"])),
+            looked=datetime.fromisoformat(looked) if (looked := stored.get("looked")) else None,
             lost_s=float(stored.get("lost_s") or 0.0),
         )
 
-    def stored(self) -> dict[str, Any]:
+    def stored(self) -> StoredProving:
         """The form that the registry stores."""
         return {
             "generation": self.generation,

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 import httpx
 import structlog
 
 from lakeward.platform.errors import Transient
 from lakeward.platform.text import moment
-from lakeward.registry.incidents import Incident
+from lakeward.registry.incidents import Incident, Sent
 from lakeward.telemetry.mask import mask
 
 log = structlog.get_logger(__name__)
@@ -39,7 +40,7 @@ class Channel(Protocol):
     def name(self) -> str:
         """The name recorded with the message."""
 
-    def send(self, incident: Incident) -> dict[str, Any]:
+    def send(self, incident: Incident) -> Sent:
         """Send the newest text; returns what is needed to update the message later.
 
         Raises:
@@ -75,7 +76,7 @@ class Log:
 
     name = "log"
 
-    def send(self, incident: Incident) -> dict[str, Any]:
+    def send(self, incident: Incident) -> Sent:
         """Write the message to the log."""
         (log.info if incident.closed_at is not None else log.error)(words(incident), incident=incident.id)
         return {}
@@ -93,7 +94,7 @@ class Webhook:
     url: str
     name: str = "webhook"
 
-    def send(self, incident: Incident) -> dict[str, Any]:
+    def send(self, incident: Incident) -> Sent:
         """Post the message."""
         known = (incident.message or {}).get("id")
         body = {
@@ -102,7 +103,7 @@ class Webhook:
             "event": event(incident),
             "kind": incident.kind,
             "subject": incident.subject,
-            "streams": incident.fields.get("streams") or [],
+            "streams": incident.streams,
             "next": mask(str(incident.fields.get("next") or "")),
             "opened_at": incident.opened_at.isoformat(),
             "closed_at": incident.closed_at.isoformat() if incident.closed_at else None,
@@ -129,15 +130,15 @@ class Slack:
     url: str = "https://slack.com/api"
     name: str = "slack"
 
-    def send(self, incident: Incident) -> dict[str, Any]:
+    def send(self, incident: Incident) -> Sent:
         """Post the message, or update it. Its end is also posted as a reply, which notifies people once more.
 
         A message that cannot be updated (deleted, or its channel is missing) is posted again.
         """
-        before = incident.message or {}
+        before: Sent = incident.message or {}
         text = words(incident)
         if before.get("ts"):
-            place = {"channel": before.get("channel", self.channel), "ts": before["ts"]}
+            place: Sent = {"channel": before.get("channel", self.channel), "ts": before["ts"]}
             try:
                 self._call("chat.update", {**place, "text": text})
             except MessageRefused as error:
@@ -148,9 +149,9 @@ class Slack:
                     self._call("chat.postMessage", reply)
                 return place
         posted = self._call("chat.postMessage", {"channel": self.channel, "text": text})
-        return {"ts": posted["ts"], "channel": posted.get("channel", self.channel)}
+        return {"ts": str(posted["ts"]), "channel": str(posted.get("channel", self.channel))}
 
-    def _call(self, method: str, body: dict[str, Any]) -> dict[str, Any]:
+    def _call(self, method: str, body: Mapping[str, object]) -> dict[str, object]:
         answer = _post(f"{self.url.rstrip('/')}/{method}", body, {"Authorization": f"Bearer {self.token}"})
         if not answer.get("ok"):
             why = str(answer.get("error", "no reason given"))
@@ -163,7 +164,7 @@ def _log_resend(incident: Incident, error: MessageRefused) -> None:
     log.warning("message not updatable, sent again", why=error.why, incident=incident.id)
 
 
-def _post(url: str, body: dict[str, Any], headers: dict[str, str]) -> dict[str, Any]:
+def _post(url: str, body: Mapping[str, object], headers: dict[str, str]) -> dict[str, object]:
     """POST JSON; the answer's JSON object, empty if it is none.
 
     Raises:

@@ -8,12 +8,13 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import cast
 
 import structlog
 from sqlalchemy import func, select
 
 from lakeward.registry import incidents
-from lakeward.registry.incidents import Incident
+from lakeward.registry.incidents import Incident, Message
 from lakeward.supervision.notify.channel import Channel, MessageRefused, Undelivered
 from lakeward.supervision.observe import Connect
 
@@ -65,7 +66,8 @@ def deliver(connect: Connect, channel: Channel, *, box_s: float = BOX_S) -> Deli
                 log.error("message not delivered", why=error.why, incident=incident.id)
                 return Delivery(tuple(sent), f"{error.what}: {error.why}")
             # In its own transaction: a sent message must be recorded, whatever happens to the next one.
-            record = {**message, "channel_name": channel.name, "text": incident.text}
+            record = Message(channel_name=channel.name, text=incident.text)
+            record.update(cast("Message", message))
             with connect() as connection:
                 incidents.remember_message(connection, incident.id, record)
             sent.append(incident.id)

@@ -11,6 +11,9 @@ from datetime import datetime
 from typing import Any
 
 from lakeward.platform.text import count, listed, rfc3339, size, span
+from lakeward.registry.observations import WatchedPartition
+from lakeward.supervision.report.document import Loss, StreamDocument
+from lakeward.supervision.report.recent import RecentDocument
 from lakeward.supervision.report.safety import show, show_range
 
 MOST = 40
@@ -23,7 +26,7 @@ _SKEW = 0.5
 """A partition with more than this share of the waiting records is reported; of two partitions, one with 75 %."""
 
 
-def block(found: Mapping[str, Any], trouble: str | None = None) -> list[str]:
+def block(found: StreamDocument, trouble: str | None = None) -> list[str]:
     """Render the block.
 
     Args:
@@ -49,17 +52,17 @@ def moment(at: datetime | str | None) -> str:
     return rfc3339(at, "seconds")
 
 
-def _head(found: Mapping[str, Any], now: datetime, trouble: str | None) -> str:
+def _head(found: StreamDocument, now: datetime, trouble: str | None) -> str:
     state = str(found["state"]).upper()
     text = f"{state} for {span((now - found['since']).total_seconds())}, since {moment(found['since'])}: {found['why']}"
     return f"{found['id']} is {text}" if trouble is None else f"{found['id']}: {trouble}; now it is {text}"
 
 
-def _upper(data: Mapping[str, Any]) -> str:
+def _upper(data: Loss) -> str:
     return str(data["lost"]).upper()
 
 
-def _facts(found: Mapping[str, Any], now: datetime) -> Iterator[tuple[str, str]]:
+def _facts(found: StreamDocument, now: datetime) -> Iterator[tuple[str, str]]:
     yield "safe up to", _safe(found)
     yield "next batch", _next_batch(found)
     yield "at risk", _risk(found)
@@ -79,7 +82,7 @@ def _facts(found: Mapping[str, Any], now: datetime) -> Iterator[tuple[str, str]]
     yield "no answer", "; ".join(found.get("unanswered", ()))
 
 
-def _doing(found: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def _doing(found: StreamDocument) -> Iterator[tuple[str, str]]:
     links = found["links"]
     ui = links["spark_ui"] or f"its driver is gone; lakeward streams ui {found['id']} opens its event logs"
     if found["driver"]["backend"] is None:
@@ -93,17 +96,22 @@ def _doing(found: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     yield "  effect", found["next_effect"]
 
 
-def _safe(found: Mapping[str, Any]) -> str:
+def _safe(found: StreamDocument) -> str:
     safe = found["safe_to"]
     if safe is None:
         return "nothing has landed yet" if found["committed_at"] is None else "not known: no table records it"
-    names = (("seq", "seq"), ("batch_id", "batch"), ("generation", "generation"), ("snapshot_id", "snapshot"))
-    ids = ", ".join(f"{word} {safe[name]}" for name, word in names if safe[name] is not None)
+    names = (
+        ("seq", safe["seq"]),
+        ("batch", safe["batch_id"]),
+        ("generation", safe["generation"]),
+        ("snapshot", safe["snapshot_id"]),
+    )
+    ids = ", ".join(f"{word} {value}" for word, value in names if value is not None)
     by = "" if safe["by"] == "table" else " (by the registry's copy)"
     return f"{ids}{by}; all offsets below {show(safe['offsets'])}"
 
 
-def _next_batch(found: Mapping[str, Any]) -> str:
+def _next_batch(found: StreamDocument) -> str:
     batch = found["next_batch"]
     if batch is None:
         return ""
@@ -121,7 +129,7 @@ def _next_batch(found: Mapping[str, Any]) -> str:
     return f"{number}: {show_range(batch['from'], batch['to'])}{records}{tail}"
 
 
-def _risk(found: Mapping[str, Any]) -> str:
+def _risk(found: StreamDocument) -> str:
     if found["at_risk"] is None:
         return "not known: the source could not be asked"
     kept = span(found["source_retention_s"]) if found["source_retention_s"] is not None else "for ever"
@@ -134,14 +142,14 @@ def _risk(found: Mapping[str, Any]) -> str:
     )
 
 
-def _landed(found: Mapping[str, Any]) -> str:
+def _landed(found: StreamDocument) -> str:
     if found["committed_at"] is None:
         return "never"
     batch = f", batch {found['batch_id']}" if found["batch_id"] is not None else ""
     return f"{span(found['commit_age_s'])} ago, {moment(found['committed_at'])}{batch}, into {found['sink']}"
 
 
-def _lag(found: Mapping[str, Any]) -> str:
+def _lag(found: StreamDocument) -> str:
     if found["lag_records"] is None:
         return "not known"
     old = f" (measured {span(found['lag_age_s'])} ago)" if (found["lag_age_s"] or 0) > 15 else ""
@@ -161,7 +169,7 @@ def _lag(found: Mapping[str, Any]) -> str:
     return ", ".join(parts) + old
 
 
-def _outlook(found: Mapping[str, Any]) -> str:
+def _outlook(found: StreamDocument) -> str:
     """The outlook for a lag that does not fall."""
     if found["state"] in ("healthy", "lagging"):
         return "it does not catch up at this rate"
@@ -173,7 +181,7 @@ def _outlook(found: Mapping[str, Any]) -> str:
     return "it catches up after the restart"
 
 
-def _skew(partitions: Sequence[Mapping[str, Any]]) -> str:
+def _skew(partitions: Sequence[WatchedPartition]) -> str:
     total = sum(part["lag_records"] for part in partitions)
     if len(partitions) < 2 or not total:
         return ""
@@ -189,12 +197,15 @@ def _skew(partitions: Sequence[Mapping[str, Any]]) -> str:
     return "; ".join(parts)
 
 
-def _rates(found: Mapping[str, Any]) -> str:
-    pairs = (("arriving_per_second", "arrive"), ("processed_rows_per_second", "were landed in the last batch"))
-    return ", ".join(f"{found[name]:,.0f}/s {word}" for name, word in pairs if found[name] is not None)
+def _rates(found: StreamDocument) -> str:
+    pairs = (
+        (found["arriving_per_second"], "arrive"),
+        (found["processed_rows_per_second"], "were landed in the last batch"),
+    )
+    return ", ".join(f"{rate:,.0f}/s {word}" for rate, word in pairs if rate is not None)
 
 
-def _batch(found: Mapping[str, Any]) -> str:
+def _batch(found: StreamDocument) -> str:
     if found["batch_duration_s"] is None:
         return ""
     every = ""
@@ -212,7 +223,7 @@ def _batch(found: Mapping[str, Any]) -> str:
     )
 
 
-def _event_time(found: Mapping[str, Any]) -> str:
+def _event_time(found: StreamDocument) -> str:
     parts = []
     if found["complete_through"]:
         parts.append(f"complete through {moment(found['complete_through'])}")
@@ -223,14 +234,14 @@ def _event_time(found: Mapping[str, Any]) -> str:
     return ", ".join(parts)
 
 
-def _state(found: Mapping[str, Any]) -> str:
+def _state(found: StreamDocument) -> str:
     if found["state_rows"] is None:
         return ""
     disk = f", {size(found['state_disk_bytes'])} on disk" if found["state_disk_bytes"] else ""
     return f"{count(found['state_rows'], 'row')}, {size(found['state_bytes'])} in memory{disk}"
 
 
-def _restarts(found: Mapping[str, Any], now: datetime) -> str:
+def _restarts(found: StreamDocument, now: datetime) -> str:
     number = f"{count(found['restarts_24h'], 'failure')} in 24 h" if found["restarts_24h"] else "no failure in 24 h"
     if found["hold_until"]:
         return f"{number}; automatic restarts are held until {moment(found['hold_until'])}"
@@ -245,7 +256,7 @@ def _restarts(found: Mapping[str, Any], now: datetime) -> str:
     return number
 
 
-def _failure(found: Mapping[str, Any], now: datetime) -> str:
+def _failure(found: StreamDocument, now: datetime) -> str:
     failure = found["failure"]
     if failure is None:
         return ""
@@ -254,7 +265,7 @@ def _failure(found: Mapping[str, Any], now: datetime) -> str:
     return f"{failure['class']}{age}: {_short(lines[0], 300) if lines else 'no text'}"
 
 
-def _offsets(found: Mapping[str, Any]) -> str:
+def _offsets(found: StreamDocument) -> str:
     failure = found["failure"]
     if failure is None or (failure["batch_id"] is None and not failure["offsets"]):
         return ""
@@ -273,7 +284,7 @@ def _range(offsets: Mapping[str, Any]) -> str:
     return show(dict(offsets))
 
 
-def _identity(found: Mapping[str, Any], now: datetime) -> str:
+def _identity(found: StreamDocument, now: datetime) -> str:
     driver = found["driver"]
     generation = f"generation {found['generation']}"
     if found["pending_generation"]:
@@ -294,7 +305,7 @@ def _identity(found: Mapping[str, Any], now: datetime) -> str:
     return ", ".join(parts)
 
 
-def _differs(found: Mapping[str, Any]) -> str:
+def _differs(found: StreamDocument) -> str:
     if found["stable_generation"] is None:
         return ""
     what = ", ".join(found["differs"][:10]) or "nothing"
@@ -302,7 +313,7 @@ def _differs(found: Mapping[str, Any]) -> str:
     return f"from generation {found['stable_generation']}, the last stable one, in: {what}{more}"
 
 
-def _recent(found: Mapping[str, Any], now: datetime) -> list[str]:
+def _recent(found: StreamDocument, now: datetime) -> list[str]:
     items = found["changed"]
     if not items:
         return ["nothing changed"]
@@ -313,7 +324,7 @@ def _recent(found: Mapping[str, Any], now: datetime) -> list[str]:
     return lines
 
 
-def _times(item: Mapping[str, Any]) -> str:
+def _times(item: RecentDocument) -> str:
     since = f" since {moment(item['first'])}" if item.get("first") else ""
     return f" ({item['times']} times{since})" if item["times"] > 1 else ""
 

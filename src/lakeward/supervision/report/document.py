@@ -7,17 +7,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Any
+from typing import NotRequired, TypedDict, cast
 
 from lakeward.platform.errors import code_in
-from lakeward.registry.drivers import Driver
-from lakeward.registry.observations import Observation
+from lakeward.registry.drivers import Driver, Handle
+from lakeward.registry.observations import Observation, Progress, Watch, WatchedPartition
 from lakeward.registry.streams import Stream
 from lakeward.supervision.decide.health import State, Verdict
 from lakeward.supervision.observe import Facts
 from lakeward.supervision.report import advice, safety
 from lakeward.supervision.report.lag import Lag, of_watch
 from lakeward.supervision.report.material import Material, View
+from lakeward.supervision.report.recent import RecentDocument
 from lakeward.telemetry.mask import mask
 
 _FAILING = frozenset({State.RESTARTING, State.BLOCKED, State.STALLED, State.UNKNOWN})
@@ -26,7 +27,154 @@ FRESH_S = 60.0
 """Older figures of the driver are not used."""
 
 
-def entry(view: View, stream: Stream) -> dict[str, Any]:
+class DriverEntry(TypedDict):
+    """The driver in the JSON of `streams list`."""
+
+    name: str
+    backend: str | None
+    handle: Handle | None
+    host: str | None
+
+
+class DriverDocument(DriverEntry):
+    """The driver in the JSON of `streams status`. `beside`: the other streams it hosts."""
+
+    pid: int | None
+    heartbeat: datetime | None
+    launched_at: datetime | None
+    exit_code: int | None
+    app_id: str | None
+    log: str | None
+    beside: list[str]
+
+
+class _Identified(TypedDict):
+    """What `streams list` and `streams status` both have."""
+
+    id: str
+    state: str
+    why: str
+    since: datetime
+    sink: str | None
+    generation: int
+    pending_generation: int | None
+    owner: str | None
+    tags: list[str]
+
+
+class StreamEntry(_Identified):
+    """One stream in the JSON of `streams list`."""
+
+    driver: DriverEntry
+
+
+class LagFields(TypedDict):
+    """The lag of a stream; `lag_trend`: none | falling | steady | growing."""
+
+    lag_records: int | None
+    lag_s: float | None
+    lag_trend: str | None
+    lag_per_second: float | None
+    lag_age_s: float | None
+    catch_up_s: float | None
+    arriving_per_second: float | None
+    partitions: list[WatchedPartition]
+
+
+class ProgressFields(TypedDict):
+    """What Spark reported of the last batch."""
+
+    event_time_lag_s: float | None
+    input_rows_per_second: float | None
+    processed_rows_per_second: float | None
+    batch_duration_s: float | None
+    durations_s: dict[str, float]
+    watermark: str | None
+    state_rows: int | None
+    state_bytes: int | None
+    state_disk_bytes: int | None
+
+
+class Loss(TypedDict):
+    """Whether data is lost (`safety.Lost`), and the sentence that explains it."""
+
+    lost: str
+    text: str
+
+
+FailureDocument = TypedDict(
+    "FailureDocument",
+    {
+        "class": str | None,
+        "error": str | None,
+        "batch_id": int | None,
+        "offsets": Mapping[str, object] | None,
+        "at": datetime | None,
+        "code": NotRequired[str | None],
+    },
+)
+"""The newest failure: the reason of the block, else the last failure of its query or its driver."""
+
+
+class OpenIncident(TypedDict):
+    """The open incident that is about the stream."""
+
+    id: int
+    opened_at: datetime
+
+
+class Links(TypedDict):
+    """Where more is to be seen."""
+
+    spark_ui: str | None
+    log: str | None
+    runbook: str
+
+
+class _Known(_Identified, LagFields, ProgressFields):
+    driver: DriverDocument
+    now: datetime
+    desired: str
+    query_id: str | None
+    run_id: str | None
+    data: Loss
+    safe_to: safety.SafePosition | None
+    next_batch: safety.NextBatch | None
+    batch_id: int | None
+    seq: int | None
+    snapshot_id: int | None
+    committed_at: datetime | None
+    commit_age_s: float | None
+    complete_through: datetime | str | None
+    trigger_s: float | None
+    late_dropped: int | None
+    restarts_24h: int
+    attempts: int
+    next_attempt_at: datetime | None
+    hold_until: datetime | None
+    source_retention_s: float | None
+    at_risk: bool | None
+    at_risk_in_s: float | None
+    failure: FailureDocument | None
+    stable_generation: int | None
+    differs: list[str]
+    unsupervised: str | None
+    incident: OpenIncident | None
+    changed: list[RecentDocument]
+    links: Links
+    next: str | None
+    next_text: str
+    next_effect: str
+    log_tail: list[str]
+
+
+class StreamDocument(_Known):
+    """The JSON of `streams status`. `unanswered` is present if something could not be asked."""
+
+    unanswered: NotRequired[list[str]]
+
+
+def entry(view: View, stream: Stream) -> StreamEntry:
     """One stream of `streams list`."""
     spec, seen = view.spec(stream.id), view.verdicts[stream.id]
     return {
@@ -43,19 +191,20 @@ def entry(view: View, stream: Stream) -> dict[str, Any]:
     }
 
 
-def document(m: Material) -> dict[str, Any]:
+def document(m: Material) -> StreamDocument:
     """Everything known about one stream."""
     stream, facts, seen, view = m.stream, m.facts, m.verdict, m.view
     spec = view.spec(stream.id)
     observed = facts.observations.get(stream.id)
-    watch: Mapping[str, Any] = (observed.watch if observed else None) or {}
-    progress: dict[str, Any] = (observed.progress if observed else None) or {}
+    watch: Watch = (observed.watch if observed else None) or {}
+    progress: Progress = (observed.progress if observed else None) or {}
     position, lag = m.asked.position, m.asked.lag or of_watch(watch, facts.now)
     failure = facts.failure(stream)
     pair = [(stream.driver, stream.id), (stream.driver, None)]
     committed = (m.newest.committed_at if m.newest else None) or (observed.committed_at if observed else None)
     answer, step = safety.lost(m), advice.step(m)
-    result = entry(view, stream) | {
+    known: _Known = {
+        **entry(view, stream),
         "now": facts.now,
         "desired": stream.desired,
         "query_id": observed.query_id if observed else None,
@@ -87,13 +236,14 @@ def document(m: Material) -> dict[str, Any]:
         "differs": list(m.differs),
         "unsupervised": view.missed,
         "incident": {"id": m.incident.id, "opened_at": m.incident.opened_at} if m.incident else None,
-        "changed": [item.document() | {"text": mask(item.text)} for item in m.recent],
+        "changed": [{**item.document(), "text": mask(item.text)} for item in m.recent],
         "links": _links(view, stream),
         "next": step.command,
         "next_text": step.text,
         "next_effect": step.effect,
         "log_tail": [mask(str(line)) for line in (stream.blocked or {}).get("log") or m.tail],
     }
+    result = cast("StreamDocument", known)
     if m.asked.trouble:
         result["unanswered"] = [mask(line) for line in m.asked.trouble]
     return result
@@ -107,9 +257,9 @@ def _since(stream: Stream, seen: Verdict, facts: Facts) -> datetime:
     return stream.since if stream.state == seen.state.value else facts.now
 
 
-def _driver(view: View, stream: Stream) -> dict[str, Any]:
+def _driver(view: View, stream: Stream) -> DriverEntry:
     driver = view.driver(stream)
-    handle = dict(driver.handle) if driver and driver.handle else None
+    handle = driver.handle or None if driver else None
     return {
         "name": stream.driver,
         "backend": driver.backend if driver else None,
@@ -118,9 +268,10 @@ def _driver(view: View, stream: Stream) -> dict[str, Any]:
     }
 
 
-def _driver_whole(view: View, stream: Stream, watch: Mapping[str, Any]) -> dict[str, Any]:
+def _driver_whole(view: View, stream: Stream, watch: Watch) -> DriverDocument:
     driver = view.driver(stream)
-    return _driver(view, stream) | {
+    return {
+        **_driver(view, stream),
         "pid": (driver.handle or {}).get("pid") if driver else None,
         "heartbeat": driver.heartbeat if driver else None,
         "launched_at": driver.launched_at if driver else None,
@@ -131,18 +282,18 @@ def _driver_whole(view: View, stream: Stream, watch: Mapping[str, Any]) -> dict[
     }
 
 
-def _of_this_launch(driver: Driver | None, watch: Mapping[str, Any]) -> bool:
+def _of_this_launch(driver: Driver | None, watch: Watch) -> bool:
     at = watch.get("at")
     return driver is not None and at is not None and datetime.fromisoformat(str(at)) >= driver.launched_at
 
 
 def _lag_fields(
     lag: Lag | None,
-    watch: Mapping[str, Any],
-    progress: Mapping[str, Any],
+    watch: Watch,
+    progress: Progress,
     state: State,
     observed: Observation | None,
-) -> dict[str, Any]:
+) -> LagFields:
     arriving = lag.arriving_per_second if lag else None
     landing = float(progress.get("processedRowsPerSecond") or 0.0) if state in _LANDS else 0.0
     records = lag.records if lag else None
@@ -177,13 +328,13 @@ def _trend(records: int | None, slope: float | None) -> str | None:
     return "falling" if slope < 0 else "growing"
 
 
-def _progress_fields(progress: Mapping[str, Any], watch: Mapping[str, Any], now: datetime) -> dict[str, Any]:
+def _progress_fields(progress: Progress, watch: Watch, now: datetime) -> ProgressFields:
     durations = {name: value / 1000 for name, value in (progress.get("durationMs") or {}).items()}
     durations |= {name: float(value) for name, value in (watch.get("phases") or {}).items()}
     times = progress.get("eventTime") or {}
     operators = progress.get("stateOperators") or []
     newest = times.get("max")
-    store = watch.get("state") or {}
+    store = watch.get("state")
     return {
         "event_time_lag_s": (now - datetime.fromisoformat(newest)).total_seconds() if newest else None,
         "input_rows_per_second": progress.get("inputRowsPerSecond"),
@@ -193,20 +344,20 @@ def _progress_fields(progress: Mapping[str, Any], watch: Mapping[str, Any], now:
         "watermark": times.get("watermark"),
         "state_rows": sum(int(item.get("numRowsTotal") or 0) for item in operators) if operators else None,
         "state_bytes": sum(int(item.get("memoryUsedBytes") or 0) for item in operators) if operators else None,
-        "state_disk_bytes": store.get("disk_bytes") if operators else None,
+        "state_disk_bytes": store["disk_bytes"] if operators and store else None,
     }
 
 
-def _failure(m: Material) -> dict[str, Any] | None:
+def _failure(m: Material) -> FailureDocument | None:
     """The newest failure: the reason of the block, else the last failure of its query or its driver."""
     failure = _failed(m)
     if failure is None:
         return None
     text = mask(str(failure["error"] or ""))
-    return failure | {"error": text, "code": code_in(text)}
+    return {**failure, "error": text, "code": code_in(text)}
 
 
-def _failed(m: Material) -> dict[str, Any] | None:
+def _failed(m: Material) -> FailureDocument | None:
     stream = m.stream
     observed = m.facts.observations.get(stream.id)
     newest = m.facts.failure(stream)
@@ -215,19 +366,26 @@ def _failed(m: Material) -> dict[str, Any] | None:
         blocked = stream.blocked
         return {
             "class": blocked.get("reason"),
-            "error": ": ".join(str(blocked[part]) for part in ("what", "why") if blocked.get(part)),
+            "error": ": ".join(filter(None, (blocked.get("what"), blocked.get("why")))),
             "batch_id": blocked.get("batch"),
             "offsets": blocked.get("offsets"),
             "at": datetime.fromisoformat(str(blocked["at"])) if "at" in blocked else at,
         }
     if observed is not None and observed.query_state == "failed" and observed.error:
-        return {name: observed.error.get(name) for name in ("class", "error", "batch_id", "offsets")} | {"at": at}
+        failed = observed.error
+        return {
+            "class": failed.get("class"),
+            "error": failed.get("error"),
+            "batch_id": failed.get("batch_id"),
+            "offsets": failed.get("offsets"),
+            "at": at,
+        }
     if newest is None or m.verdict.state not in _FAILING:
         return None
     return {"class": newest.failure_class, "error": newest.error, "batch_id": None, "offsets": None, "at": at}
 
 
-def _links(view: View, stream: Stream) -> dict[str, Any]:
+def _links(view: View, stream: Stream) -> Links:
     driver = view.driver(stream)
     return {
         "spark_ui": driver.spark_ui if driver is not None and not view.gone(stream) else None,

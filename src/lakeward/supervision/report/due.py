@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 
 from sqlalchemy import Connection
 
@@ -18,7 +17,7 @@ from lakeward.supervision.decide.health import SETTLED, TROUBLE, State, Verdict
 from lakeward.supervision.observe import Connect
 from lakeward.supervision.report import material
 from lakeward.supervision.report.block import block
-from lakeward.supervision.report.document import document
+from lakeward.supervision.report.document import StreamDocument, document
 from lakeward.telemetry.mask import mask
 
 KIND = "report"
@@ -80,7 +79,7 @@ def of_stream(
 
 def read(
     connect: Connect, runtime: Runtime, stream: str, backend: Backend | None = None
-) -> tuple[material.View, dict[str, Any]]:
+) -> tuple[material.View, StreamDocument]:
     """The current view of all streams, and the document of one of them.
 
     Raises:

@@ -25,7 +25,7 @@ def keys(before: Generation, after: Generation) -> list[str]:
     return changed
 
 
-def _flat(value: Any, path: str = "") -> dict[str, Any]:
+def _flat(value: Any, path: str = "") -> dict[str, object]:
     if isinstance(value, Mapping) and value:
         return {
             name: item

@@ -6,10 +6,10 @@ Spark's own figures stop with the query; these are available when nothing runs.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from lakeward.connectors.commit_protocol.position import NO_DATA
 from lakeward.connectors.kafka.broker import TIMEOUT_S, begin_offsets, end_offsets, retentions
@@ -17,6 +17,7 @@ from lakeward.connectors.kafka.cluster import Cluster, find
 from lakeward.connectors.kafka.position import Offsets, parse
 from lakeward.platform.errors import DependencyDown
 from lakeward.platform.runtime import Runtime
+from lakeward.registry.observations import Watch, WatchedPartition
 from lakeward.spec.model.sources import KafkaSource
 from lakeward.spec.model.table_source import DeltaSource, IcebergSource
 
@@ -56,7 +57,7 @@ class Partition:
             return 0
         return max(0, self.begin - self.position)
 
-    def document(self) -> dict[str, Any]:
+    def document(self) -> WatchedPartition:
         """The form of `streams status -o json`."""
         return {
             "source": self.source,
@@ -211,7 +212,7 @@ def together(lags: Iterable[Lag]) -> Lag | None:
     )
 
 
-def of_watch(watch: Mapping[str, Any], now: datetime) -> Lag | None:
+def of_watch(watch: Watch, now: datetime) -> Lag | None:
     """The last measurement of the driver (`registry.observations`); None without one, or in an unknown form: the driver
     may have another version."""
     if not watch.get("partitions") or not watch.get("at"):
@@ -222,7 +223,7 @@ def of_watch(watch: Mapping[str, Any], now: datetime) -> Lag | None:
         return None
 
 
-def _of_watch(watch: Mapping[str, Any], now: datetime) -> Lag:
+def _of_watch(watch: Watch, now: datetime) -> Lag:
     partitions = tuple(
         Partition(
             str(item["source"]), str(item["topic"]), int(item["partition"]), item.get("position"), int(item["end"])

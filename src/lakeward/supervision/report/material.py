@@ -149,7 +149,7 @@ def gather(connect: Connect, runtime: Runtime, view: View, stream: str) -> Mater
 
 def _incident(incidents: Mapping[tuple[str, str], Incident], stream: str) -> Incident | None:
     """The stream's own incident, else one of many streams that affects it."""
-    affecting = (incident for incident in incidents.values() if stream in (incident.fields.get("streams") or ()))
+    affecting = (incident for incident in incidents.values() if stream in incident.streams)
     return incidents.get(("stream", stream)) or next(affecting, None)
 
 

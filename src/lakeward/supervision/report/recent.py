@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
+from typing import TypedDict
 
 from sqlalchemy import Connection
 
@@ -30,6 +30,16 @@ _SLACK = timedelta(minutes=1)
 """A commit this close to a maintenance action is attributed to it."""
 
 
+class RecentDocument(TypedDict):
+    """One recent change in the JSON of `streams status`."""
+
+    at: datetime
+    what: str
+    text: str
+    times: int
+    first: datetime | None
+
+
 @dataclass(frozen=True)
 class Recent:
     """One recent change.
@@ -46,7 +56,7 @@ class Recent:
     times: int = 1
     first: datetime | None = None
 
-    def document(self) -> dict[str, Any]:
+    def document(self) -> RecentDocument:
         """The JSON form."""
         return {"at": self.at, "what": self.what, "text": self.text, "times": self.times, "first": self.first}
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from sqlalchemy import Connection
 
@@ -18,6 +17,7 @@ from lakeward.connectors.commit_protocol.ancestry import Finding, Link, walk
 from lakeward.connectors.delta import log
 from lakeward.platform.errors import Blocked
 from lakeward.registry import events, streams
+from lakeward.registry.streams import Block
 from lakeward.tables.facts import TableFacts
 
 
@@ -36,7 +36,7 @@ class OffMain:
         """One line for a plan."""
         return f"{self.what} ({self.why})"
 
-    def document(self) -> dict[str, Any]:
+    def document(self) -> Block:
         """The argument of `registry.streams.block`."""
         return {"reason": self.reason, "what": self.what, "why": self.why, "next": self.next}
 
