@@ -26,7 +26,7 @@ def options(*, owner: str, tags: list[str], doc: str, **more: Any) -> dict[str, 
     }
 
 
-def access(team: str | None) -> dict[str, Any]:
+def access(team: str | None) -> dict[str, object]:
     """The access control of a team's Dag: who may see and trigger it."""
     if team is None:
         return {}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -157,7 +157,7 @@ def look_and_act(
     *,
     box_s: float = BOX_S,
     sleep: Callable[[float], None] = time.sleep,
-    start: Callable[[str, str, dict[str, Any]], str] = start_run,
+    start: Callable[[str, str, Mapping[str, object]], str] = start_run,
     state: Callable[[str, str], str | None] = run_state,
     tell: Callable[[Runtime], None] | None = None,
     **pass_options: Any,
@@ -202,7 +202,7 @@ def look_and_act(
 
 def start_report(
     due: DueReport,
-    start: Callable[[str, str, dict[str, Any]], str],
+    start: Callable[[str, str, Mapping[str, object]], str],
     state: Callable[[str, str], str | None],
     untold: Callable[[DueReport], bool],
 ) -> tuple[str, str]:

@@ -6,8 +6,8 @@ supervisor; here the same message is sent. It is the only place that knows Airfl
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import StrEnum
-from typing import Any
 
 
 class Started(StrEnum):
@@ -33,7 +33,7 @@ def run_state(dag_id: str, run_id: str) -> str | None:
     return str(getattr(answer.state, "value", answer.state)) if isinstance(answer, DagRunStateResult) else None
 
 
-def start_run(dag_id: str, run_id: str, conf: dict[str, Any]) -> Started:
+def start_run(dag_id: str, run_id: str, conf: Mapping[str, object]) -> Started:
     """Start a run; the same `run_id` twice is one run. None of a paused Dag, where it would be queued for ever."""
     from airflow.sdk.exceptions import AirflowRuntimeError, ErrorType
     from airflow.sdk.execution_time import task_runner
@@ -45,7 +45,7 @@ def start_run(dag_id: str, run_id: str, conf: dict[str, Any]) -> Started:
         dag = None  # what is wrong is said by the answer to the request itself
     if isinstance(dag, DagResult) and dag.is_paused:
         return Started.PAUSED
-    message = TriggerDagRun(dag_id=dag_id, run_id=run_id, conf=conf)
+    message = TriggerDagRun(dag_id=dag_id, run_id=run_id, conf=dict(conf))
     try:
         answer = task_runner.SUPERVISOR_COMMS.send(message)
     except AirflowRuntimeError as error:

@@ -49,12 +49,12 @@ def sql(
     if len(rows) > limit:
         here.output.note(f"only the first {limit} rows are shown; --limit N shows more")
         rows = rows[:limit]
-    data: dict[str, Any] = {"columns": columns, "rows": [[_value(cell) for cell in row] for row in rows]}
+    values = [[_value(cell) for cell in row] for row in rows]
     if isinstance(here.output, ConsoleOutput):
-        records = [dict(zip(columns, row, strict=True)) for row in data["rows"]]
+        records = [dict(zip(columns, row, strict=True)) for row in values]
         here.output.show({"rows": records}, rows="rows", columns=columns)
     else:
-        here.output.show(data)
+        here.output.show({"columns": columns, "rows": values})
 
 
 def check(statement: str, *, write: bool) -> str:

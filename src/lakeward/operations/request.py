@@ -115,7 +115,7 @@ class Outcome:
     lines: tuple[str, ...] = ()
 
     @property
-    def document(self) -> dict[str, Any]:
+    def document(self) -> dict[str, object]:
         """As JSON."""
         head = {"operation": self.operation, self.kind: self.subject, "result": self.result, "detail": self.detail}
         return {**head, **self.data}

@@ -288,7 +288,7 @@ def check_approval(operation: Operation[Any], plan: Plan) -> None:
         )
 
 
-def request_arguments(request: Request) -> dict[str, Any]:
+def request_arguments(request: Request) -> dict[str, object]:
     """Arguments of the request, for the record of the operation."""
     asked = {
         "to": request.to,

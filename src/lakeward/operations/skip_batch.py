@@ -77,7 +77,7 @@ class SkipBatch(OnStream[SkipPlan]):
         """
         with self.context.connect() as connection:
             seen = observations.latest(connection).get(row.id)
-        number: Any = (row.blocked or {}).get("batch")
+        number = (row.blocked or {}).get("batch")
         if number is None and seen is not None and seen.query_state == "failed":
             number = (seen.error or {}).get("batch_id")
         if number is None:
@@ -87,7 +87,7 @@ class SkipBatch(OnStream[SkipPlan]):
                 next=f"lakeward streams status {row.id}",
                 code="LW-2083",
             )
-        if int(number) != self.batch:
+        if number != self.batch:
             raise Refused(
                 f"Batch {self.batch} of stream {row.id} is not the one that failed",
                 why=f"batch {number} failed; only the batch that failed can be skipped",

@@ -40,7 +40,7 @@ def profile(
     document = {"table": table, "owner": owner or author(), "expectations": made.expectations}
     head = list(head_lines(seen, made))
     shown = target.relative_to(state().project.root).as_posix()
-    data: dict[str, Any] = {
+    data: dict[str, object] = {
         "table": table,
         "file": None if dry_run else shown,
         "snapshot": seen.snapshot,

@@ -49,8 +49,8 @@ def quarantine(
         raise typer.BadParameter("name the check whose failing rows move, or use --by-policy", param_hint="CHECK")
     runner, request = runner_of(), Request(Quarantine.name, table, comment)
     operation = Quarantine(runner, request, suite_of(table), check, spark_of(runner), stream=stream)
-    data = operate(runner, operation, dry_run=dry_run, yes=yes).document
-    state().output.either(data, "\n".join(line for stream in data["streams"] for line in text_of(stream)))
+    done = operate(runner, operation, dry_run=dry_run, yes=yes)
+    state().output.either(done.document, "\n".join(line for stream in done.data["streams"] for line in text_of(stream)))
 
 
 def text_of(found: dict[str, Any]) -> list[str]:

@@ -31,8 +31,8 @@ def replay(
 
     runner = runner_of()
     operation = Replay(runner, Request(Replay.name, table, comment), spark_of(runner), reason=reason, stream=stream)
-    data = operate(runner, operation, dry_run=dry_run).document
-    state().output.either(data, "\n".join(line for stream in data["streams"] for line in text(stream)))
+    done = operate(runner, operation, dry_run=dry_run)
+    state().output.either(done.document, "\n".join(line for stream in done.data["streams"] for line in text(stream)))
 
 
 def text(found: dict[str, Any]) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, NotRequired, TypedDict
 
 from lakeward.connectors.commit_protocol import erased
 from lakeward.connectors.commit_protocol.position import NO_DATA, Position, Totals, key, parse
@@ -24,7 +24,42 @@ if TYPE_CHECKING:
 _ATTEMPTS = 5
 
 
-def audit(runtime: Runtime, spec: StreamSpec, late_dropped: int) -> dict[str, Any]:
+AuditPartition = TypedDict(
+    "AuditPartition",
+    {
+        "source": str,
+        "partition": str,
+        "from": int | str | None,
+        "to": int | str,
+        "missing": int | None,
+        "duplicates": int | None,
+        "skipped": NotRequired[int],
+        "gaps": NotRequired[list[list[int]]],
+    },
+)
+"""The range of one partition; `missing` and `duplicates` are None where rows cannot be traced to records."""
+
+
+class AuditDocument(TypedDict):
+    """The JSON of `streams audit`. `erased` and `beyond` are present where rows can be traced to records."""
+
+    stream: str
+    sink: str
+    lineage: str
+    consumed: int
+    landed: int
+    quarantined: int
+    filtered: int
+    erased: NotRequired[int]
+    skipped: int
+    late_dropped: int
+    missing: int | None
+    duplicates: int | None
+    beyond: NotRequired[int]
+    partitions: list[AuditPartition]
+
+
+def audit(runtime: Runtime, spec: StreamSpec, late_dropped: int) -> AuditDocument:
     """The audit of one stream, with the fields of the contract.
 
     Sinks without a position in a table and streams whose rows are many records (lineage `none`) cannot be counted by
@@ -34,7 +69,6 @@ def audit(runtime: Runtime, spec: StreamSpec, late_dropped: int) -> dict[str, An
         Unhealthy: the stream's table or its position is missing.
         Refused: the sink keeps nothing to audit.
     """
-    found: dict[str, Any] = {"stream": spec.id, "sink": spec.sink.label, "lineage": spec.lineage or "none"}
     if spec.sink.rows_in is None:
         raise Refused(
             f"Cannot audit stream {spec.id}",
@@ -57,19 +91,34 @@ def audit(runtime: Runtime, spec: StreamSpec, late_dropped: int) -> dict[str, An
         position, landed, replayed, aside, gone = _iceberg(catalog, spec)
     totals = _totals(position, replayed)
     position = position.model_copy(update={"totals": totals})
-    tail = {"skipped": position.totals.skipped, "late_dropped": late_dropped}
     holes = any(source.kinesis is not None for source in spec.sources.values())  # sequence numbers are not consecutive
     if spec.lineage != "rows" or holes:
-        return found | _by_totals(position) | tail | {"missing": None, "duplicates": None} | _ranges(position, spec)
+        return {
+            "stream": str(spec.id),
+            "sink": spec.sink.label,
+            "lineage": spec.lineage or "none",
+            "consumed": totals.consumed,
+            "landed": totals.landed,
+            "quarantined": totals.quarantined,
+            "filtered": totals.filtered,
+            "skipped": totals.skipped,
+            "late_dropped": late_dropped,
+            "missing": None,
+            "duplicates": None,
+            "partitions": _ranges(position, spec),
+        }
     result = count(landed, str(spec.id), position, aside, erased=gone)
-    return found | {
+    return {
+        "stream": str(spec.id),
+        "sink": spec.sink.label,
+        "lineage": spec.lineage,
         "consumed": result.consumed,
         "landed": result.landed,
         "quarantined": result.quarantined,
         "filtered": result.filtered,
         "erased": result.erased,
-        **tail,
         "skipped": result.skipped,
+        "late_dropped": late_dropped,
         "missing": result.missing,
         "duplicates": result.duplicates,
         "beyond": result.beyond,
@@ -178,20 +227,9 @@ def _nothing(spec: StreamSpec, why: str) -> Unhealthy:
     )
 
 
-def _by_totals(position: Position) -> dict[str, Any]:
-    """The position's totals, for streams whose rows cannot be traced to records."""
-    totals = position.totals
-    return {
-        "consumed": totals.consumed,
-        "landed": totals.landed,
-        "quarantined": totals.quarantined,
-        "filtered": totals.filtered,
-    }
-
-
-def _ranges(position: Position, spec: StreamSpec) -> dict[str, Any]:
+def _ranges(position: Position, spec: StreamSpec) -> list[AuditPartition]:
     """The contiguous range of each partition: the only proof if a row is made of several records."""
-    parts = []
+    parts: list[AuditPartition] = []
     read = {str(name): source_spec for name, source_spec in spec.sources.items()}
     for source, end in sorted(position.end.items()):
         if source in read and read[source].kinesis is not None:
@@ -216,8 +254,8 @@ def _ranges(position: Position, spec: StreamSpec) -> dict[str, Any]:
         for topic, offsets in sorted(last.items()):
             for number, to in sorted(offsets.items()):
                 parts.append(_untraced(source, f"{topic}/{number}", first.get(topic, {}).get(number, 0), to))
-    return {"partitions": parts}
+    return parts
 
 
-def _untraced(source: str, partition: str, first: int | str | None, to: int | str) -> dict[str, Any]:
+def _untraced(source: str, partition: str, first: int | str | None, to: int | str) -> AuditPartition:
     return {"source": source, "partition": partition, "from": first, "to": to, "missing": None, "duplicates": None}

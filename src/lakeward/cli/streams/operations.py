@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
@@ -230,7 +231,7 @@ def _operate(operation: str, stream: str | None, tag: str | None, max_parallel: 
             code="LW-1234",
         )
 
-    def attempt(name: str) -> tuple[dict[str, Any], int]:
+    def attempt(name: str) -> tuple[Mapping[str, object], int]:
         try:
             return _one(runner, operation, name, how, asked), 0
         except LakewardError as error:
@@ -246,7 +247,7 @@ def _operate(operation: str, stream: str | None, tag: str | None, max_parallel: 
         raise typer.Exit(worst)
 
 
-def _one(runner: Runner, operation: str, stream: str, how: _How, asked: dict[str, Any]) -> dict[str, Any]:
+def _one(runner: Runner, operation: str, stream: str, how: _How, asked: dict[str, Any]) -> dict[str, object]:
     from lakeward.operations.request import Request
 
     return operate(runner, Request(operation, stream, **asked), dry_run=how.dry_run, yes=how.yes).document

@@ -16,6 +16,7 @@ from lakeward.platform.text import count, size
 
 if TYPE_CHECKING:
     from lakeward.engine.checkpoint.state_store import Store
+    from lakeward.registry.observations import StateOperator
 
 MOST = 1000
 
@@ -55,7 +56,7 @@ def document(
     folder: str,
     stores: list[Store],
     provider: str | None,
-    reported: list[dict[str, Any]],
+    reported: list[StateOperator],
     frozen: Mapping[str, str],
 ) -> dict[str, Any]:
     """The JSON: one entry for each store. Rows and bytes are the operator's own figures, of its newest report.

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypedDict
 
 import structlog
 
@@ -63,6 +63,13 @@ class Failing:
     proven: Callable[[SparkSession], DataFrame | None] = lambda session: None
 
 
+class Left(TypedDict):
+    """Rows that stay in their table, and why."""
+
+    why: str
+    count: int
+
+
 @dataclass(frozen=True)
 class Report:
     """Result of moving rows to quarantine.
@@ -86,7 +93,7 @@ class Report:
     found: int = 0
     moved: int = 0
     records: int = 0
-    left: Sequence[dict[str, Any]] = ()
+    left: Sequence[Left] = ()
     start: str | None = None
     end: str | None = None
     seq: int | None = None
@@ -193,7 +200,7 @@ class _QuarantineRun:
         at = self._look(table)  # read after the rows were selected: every selected record lies below the position
         head = self._head(table)
         covers, found, foreign = self._covers(rows_, at)
-        left = (
+        left: list[Left] = (
             [{"why": "they carry no position of a record that this stream has landed", "count": foreign}]
             if foreign
             else []

@@ -227,7 +227,9 @@ class Rebuild(Operation[RebuildPlan]):
         )
         detail = f"{plan.table} is rebuilt by generation {over.generation}; the old table is {over.before}; {how}"
         data = {**plan.data, "to": over.end, "generation": over.generation, "seq": over.told.get("seq")}
-        return self.done(detail, data | (proof.data if proof is not None else {}), plan.notes)
+        if proof is not None:
+            data.update(proof.data)
+        return self.done(detail, data, plan.notes)
 
     def _retire(self, stream: str, over: HandOver) -> None:
         """Store the old table's position under a name that drivers do not read."""

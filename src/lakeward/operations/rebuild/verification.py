@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypedDict
 
 from lakeward.connectors.commit_protocol import audit as counting
 from lakeward.connectors.commit_protocol.position import Position
@@ -19,6 +19,24 @@ if TYPE_CHECKING:
     from pyiceberg.table import Table
 
 
+ComparedPartition = TypedDict(
+    "ComparedPartition", {"partition": str, "from": int, "to": int, "rows": int, "rows_before": int | None}
+)
+"""Rows of the same records in both tables; `rows_before` is None if the old rows carry no source position."""
+
+
+class ProofData(TypedDict):
+    """The counts of a fill; `missing` and `duplicates` are None where rows cannot be traced to records."""
+
+    consumed: int
+    landed: int
+    quarantined: int
+    filtered: int | None
+    missing: int | None
+    duplicates: int | None
+    partitions: list[ComparedPartition]
+
+
 @dataclass(frozen=True)
 class Proof:
     """Result of the verification.
@@ -29,7 +47,7 @@ class Proof:
     """
 
     lines: tuple[str, ...]
-    data: dict[str, Any]
+    data: ProofData
 
 
 def contiguous(stream: str, table: str, source: str, at: Position, live: Position) -> None:
@@ -63,8 +81,15 @@ def prove(
         Unhealthy: rows are missing, duplicated, or not counted.
     """
     totals, name = at.totals, ".".join(new.name())
-    data: dict[str, Any] = {"consumed": totals.consumed, "landed": totals.landed, "quarantined": totals.quarantined}
-    data |= {"filtered": totals.filtered if rows else None, "missing": None, "duplicates": None, "partitions": []}
+    data: ProofData = {
+        "consumed": totals.consumed,
+        "landed": totals.landed,
+        "quarantined": totals.quarantined,
+        "filtered": totals.filtered if rows else None,
+        "missing": None,
+        "duplicates": None,
+        "partitions": [],
+    }
     if not rows:
         return Proof(("contiguous up to the position; rows are not counted against records (lineage none)",), data)
     found = audit.audit(new, quarantine_stream_name(fill, name), at, aside)
@@ -78,7 +103,7 @@ def prove(
             f"of {count(totals.consumed, 'record')} {missing:,} are missing, {found.duplicates:,} are duplicated, and "
             f"{found.beyond:,} rows were not counted",
         )
-    data |= {"missing": 0, "duplicates": 0, "partitions": _compared(old, new, at, source)}
+    data["missing"], data["duplicates"], data["partitions"] = 0, 0, _compared(old, new, at, source)
     lines = [
         f"{count(totals.consumed, 'record')}: {totals.landed:,} landed, {totals.quarantined:,} in quarantine, "
         f"{totals.filtered:,} filtered; 0 missing, 0 doubled"
@@ -92,7 +117,7 @@ def prove(
     return Proof(tuple(lines), data)
 
 
-def _compared(old: Table, new: Table, at: Position, source: str) -> list[dict[str, Any]]:
+def _compared(old: Table, new: Table, at: Position, source: str) -> list[ComparedPartition]:
     """Rows of the same records in both tables, by partition; None if the old rows carry no source position."""
     low, high = places(at.begin[source]), places(at.end[source])
     now = counting.rows_between(scan(new), low, high)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import reduce
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypedDict, cast
 
 import structlog
 
@@ -48,6 +48,21 @@ _WHY, _GOOD, _THERE, _BAD = "_lw_why", "_lw_good", "_lw_there", "_lw_still_bad"
 _SAMPLES = 3
 
 
+class StillFailing(TypedDict):
+    """Records that still fail, with some of the errors."""
+
+    reason: str
+    count: int
+    errors: list[str]
+
+
+class Left(TypedDict):
+    """Records that cannot be replayed, and why."""
+
+    why: str
+    count: int
+
+
 @dataclass(frozen=True)
 class Report:
     """Result of a replay.
@@ -72,8 +87,8 @@ class Report:
     landed: int = 0
     filtered: int = 0
     present: int = 0
-    failing: list[dict[str, Any]] = field(default_factory=list)
-    left: list[dict[str, Any]] = field(default_factory=list)
+    failing: list[StillFailing] = field(default_factory=list)
+    left: list[Left] = field(default_factory=list)
     seq: int | None = None
     dry_run: bool = False
 
@@ -280,7 +295,7 @@ class _ReplayRun:
         return claims.withColumn(quarantine.BECAME, became).drop(_GOOD, _THERE, _BAD)
 
 
-def _failing(found: RoutedRows) -> list[dict[str, Any]]:
+def _failing(found: RoutedRows) -> list[StillFailing]:
     """Reason, count and some errors of the records that still fail, most frequent first."""
     from pyspark.sql import functions as F
 
@@ -290,4 +305,6 @@ def _failing(found: RoutedRows) -> list[dict[str, Any]]:
     told = F.slice(F.array_sort(F.collect_set(quarantine.ERROR)), 1, _SAMPLES).alias("errors")
     every = reduce(lambda one, other: one.unionByName(other), bad)
     groups = every.groupBy(quarantine.REASON).agg(F.count(F.lit(1)).alias("count"), told)
-    return [group.asDict() for group in groups.orderBy(F.desc("count"), quarantine.REASON).collect()]
+    return [
+        cast("StillFailing", group.asDict()) for group in groups.orderBy(F.desc("count"), quarantine.REASON).collect()
+    ]

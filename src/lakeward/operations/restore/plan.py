@@ -153,7 +153,7 @@ def plan(context: Context, name: str, to: int, *, settled: bool = False) -> Rest
         "readers": read_past,
     }  # fmt: skip
     text = f"roll {name} back from snapshot {head} to {to}: {count(len(gone), 'commit')}, {before:,} to {after:,} rows"
-    key = {"to": to, "of_nobody": strangers, "end": {entry["stream"]: entry["end"] for entry in of_streams}}
+    key = {"to": to, "of_nobody": strangers, "end": {entry["stream"]: entry.get("end") for entry in of_streams}}
     of_table = tuple(sorted(running))
     there = head == to and not backs
     return RestorePlan(
@@ -163,8 +163,9 @@ def plan(context: Context, name: str, to: int, *, settled: bool = False) -> Rest
     )  # fmt: skip
 
 
-def _of_streams(backs: tuple[RolledBackPosition, ...]) -> tuple[list[str], list[dict[str, Any]]]:
-    lines, found = [], []
+def _of_streams(backs: tuple[RolledBackPosition, ...]) -> tuple[list[str], list[told.RestoredStream]]:
+    lines: list[str] = []
+    found: list[told.RestoredStream] = []
     for back in backs:
         if back.position is None:
             lines.append(f"{back.stream}: {count(back.before.totals.landed, 'row')} removed; run that backfill again")

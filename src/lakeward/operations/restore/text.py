@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, NotRequired, TypedDict
 
 from lakeward.connectors.commit_protocol.ancestry import Link
 from lakeward.connectors.commit_protocol.position import NO_DATA, Position
@@ -16,10 +17,22 @@ if TYPE_CHECKING:
 _SHOWN = 20
 
 
-def of_stream(stream: str, before: Position, after: Position) -> tuple[dict[str, Any], list[str]]:
-    """Which records of a stream land again: `{"stream", "rows", "replayed": [{"source", "partition", "from", "to"}]}`
-    (`to` exclusive), and the same as lines."""
-    replayed: list[dict[str, Any]] = []
+ReplayedRange = TypedDict("ReplayedRange", {"source": str, "partition": str, "from": int, "to": int})
+"""Records of one partition that land again; `to` is exclusive."""
+
+
+class RestoredStream(TypedDict):
+    """Which records of a stream land again. `end`: its position afterwards; None for a backfill, which is run again."""
+
+    stream: str
+    rows: int
+    replayed: list[ReplayedRange]
+    end: NotRequired[Mapping[str, str] | None]
+
+
+def of_stream(stream: str, before: Position, after: Position) -> tuple[RestoredStream, list[str]]:
+    """Which records of a stream land again: as data and as lines."""
+    replayed: list[ReplayedRange] = []
     for source, text in sorted(after.end.items()):
         low, high = kafka_position.parse(text), kafka_position.parse(before.end.get(source, NO_DATA))
         replayed += [
