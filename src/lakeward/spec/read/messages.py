@@ -13,6 +13,7 @@ from pydantic.fields import FieldInfo
 from pydantic.json_schema import SkipJsonSchema
 
 from lakeward.spec.model.base import KeysProblem, SpecModel, too_many
+from lakeward.spec.model.descriptions import descriptions
 from lakeward.spec.read.document import Path_
 from lakeward.spec.read.problems import nearest
 from lakeward.spec.sql.statements import SqlProblem
@@ -165,9 +166,11 @@ def _unwritten(info: FieldInfo) -> bool:
 
 def _purpose(model: type[BaseModel], path: Path_) -> str:
     kind = _model_at(model, path[:-1])
-    for name, info in kind.model_fields.items() if kind else ():
-        if (info.alias or name) == path[-1] and info.description:
-            first = info.description.split("\n")[0].rstrip(".")
+    if kind is None:
+        return ""
+    for name, text in descriptions(kind).items():
+        if (kind.model_fields[name].alias or name) == path[-1]:
+            first = text.split("\n")[0].rstrip(".")
             return f": {first[:1].lower()}{first[1:]}"
     return ""
 
