@@ -12,7 +12,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -214,11 +214,11 @@ class AirflowService:
         return list(answer.json()["dag_runs"])
 
     def log(self, dag: str, run: str, task: str, attempt: int = 1, *, mapped: int = -1) -> str:
-        """The task's log as people read it: one event a line; `mapped`: the index of a mapped one."""
+        """The task's log as people read it: one event a line, with its fields; `mapped`: the index of a mapped one."""
         params = {} if mapped < 0 else {"map_index": mapped}
         answer = self.call("GET", f"/dags/{dag}/dagRuns/{run}/taskInstances/{task}/logs/{attempt}", params=params)
         lines = answer.json().get("content", [])
-        return "\n".join(str(line.get("event", line)) for line in lines)
+        return "\n".join(_log_line(line) if isinstance(line, dict) else str(line) for line in lines)
 
     def mapped(self, dag: str, run: str, task: str) -> dict[str, str]:
         """The instances of a mapped task: name as the UI shows it -> state."""
@@ -342,3 +342,13 @@ def airflow(postgres: Any, kafka: Any, tmp_path_factory: pytest.TempPathFactory)
             service.stop()
             service.end_drivers()
             engine.engine(service.home.registry_url_file.read_text().strip(), service.home.pgpass).dispose()
+
+
+def _log_line(entry: Mapping[str, object]) -> str:
+    """A structured entry of a task log as the page shows it: the event, then its fields."""
+    fields = [f"{key}={value}" for key, value in entry.items() if key not in _FRAME]
+    return " ".join([str(entry.get("event", "")), *fields])
+
+
+_FRAME = ("event", "timestamp", "level", "logger", "error_detail", "sources")
+"""Keys of an entry that the page shows elsewhere."""
