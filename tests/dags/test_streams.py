@@ -125,7 +125,7 @@ def test_a_blocked_stream_is_red_and_says_what_to_do(landing: AirflowService) ->
         assert landing.finished("stream__alerts", run) == "failed"
         told = landing.log("stream__alerts", run, "operate")
         assert "BLOCKED" in told
-        assert "\ndata lost?   YES: rows that were landed are not in the table any more" in told
+        assert "\ndata lost?   YES: landed rows are missing from the table until a person acts" in told
         assert "lakeward streams status alerts" in told
     finally:
         with landing.registry() as connection:
@@ -174,7 +174,7 @@ def test_a_second_operation_is_refused_with_the_name_of_the_first(airflow: Airfl
         run = airflow.trigger("stream__contested", op="stop")
         assert airflow.finished("stream__contested", run, 400) == "failed"
         told = airflow.log("stream__contested", run, "operate")
-        assert "bob asked to upgrade it" in told
+        assert "executes the upgrade requested by bob" in told
     finally:
         with airflow.registry() as connection:
             operations.end(connection, ticket, "done", "")

@@ -297,7 +297,7 @@ def test_a_native_query_is_taken_over_where_it_stopped(lab: Any, registry: Regis
     request = Request(StreamOperation.IMPORT, document["id"], folder=old)
     planned = operator.plan(request)
     outcome = operator.run(request)
-    with pytest.raises(Refused, match="meanwhile"):
+    with pytest.raises(Refused, match="since the plan was made"):
         late(operator, Import(operator, request), planned)
     assert outcome.data["equality"].startswith("proved: all 5 records")
 
