@@ -123,5 +123,5 @@ def test_files_of_a_source_of_files_land_by_its_columns(lab: Any, tmp_path: Path
     assert [(row["n"], row["_file_path"].rsplit("/", 1)[-1]) for row in lab.rows("history")] == [(0, "0.csv")]
     assert done.consumed == 1
     _lines(tmp_path / "wrong", "2.csv", 2, "n,t", "0,z")
-    with pytest.raises(Exception, match="it begins with n, t; declared are n, s"):
+    with pytest.raises(Exception, match="its header is n, t; declared are n, s"):
         _run(lab, document, str(tmp_path / "wrong"), f"{lab.namespace}.other")
