@@ -63,7 +63,7 @@ def test_what_landed_must_be_what_it_was(tmp_path: Path, change: str) -> None:
         _file(tmp_path, "1", 1, "xy")
     else:
         os.utime(first, (_T + 200, _T + 200))
-    with pytest.raises(Refused, match="not what they were") as refused:
+    with pytest.raises(Refused, match="landed files changed") as refused:
         listing.look(str(tmp_path)).goes_on(at, moment)
     assert (str(first) in refused.value.why) == (change == "touched")
 
