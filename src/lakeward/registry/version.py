@@ -76,7 +76,7 @@ _fine: set[tuple[str, Path | None]] = set()
 
 @contextmanager
 def connect(url: str, pgpass: Path | None = None) -> Iterator[Connection]:
-    """`engine.connect` for whoever reads everything: the version is checked first, once a process.
+    """`engine.connect` with a check of the schema version, once in a process.
 
     Raises:
         DependencyDown: the registry cannot be reached.
