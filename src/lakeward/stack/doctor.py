@@ -29,8 +29,8 @@ class Check:
     """One line of `doctor`.
 
     Attributes:
-        found, wanted: what is and what should be, for a person.
-        next: the exact command when it is not ok; a remark may stand here when it is.
+        found, wanted: the actual and the required value, for display.
+        next: the command that repairs it; if ok, it may be a remark.
     """
 
     name: str
@@ -41,7 +41,7 @@ class Check:
 
 
 def examine(project: Project, home: Home) -> list[Check]:
-    """Every check, in the order a person should repair them."""
+    """Every check, in the order in which problems should be repaired."""
     state = StackState.load(home)
     checks = [python(), java(), memory(state), disk(home), jar_files(), *port_checks(state)]
     if state.running:
@@ -56,13 +56,13 @@ def examine(project: Project, home: Home) -> list[Check]:
 
 
 def python(version: tuple[int, int] = (sys.version_info.major, sys.version_info.minor)) -> Check:
-    """A Python that Airflow, Spark and Great Expectations all support."""
+    """Python version: one that Airflow, Spark and Great Expectations support."""
     found = ".".join(map(str, version))
     return Check("python", version in PYTHONS, found, "3.11 or 3.12", "uv python install 3.11 && uv sync --all-extras")
 
 
 def java() -> Check:
-    """Java 17 or newer."""
+    """Java version: 17 or newer."""
     try:
         found = jars.find_java()
     except LakewardError as error:
@@ -71,7 +71,7 @@ def java() -> Check:
 
 
 def memory(state: StackState, available: Callable[[], int] = requirements.available_memory_bytes) -> Check:
-    """Room for the stack; a running one has taken its share already."""
+    """Available memory; a running stack needs less, because its own use is not available."""
     free = available()
     wanted = 512 * 1024**2 if state.running else requirements.MEMORY_BYTES
     return Check(
@@ -84,7 +84,7 @@ def memory(state: StackState, available: Callable[[], int] = requirements.availa
 
 
 def disk(home: Home, free: Callable[[Path], int] = requirements.free_disk_bytes) -> Check:
-    """Room for tables, logs and checkpoints."""
+    """Free disk space for tables, logs and checkpoints."""
     room = free(home.root)
     return Check(
         "disk",
@@ -96,7 +96,7 @@ def disk(home: Home, free: Callable[[Path], int] = requirements.free_disk_bytes)
 
 
 def jar_files() -> Check:
-    """Every jar is there and is the reviewed one."""
+    """Every jar exists and is the reviewed one."""
     try:
         at = jars.folder()
         count = jars.verify(at)
@@ -106,7 +106,7 @@ def jar_files() -> Check:
 
 
 def port_checks(state: StackState) -> Iterator[Check]:
-    """The ports of a stack that does not run: `up` would take others, which is worth knowing."""
+    """The ports of a stopped stack: `up` uses other ports if they are in use."""
     if state.running:
         return
     for name, port in {**WANTED_PORTS, **state.ports}.items():
@@ -116,13 +116,13 @@ def port_checks(state: StackState) -> Iterator[Check]:
 
 
 def part_checks(stack: Stack) -> Iterator[Check]:
-    """Every part of a running stack does its work."""
+    """The health of every part of a running stack."""
     for part in stack.status():
         yield Check(part.name, part.state == "up", part.state, "up", f"lakeward stack up   (its log: less {part.log})")
 
 
 def paused_dags(site: StackContext, timeout_s: float = 10) -> Check:
-    """A paused Dag takes runs and never starts them."""
+    """No Lakeward Dag is paused: a paused Dag queues runs and never starts them."""
     wanted = "no paused Lakeward Dag"
     password = site.secret("airflow.password")
     try:
@@ -142,8 +142,8 @@ def paused_dags(site: StackContext, timeout_s: float = 10) -> Check:
 
 
 def survival(control: Path = Path("/proc/self/cgroup")) -> Check:
-    """Whether detached drivers outlive the session: a control group is ended whole."""
-    wanted = "drivers outlive whoever started them"
+    """Whether detached drivers outlive the session: systemd and container runtimes end a whole control group."""
+    wanted = "drivers outlive the process that started them"
     name = "driver survival"
     group = control.read_text() if control.exists() else ""
     if Path("/.dockerenv").exists() or any(word in group for word in ("docker", "kubepods", "containerd", "libpod")):
