@@ -1,4 +1,4 @@
-"""What the whole demo costs in memory: proportional set size of the stack and of the drivers, sampled."""
+"""Memory of the demo: the sampled proportional set size of the stack and of the drivers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ EVERY_S = 3.0
 
 
 def tree_pss_bytes(pids: Iterable[int]) -> int:
-    """PSS of processes and all their descendants, each once; what cannot be read counts nothing."""
+    """PSS of processes and all their descendants, each counted once; unreadable processes count 0."""
     seen: dict[int, int] = {}
     for pid in pids:
         with suppress(psutil.Error):
