@@ -14,16 +14,16 @@ EVERY_S = 3.0
 
 def tree_pss_bytes(pids: Iterable[int]) -> int:
     """PSS of processes and all their descendants, each counted once; unreadable processes count 0."""
-    seen: dict[int, int] = {}
+    sizes: dict[int, int] = {}
     for pid in pids:
         with suppress(psutil.Error):
             root = psutil.Process(pid)
             for process in [root, *root.children(recursive=True)]:
-                if process.pid not in seen:
+                if process.pid not in sizes:
                     with suppress(psutil.Error, AttributeError):
                         facts = process.memory_full_info()
-                        seen[process.pid] = getattr(facts, "pss", facts.uss)
-    return sum(seen.values())
+                        sizes[process.pid] = getattr(facts, "pss", facts.uss)
+    return sum(sizes.values())
 
 
 class Peak:

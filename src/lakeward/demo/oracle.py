@@ -75,14 +75,14 @@ def decode(value: bytes | None, columns: Mapping[str, str]) -> dict[str, Any] | 
     if not value:
         return None
     try:
-        found = json.loads(value.decode("utf-8"))
+        document = json.loads(value.decode("utf-8"))
     except ValueError:
         return None
-    if not isinstance(found, dict):
+    if not isinstance(document, dict):
         return None
     row: dict[str, Any] = {}
     for column, kind in columns.items():
-        given = found.get(column)
+        given = document.get(column)
         if given is not None:
             if kind.startswith("TIMESTAMP"):
                 try:
@@ -178,11 +178,11 @@ class WindowVerdict:
     mismatched: tuple[tuple[Key, str], ...] = field(default_factory=tuple)
 
 
-def compare_windows(expected: Expected, found: Sequence[WindowRow]) -> WindowVerdict:
+def compare_windows(expected: Expected, stored: Sequence[WindowRow]) -> WindowVerdict:
     """Compare: every expected window exactly once with equal figures, and no other window."""
     wrong: dict[Key, str] = {}
-    times = Counter(row.key for row in found)
-    by_key = {row.key: row for row in found}
+    times = Counter(row.key for row in stored)
+    by_key = {row.key: row for row in stored}
     for key, must in expected.windows.items():
         row = by_key.get(key)
         if row is None:
@@ -194,7 +194,7 @@ def compare_windows(expected: Expected, found: Sequence[WindowRow]) -> WindowVer
             wrong[key] = "written, but not closed by the late rule"
         elif count > 1:
             wrong[key] = f"written {count} times"
-    return WindowVerdict(len(expected.windows), len(found), tuple(sorted(wrong.items())))
+    return WindowVerdict(len(expected.windows), len(stored), tuple(sorted(wrong.items())))
 
 
 def _close(left: float | None, right: float | None) -> bool:

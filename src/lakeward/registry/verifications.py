@@ -39,10 +39,10 @@ def newest(connection: Connection, table: str, *, suite: str | None = None, limi
 def heads(connection: Connection, table: str) -> list[tuple[int | None, int, int]]:
     """Base, head and the head's sequence number of every recorded run of a table that has one, newest first."""
     base, head, sequence = (verifications.c[name] for name in ("from_snapshot", "to_snapshot", "to_sequence"))
-    wanted = select(base, head, sequence).where(
+    statement = select(base, head, sequence).where(
         verifications.c.table == table, head.is_not(None), sequence.is_not(None)
     )
-    return [(row[0], row[1], row[2]) for row in connection.execute(wanted.order_by(verifications.c.at.desc()))]
+    return [(row[0], row[1], row[2]) for row in connection.execute(statement.order_by(verifications.c.at.desc()))]
 
 
 def tables(connection: Connection) -> list[str]:

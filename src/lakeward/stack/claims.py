@@ -39,9 +39,9 @@ def claim(home: Path, choose: Callable[[Collection[int]], Ports]) -> Ports:
         file, own = folder / "ports.json", str(home.resolve())
         others = {port: claim for port, claim in _known(file).items() if claim["home"] != own}
         chosen = choose([int(port) for port in others])
-        ours = {str(port): {"home": own, "at": time.time()} for port in chosen.values()}
+        own_claims = {str(port): {"home": own, "at": time.time()} for port in chosen.values()}
         with suppress(OSError):
-            private.write(file, json.dumps(others | ours))
+            private.write(file, json.dumps(others | own_claims))
     return chosen
 
 

@@ -57,28 +57,30 @@ def examine(project: Project, home: Home) -> list[Check]:
 
 def python(version: tuple[int, int] = (sys.version_info.major, sys.version_info.minor)) -> Check:
     """Python version: one that Airflow, Spark and Great Expectations support."""
-    found = ".".join(map(str, version))
-    return Check("python", version in PYTHONS, found, "3.11 or 3.12", "uv python install 3.11 && uv sync --all-extras")
+    installed = ".".join(map(str, version))
+    return Check(
+        "python", version in PYTHONS, installed, "3.11 or 3.12", "uv python install 3.11 && uv sync --all-extras"
+    )
 
 
 def java() -> Check:
     """Java version: 17 or newer."""
     try:
-        found = jars.find_java()
+        installed = jars.find_java()
     except LakewardError as error:
         return Check("java", False, error.why or error.what, "17 or 21", error.next)
-    return Check("java", True, f"{found.major} at {found.home}", "17 or 21")
+    return Check("java", True, f"{installed.major} at {installed.home}", "17 or 21")
 
 
 def memory(state: StackState, available: Callable[[], int] = requirements.available_memory_bytes) -> Check:
     """Available memory; a running stack needs less, because its own use is not available."""
     free = available()
-    wanted = 512 * 1024**2 if state.running else requirements.MEMORY_BYTES
+    required = 512 * 1024**2 if state.running else requirements.MEMORY_BYTES
     return Check(
         "memory",
-        free >= wanted,
+        free >= required,
         f"{size(free)} available",
-        f"{size(wanted)}",
+        f"{size(required)}",
         "close other programs, or start fewer parts: lakeward stack up --only postgres,kafka,connect",
     )
 
@@ -111,8 +113,8 @@ def port_checks(state: StackState) -> Iterator[Check]:
         return
     for name, port in {**WANTED_PORTS, **state.ports}.items():
         free = ports.is_free(port)
-        found = "free" if free else f"in use by {_listener(port)}: the next free one will be taken"
-        yield Check(f"port {name}", True, f"{port} is {found}", "any free port")
+        state_of_port = "free" if free else f"in use by {_listener(port)}: the next free one will be taken"
+        yield Check(f"port {name}", True, f"{port} is {state_of_port}", "any free port")
 
 
 def part_checks(stack: Stack) -> Iterator[Check]:
@@ -123,7 +125,7 @@ def part_checks(stack: Stack) -> Iterator[Check]:
 
 def paused_dags(site: StackContext, timeout_s: float = 10) -> Check:
     """No Lakeward Dag is paused: a paused Dag queues runs and never starts them."""
-    wanted = "no paused Lakeward Dag"
+    required = "no paused Lakeward Dag"
     password = site.secret("airflow.password")
     try:
         with httpx.Client(base_url=site.airflow, timeout=timeout_s, trust_env=False) as client:
@@ -134,30 +136,30 @@ def paused_dags(site: StackContext, timeout_s: float = 10) -> Check:
             answer.raise_for_status()
             paused = sorted(dag["dag_id"] for dag in answer.json()["dags"])
     except httpx.HTTPError as error:
-        return Check("dags", False, f"Airflow's API does not answer: {error}", wanted, "lakeward stack status")
+        return Check("dags", False, f"Airflow's API does not answer: {error}", required, "lakeward stack status")
     if paused:
         env = f"AIRFLOW_HOME={site.airflow_home} PGPASSFILE={site.home.pgpass}"
-        return Check("dags", False, f"paused: {', '.join(paused)}", wanted, f"{env} airflow dags unpause {paused[0]}")
-    return Check("dags", True, "none is paused", wanted)
+        return Check("dags", False, f"paused: {', '.join(paused)}", required, f"{env} airflow dags unpause {paused[0]}")
+    return Check("dags", True, "none is paused", required)
 
 
 def survival(control: Path = Path("/proc/self/cgroup")) -> Check:
     """Whether detached drivers outlive the session: systemd and container runtimes end a whole control group."""
-    wanted = "drivers outlive the process that started them"
+    required = "drivers outlive the process that started them"
     name = "driver survival"
     group = control.read_text() if control.exists() else ""
     if Path("/.dockerenv").exists() or any(word in group for word in ("docker", "kubepods", "containerd", "libpod")):
-        return Check(name, True, "in a container: its end ends the drivers", wanted, "a container of their own")
+        return Check(name, True, "in a container: its end ends the drivers", required, "a container of their own")
     if ".service" in group or "session-" in group:
         unit = group.strip().rsplit("/", 1)[-1]
         return Check(
             name,
             True,
             f"inside {unit}: systemd ends the drivers with it",
-            wanted,
+            required,
             "systemd-run --user --scope lakeward stack up   (and: loginctl enable-linger $USER)",
         )
-    return Check(name, True, "no control group ends them", wanted)
+    return Check(name, True, "no control group ends them", required)
 
 
 def _listener(port: int) -> str:

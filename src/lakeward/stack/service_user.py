@@ -16,6 +16,8 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+from lakeward.platform.errors import expect
+
 NAME = "lakeward-pg"
 
 
@@ -44,9 +46,7 @@ def service_user() -> ServiceUser | None:
     """The user that PostgreSQL must run as; None if this process is not root: then it is the present user."""
     if os.geteuid() != 0:
         return None
-    entry = _entry(NAME) or _make() or _entry("nobody")
-    if entry is None:
-        raise AssertionError("a system without the user nobody")
+    entry = expect(_entry(NAME) or _make() or _entry("nobody"), "the system user `nobody`")
     return ServiceUser(entry.pw_name, entry.pw_uid, entry.pw_gid)
 
 

@@ -30,7 +30,7 @@ def _die() -> None:
 
 def _run(lab: Any, document: dict[str, Any], pattern: str, into: str | None, **more: Any) -> Report:
     wanted = Assignment(document["id"], 1, document, "")
-    span = range.of_files(wanted.spec, lab.runtime, listing.look(pattern), **more)
+    span = range.of_files(wanted.spec, lab.runtime, listing.list_files(pattern), **more)
     return backfill_files(lab.spark, wanted, lab.runtime, span, into=into)
 
 

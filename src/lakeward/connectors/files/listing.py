@@ -136,7 +136,7 @@ class Listing:
         return hashes
 
 
-def look(pattern: str, since: datetime | None = None, until: datetime | None = None) -> Listing:
+def list_files(pattern: str, since: datetime | None = None, until: datetime | None = None) -> Listing:
     """List the files of a pattern now.
 
     Args:
