@@ -159,7 +159,7 @@ def test_files_of_both_places_are_reached_by_one_name(on_s3: Any, weed: Weed, tm
         return headers.differences(access, url, FilesSource.model_validate({**source, "format": kind}), declared)
 
     assert differs("s3a://lake/new/x%20y.parquet", "parquet") == ["it has no column s"]
-    assert differs("s3a://lake/new/x.csv.gz", "csv") == ["it begins with s, n; declared are n, s"]
+    assert differs("s3a://lake/new/x.csv.gz", "csv") == ["its header is s, n; declared are n, s"]
     assert differs("s3a://lake/new/gone.parquet", "parquet") == []
     stale = on_s3.runtime.lake.model_copy(update={"store": weed.connect("stale", aws_secret_access_key="wr0ng")})
     with pytest.raises(SpecError, match="does not let Lakeward into s3://lake/new") as refused:

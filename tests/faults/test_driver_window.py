@@ -85,4 +85,4 @@ def held_for(seq: Callable[[], int], seconds: float) -> bool:
 
 def asleep(world: Any, stream: str) -> list[str]:
     with world.connect() as connection:
-        return writer_pauses.awake(connection, [stream])
+        return writer_pauses.running(connection, [stream])

@@ -14,7 +14,7 @@ from lakeward.connectors import source_types
 from lakeward.connectors.iceberg import quarantine
 from lakeward.connectors.kafka import broker, cluster, sample
 from lakeward.connectors.python import packages
-from lakeward.connectors.python.code import UserCodeFailed, told_within
+from lakeward.connectors.python.code import UserCodeFailed, worker_summary
 from lakeward.connectors.reference.choose import reader_of
 from lakeward.connectors.source import REASON
 from lakeward.engine import flow, rows, transform
@@ -134,7 +134,7 @@ def of(session: SparkSession, spec: StreamSpec, runtime: Runtime, samples: Sampl
     except PySparkException as error:
         raise SpecError(
             f"The transform of stream {spec.id} does not work on this sample",
-            why=told_within(str(error)) or transform.first_line(error),
+            why=worker_summary(str(error)) or transform.first_line(error),
             next=f"correct conf/streams/{spec.id}.yaml, then: lakeward streams preview {spec.id}",
             code="LW-2031",
         ) from error

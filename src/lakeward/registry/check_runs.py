@@ -168,10 +168,10 @@ def claim(connection: Connection, owner: str, ttl: timedelta, *, place: str, run
     return Claimed(Claim(row.id, row.claim), row.request, row.left_s, row.session_id)
 
 
-def beat(connection: Connection, claim: Claim, ttl: timedelta, told: Sequence[Line] = ()) -> bool:
+def beat(connection: Connection, claim: Claim, ttl: timedelta, lines: Sequence[Line] = ()) -> bool:
     """Record a heartbeat, with the events since the last one. False if the claim is over."""
-    changed = connection.execute(_of(claim).values(claimed_until=func.now() + ttl, told=_appended(told)))
-    if told and changed.rowcount:
+    changed = connection.execute(_of(claim).values(claimed_until=func.now() + ttl, told=_appended(lines)))
+    if lines and changed.rowcount:
         _notify(connection, claim.run)
     return changed.rowcount == 1
 
@@ -200,17 +200,19 @@ def remember_session(connection: Connection, claim: Claim, session_id: str) -> N
     connection.execute(_of(claim).values(session_id=session_id))
 
 
-def give_back(connection: Connection, claim: Claim, told: Sequence[Line] = ()) -> bool:
+def give_back(connection: Connection, claim: Claim, lines: Sequence[Line] = ()) -> bool:
     """End a claim without an answer: another process may claim the run at once. False if the claim was over."""
-    changed = connection.execute(_of(claim).values(state=ASKED, claimed_until=None, told=_appended(told)))
+    changed = connection.execute(_of(claim).values(state=ASKED, claimed_until=None, told=_appended(lines)))
     _notify(connection, claim.run)
     return changed.rowcount == 1
 
 
-def finish(connection: Connection, claim: Claim, state: str, answer: dict[str, Any], told: Sequence[Line] = ()) -> bool:
+def finish(
+    connection: Connection, claim: Claim, state: str, answer: dict[str, Any], lines: Sequence[Line] = ()
+) -> bool:
     """Answer a run (`done`, `failed` or `timed_out`). False if the claim is over: the answer is not stored."""
     changed = connection.execute(
-        _of(claim).values(state=state, answer=answer, claimed_until=None, finished_at=func.now(), told=_appended(told))
+        _of(claim).values(state=state, answer=answer, claimed_until=None, finished_at=func.now(), told=_appended(lines))
     )
     _notify(connection, claim.run)
     return changed.rowcount == 1
@@ -220,8 +222,8 @@ def _of(claim: Claim) -> Update:
     return update(runs).where(runs.c.id == claim.run, runs.c.claim == claim.number, runs.c.state == WORKING)
 
 
-def _appended(told: Sequence[Line]) -> ColumnElement[Any]:
-    return runs.c.told if not told else runs.c.told.op("||")(literal([list(line) for line in told], JSONB))
+def _appended(lines: Sequence[Line]) -> ColumnElement[Any]:
+    return runs.c.told if not lines else runs.c.told.op("||")(literal([list(line) for line in lines], JSONB))
 
 
 def _seconds(span: ColumnElement[Any]) -> ColumnElement[float]:

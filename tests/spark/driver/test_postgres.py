@@ -308,7 +308,7 @@ def test_a_reference_in_a_database_is_joined_as_it_is_when_its_interval_is_over(
 
     with pytest.raises(SpecError, match=r"there is no app\.Desks") as gone:
         served.start(document)
-    assert "there are: " in gone.value.why
+    assert "known tables: " in gone.value.why
     served.sql('CREATE TABLE app."Desks" (n int, label point)')
     [found] = analysis.findings(served.spark, spec, runtime=served.runtime)
     assert found.path == ("reference", "desks", "jdbc")

@@ -54,7 +54,7 @@ def test_files_have_no_ends_to_measure_and_are_looked_at_inside_the_batch(tmp_pa
 
 def test_a_folder_that_is_not_there_is_waited_for(tmp_path: Path) -> None:
     inlet = one(tmp_path, {"files": {"path": f"{tmp_path}/no", "format": "text", "max_files_per_trigger": 1}})
-    with pytest.raises(DependencyDown, match="is no folder of this machine"):
+    with pytest.raises(DependencyDown, match="is not a local folder"):
         inlet.ids()
 
 

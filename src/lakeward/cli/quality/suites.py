@@ -136,6 +136,13 @@ def _read(file: Path) -> Any:
     try:
         return json.loads(file.read_text(encoding="utf-8-sig"))
     except OSError as error:
-        raise SpecError(f"Cannot read {file}", why=error.strerror or str(error), code="LW-1216") from None
+        raise SpecError(
+            f"Cannot read {file}", why=error.strerror or str(error), next="correct the path of the file", code="LW-1216"
+        ) from None
     except ValueError as error:  # also for bytes that are not text
-        raise SpecError(f"{file} is not JSON", why=str(error), code="LW-1217") from None
+        raise SpecError(
+            f"{file} is not JSON",
+            why=str(error),
+            next="name a suite written as JSON by Great Expectations or by: lakeward quality export",
+            code="LW-1217",
+        ) from None

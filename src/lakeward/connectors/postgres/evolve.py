@@ -33,7 +33,7 @@ def evolve(link: connection, state: TableState, added: Mapping[str, str], moved:
         moved: the position afterwards; None where the stream has none in this table yet.
 
     Raises:
-        Redo: the position moved, or somebody else added a column.
+        RetryCommit: the position moved, or somebody else added a column.
         SpecError: the role may not change the table.
         psycopg2.Error: it is away, or refuses it.
     """

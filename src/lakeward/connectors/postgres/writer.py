@@ -73,7 +73,7 @@ class PostgresWriter(TableWriter[TableState, Staged]):
 
         Raises:
             DependencyDown: the database is away.
-            Redo: the same may succeed when it is tried again.
+            RetryCommit: the same may succeed when it is tried again.
             SpecError: PostgreSQL refuses it.
         """
         import psycopg2
@@ -161,7 +161,7 @@ class PostgresWriter(TableWriter[TableState, Staged]):
         """One statement moves the position and inserts the rows.
 
         Raises:
-            Redo: the position moved.
+            RetryCommit: the position moved.
             DependencyDown: the connection was lost, with the temporary table or with the answer.
         """
         moved = build(None, 0)

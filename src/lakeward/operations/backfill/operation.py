@@ -203,7 +203,7 @@ class Backfill(Operation[BackfillPlan]):
 
     def _files(self, spec: StreamSpec, files: Files) -> FilesRange:
         """The files, listed once."""
-        found = listing.look(files.pattern, files.since, files.until)
+        found = listing.list_files(files.pattern, files.since, files.until)
         return ranges.of_files(spec, self.context.runtime, found, files.kind, files.per_batch)
 
 

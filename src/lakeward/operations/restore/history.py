@@ -99,7 +99,7 @@ def earlier_state(
         settled: the stream is stopped, so the newest batches must be recorded too. Otherwise the result is approximate.
 
     Raises:
-        Late: the newest batches are not recorded yet.
+        NotYetRecorded: the newest batches are not recorded yet.
         Unknown: the record is incomplete, or the position was moved by something other than batches.
     """
     if not gone:

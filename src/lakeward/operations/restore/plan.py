@@ -262,11 +262,19 @@ def _back(
         first = min((history.seq_of(link, stream) for link in gone), default=at.seq + 1)
         stood = history.earlier_state(stream, at, gone, batches.since(connection, stream, first), settled=settled)
     except Unknown as error:
-        kind = NotRecorded if isinstance(error, NotYetRecorded) else Refused
-        raise kind(
+        why = f"the stream's position at that snapshot is unknown: {error}"
+        if isinstance(error, NotYetRecorded):
+            raise NotRecorded(
+                f"Cannot restore table {name} to snapshot {target.snapshot}: newest batches of {stream} not recorded",
+                why=why,
+                next=f"wait until the batches are recorded (lakeward streams batches {stream}), then restore again",
+                code="LW-2098",
+            ) from None
+        raise Refused(
             f"Cannot restore table {name} to snapshot {target.snapshot}: stream {stream} cannot follow",
-            why=f"the stream's position at that snapshot is unknown: {error}",
+            why=why,
             next=f"restore to a later snapshot, or rebuild the table: lakeward streams rebuild {stream} --dry-run",
+            code="LW-2097",
         ) from None
     kept = running.get(stream)
     row = streams.find(connection, stream)
