@@ -88,10 +88,10 @@ class PostgresReference:
             with closing(link.connect(self.database, self.pgpass, f"reference {self.name}")) as held:
                 yield held
         except psycopg2.Error as error:
-            if link.away(error) or link.again(error) is not None:
+            if link.unavailable(error) or link.retry_reason(error) is not None:
                 raise link.down(self.database, error) from None
             raise SpecError(
-                f"Reference {self.name} cannot be read from table {self.place.text}", why=link.words(error),
+                f"Reference {self.name} cannot be read from table {self.place.text}", why=link.message(error),
                 next=f'let role {self.database.user} read it (GRANT SELECT ON {self.place.quoted} TO '
                 f"{quote(self.database.user)}), or correct the view",
              code="LW-3167") from None  # fmt: skip
