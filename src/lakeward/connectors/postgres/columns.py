@@ -108,7 +108,7 @@ def compare(
         alter += [f"DROP COLUMN {quote(name)}" for name in unset]
     if why:
         raise SpecError(
-            f"The columns of stream {stream} do not match table {table.text}",
+            f"The transform of stream {stream} gives other columns than table {table.text} has",
             why="; ".join(why),
             next=f"change the transform in conf/streams/{stream}.yaml, or the table: "
             f"ALTER TABLE {table.quoted} {', '.join(alter)};",
