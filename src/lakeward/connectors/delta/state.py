@@ -67,7 +67,7 @@ class State:
         checkpoint: version of the newest checkpoint; -1 if there is none.
         log_bytes: size of all files in the log's folder.
         files: path -> live file.
-        gone: path -> when the file was removed (milliseconds since 1970), if the log still has it. VACUUM deletes it.
+        removed: path -> when the file was removed (milliseconds since 1970), until VACUUM deletes it.
         changes: the newest commits, oldest first.
         domains, metadata: see `log.TableLog`.
     """
@@ -78,7 +78,7 @@ class State:
     checkpoint: int
     log_bytes: int
     files: Mapping[str, Live]
-    gone: Mapping[str, int]
+    removed: Mapping[str, int]
     changes: tuple[Change, ...]
     domains: Mapping[str, str]
     metadata: Mapping[str, Any]
@@ -125,12 +125,12 @@ def read(folder: Path, since: int = -1) -> State | None:
     versions = {version: at for version, at in delta_log.times(listing).items() if version <= table.version}
     base = listing.checkpoint(table.version)
     files: dict[str, Live] = {}
-    gone: dict[str, int] = {}
+    removed_at: dict[str, int] = {}
     for action in delta_log.checkpoint_actions(listing.checkpoints.get(base, ()), _COLUMNS):
         if (add := action.get("add")) is not None:
             files[add["path"]] = _live(add)
         elif (remove := action.get("remove")) is not None:
-            gone[remove["path"]] = int(remove.get("deletionTimestamp") or 0)
+            removed_at[remove["path"]] = int(remove.get("deletionTimestamp") or 0)
     changes: list[Change] = []
     oldest = min(base, max(since, table.version - WINDOW))
     for version in [version for version in versions if version > oldest]:
@@ -138,10 +138,10 @@ def read(folder: Path, since: int = -1) -> State | None:
         if version > base:
             for path in change.removed:
                 files.pop(path, None)
-            gone |= removed
+            removed_at |= removed
             files |= change.added
             for path in change.added:
-                gone.pop(path, None)
+                removed_at.pop(path, None)
         changes.append(change)
     if set(files) != set(table.files):
         raise Refused(
@@ -157,7 +157,7 @@ def read(folder: Path, since: int = -1) -> State | None:
         checkpoint=base,
         log_bytes=delta_log.size(),
         files=files,
-        gone=gone,
+        removed=removed_at,
         changes=tuple(changes),
         domains=table.domains,
         metadata=table.metadata,
