@@ -67,7 +67,7 @@ class State:
         checkpoint: version of the newest checkpoint; -1 if there is none.
         log_bytes: size of all files in the log's folder.
         files: path -> live file.
-        removed: path -> when the file was removed (milliseconds since 1970), until VACUUM deletes it.
+        removed: path -> when it was removed (milliseconds since 1970), if still in the log. VACUUM deletes the file.
         changes: the newest commits, oldest first.
         domains, metadata: see `log.TableLog`.
     """
