@@ -154,7 +154,7 @@ class FileAccess:
         except OSError as error:
             if self.lake is None or not store.on_s3(place):
                 raise
-            raise store.told(self.lake, place, str(error)) from None
+            raise store.error_of(self.lake, place, str(error)) from None
 
 
 def _put(system: Any, path: str, content: bytes) -> None:

@@ -173,7 +173,7 @@ class SkipBatch(OnStream[SkipPlan]):
         lines = []
         for name, (_, cluster, _) in sink_position.kafka_of(self.context, spec).items():
             first, last = kafka_position.parse(start.get(name, NO_DATA)), kafka_position.parse(end.get(name, NO_DATA))
-            lines += [f"  {record.words}" for record in peek.records(cluster, first, last)]
+            lines += [f"  {record.text}" for record in peek.records(cluster, first, last)]
         return lines
 
     def drained_plan(self, plan: SkipPlan) -> SkipPlan:

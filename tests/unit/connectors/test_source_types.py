@@ -65,5 +65,5 @@ def test_generated_rows_have_a_place_of_their_own_in_time(tmp_path: Path) -> Non
 
 
 def test_a_connection_nobody_knows(tmp_path: Path) -> None:
-    with pytest.raises(SpecError, match="no Kafka connection 'other'"):
+    with pytest.raises(SpecError, match="Kafka connection 'other' does not exist"):
         one(tmp_path, {"kafka": {"topics": ["a"], "connection": "other", "max_offsets_per_trigger": 1}})

@@ -89,10 +89,10 @@ class PostgresReference:
             with closing(postgres.connect(self.database, self.pgpass, f"reference {self.name}")) as link:
                 yield link
         except psycopg2.Error as error:
-            if postgres.away(error) or postgres.again(error) is not None:
+            if postgres.unavailable(error) or postgres.retry_reason(error) is not None:
                 raise postgres.down(self.database, error) from None
             raise SpecError(
-                f"Cannot read reference {self.name} from table {self.place.text}", why=postgres.words(error),
+                f"Cannot read reference {self.name} from table {self.place.text}", why=postgres.message(error),
                 next=f'grant role {self.database.user} the right to read it (GRANT SELECT ON {self.place.quoted} TO '
                 f"{quote(self.database.user)}), or correct the view",
              code="LW-3167") from None  # fmt: skip

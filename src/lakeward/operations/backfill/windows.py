@@ -60,7 +60,7 @@ class WindowRange:
         low, high = (bound.astimezone(UTC).isoformat() for bound in (self.low, self.high))
         return getattr(of, "and")(of.greaterThanOrEqual(self.column, low), of.lessThanOrEqual(self.column, high))
 
-    def standing(self, metadata: Any) -> None:
+    def check_replaceable(self, metadata: Any) -> None:
         """Check that the windows are still closed.
 
         Raises:

@@ -120,7 +120,7 @@ def of_kafka(name: str, source: KafkaSource, position: str, runtime: Runtime) ->
         for topic, parts in sorted(ends.items())
         for partition, end in sorted(parts.items())
     )
-    consumer = Consumer(cluster.reader("lakeward-lag"))
+    consumer = Consumer(cluster.consumer("lakeward-lag"))
     try:
         waiting = [item for item in partitions if item.lag]
         return Lag(
