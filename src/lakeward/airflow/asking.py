@@ -59,7 +59,7 @@ class ApprovalTask(ApprovalOperator):
                 log.info(line)
             log.info("dry run finished", operation=operation.title, detail=outcome.detail)
             return
-        if not operation.needs_approval or operation.unfinished() is not None:
+        if not operation.needs_approval or operation.interrupted_plan() is not None:
             self.run_operation(runner, operation)
             return
         from lakeward.operations.runner import check_comment

@@ -37,7 +37,7 @@ class RecordSource(StreamSource):
             return None
         if decode.json_ is None:
             raise SpecError(f"Source {self.name}: only decode: json: is implemented yet", code="LW-3162")
-        return JsonDecoder(decode.json_, decode.longest, (*self.spec.kept_columns, *self.hidden))
+        return JsonDecoder(decode.json_, decode.longest, (*self.spec.added_columns, *self.hidden))
 
     def decode(self, raw: DataFrame) -> DataFrame:
         from pyspark.sql import functions as F

@@ -75,7 +75,7 @@ class Context:
     sleep: Callable[[float], None] = time.sleep
     analyse: Callable[[StreamSpec, Mapping[str, Any] | None, Runtime | None], list[str]] = problems
 
-    def see(self, stream: str) -> ObservedStream:
+    def observe(self, stream: str) -> ObservedStream:
         """Observe the stream now."""
         with self.connect() as connection:
             facts = observe.read(connection)

@@ -105,7 +105,7 @@ class Upgrade(OnStream[UpgradePlan]):
                 f"generation {number} takes over at the next batch boundary; unless it lands {BATCHES} batches "
                 f"within {span(plan.within.total_seconds())} with lag under the limits, it is rolled back"
             )
-        waited = held.streams[self.stream].until(
+        waited = held.streams[self.stream].wait_until(
             lambda seen: seen.row.proving is None or seen.row.generation != number,
             "proven",
             usual_s=min(plan.within.total_seconds() + 300.0, LONGEST_S),

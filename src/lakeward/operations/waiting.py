@@ -35,7 +35,7 @@ class Waiting:
     def stream(self) -> str:
         return self.ticket.stream
 
-    def keep(self) -> None:
+    def renew(self) -> None:
         """Renew the ticket.
 
         Raises:
@@ -50,7 +50,7 @@ class Waiting:
                     code="LW-2094",
                 )
 
-    def until(
+    def wait_until(
         self,
         reached: Callable[[ObservedStream], bool],
         word: str,
@@ -77,11 +77,11 @@ class Waiting:
         last: State | None = None
         while True:
             now = time.monotonic()
-            self.keep()
+            self.renew()
             if now - reconciled >= RECONCILE_EVERY_S:
                 self.context.reconcile()
                 reconciled = time.monotonic()
-            seen = self.context.see(self.stream)
+            seen = self.context.observe(self.stream)
             why = seen.verdict.why
             if reached(seen):
                 return f"{word} in {span(now - begun)}: {why}"
@@ -112,18 +112,18 @@ class Waiting:
 
     def started(self, word: str = "started") -> str:
         """Wait until the stream has landed a batch, or runs with nothing to land."""
-        return self.until(lambda seen: seen.verdict.state in (State.HEALTHY, State.LAGGING, State.COMPLETED), word)
+        return self.wait_until(lambda seen: seen.verdict.state in (State.HEALTHY, State.LAGGING, State.COMPLETED), word)
 
     def stopped(self, *, kill: bool = False) -> str:
         """Wait until the query has ended; with `kill`, kill the driver if that takes too long or cannot be observed."""
-        if not (kill and self.context.see(self.stream).out_of_reach):
+        if not (kill and self.context.observe(self.stream).out_of_reach):
             try:
-                return self.until(_stopped, "stopped")
+                return self.wait_until(_stopped, "stopped")
             except TimedOut:
                 if not kill:
                     raise
         how = self.context.kill(self.stream)
-        return self.until(_stopped, f"stopped by {how}", usual_s=0.0, more_s=KILLED_S)
+        return self.wait_until(_stopped, f"stopped by {how}", usual_s=0.0, more_s=KILLED_S)
 
     def drain(self, *, kill: bool = False) -> bool:
         """Stop the stream for the time of the operation; returns whether it must run again.

@@ -60,7 +60,7 @@ class Facts:
     now: datetime
     answering_s: float
     incidents: Mapping[tuple[str, str], Incident] = field(default_factory=dict)
-    pressures: Mapping[str, TableBackpressure] = field(default_factory=dict)
+    backpressures: Mapping[str, TableBackpressure] = field(default_factory=dict)
 
     @cached_property
     def hosted(self) -> dict[str, list[Stream]]:
@@ -125,9 +125,9 @@ class Facts:
         found = None if generation is None else (generation.spec.get("state") or {}).get("max_rows")
         return found if isinstance(found, int) else None
 
-    def pressed(self, stream: str) -> TableBackpressure | None:
+    def backpressure(self, stream: str) -> TableBackpressure | None:
         """The back-pressure on a stream whose table waits for maintenance; None without."""
-        return self.pressures.get(self.table(stream) or "")
+        return self.backpressures.get(self.table(stream) or "")
 
     def table(self, stream: str) -> str | None:
         """The lake's table that the generation a stream runs writes to; None for another sink."""
@@ -179,7 +179,7 @@ def read(connection: Connection, *, whole: bool = True, before: Facts | None = N
         now=now,
         answering_s=float(up),
         incidents=incidents.open_ones(connection),
-        pressures=pressures.current(connection),
+        backpressures=pressures.current(connection),
     )
 
 
@@ -198,11 +198,11 @@ def observed_state(facts: Facts, found: ObservedJobs, calm: str | None) -> Obser
         streams=facts.streams,
         drivers=facts.drivers,
         leases=facts.driver_leases,
-        found=found,
+        jobs=found,
         failures={driver: item for (driver, stream), item in facts.failures.items() if stream is None},
         asked=facts.asked,
         now=facts.now,
-        calm=calm,
+        startup_grace=calm,
         down=facts.down,
         thrash=facts.thrash,
         stuck=_stuck(facts, found),
@@ -232,7 +232,7 @@ def _health_input(facts: Facts, jobs: Jobs, stream: Stream) -> HealthInput:
         every=facts.every(stream.id),
         schedule=facts.schedule(stream.id),
         max_state_rows=facts.max_state_rows(stream.id),
-        pressed=facts.pressed(stream.id),
+        backpressure=facts.backpressure(stream.id),
     )
 
 

@@ -196,7 +196,7 @@ def test_limits_and_trigger_of_the_running_generation_decide_about_a_stall(conne
         connection.execute(generations.update().where(generations.c.stream == "hourly").values(spec=spec))
         facts = observe.read(connection)
     sights = {name: observe.health_input(facts, [], facts.by_id[name]) for name in ("flights", "hourly")}
-    assert {name: each.patience_s for name, each in sights.items()} == {"flights": 300.0, "hourly": 7200.0}
+    assert {name: each.stall_after_s for name, each in sights.items()} == {"flights": 300.0, "hourly": 7200.0}
 
 
 def test_drivers_that_ran_on_while_nobody_looked_are_kept_and_the_timeline_says_so(

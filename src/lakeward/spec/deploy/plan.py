@@ -43,7 +43,7 @@ class Accepted:
     newest: int
     newest_digest: str
     pending: int | None
-    wanted: bool
+    should_run: bool
     retired: bool = False
 
 
@@ -116,7 +116,7 @@ def _change(name: str, known: Accepted | None, spec: StreamSpec | None) -> Chang
 def _removed(name: str, known: Accepted | None) -> Change:
     if known is None:
         raise ValueError(f"stream {name} is neither known nor declared")
-    now = "it continues as deployed; to end and retire it" if known.wanted else "it is stopped; to retire it"
+    now = "it continues as deployed; to end and retire it" if known.should_run else "it is stopped; to retire it"
     why = f"its file is missing; {now}: lakeward deploy --retire {name}"
     return Change(name, "removed", None, why, known.generation, "none")
 
@@ -138,7 +138,7 @@ def _changed(name: str, known: Accepted, spec: StreamSpec, wanted: str, hint: st
     fits: bool | None = True
     if None in (keeps_state(before), keeps_state(spec)) and before.transform != spec.transform:
         fits, what = None, f"{what}; whether state of Python code still fits is checked at the start"
-    if known.wanted:
+    if known.should_run:
         then = f"upgrade pending, what runs is not touched; to take it: lakeward streams upgrade {name} --wait"
         return Change(name, "changed", fits, _joined(what, then, hint), generation, "none" if waits_already else "pend")
     then = "the next start takes it"
@@ -146,7 +146,7 @@ def _changed(name: str, known: Accepted, spec: StreamSpec, wanted: str, hint: st
 
 
 def _back(name: str, known: Accepted, spec: StreamSpec, wanted: str) -> Change:
-    change = _changed(name, replace(known, wanted=False, pending=None), spec, wanted, None)
+    change = _changed(name, replace(known, should_run=False, pending=None), spec, wanted, None)
     if known.digest == wanted:
         why = "it was retired and is declared again: it continues where it stopped"
         return Change(name, "new", True, why, known.generation, "adopt")
@@ -162,7 +162,7 @@ def _joined(*parts: str | None) -> str:
 
 def _stop_hint(name: str, known: Accepted, spec: StreamSpec) -> str | None:
     # Only an operation of a person stops a stream, never a file.
-    if known.wanted and not spec.enabled:
+    if known.should_run and not spec.enabled:
         return f"enabled: false, but it still runs: lakeward streams stop {name}"
     return None
 

@@ -47,7 +47,7 @@ def landed_columns(spec: StreamSpec) -> dict[str, str] | None:
         plain = isinstance(item, exp.Star) and not any(item.args.values())
         if not plain or len(spec.sources) > 1 or spec.reference or source.declared_columns is None:
             return None
-        found |= {name.lower(): name for name in (*ddl_columns(source.declared_columns), *source.kept_columns)}
+        found |= {name.lower(): name for name in (*ddl_columns(source.declared_columns), *source.added_columns)}
     return None if "" in found else found
 
 

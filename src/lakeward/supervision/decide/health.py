@@ -86,10 +86,10 @@ class HealthInput:
     every: Duration | None = None
     schedule: str | None = None
     max_state_rows: int | None = None
-    pressed: TableBackpressure | None = None
+    backpressure: TableBackpressure | None = None
 
     @property
-    def patience_s(self) -> float:
+    def stall_after_s(self) -> float:
         """How long records may wait without a batch, in seconds."""
         return silence_s(self.limits, self.every)
 
@@ -122,8 +122,8 @@ def verdict(sight: HealthInput) -> Verdict:
     found = _verdict(sight)
     if found.state in _WAITS and sight.down is not None:
         return Verdict(found.state, f"{sight.down}; {found.why}")
-    if sight.pressed is not None and found.state in (State.HEALTHY, State.LAGGING):
-        found = Verdict(found.state, f"{found.why}; {slowed(sight.pressed)}")
+    if sight.backpressure is not None and found.state in (State.HEALTHY, State.LAGGING):
+        found = Verdict(found.state, f"{found.why}; {slowed(sight.backpressure)}")
     grown = outgrown(sight.observation, sight.max_state_rows)
     if grown is not None and found.state in (State.HEALTHY, State.LAGGING):
         return Verdict(found.state, f"{found.why}; {grown}")
@@ -222,7 +222,7 @@ def _by_progress(sight: HealthInput, driver: Driver, seen: Observation) -> Verdi
     commit = seen.commit_age_s if seen.commit_age_s is not None else driver.launched_s
     quiet = min(commit, driver.launched_s, waited_s(seen))
     nothing = idle(seen)
-    if not nothing and quiet > sight.patience_s:
+    if not nothing and quiet > sight.stall_after_s:
         return Verdict(
             State.LAGGING if _paused(sight) else State.STALLED, f"no batch for {span(quiet)} while {_wait(waiting)}"
         )
@@ -252,9 +252,9 @@ def _before_first_batch(sight: HealthInput, driver: Driver, age: float) -> Verdi
         waited = waited_s(seen)
         if idle(seen):
             return Verdict(State.HEALTHY, "it runs and nothing waits at the source")
-        if seen.query_state == "idle" and waited <= sight.patience_s:
+        if seen.query_state == "idle" and waited <= sight.stall_after_s:
             return Verdict(State.HEALTHY, f"it runs and had nothing to land; now {_wait(seen.lag_records)}")
-    if min(age, waited) > sight.patience_s:
+    if min(age, waited) > sight.stall_after_s:
         waiting = f" while {_wait(seen.lag_records)}" if seen is not None and seen.lag_records else ""
         state = State.LAGGING if _paused(sight) else State.STALLED
         return Verdict(state, f"no batch in the {span(age)} since it was started{waiting}")
@@ -270,7 +270,7 @@ def _before_first_batch(sight: HealthInput, driver: Driver, age: float) -> Verdi
 
 def _paused(sight: HealthInput) -> bool:
     """Whether it lands nothing because of back-pressure, now or until just now: a restart would not help."""
-    return sight.pressed is not None and sight.pressed.level in (Level.HOLD, Level.RELEASED)
+    return sight.backpressure is not None and sight.backpressure.level in (Level.HOLD, Level.RELEASED)
 
 
 def _wanted_since(sight: HealthInput) -> float:

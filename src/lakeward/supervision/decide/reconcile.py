@@ -37,11 +37,11 @@ class ObservedState:
     streams: Sequence[Stream]
     drivers: Mapping[str, Driver]
     leases: Mapping[str, Lease]  # scope "driver"
-    found: Sequence[Job] | None
+    jobs: Sequence[Job] | None
     failures: Mapping[str, Restart]  # newest failure of a whole driver
     asked: Mapping[str, datetime]  # newest start or restart requested by a person, by stream
     now: datetime
-    calm: str | None = None
+    startup_grace: str | None = None
     down: Mapping[str, str] = field(default_factory=dict)  # stream -> its dependency that does not answer
     thrash: str | None = None  # why automatic restarts are suspended
     stuck: Mapping[str, str] = field(default_factory=dict)  # driver -> why it has to be ended although it is alive
@@ -83,7 +83,7 @@ class FinalizeLaunch(Decision):
 
     token: str
     job: Job | None
-    wanted: bool
+    desired: bool
 
 
 @dataclass(frozen=True)
@@ -122,7 +122,7 @@ def plan(world: ObservedState) -> Plan:
     for stream in world.streams:
         hosts.setdefault(stream.driver, []).append(stream)
     jobs: dict[str, list[Job]] = {}
-    for item in world.found or ():
+    for item in world.jobs or ():
         jobs.setdefault(item.driver, []).append(item)
     decisions: list[Decision] = []
     for name in sorted(hosts.keys() | world.drivers.keys() | jobs.keys()):
@@ -131,7 +131,7 @@ def plan(world: ObservedState) -> Plan:
 
 
 def _decide(name: str, hosted: Sequence[Stream], jobs: Sequence[Job], world: ObservedState) -> list[Decision]:
-    if world.found is None:
+    if world.jobs is None:
         return [Nothing(name, "the backend could not be asked: nothing is restarted for that")]
     row = world.drivers.get(name)
     current = next((item for item in jobs if row is not None and item.token == row.token), None)
@@ -161,7 +161,7 @@ def remains(row: Driver, job: Job) -> Life:
 def _strays(name: str, strays: Sequence[Job], row: Driver | None, world: ObservedState) -> list[Decision]:
     """Processes of launches other than the registry's newest: they see the newer token and exit by themselves."""
     waited = None if row is None else row.launched_s
-    if waited is not None and waited > STRAY_S and world.calm is None:
+    if waited is not None and waited > STRAY_S and world.startup_grace is None:
         return [Kill(name, f"an older launch still runs {span(waited)} after the newer one", item) for item in strays]
     if row is None:
         return [Nothing(name, "a process runs that the registry does not know: it exits when it reads the registry")]
@@ -178,10 +178,10 @@ def _alive(name: str, current: Job, row: Driver, world: ObservedState) -> list[D
     lapsed = row.launched_s if lease is None else (world.now - lease.until).total_seconds()
     silent = row.age_s if row.age_s is not None else row.launched_s
     # Silence proves something only if the registry was reachable all the time; `calm` covers the time after an outage.
-    if world.calm is None and lapsed > HUNG_S and silent > HUNG_S:
+    if world.startup_grace is None and lapsed > HUNG_S and silent > HUNG_S:
         return [Unstick(name, f"its process exists but sent no heartbeat for {span(silent)}", current)]
     why = world.stuck.get(name)
-    if world.calm is None and why is not None:
+    if world.startup_grace is None and why is not None:
         return [Unstick(name, why, current)]
     return [Nothing(name, "it runs")]
 
@@ -220,8 +220,8 @@ def _gone(
     held = _held(hosted, wanted, row, world)
     if held is not None:
         return [held]
-    if world.calm is not None:
-        return [Nothing(name, world.calm, 5.0)]
+    if world.startup_grace is not None:
+        return [Nothing(name, world.startup_grace, 5.0)]
     return [_next(name, wanted, row, world)]
 
 

@@ -45,7 +45,7 @@ def _why(sight: HealthInput) -> str | None:
     commit = seen.commit_age_s if seen.commit_age_s is not None else driver.launched_s
     failed = sight.failure.age_s if sight.failure is not None else float("inf")
     quiet = min(commit, driver.launched_s, failed, waited_s(seen))
-    if quiet <= sight.patience_s:
+    if quiet <= sight.stall_after_s:
         return None
     waits = count(seen.lag_records, "record")
     return f"no batch of {stream.id} for {span(quiet)} while {waits} wait (hung batch)"
@@ -55,4 +55,4 @@ def _landing(sight: HealthInput) -> bool:
     seen, driver = sight.observation, sight.driver
     if seen is None or driver is None or seen.commit_age_s is None:
         return False
-    return seen.commit_age_s < min(sight.patience_s, driver.launched_s)
+    return seen.commit_age_s < min(sight.stall_after_s, driver.launched_s)

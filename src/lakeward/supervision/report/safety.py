@@ -238,9 +238,9 @@ def _between(start: dict[str, Any], ends: Any) -> int | None:
 
 
 def _expired(lag: Lag | None) -> str:
-    parts: list[Partition] = [item for item in lag.partitions if item.gone] if lag is not None else []
+    parts: list[Partition] = [item for item in lag.partitions if item.expired] if lag is not None else []
     return "; ".join(
-        f"{item.topic}/{item.partition}: {item.position} to {(item.begin or 0) - 1} ({count(item.gone, 'offset')})"
+        f"{item.topic}/{item.partition}: {item.position} to {(item.begin or 0) - 1} ({count(item.expired, 'offset')})"
         for item in parts
     )
 
