@@ -50,7 +50,7 @@ class Summary:
         edges: the state changes.
         after_s: in how many seconds the next decision falls due; None if none does.
         held_by: the holder of the lease, if another pass was running and this one did nothing; None if it ran.
-        calm: why nothing may be launched now (startup grace period).
+        startup_grace: why nothing may be launched now (startup grace period).
         duration_s: how long it took.
         proved: generations that became stable or were rolled back.
     """
@@ -60,7 +60,7 @@ class Summary:
     edges: tuple[StateChange, ...] = ()
     after_s: float | None = None
     held_by: str | None = None
-    calm: str | None = None
+    startup_grace: str | None = None
     duration_s: float = 0.0
     proved: tuple[GenerationResult, ...] = ()
 
@@ -92,7 +92,7 @@ def reconcile_once(
     settings: Settings | Callable[[], Settings] | None = None,
     chance: Callable[[], float] = random.random,
     ttl: timedelta = LEASE_TTL,
-    calm_s: float = leases.STREAM_TTL.total_seconds(),
+    startup_grace_s: float = leases.STREAM_TTL.total_seconds(),
 ) -> Summary:
     """Observe all streams once and do what is due. Safe to call from anywhere, at any time, repeatedly.
 
@@ -104,14 +104,14 @@ def reconcile_once(
         settings: the project's settings, for the size of drivers, or a function that reads them.
         chance: returns a float in [0, 1), for the jitter of back-off.
         ttl: lifetime of the lease `reconcile`, longer than a pass.
-        calm_s: length of the startup grace period: nothing is launched for this long after the registry is back.
+        startup_grace_s: the time after the registry is back in which nothing is launched.
 
     Raises:
         DependencyDown: the registry cannot be reached; nothing was decided or done.
     """
     begun = time.monotonic()
     runtime.drivers.mkdir(parents=True, exist_ok=True)
-    startup = StartupGracePeriod(runtime.drivers, calm_s)
+    startup = StartupGracePeriod(runtime.drivers, startup_grace_s)
     token = secrets.token_hex(16)
     try:
         with connect() as connection:
@@ -164,7 +164,7 @@ def _pass(actor: Actor, startup: StartupGracePeriod, begun: float) -> Summary:
         states=states,
         edges=edges,
         after_s=decided.after_s,
-        calm=grace,
+        startup_grace=grace,
         duration_s=time.monotonic() - begun,
         proved=proved,
     )

@@ -30,7 +30,7 @@ def test_it_speaks_when_a_pass_would_do_something_and_repeats_only_what_still_ho
     assert alarm.poll() == []
     clock.now += REPEAT_S
     assert alarm.poll() != []
-    reconcile_once(connected, runtime, backend, holder="test", chance=lambda: 0.0, calm_s=0.0)
+    reconcile_once(connected, runtime, backend, holder="test", chance=lambda: 0.0, startup_grace_s=0.0)
     assert [text for text in alarm.poll() if text.startswith("nyc: ")] == []
 
 
@@ -38,7 +38,7 @@ def test_a_death_and_a_recovery_are_both_news(connected, runtime, backend, deplo
     deployed("flights")
 
     def once():
-        return reconcile_once(connected, runtime, backend, holder="test", chance=lambda: 0.0, calm_s=0.0)
+        return reconcile_once(connected, runtime, backend, holder="test", chance=lambda: 0.0, startup_grace_s=0.0)
 
     once()
     alarm = Alarm(connected, runtime, backend)
