@@ -80,9 +80,9 @@ class Context:
         with self.connect() as connection:
             facts = observe.read(connection)
             row = streams.get(connection, stream)
-        found = observe.observed_jobs(self.backend or backend_of(self.runtime), facts)
-        sight = observe.health_input(facts, found, row)
-        return ObservedStream(facts, row, verdict(sight), sight.process)
+        jobs = observe.observed_jobs(self.backend or backend_of(self.runtime), facts)
+        inputs = observe.health_input(facts, jobs, row)
+        return ObservedStream(facts, row, verdict(inputs), inputs.process)
 
     def reconcile(self) -> None:
         """Run one reconcile pass, so that an operation also works while Airflow is down."""

@@ -101,7 +101,7 @@ class Operation(ABC, Generic[P]):
         """The plan of an earlier run that was killed half-way. It is finished first, under the approval of that run."""
         return None
 
-    def completes(self, left: P) -> bool:
+    def completes(self, interrupted: P) -> bool:
         """Whether finishing the earlier run is all that was requested."""
         return True
 

@@ -122,10 +122,12 @@ class Upgrade(OnStream[UpgradePlan]):
         return plan.after
 
     def _proving(self, connection: Connection, row: Stream, number: int, time: timedelta) -> Proving:
-        kept = generations.get(connection, row.id, row.generation)
+        generation = generations.get(connection, row.id, row.generation)
         stable = generations.last_stable(connection, {row.id: number}).get(row.id)
         # Without a stable one, fall back to the generation that runs now, if it was never rolled back.
-        running = row.generation if kept is not None and kept.failed_at is None and row.blocked is None else None
+        running = (
+            row.generation if generation is not None and generation.failed_at is None and row.blocked is None else None
+        )
         now = connection.execute(select(func.now())).scalar_one()
         return Proving(number, stable or running, now, now + time, BATCHES, self.context.author)
 

@@ -73,7 +73,7 @@ class Waiting:
         """
         begun = time.monotonic()
         limit = (usual_s if self.context.timeout_s is None else self.context.timeout_s) + more_s
-        reconciled = told = float("-inf")
+        reconciled = logged_at = float("-inf")
         last: State | None = None
         while True:
             now = time.monotonic()
@@ -99,7 +99,7 @@ class Waiting:
                     next=f"lakeward streams status {self.stream}",
                     code="LW-2096",
                 )
-            if seen.verdict.state is not last or now - told >= TELL_EVERY_S:
+            if seen.verdict.state is not last or now - logged_at >= TELL_EVERY_S:
                 log.info(
                     "waiting for stream",
                     stream=self.stream,
@@ -107,7 +107,7 @@ class Waiting:
                     why=why,
                     waited_s=round(now - begun),
                 )
-                last, told = seen.verdict.state, now
+                last, logged_at = seen.verdict.state, now
             self.context.sleep(LOOK_EVERY_S)
 
     def started(self, word: str = "started") -> str:
@@ -135,17 +135,17 @@ class Waiting:
         """
         with self.context.connect() as connection:
             row = streams.get(connection, self.stream)
-            again = row.desired == "running"
-            if again:
+            restart = row.desired == "running"
+            if restart:
                 operations.note(connection, self.ticket.id, **{RESUME: True})
                 streams.set_desired(connection, [self.stream], "stopped")
         try:
             log.info("stream drained", stream=self.stream, detail=self.stopped(kill=kill))
         except (LakewardError, KeyboardInterrupt):  # the operation ends here: nothing else would start the stream
-            if again:
+            if restart:
                 self.resume()
             raise
-        return again
+        return restart
 
     def resume(self) -> None:
         """Set the desired state to running again and keep a block: the operation changed nothing."""
