@@ -111,7 +111,7 @@ def block(stream: str) -> tuple[str, ...]:
     return reporting.of_stream(registry_of(addresses), addresses, stream).lines
 
 
-def report(stream: str, found: str | None) -> None:
+def report(stream: str, trouble: str | None) -> None:
     """Log a stream's report and record it as sent.
 
     Raises:
@@ -124,7 +124,7 @@ def report(stream: str, found: str | None) -> None:
 
     addresses = runtime()
     connect = registry_of(addresses)
-    document = reporting.of_stream(connect, addresses, stream, found)
+    document = reporting.of_stream(connect, addresses, stream, trouble)
     for line in document.lines:
         (log.error if document.trouble else log.info)(line)
     with connect() as connection:

@@ -142,12 +142,12 @@ def _pass(actor: Actor, startup: StartupGracePeriod, begun: float) -> Summary:
     grace: str | None = None
     with actor.connect() as connection:
         abandoned_operations.finish(connection)
-    facts, found = _observe_and_probe(actor)
+    facts, jobs = _observe_and_probe(actor)
     for attempt in range(ROUNDS):
         if attempt:
-            facts, found = _observe(actor, facts)
+            facts, jobs = _observe(actor, facts)
         grace = startup.answered(server_up_s=facts.answering_s)
-        decided = plan(observe.observed_state(facts, found, grace))
+        decided = plan(observe.observed_state(facts, jobs, grace))
         if not decided.acts:
             break
         for decision in decided.acts:
@@ -157,8 +157,8 @@ def _pass(actor: Actor, startup: StartupGracePeriod, begun: float) -> Summary:
         if any(item.act == "failed" for item in done) and any(isinstance(item, Kill) for item in decided.acts):
             break  # a process that survives SIGKILL is not signalled again in this pass
     if decided.acts:  # the observation from before the acts is outdated
-        facts, found = _observe(actor, facts)
-    proved, states, edges = _finish(actor, facts, found)
+        facts, jobs = _observe(actor, facts)
+    proved, states, edges = _finish(actor, facts, jobs)
     summary = Summary(
         done=tuple(done),
         states=states,
@@ -185,29 +185,29 @@ def _observe(actor: Actor, before: Facts | None = None) -> tuple[Facts, Observed
 
 def _observe_and_probe(actor: Actor) -> tuple[Facts, ObservedJobs]:
     """The first observation of a pass; probes dependencies and detects thrash if a stream is in trouble."""
-    facts, found = _observe(actor)
-    verdicts = observe.verdicts(facts, found)
+    facts, jobs = _observe(actor)
+    verdicts = observe.verdicts(facts, jobs)
     with actor.connect() as connection:
-        state_log.record_adopted(connection, facts, found)
+        state_log.record_adopted(connection, facts, jobs)
     if not incidents.silent(facts, verdicts):
-        return facts, found
+        return facts, jobs
     answers, needed = incidents.ask(facts, actor.runtime, verdicts, actor.settings)
     with actor.connect() as connection:
         incidents.of_dependencies(connection, facts, answers, needed, actor.chance)
         facts = observe.read(connection, whole=False, before=facts)
         incidents.of_thrash(connection, facts)
-        return observe.read(connection, whole=False, before=facts), found
+        return observe.read(connection, whole=False, before=facts), jobs
 
 
 def _finish(
-    actor: Actor, facts: Facts, found: ObservedJobs
+    actor: Actor, facts: Facts, jobs: ObservedJobs
 ) -> tuple[tuple[GenerationResult, ...], dict[str, Verdict], tuple[StateChange, ...]]:
     """Record the results of the pass: proven generations, states, incidents."""
     with actor.connect() as connection:
         proved = tuple(stabilization.stabilize(connection, facts))
         if proved:
             facts = observe.read(connection, whole=False, before=facts)
-    states = observe.verdicts(facts, found)
+    states = observe.verdicts(facts, jobs)
     with actor.connect() as connection:
         edges = state_log.record(connection, facts, states)
     return proved, states, edges

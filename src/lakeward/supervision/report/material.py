@@ -32,7 +32,7 @@ TAIL = 8
 class View:
     """All streams at one moment: the registry's facts, the backend's launches, and the state of each stream.
 
-    `missed`: why the streams are not supervised; None if they are.
+    `unsupervised`: why the streams are not supervised; None if they are.
     """
 
     facts: Facts
