@@ -125,8 +125,8 @@ def _partitions(spec: StreamSpec, columns: Mapping[str, str] | None) -> Iterator
             message = f"a table is partitioned by single values; {field.column} is {columns[column]}"
             yield Finding(at, message, str(field))
         elif columns is not None and not columns[column].startswith(_PARTITIONED.get(field.transform, "")):
-            wanted = ", ".join(_PARTITIONED[field.transform])
-            yield Finding(at, f"{field.transform} takes a column of {wanted}; {field.column} is {columns[column]}",
+            types = ", ".join(_PARTITIONED[field.transform])
+            yield Finding(at, f"{field.transform} takes a column of {types}; {field.column} is {columns[column]}",
                           str(field))  # fmt: skip
 
 

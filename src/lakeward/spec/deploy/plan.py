@@ -33,7 +33,7 @@ class Accepted:
         generation, spec, digest: the accepted generation, whose checkpoint the stream has.
         newest, newest_digest: the newest generation; differs from the accepted one while an upgrade is pending.
         pending: the pending generation, if any.
-        wanted: whether the stream runs or should run.
+        should_run: whether the stream runs or should run.
         retired: its file was removed and it was retired; its checkpoint and its position are still there.
     """
 
@@ -102,15 +102,15 @@ def _change(name: str, known: Accepted | None, spec: StreamSpec | None) -> Chang
         why = by if spec.enabled else "enabled: false, so it is not started"
         return Change(name, "new", None, why, 1, "accept")
     hint = _stop_hint(name, known, spec)
-    wanted = digest(spec)
+    digest_ = digest(spec)
     if known.retired:
-        return _back(name, known, spec, wanted)
-    if known.digest == wanted:
+        return _back(name, known, spec, digest_)
+    if known.digest == digest_:
         act: Act = "none" if known.pending is None else "drop-pending"
         dropped = f"generation {known.pending} no longer waits: the file is again what was accepted"
         notes = [dropped] if known.pending is not None else []
         return Change(name, "same", True, _joined(*notes, hint) or "nothing differs", known.generation, act)
-    return _changed(name, known, spec, wanted, hint)
+    return _changed(name, known, spec, digest_, hint)
 
 
 def _removed(name: str, known: Accepted | None) -> Change:
@@ -121,8 +121,8 @@ def _removed(name: str, known: Accepted | None) -> Change:
     return Change(name, "removed", None, why, known.generation, "none")
 
 
-def _changed(name: str, known: Accepted, spec: StreamSpec, wanted: str, hint: str | None) -> Change:
-    waits_already = known.pending is not None and known.newest_digest == wanted
+def _changed(name: str, known: Accepted, spec: StreamSpec, digest_: str, hint: str | None) -> Change:
+    waits_already = known.pending is not None and known.newest_digest == digest_
     generation = known.newest if waits_already else known.newest + 1
     try:
         before = StreamSpec.model_validate(dict(known.spec))
@@ -145,9 +145,9 @@ def _changed(name: str, known: Accepted, spec: StreamSpec, wanted: str, hint: st
     return Change(name, "changed", fits, _joined(what, then), generation, "adopt" if waits_already else "accept")
 
 
-def _back(name: str, known: Accepted, spec: StreamSpec, wanted: str) -> Change:
-    change = _changed(name, replace(known, should_run=False, pending=None), spec, wanted, None)
-    if known.digest == wanted:
+def _back(name: str, known: Accepted, spec: StreamSpec, digest_: str) -> Change:
+    change = _changed(name, replace(known, should_run=False, pending=None), spec, digest_, None)
+    if known.digest == digest_:
         why = "it was retired and is declared again: it continues where it stopped"
         return Change(name, "new", True, why, known.generation, "adopt")
     if change.act == "accept":
