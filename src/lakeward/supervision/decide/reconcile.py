@@ -177,7 +177,8 @@ def _alive(name: str, current: Job, row: Driver, observed: ObservedState) -> lis
     # A driver that never took its lease has been without it since its launch.
     lapsed = row.launched_s if lease is None else (observed.now - lease.until).total_seconds()
     silent = row.age_s if row.age_s is not None else row.launched_s
-    # Silence proves something only if the registry was reachable all the time; `startup_grace` covers the time after an outage.
+    # Silence proves something only if the registry was reachable all the time; `startup_grace` covers the time after an
+    # outage.
     if observed.startup_grace is None and lapsed > HUNG_S and silent > HUNG_S:
         return [Unstick(name, f"its process exists but sent no heartbeat for {span(silent)}", current)]
     why = observed.stuck.get(name)
