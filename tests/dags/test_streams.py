@@ -308,7 +308,7 @@ def test_a_run_of_a_schedule_waits_until_all_has_landed_and_is_red_when_it_canno
     run = airflow.trigger("schedule__hourly")
     assert airflow.finished("schedule__hourly", run, 400) == "success"
     told = airflow.log("schedule__hourly", run, "run")
-    assert "Stream hourly: completed: 1 batch, 3 rows" in told
+    assert "scheduled run completed" in told and "completed: 1 batch, 3 rows" in told
     assert "hourly is COMPLETED" in told
     assert airflow.stream("hourly").desired == "stopped"
     airflow.eventually(lambda: not airflow.running("hourly"), 400, "the driver to end")

@@ -12,7 +12,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -218,7 +218,7 @@ class AirflowService:
         params = {} if mapped < 0 else {"map_index": mapped}
         answer = self.call("GET", f"/dags/{dag}/dagRuns/{run}/taskInstances/{task}/logs/{attempt}", params=params)
         lines = answer.json().get("content", [])
-        return "\n".join(_log_line(line) if isinstance(line, dict) else str(line) for line in lines)
+        return "\n".join(_line(line) for line in lines)
 
     def mapped(self, dag: str, run: str, task: str) -> dict[str, str]:
         """The instances of a mapped task: name as the UI shows it -> state."""
@@ -317,6 +317,17 @@ STREAMS = {
 """Stream -> driver: each test file has streams of its own, so that the files may run in any order."""
 
 
+_SHOWN_ELSEWHERE = ("event", "timestamp", "level", "logger", "error_detail", "sources")
+
+
+def _line(message: dict[str, Any] | str) -> str:
+    """A log message as the UI shows it: its event and its fields."""
+    if isinstance(message, str):
+        return message
+    fields = {name: value for name, value in message.items() if name not in _SHOWN_ELSEWHERE}
+    return " ".join([str(message.get("event", "")), *(f"{name}={value}" for name, value in fields.items())])
+
+
 @pytest.fixture(scope="session")
 def airflow(postgres: Any, kafka: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[AirflowService]:
     """The four components of a real Airflow with Lakeward's Dags, once a run.
@@ -342,13 +353,3 @@ def airflow(postgres: Any, kafka: Any, tmp_path_factory: pytest.TempPathFactory)
             service.stop()
             service.end_drivers()
             engine.engine(service.home.registry_url_file.read_text().strip(), service.home.pgpass).dispose()
-
-
-def _log_line(entry: Mapping[str, object]) -> str:
-    """A structured entry of a task log as the page shows it: the event, then its fields."""
-    fields = [f"{key}={value}" for key, value in entry.items() if key not in _FRAME]
-    return " ".join([str(entry.get("event", "")), *fields])
-
-
-_FRAME = ("event", "timestamp", "level", "logger", "error_detail", "sources")
-"""Keys of an entry that the page shows elsewhere."""

@@ -42,7 +42,7 @@ class RecordSource(StreamSource):
                 next="declare decode: {json: ..}, then: lakeward deploy",
                 code="LW-3162",
             )
-        return JsonDecoder(decode.json_, decode.longest, (*self.spec.kept_columns, *self.hidden))
+        return JsonDecoder(decode.json_, decode.longest, (*self.spec.added_columns, *self.hidden))
 
     def decode(self, raw: DataFrame) -> DataFrame:
         from pyspark.sql import functions as F

@@ -46,13 +46,13 @@ class Claimed:
 
     Attributes:
         request: {tables, scope, suite}.
-        left_s: remaining time.
+        remaining_s: remaining time.
         session_id: the Spark Connect session of an earlier claim.
     """
 
     claim: Claim
     request: dict[str, Any]
-    left_s: float
+    remaining_s: float
     session_id: str | None
 
 
@@ -64,8 +64,8 @@ class Run:
         claim: number of claims so far.
         owner: the current or last worker.
         asked_s: time since the request.
-        left_s: time until the deadline; negative after it.
-        lapsed_s: time since its worker's heartbeat expired; None without a worker, or with a live heartbeat.
+        remaining_s: time until the deadline; negative after it.
+        expired_s: time since its worker's heartbeat expired; None without a worker, or with a live heartbeat.
         told: the events so far.
         answer: {results} or {failed}, once it has ended.
     """
@@ -75,8 +75,8 @@ class Run:
     claim: int
     owner: str | None
     asked_s: float
-    left_s: float
-    lapsed_s: float | None
+    remaining_s: float
+    expired_s: float | None
     told: list[Line]
     answer: dict[str, Any] | None
 
@@ -118,15 +118,15 @@ def extend_wait(connection: Connection, run: int, wanted: timedelta) -> Run | No
         .returning(
             *(runs.c[name] for name in ("id", "state", "claim", "owner", "told", "answer")),
             _seconds(func.now() - runs.c.at).label("asked_s"),
-            _seconds(runs.c.deadline - func.now()).label("left_s"),
-            _seconds(func.now() - runs.c.claimed_until).label("lapsed_s"),
+            _seconds(runs.c.deadline - func.now()).label("remaining_s"),
+            _seconds(func.now() - runs.c.claimed_until).label("expired_s"),
         )
     ).one_or_none()
     if row is None:
         return None
     values = dict(row._mapping)
-    lapsed = values["lapsed_s"] if values["state"] == WORKING else None
-    values["lapsed_s"] = lapsed if lapsed is not None and lapsed > 0 else None
+    lapsed = values["expired_s"] if values["state"] == WORKING else None
+    values["expired_s"] = lapsed if lapsed is not None and lapsed > 0 else None
     return Run(**values)
 
 
@@ -159,13 +159,13 @@ def claim(connection: Connection, owner: str, ttl: timedelta, *, place: str, run
         .values(state=WORKING, claim=runs.c.claim + 1, owner=owner, claimed_until=func.now() + ttl)
         .returning(
             runs.c.id, runs.c.claim, runs.c.request, runs.c.session_id,
-            _seconds(runs.c.deadline - func.now()).label("left_s"),
+            _seconds(runs.c.deadline - func.now()).label("remaining_s"),
         )
     ).one_or_none()  # fmt: skip
     if row is None:
         return None
     _notify(connection, row.id)
-    return Claimed(Claim(row.id, row.claim), row.request, row.left_s, row.session_id)
+    return Claimed(Claim(row.id, row.claim), row.request, row.remaining_s, row.session_id)
 
 
 def beat(connection: Connection, claim: Claim, ttl: timedelta, lines: Sequence[Line] = ()) -> bool:

@@ -39,10 +39,10 @@ def carried_out(table: str) -> None:
     result = policy.carry_out()
     if not result:
         raise LakewardError(f"{table} has no check run", next=f"lakeward quality run {table}", code="LW-1208")
-    told(result, policy)
+    show_outcome(result, policy)
 
 
-def told(result: dict[str, Any], policy: Policy) -> None:
+def show_outcome(result: dict[str, Any], policy: Policy) -> None:
     """Print a run, with the rows that were moved to quarantine.
 
     Raises:

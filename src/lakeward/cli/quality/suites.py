@@ -37,7 +37,7 @@ def import_(
     done = imported(_read(file), _name(table), owner, author())
     target = write(table, done.document, [f"Imported from {file.name}."], force=force)
     shown = target.relative_to(state().project.root).as_posix()
-    problems = [each for each in lint(state().project) if each.file == shown]
+    problems = [item for item in lint(state().project) if item.file == shown]
     ok = all(problem.severity != "error" for problem in problems)
     count = len(done.document["expectations"])
     data = {
@@ -50,7 +50,7 @@ def import_(
     }
     lines = [
         f"{shown}: {count} expectation{'' if count == 1 else 's'}",
-        *(f"  not carried  {each}" for each in done.left),
+        *(f"  not carried  {item}" for item in done.left),
     ]
     lines += [problem.text() for problem in problems]
     lines.append(

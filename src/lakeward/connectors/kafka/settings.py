@@ -152,9 +152,9 @@ def _wrong(given: Mapping[str, object]) -> Iterator[str]:
 
 def _brokers(given: Mapping[str, object]) -> Iterator[str]:
     if BOOTSTRAP not in given:
-        yield f"{BOOTSTRAP} is missing: {Brokers.wanted}"
+        yield f"{BOOTSTRAP} is missing: {Brokers.syntax}"
     elif not Brokers.pattern.fullmatch(re.sub(r"\s*,\s*", ",", str(given[BOOTSTRAP]).strip())):
-        yield f"{BOOTSTRAP} is not valid: {Brokers.wanted}"
+        yield f"{BOOTSTRAP} is not valid: {Brokers.syntax}"
 
 
 def _one_of(key: str, value: str, valid: tuple[str, ...]) -> Iterator[str]:

@@ -50,7 +50,7 @@ class Partition:
         return max(0, self.end - max(self.position or 0, self.begin or 0))
 
     @property
-    def gone(self) -> int:
+    def expired(self) -> int:
         """Number of offsets that expired at the source before they landed: lost unless another copy exists."""
         if self.position is None or self.begin is None:
             return 0
