@@ -135,7 +135,9 @@ def kill(runtime: Runtime, names: list[str]) -> None:
 
 def measured(runtime: Runtime, backend: LocalBackend) -> dict[str, Any]:
     began, cpu = time.monotonic(), time.process_time()
-    summary = reconcile_once(registry_of(runtime), runtime, backend, holder="benchmark", calm_s=0.0, chance=lambda: 0.0)
+    summary = reconcile_once(
+        registry_of(runtime), runtime, backend, holder="benchmark", startup_grace_s=0.0, chance=lambda: 0.0
+    )
     return {
         "seconds": round(time.monotonic() - began, 2),
         "cpu_s": round(time.process_time() - cpu, 2),

@@ -15,6 +15,7 @@ import seeds
 import structlog
 import tiers
 from airflow_service import airflow  # noqa: F401  # a fixture
+from failures import PrintFailures
 from secure_kafka import Guard, SecureKafka
 from services import Host, KafkaService, PostgresService, Services, ask, running, wait
 
@@ -28,6 +29,12 @@ HOST = pytest.StashKey[Host]()
 hypothesis.settings.register_profile("gate", derandomize=True)
 hypothesis.settings.register_profile("nightly", max_examples=300)
 hypothesis.settings.load_profile("nightly" if os.environ.get(seeds.VARIABLE) else "gate")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Failures are printed when they happen."""
+    if not hasattr(config, "workerinput"):
+        config.pluginmanager.register(PrintFailures(config))
 
 
 @pytest.hookimpl(tryfirst=True)  # before `-m` selects by them

@@ -125,7 +125,7 @@ def test_a_blocked_stream_is_red_and_says_what_to_do(landing: AirflowService) ->
         assert landing.finished("stream__alerts", run) == "failed"
         told = landing.log("stream__alerts", run, "operate")
         assert "BLOCKED" in told
-        assert "\ndata lost?   YES: rows that were landed are not in the table any more" in told
+        assert "\ndata lost?   YES: landed rows are missing from the table until a person acts" in told
         assert "lakeward streams status alerts" in told
     finally:
         with landing.registry() as connection:
@@ -174,7 +174,7 @@ def test_a_second_operation_is_refused_with_the_name_of_the_first(airflow: Airfl
         run = airflow.trigger("stream__contested", op="stop")
         assert airflow.finished("stream__contested", run, 400) == "failed"
         told = airflow.log("stream__contested", run, "operate")
-        assert "bob asked to upgrade it" in told
+        assert "executes the upgrade requested by bob" in told
     finally:
         with airflow.registry() as connection:
             operations.end(connection, ticket, "done", "")
@@ -308,7 +308,7 @@ def test_a_run_of_a_schedule_waits_until_all_has_landed_and_is_red_when_it_canno
     run = airflow.trigger("schedule__hourly")
     assert airflow.finished("schedule__hourly", run, 400) == "success"
     told = airflow.log("schedule__hourly", run, "run")
-    assert "Stream hourly: completed: 1 batch, 3 rows" in told
+    assert "scheduled run completed" in told and "completed: 1 batch, 3 rows" in told
     assert "hourly is COMPLETED" in told
     assert airflow.stream("hourly").desired == "stopped"
     airflow.eventually(lambda: not airflow.running("hourly"), 400, "the driver to end")

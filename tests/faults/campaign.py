@@ -53,7 +53,7 @@ def summary(report: dict[str, Any], seconds: float) -> dict[str, Any]:
         "at": datetime.now(UTC).isoformat(timespec="seconds"),
         "records": report["records"],
         "kill": next((line for line in report["story"] if "SIGKILL" in line), None),
-        "back": next((line for line in report["story"] if "driver is back" in line), None),
+        "back": next((line for line in report["story"] if "the driver was restarted" in line), None),
         "streams": [{name: stream[name] for name in names} for stream in report["streams"]],
         "quality": [run["verdict"] for run in report["quality"]],
         "problems": report["problems"],

@@ -65,7 +65,7 @@ def test_it_rests_for_the_rewrite_and_goes_on_after_it_also_when_the_maintenance
 
         with world.connect() as connection:  # maintenance is behind, and the stream is to wait for it
             backpressure.set_level(connection, table, Level.HOLD, "1000 commits")
-        world.wait_for("it to wait", lambda: driver.events("stream waits for maintenance"))
+        world.wait_for("it to wait", lambda: driver.events("back-pressure: stream waits for maintenance"))
         world.wait_for("the batch under way to end", lambda: held_for(seq, 5))
         with world.connect() as connection:
             backpressure.set_level(connection, table, Level.OK, "")
@@ -85,4 +85,4 @@ def held_for(seq: Callable[[], int], seconds: float) -> bool:
 
 def asleep(world: Any, stream: str) -> list[str]:
     with world.connect() as connection:
-        return writer_pauses.awake(connection, [stream])
+        return writer_pauses.running(connection, [stream])

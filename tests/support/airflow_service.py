@@ -214,11 +214,11 @@ class AirflowService:
         return list(answer.json()["dag_runs"])
 
     def log(self, dag: str, run: str, task: str, attempt: int = 1, *, mapped: int = -1) -> str:
-        """The task's log as people read it: one event a line; `mapped`: the index of a mapped one."""
+        """The task's log as people read it: one event a line, with its fields; `mapped`: the index of a mapped one."""
         params = {} if mapped < 0 else {"map_index": mapped}
         answer = self.call("GET", f"/dags/{dag}/dagRuns/{run}/taskInstances/{task}/logs/{attempt}", params=params)
         lines = answer.json().get("content", [])
-        return "\n".join(str(line.get("event", line)) for line in lines)
+        return "\n".join(_line(line) for line in lines)
 
     def mapped(self, dag: str, run: str, task: str) -> dict[str, str]:
         """The instances of a mapped task: name as the UI shows it -> state."""
@@ -315,6 +315,17 @@ STREAMS = {
     **{name: name for name in ("operated", "survivor", "marked", "contested", "moved", "muted", "awaited", "hourly")},
 }
 """Stream -> driver: each test file has streams of its own, so that the files may run in any order."""
+
+
+_SHOWN_ELSEWHERE = ("event", "timestamp", "level", "logger", "error_detail", "sources")
+
+
+def _line(message: dict[str, Any] | str) -> str:
+    """A log message as the UI shows it: its event and its fields."""
+    if isinstance(message, str):
+        return message
+    fields = {name: value for name, value in message.items() if name not in _SHOWN_ELSEWHERE}
+    return " ".join([str(message.get("event", "")), *(f"{name}={value}" for name, value in fields.items())])
 
 
 @pytest.fixture(scope="session")

@@ -48,7 +48,7 @@ class Rig:
 
     def create(self, columns_: dict[str, str] = COLUMNS, keys: tuple[str, ...] = ()) -> Rig:
         with closing(connection.connect(self.database, self.pgpass, "test")) as held:
-            table.prepare(held, "flights", self.place, columns.wanted("flights", columns_), keys)
+            table.prepare(held, "flights", self.place, columns.column_types("flights", columns_), keys)
         return self
 
     def writer(self, session: SparkSession | None = None, keys: tuple[str, ...] = (), **more: Any) -> Planned:

@@ -51,7 +51,7 @@ class ApprovalTask(ApprovalOperator):
         return outcome
 
     def do_or_ask(self, context: Context) -> None:
-        """Run the operation, or show its plan and ask first. What a killed run began is finished unasked."""
+        """Run the operation, or show its plan and ask first. The operation of a killed run needs no new approval."""
         runner, operation = self.operation(context)
         if context["params"].get("dry_run"):
             outcome = runner.dry_run(operation)
@@ -59,7 +59,7 @@ class ApprovalTask(ApprovalOperator):
                 log.info(line)
             log.info("dry run finished", operation=operation.title, detail=outcome.detail)
             return
-        if not operation.needs_approval or operation.unfinished() is not None:
+        if not operation.needs_approval or operation.interrupted_plan() is not None:
             self.run_operation(runner, operation)
             return
         from lakeward.operations.runner import check_comment
@@ -67,7 +67,7 @@ class ApprovalTask(ApprovalOperator):
         check_comment(operation)  # before a person is asked
         plan = runner.plan(operation)
         if plan.nothing:
-            log.info(plan.nothing)
+            log.info("nothing to do", why=plan.nothing)
             return
         log.info("operation waits for approval", operation=operation.title)
         self.ask(context, f"Approve the {operation.title}?", plan, operation.request.comment)
@@ -83,7 +83,7 @@ class ApprovalTask(ApprovalOperator):
         """Show a plan and wait for the answer; the task continues in `execute_complete`."""
         for line in plan.lines:
             log.info(line)
-        log.info(f"It would {plan.text}")
+        log.info("operation planned", would=plan.text)
         self.subject = question
         listed = "\n".join(f"* {plain(line)}" for line in plan.lines)
         self.body = f"It would {plain(plan.text)}.\n\n{listed}\n\n**Why:** {plain(comment)}"
@@ -96,7 +96,7 @@ class ApprovalTask(ApprovalOperator):
             why = f"no answer within {ANSWER_WITHIN.total_seconds() / 60:.0f} min; nothing was changed"
             raise AirflowFailException(f"The operation was not approved: {why}")
         answer = super().execute_complete(context, event)
-        who = str((answer.get("responded_by_user") or {}).get("name") or "somebody")
+        who = str((answer.get("responded_by_user") or {}).get("name") or "An unnamed user")
         if answer["chosen_options"] != [self.APPROVE]:
             raise AirflowFailException(f"{who} rejected the operation; nothing was changed")
         key = str(context["ti"].xcom_pull(task_ids=self.task_id, key=_PLAN))

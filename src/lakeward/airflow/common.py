@@ -5,7 +5,16 @@ from __future__ import annotations
 import logging
 import textwrap
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+import structlog
+
+if TYPE_CHECKING:
+    from airflow.sdk.exceptions import AirflowFailException
+
+    from lakeward.platform.errors import LakewardError
+
+log = structlog.get_logger(__name__)
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 """A fixed start: a Dag file does not read the clock."""
@@ -31,6 +40,14 @@ def access(team: str | None) -> dict[str, object]:
     if team is None:
         return {}
     return {"access_control": {team: {"DAGs": {"can_read", "can_edit"}, "DAG Runs": {"can_read", "can_create"}}}}
+
+
+def failure(error: LakewardError) -> AirflowFailException:
+    """Log a foreseen error; returns the exception that ends the task red without a retry."""
+    from airflow.sdk.exceptions import AirflowFailException
+
+    log.error("task failed", error=error.what, why=error.why, next=error.next)
+    return AirflowFailException(str(error))
 
 
 def quiet_libraries() -> None:

@@ -24,10 +24,10 @@ _AFTER_ERROR_S = 15.0
 
 
 class CompletionTrigger(BaseTrigger):
-    """Fires when a stream has landed all that was available, or cannot.
+    """Fires when a stream has landed all available records, or cannot.
 
     Args:
-        stream: whose run it is.
+        stream: the stream of the run.
         since: when the run began, database time as RFC 3339.
     """
 

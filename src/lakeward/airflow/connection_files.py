@@ -114,12 +114,12 @@ def _json(content: Mapping[str, object]) -> str:
     return json.dumps(content, sort_keys=True)
 
 
-def _kafka(runtime: Runtime, file: Path, found: AirflowConnection) -> list[tuple[Path, str | None]]:
+def _kafka(runtime: Runtime, file: Path, connection: AirflowConnection) -> list[tuple[Path, str | None]]:
     """Properties of librdkafka: the extra, and the connection's own fields for missing ones."""
     content = {
-        **({BOOTSTRAP: f"{found.host}:{found.port or 9092}"} if found.host else {}),
-        **_given(**{USERNAME: found.login, PASSWORD: found.password, "schema": found.schema}),
-        **found.extra_dejson,
+        **({BOOTSTRAP: f"{connection.host}:{connection.port or 9092}"} if connection.host else {}),
+        **_given(**{USERNAME: connection.login, PASSWORD: connection.password, "schema": connection.schema}),
+        **connection.extra_dejson,
     }
     if content == {BOOTSTRAP: runtime.kafka.get(file.stem)}:  # the stack's own broker needs no file
         return [(path, None) for path in (file, *_kafka_login(file))]
@@ -131,34 +131,34 @@ def _kafka_login(file: Path) -> tuple[Path, ...]:
     return (spark_options.file_of(file),)
 
 
-def _aws(runtime: Runtime, file: Path, found: AirflowConnection) -> list[tuple[Path, str | None]]:
+def _aws(runtime: Runtime, file: Path, connection: AirflowConnection) -> list[tuple[Path, str | None]]:
     """An AWS profile file: the extra, in AWS's names, and the connection's own fields for missing ones."""
     extra = {"region_name": account.REGION}
-    profile = _given(**{account.KEY: found.login, account.SECRET: found.password}) | {
-        extra.get(name, name): value for name, value in found.extra_dejson.items()
+    profile = _given(**{account.KEY: connection.login, account.SECRET: connection.password}) | {
+        extra.get(name, name): value for name, value in connection.extra_dejson.items()
     }
     return [(file, account.render({name: " ".join(str(value).split()) for name, value in profile.items()}))]
 
 
-def _postgres(runtime: Runtime, file: Path, found: AirflowConnection) -> list[tuple[Path, str | None]]:
+def _postgres(runtime: Runtime, file: Path, connection: AirflowConnection) -> list[tuple[Path, str | None]]:
     """The address with the field names of `Database`, and the password in a libpq password file beside it. Unknown
     fields are kept, and `Database` refuses them."""
     [passwords] = _postgres_password(file)
-    own = _given(host=found.host, port=found.port, database=found.schema, user=found.login)
-    if not found.password:
-        return [(file, _json(own | dict(found.extra_dejson))), (passwords, None)]
-    address = own | {"passfile": str(passwords)} | dict(found.extra_dejson)
-    return [(passwords, f"*:*:*:*:{escape(found.password)}\n"), (file, _json(address))]
+    own = _given(host=connection.host, port=connection.port, database=connection.schema, user=connection.login)
+    if not connection.password:
+        return [(file, _json(own | dict(connection.extra_dejson))), (passwords, None)]
+    address = own | {"passfile": str(passwords)} | dict(connection.extra_dejson)
+    return [(passwords, f"*:*:*:*:{escape(connection.password)}\n"), (file, _json(address))]
 
 
 def _postgres_password(file: Path) -> tuple[Path, ...]:
     return (file.with_suffix(".pgpass"),)
 
 
-def _python(runtime: Runtime, file: Path, found: AirflowConnection) -> list[tuple[Path, str | None]]:
+def _python(runtime: Runtime, file: Path, connection: AirflowConnection) -> list[tuple[Path, str | None]]:
     """All fields, with Airflow's names."""
     fields = ("host", "port", "login", "password", "schema")
-    content = _given(**{name: getattr(found, name) for name in fields}) | {"extra": dict(found.extra_dejson)}
+    content = _given(**{name: getattr(connection, name) for name in fields}) | {"extra": dict(connection.extra_dejson)}
     return [(file, _json(content))]
 
 

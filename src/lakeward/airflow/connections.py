@@ -55,8 +55,8 @@ def runtime(*, spark: bool = False) -> Runtime:
     addresses = compose(home(), {name: get(name) for name in names})
     for adapter in ADAPTERS.values():
         adapter.keep(addresses, home(), adapter.named(addresses), get)
-    found = databases(home().secrets)
-    return addresses.model_copy(update={"postgres": {**addresses.postgres, **found}})
+    own_databases = databases(home().secrets)
+    return addresses.model_copy(update={"postgres": {**addresses.postgres, **own_databases}})
 
 
 async def runtime_async() -> Runtime:
@@ -64,13 +64,13 @@ async def runtime_async() -> Runtime:
     from airflow.sdk import BaseHook
     from airflow.sdk.exceptions import AirflowNotFoundException
 
-    found: dict[str, Connection | None] = {}
+    connections: dict[str, Connection | None] = {}
     for name in ALWAYS:
         try:
-            found[name] = await BaseHook.aget_connection(name)
+            connections[name] = await BaseHook.aget_connection(name)
         except AirflowNotFoundException:
-            found[name] = None
-    return compose(home(), found)
+            connections[name] = None
+    return compose(home(), connections)
 
 
 def registry() -> Connect:
@@ -103,10 +103,10 @@ def optional(get: Callable[[str], Any], name: str) -> AirflowConnection | None:
     from airflow.sdk.exceptions import AirflowNotFoundException
 
     try:
-        found: AirflowConnection = get(name)
+        connection: AirflowConnection = get(name)
     except AirflowNotFoundException:
         return None
-    return found
+    return connection
 
 
 def _url(connection: AirflowConnection) -> str:

@@ -35,8 +35,8 @@ class DagSummary:
     Attributes:
         sources: (name, connector).
         every: how often a batch begins, in words.
-        stall: after how long without a batch it is stalled.
-        schedule: its cron fields, where it has a schedule.
+        stall: the time without a batch after which it is stalled.
+        schedule: its cron fields; None without a schedule.
     """
 
     owner: str
@@ -81,7 +81,7 @@ class Declared:
 
 def _every(trigger: Trigger) -> str:
     if trigger.schedule is not None:
-        return f"until all is landed, at {trigger.schedule} (UTC, cron)"
+        return f"until all available records have landed, at {trigger.schedule} (UTC, cron)"
     if trigger.unbatched:
         return f"{trigger.kind.replace('_', ' ')}, a checkpoint every {trigger.interval}"
     return f"every {trigger.interval}"
@@ -98,11 +98,11 @@ def key(project: Project) -> str:
     return digest.hexdigest()
 
 
-def load(project: Project, wanted: str) -> list[Declared] | None:
+def load(project: Project, key: str) -> list[Declared] | None:
     """The cached streams; None if there is no cache or its key differs."""
     try:
-        cached = json.loads(_place(project).read_text())
-        if cached["key"] != wanted:
+        cached = json.loads(_cache_file(project).read_text())
+        if cached["key"] != key:
             return None
         return [
             Declared(item["id"], item["file"], _summary(item["spec"]), tuple(item["problems"]))
@@ -112,17 +112,17 @@ def load(project: Project, wanted: str) -> list[Declared] | None:
         return None
 
 
-def save(project: Project, wanted: str, streams: list[Declared]) -> None:
+def save(project: Project, key: str, streams: list[Declared]) -> None:
     """Store the streams for the next parse."""
-    place = _place(project)
-    fresh = place.with_name(f"{place.name}.{os.getpid()}")
+    file = _cache_file(project)
+    temporary = file.with_name(f"{file.name}.{os.getpid()}")
     with suppress(OSError):
-        place.parent.mkdir(parents=True, exist_ok=True)
-        fresh.write_text(json.dumps({"key": wanted, "streams": [asdict(item) for item in streams]}))
-        fresh.replace(place)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        temporary.write_text(json.dumps({"key": key, "streams": [asdict(item) for item in streams]}))
+        temporary.replace(file)
 
 
-def _place(project: Project) -> Path:
+def _cache_file(project: Project) -> Path:
     return Home.locate(None, project).root / "cache" / FILE
 
 

@@ -11,7 +11,7 @@ from airflow.sdk import DAG, Param, task
 from airflow.sdk.exceptions import AirflowFailException
 
 from lakeward.airflow import assets
-from lakeward.airflow.common import options, quiet_libraries
+from lakeward.airflow.common import failure, options, quiet_libraries
 from lakeward.airflow.names import MAINTAIN
 
 if TYPE_CHECKING:
@@ -41,8 +41,8 @@ for a table that gets more small files than necessary; `lakeward tables history`
 
 ### When it is red
 An action failed or could not be verified; the other tables were maintained. The table is readable: nothing is published
-that was not verified, and expiry is held until a person clears it. *Refused* means that a guard refused: the log says
-which. **Clear** the red task to retry.
+that was not verified, and expiry is held until a person clears it. *Refused* means that a guard refused; the log names
+it. **Clear** the red task to retry.
 """
 
 ACTIONS = ["compact", "deletes", "manifests", "tags", "expire", "metadata"]
@@ -86,7 +86,7 @@ def build_maintain() -> DAG:
                 enum=[None, "connect", "submit"],
                 values_display={"connect": "connect: the warm server", "submit": "submit: an application of its own"},
                 title="Engine",
-                description_md="None: as the table's policy says.",
+                description_md="None: the engine of the table's policy.",
             ),
             "dry_run": Param(False, type="boolean", title="Dry run", description_md="Show the plan, change nothing."),
         },
@@ -140,17 +140,17 @@ def chosen(runtime: Runtime, project: Project, params: dict[str, Any], extras: I
         log.error(text)
         raise AirflowFailException(text)
     if not pattern:
-        log.info("tables due", tables=due)
+        log.info("tables chosen", tables=due)
         return due
     try:
         plans = matching(runtime, project, pattern, params.get("actions") or None)
     except LakewardError as error:
-        raise _failure(error) from None
+        raise failure(error) from None
     for plan in plans:
         if not plan["actions"]:
-            log.info(f"Nothing is due for {plan['table']}: {'; '.join(item['why'] for item in plan['not_planned'])}")
+            log.info("nothing is due", table=plan["table"], why="; ".join(item["why"] for item in plan["not_planned"]))
     tables = [plan["table"] for plan in plans if plan["actions"] or plan["table"] == pattern]
-    log.info(f"{pattern}: {', '.join(tables) or 'nothing is due'}")
+    log.info("tables chosen", pattern=pattern, tables=tables)
     return tables
 
 
@@ -179,49 +179,49 @@ def maintain_one(runtime: Runtime, project: Project, table: str, params: dict[st
             tell=lambda report: _log_report(report, dry=dry),
         )
     except LakewardError as error:
-        raise _failure(error) from None
-    bad = []
+        raise failure(error) from None
+    failures = []
     for action in done["actions"]:
-        text = f"{action['action']} of {table}: {action['result']}"
-        if action["result"] == "done":
+        name, result, why = action["action"], action["result"], action["why"]
+        if result == "done":
             log.info(
-                text,
+                "action done",
+                table=table,
+                action=name,
                 change=action["change"],
-                why=action["why"],
+                why=why,
                 duration_s=action["duration_s"],
                 cpu_s=action["cpu_s"],
             )
             continue
-        if action["result"] == "skipped":
-            log.warning(text, why=action["why"])
+        if result == "skipped":
+            log.warning("action skipped", table=table, action=name, why=why)
             continue
-        log.error(text, why=action["why"])
-        bad.append(f"{text}: {action['why']}")
-    if bad:
-        raise AirflowFailException("; ".join(bad))
-
-
-def _failure(error: Any) -> AirflowFailException:
-    log.error(error.what, why=error.why, next=error.next)
-    return AirflowFailException(str(error))
+        log.error("action not done", table=table, action=name, result=result, why=why)
+        failures.append(f"{name} of {table}: {result}: {why}")
+    if failures:
+        raise AirflowFailException("; ".join(failures))
 
 
 def _log_report(report: ShownTable, *, dry: bool) -> None:
     """Log the table's facts, the decision and the advice, before anything is done."""
-    log.info(report["told"])
+    log.info("table observed", facts=report["told"])
     _log_plan(report["plan"], dry=dry)
     for line in report["advice"]:
-        log.info(f"Advice: {line}")
+        log.info("advice", text=line)
 
 
 def _log_plan(plan: PlanDocument, *, dry: bool) -> None:
     if not plan["actions"]:
-        log.info(f"Nothing is due for {plan['table']}")
+        log.info("nothing is due", table=plan["table"])
     for action in plan["actions"]:
         log.info(
-            f"{'Would' if dry else 'Will'} {action['action']}: {action['why']}",
+            "action planned",
+            action=action["action"],
+            why=action["why"],
+            dry_run=dry,
             files=action["files"],
             expected_s=action["expected_s"],
         )
     for item in plan["not_planned"]:
-        log.info(f"Not {item['action']}: {item['why']}")
+        log.info("action not planned", action=item["action"], why=item["why"])

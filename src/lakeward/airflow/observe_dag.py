@@ -18,36 +18,35 @@ from lakeward.platform.text import moment
 
 if TYPE_CHECKING:
     from lakeward.platform.runtime import Project, Runtime
-    from lakeward.tables.run import ObserveDocument
 
 log = structlog.get_logger(__name__)
 
 EVERY = timedelta(minutes=5)
 SOONEST = timedelta(seconds=30)
-"""A look costs seconds of CPU in Airflow whatever the project asks for."""
+"""The shortest interval, because each observation costs seconds of CPU in Airflow."""
 
 OBSERVE_DOC = """
 ### What it does
-Reads the **metadata** of every table (no data, milliseconds a table), records what changed, and plans. Tables with
-something due start `tables_maintain` (by the asset `lakeward_tables_due`), rows that no check has seen start
+Reads the **metadata** of every table (no data, milliseconds per table), records changes, and plans maintenance. Tables
+with due actions start `tables_maintain` (by the asset `lakeward_tables_due`), tables with unchecked rows start
 `quality_check` (by the asset `lakeward_tables_landed`).
 
 ### When it is red
-A table could not be read: there is a red task `unreadable` for it, whose log says why. The other tables were looked at
-all the same. Streams are not touched by this Dag.
+A table could not be read. The log of its red task `unreadable` names the reason. The other tables were observed. This
+Dag does not touch streams.
 
 ### What you may do
-Pause it to keep tables as they are; streams go on landing, and what is past its keep time still goes
-(`streams_reconcile` does it then). `lakeward tables plan` shows what is due, and why the rest is not.
+Pause it to stop automatic maintenance and checks. Streams continue to land rows, and `streams_reconcile` takes over the
+removal of expired data. `lakeward tables plan` shows the due actions, and why the others are not due.
 """
 
 
 def build_observe(every: timedelta | None = None) -> DAG:
-    """The Dag that looks at all tables."""
+    """The Dag that observes all tables."""
     with DAG(
         OBSERVE,
         dag_display_name="tables: observe",
-        description="Reads the metadata of every table, plans, and starts what is due.",
+        description="Reads the metadata of every table, plans, and starts due maintenance and checks.",
         schedule=DeltaTriggerTimetable(max(SOONEST, every or EVERY)),
         dagrun_timeout=timedelta(minutes=15),
         **options(owner="lakeward", tags=["tables"], doc=OBSERVE_DOC),
@@ -56,7 +55,7 @@ def build_observe(every: timedelta | None = None) -> DAG:
         @task(
             execution_timeout=timedelta(minutes=10),
             outlets=[AssetAlias("lakeward_tables")],
-            doc_md="Read metadata, plan, start what is due.",
+            doc_md="Read metadata, plan, start due maintenance and checks.",
         )
         def observe(ti: Any = None, outlet_events: Any = None) -> list[dict[str, str]]:
             from lakeward.airflow.connections import runtime
@@ -69,8 +68,8 @@ def build_observe(every: timedelta | None = None) -> DAG:
                     outlet_events[AssetAlias("lakeward_tables")].add(asset, extra={"tables": tables})
             return [{"table": table, "error": error} for table, error in there.errors.items()]
 
-        # Events are kept of a task that succeeds alone: a table that cannot be read must not hold up the others, so it
-        # is red in a task of its own. With none there is no such task, and no process is started for it.
+        # Airflow keeps only the events of a task that succeeded. A table that cannot be read must not block the others,
+        # so it is red in a task of its own. Without such a table no task runs, and no process is started.
         @task(map_index_template="{{ task.op_kwargs['what']['table'] }}", doc_md="A table that could not be read.")
         def unreadable(what: dict[str, str]) -> None:
             raise AirflowFailException(f"{what['table']}: {what['error']}")
@@ -81,11 +80,11 @@ def build_observe(every: timedelta | None = None) -> DAG:
 
 @dataclass(frozen=True)
 class ObservedTables:
-    """What a look found.
+    """The result of one observation of all tables.
 
     Attributes:
-        due: tables to maintain now, best first.
-        unseen: tables with rows no check has seen.
+        due: tables to maintain now, the most urgent first.
+        unseen: tables with unchecked rows.
         errors: table -> why it could not be read.
     """
 
@@ -95,47 +94,43 @@ class ObservedTables:
 
 
 def observe_tables(runtime: Runtime, project: Project, *, busy: Collection[str] = ()) -> ObservedTables:
-    """Observe all tables and tell it; what is past its keep time goes.
+    """Observe all tables, log the result, and remove expired data.
 
     Args:
-        runtime, project: where.
-        busy: the Dags that are waiting or at work: an event to one of them would only put another run behind it, so
-            what is due waits for the next look.
+        runtime, project: the deployment.
+        busy: the Dags with a queued or running run. An event would only queue another run behind it, so due tables wait
+            for the next observation.
     """
     from lakeward.tables.run import observe
 
     quiet_libraries()
     seen = observe(runtime, project)
-    log.info(_sentence(seen))
+    log.info(
+        "tables observed",
+        tables=len(seen["tables"]),
+        files=sum(int(table["files"]) for table in seen["tables"]),
+        small_files=sum(int(table["small_files"]) for table in seen["tables"]),
+        due=seen["due"],
+    )
     if seen["due"] and MAINTAIN in busy:
-        log.info("Maintenance is running already: what is due waits for the next look", due=", ".join(seen["due"]))
-    for each in seen["left"]:
-        log.info(f"{each.table} is due and waits: {each.why}", next_at=moment(each.next_at))
-    _tell_late(runtime, project)
+        log.info("maintenance already runs, due tables wait", due=seen["due"])
+    for table in seen["left"]:
+        log.info("table due, waits", table=table.table, why=table.why, next_at=moment(table.next_at))
+    _report_late_proofs(runtime, project)
     unseen = _unseen(runtime, project)
     if unseen:
-        log.info(f"Rows no check has seen: {', '.join(unseen)}")
+        log.info("unchecked rows found", tables=unseen)
     if unseen and QUALITY in busy:
-        log.info("A check is running already: what it does not see waits for the next look")
+        log.info("check already runs, newer rows wait", tables=unseen)
     _purge(runtime)
     due = [] if MAINTAIN in busy else seen["due"]
     return ObservedTables(due, [] if QUALITY in busy else unseen, seen["errors"])
 
 
-def _sentence(seen: ObserveDocument) -> str:
-    from lakeward.platform.text import count
-
-    tables = seen["tables"]
-    small = sum(int(each["small_files"]) for each in tables)
-    files = sum(int(each["files"]) for each in tables)
-    due = ", ".join(seen["due"]) or "nothing"
-    return f"Looked at {count(len(tables), 'table')} with {count(files, 'file')}, {small:,} of them small; due: {due}"
-
-
 def _unseen(runtime: Runtime, project: Project) -> list[str]:
-    """Tables with a suite whose newest snapshot no run has checked, or that are held and a waiver began since.
+    """Tables with a suite whose newest snapshot is unchecked, or that are held and have got a waiver since.
 
-    Says aloud which waivers are over.
+    Ended waivers are logged.
     """
     from lakeward.quality.verdicts.waive import report_ended
     from lakeward.registry import maintenance, verifications, waivers
@@ -145,30 +140,30 @@ def _unseen(runtime: Runtime, project: Project) -> list[str]:
     with registry_of(runtime)() as connection:
         seen = maintenance.newest_facts(connection)
         newest = {name: run for name in suites for run in verifications.newest(connection, name, limit=1)}
-        waived = {(each.table, each.check) for each in waivers.in_force(connection)}
+        waived = {(waiver.table, waiver.check) for waiver in waivers.in_force(connection)}
         holding = {
-            (name, each["check"])
+            (name, check["check"])
             for name, run in newest.items()
             if run["verdict"] == "hold"
-            for each in verifications.checks_of(connection, run["run"])
-            if each["state"] == "fail" and not (each["observed"] or {}).get("waived")
+            for check in verifications.checks_of(connection, run["run"])
+            if check["state"] == "fail" and not (check["observed"] or {}).get("waived")
         }
         for text in report_ended(connection):
-            log.warning(text)
+            log.warning("waiver ended", detail=text)
 
     def unseen(name: str) -> bool:
         run, facts = newest.get(name), seen.get(name)
         if facts is None or facts.snapshot_id is None or run is None:
             return facts is not None and facts.snapshot_id is not None
-        of, _, _ = (run["to_commit"] or "").partition("/")  # a Delta table made again counts from the same numbers
-        other = facts.snapshot_id != run["to_snapshot"] or (of and of != facts.facts.get("uuid"))
-        return bool(other) or any(table == name for table, _ in waived & holding)
+        uuid, _, _ = (run["to_commit"] or "").partition("/")  # a recreated Delta table counts from the same numbers
+        moved = facts.snapshot_id != run["to_snapshot"] or (uuid and uuid != facts.facts.get("uuid"))
+        return bool(moved) or any(table == name for table, _ in waived & holding)
 
     return sorted(name for name in suites if unseen(name))
 
 
-def _tell_late(runtime: Runtime, project: Project) -> None:
-    """Say which tables wait for a proof for too long."""
+def _report_late_proofs(runtime: Runtime, project: Project) -> None:
+    """Log the tables whose proof is late."""
     from lakeward.platform.errors import SpecError
     from lakeward.quality.results.status import proof_status
     from lakeward.supervision.late_proofs import watch
@@ -176,18 +171,18 @@ def _tell_late(runtime: Runtime, project: Project) -> None:
 
     try:
         tables = proof_status(runtime, runtime.registry_url_file.read_text().strip(), project)
-    except SpecError as error:  # told by every check run, which is red for it
-        log.warning(f"Which proofs are late cannot be said: {error.what}", why=error.why, next=error.next)
+    except SpecError as error:  # every check run reports it and is red
+        log.warning("late proofs not known", error=error.what, why=error.why, next=error.next)
         return
     with registry_of(runtime)() as connection:
         for text in watch(connection, tables, datetime.now(UTC)):
-            log.warning(text)
+            log.warning("proof late", detail=text)
 
 
 def _purge(runtime: Runtime) -> None:
-    """Delete what is older than its keep time, a few times a day."""
+    """Remove expired data, a few times a day."""
     from lakeward.airflow.upkeep import tidy_if_due
 
     removed = tidy_if_due(runtime)
     if removed:
-        log.info("Removed what is past its keep time", **removed)
+        log.info("expired data removed", **removed)

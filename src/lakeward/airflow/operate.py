@@ -22,19 +22,14 @@ log = structlog.get_logger(__name__)
 
 
 class Operate(ApprovalTask):
-    """Carries out one operation.
-
-    Most are done at once. One that needs a yes (`reset`, `skip_batch`) first shows exactly what it would do and then
-    waits, without a worker and without the triggerer, until somebody approves just that (Required Actions) or its
-    time is over. It is one task, so that the others pay nothing for it.
-    """
+    """Runs one operation on a stream, backfill and report included; see `ApprovalTask` for the approval."""
 
     def __init__(self, *, stream: str, **kwargs: Any) -> None:
         super().__init__(subject=f"Stream {stream}", **kwargs)
         self.stream = stream
 
     def execute(self, context: Context) -> None:
-        """Do it, or ask first.
+        """Run the operation, or wait for its approval.
 
         Raises:
             AirflowFailException: it did not succeed, or (report) the stream is in trouble: the run ends red.
@@ -47,12 +42,12 @@ class Operate(ApprovalTask):
         return report_errors(lambda: self.do_or_ask(context))
 
     def operation(self, context: Context) -> tuple[Runner, Operation[Any]]:
-        """What the trigger form asks for."""
+        """The operation that the trigger form requests."""
         runner = runner_of(self.stream, context)
         return runner, runner.of(request_of(self.stream, dict(context["params"])))
 
     def run_operation(self, runner: Runner, operation: Operation[Any]) -> Outcome:
-        """Carry it out; whatever comes of it, how the stream is then stands at the end of the log."""
+        """Run the operation. The log ends with the stream's report, also after a failure."""
         try:
             return super().run_operation(runner, operation)
         finally:
@@ -60,11 +55,11 @@ class Operate(ApprovalTask):
                 for line in block(self.stream):
                     log.info(line)
             except LakewardError as error:
-                log.warning(f"How stream {self.stream} is cannot be told: {error.what}", why=error.why)
+                log.warning("stream state not known", stream=self.stream, error=error.what, why=error.why)
 
 
 def request_of(stream: str, params: dict[str, Any]) -> Request:
-    """What the trigger form asks for."""
+    """The operation that the trigger form requests."""
     from lakeward.operations.request import Request, StreamOperation
 
     return Request(
@@ -80,7 +75,7 @@ def request_of(stream: str, params: dict[str, Any]) -> Request:
 
 
 def runner_of(stream: str, context: Context) -> Runner:
-    """Whoever triggered the run operates."""
+    """The runner of an operation, on behalf of the user who triggered the run."""
     from lakeward.airflow.connections import runtime
     from lakeward.airflow.project import settings
     from lakeward.operations.runner import Runner
@@ -99,7 +94,7 @@ def runner_of(stream: str, context: Context) -> Runner:
 
 
 def backfill(stream: str, context: Context, params: dict[str, Any]) -> None:
-    """Land a range again, in a process of its own."""
+    """Run a backfill, in a process of its own."""
     from lakeward.airflow.connections import home, runtime
     from lakeward.platform.runtime import Project
 
@@ -107,7 +102,7 @@ def backfill(stream: str, context: Context, params: dict[str, Any]) -> None:
 
 
 def block(stream: str) -> tuple[str, ...]:
-    """The lines about a stream as it is now."""
+    """The lines of a stream's report, now."""
     from lakeward.airflow.connections import runtime
     from lakeward.supervision import report as reporting
     from lakeward.supervision.reconcile import registry_of
@@ -116,11 +111,11 @@ def block(stream: str) -> tuple[str, ...]:
     return reporting.of_stream(registry_of(addresses), addresses, stream).lines
 
 
-def report(stream: str, found: str | None) -> None:
-    """Print the block about a stream.
+def report(stream: str, trouble: str | None) -> None:
+    """Log a stream's report and record it as sent.
 
     Raises:
-        AirflowFailException: it is in trouble, or was when the report was due.
+        AirflowFailException: the stream is in trouble, or was when the report became due.
     """
     from lakeward.airflow.connections import runtime
     from lakeward.supervision import report as reporting
@@ -129,12 +124,12 @@ def report(stream: str, found: str | None) -> None:
 
     addresses = runtime()
     connect = registry_of(addresses)
-    told = reporting.of_stream(connect, addresses, stream, found)
-    for line in told.lines:
-        (log.error if told.trouble else log.info)(line)
+    document = reporting.of_stream(connect, addresses, stream, trouble)
+    for line in document.lines:
+        (log.error if document.trouble else log.info)(line)
     with connect() as connection:
-        reporting.record(connection, told)
-    if told.trouble:
-        raise AirflowFailException(f"Stream {stream}: {told.lines[0]}")
-    if told.verdict.state not in SETTLED:
-        log.info(f"Stream {stream} is on its way: {told.verdict.why}")
+        reporting.record(connection, document)
+    if document.trouble:
+        raise AirflowFailException(f"Stream {stream}: {document.lines[0]}")
+    if document.verdict.state not in SETTLED:
+        log.info("stream not settled yet", stream=stream, state=document.verdict.state.value, why=document.verdict.why)

@@ -10,7 +10,7 @@ import structlog
 from airflow.sdk import DAG, DeltaTriggerTimetable, Param, task
 from airflow.sdk.exceptions import AirflowFailException
 
-from lakeward.airflow.common import options, quiet_libraries
+from lakeward.airflow.common import failure, options, quiet_libraries
 from lakeward.airflow.maintain_dag import maintain_one
 from lakeward.airflow.names import ORPHANS
 
@@ -20,24 +20,24 @@ if TYPE_CHECKING:
 log = structlog.get_logger(__name__)
 
 EVERY = timedelta(days=7)
-AT_ONCE = 2  # tables looked through at a time: listing is hard on a store
+AT_ONCE = 2  # tables at a time: listing loads the object store
 
 DOC = """
 ### What it does
-Looks through the location of every Iceberg table for **orphans**: files that no snapshot, branch, tag or staged batch
-names and that are older than a week, as a commit that failed leaves them. They are put aside below the table's
+Lists the location of every Iceberg table and finds **orphan files**: files older than a week that no snapshot, branch,
+tag or staged batch names. A failed commit leaves such files. They are moved to a trash folder below the table's
 location (`.lakeward_orphans`) and deleted a week later. The first run over a table, and the first after its thresholds
 were changed, only shows them.
 
 ### Parameters
 * **Table**: a table, or a glob over `namespace.table`; `*` means all.
-* **Dry run**: shows what would go, takes nothing; also for tables that are not due yet.
+* **Dry run**: shows the orphan files and moves nothing; also for tables that are not due yet.
 
 ### When it is red
-The task of each table says what it found in its log. *Refused* means nothing was touched: too much looks like waste
+The log of each table's task has the result. *Refused* means that nothing was touched: too many files look like orphans
 (`orphans.max_share`, `orphans.max_files`), another table or a checkpoint lies below the location, the table names its
-files in another spelling of the place, or a file it needs is missing. *Failed* with files **put back**: they were
-needed after all and are in their place again; look before the next run.
+files in another spelling of the location, or a file it needs is missing. *Failed* with files **put back** means that
+the table needed them, and they are in their original location again. Find the reason before the next run.
 
 ### What you may do
 `lakeward tables maintain TABLE --actions orphans --dry-run` shows the same. Pause this Dag to keep every file.
@@ -45,17 +45,17 @@ needed after all and are in their place again; look before the next run.
 
 
 def build_orphans(every: timedelta | None = None) -> DAG:
-    """The Dag that looks for files nothing names; one task a table."""
+    """The Dag that moves orphan files to trash folders; one task for each table."""
     with DAG(
         ORPHANS,
         dag_display_name="tables: orphans",
-        description="Puts aside files below a table's location that nothing names any more.",
+        description="Moves orphan files of each table to its trash folder.",
         schedule=DeltaTriggerTimetable(every or EVERY),
         dagrun_timeout=timedelta(hours=24),
         params={
             "table": Param("*", type="string", title="Table", description_md="`namespace.table`, or a glob: `nyc.*`"),
             "dry_run": Param(
-                False, type="boolean", title="Dry run", description_md="Show what would go, take nothing."
+                False, type="boolean", title="Dry run", description_md="Show the orphan files, move nothing."
             ),
         },
         **options(owner="lakeward", tags=["tables"], doc=DOC),
@@ -72,22 +72,22 @@ def build_orphans(every: timedelta | None = None) -> DAG:
             execution_timeout=timedelta(hours=2),
             max_active_tis_per_dag=AT_ONCE,
             map_index_template="{{ task.op_kwargs['table'] }}",
-            doc_md="List the location, read what the metadata names, put the rest aside.",
+            doc_md="List the location, read the metadata, move files that no metadata names to the trash folder.",
         )
         def orphans(table: str, params: dict[str, Any], dag_run: Any = None) -> None:
             from lakeward.airflow.connections import runtime
             from lakeward.platform.runtime import Project
 
             author = str(getattr(dag_run, "triggering_user_name", None) or "Airflow")
-            wanted = {"actions": ["orphans"], "dry_run": params.get("dry_run")}
-            maintain_one(runtime(), Project.locate(), table, wanted, author=author)
+            maintenance = {"actions": ["orphans"], "dry_run": params.get("dry_run")}
+            maintain_one(runtime(), Project.locate(), table, maintenance, author=author)
 
         orphans.expand(table=tables())  # type: ignore[call-arg, misc]  # Airflow gives the context's `params`
     return dag
 
 
 def matching(runtime: Runtime, project: Project, glob: str) -> list[str]:
-    """The tables of the lake a glob stands for.
+    """The tables of the lake that match a glob.
 
     Raises:
         AirflowFailException: none matches, or the catalog does not answer.
@@ -99,12 +99,10 @@ def matching(runtime: Runtime, project: Project, glob: str) -> list[str]:
     try:
         known = MaintenanceContext.of(runtime, project).names()
     except LakewardError as error:
-        log.error(error.what, why=error.why, next=error.next)
-        raise AirflowFailException(str(error)) from None
-    found = [each for each in known if fnmatchcase(each, glob)]
-    if not found and (known or glob != "*"):
-        text = f"No table matches {glob!r}; tables: {', '.join(known) or 'none yet'}"
-        log.error(text)
-        raise AirflowFailException(text)
-    log.info(f"Tables that match {glob}: {', '.join(found) or 'none yet'}")
-    return found
+        raise failure(error) from None
+    tables = [table for table in known if fnmatchcase(table, glob)]
+    if not tables and (known or glob != "*"):
+        log.error("no table matches", glob=glob, tables=known)
+        raise AirflowFailException(f"No table matches {glob!r}; tables: {', '.join(known) or 'none yet'}")
+    log.info("tables chosen", glob=glob, tables=tables)
+    return tables

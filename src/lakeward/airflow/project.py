@@ -1,4 +1,4 @@
-"""The streams a project declares, as Dag files see them: no network, no database, no clock; no file hides another."""
+"""The declared streams of a project, for Dag files: no network, no database, no clock."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 
 
 def declared(project: Project) -> list[Declared]:
-    """Every stream file, also a wrong one: a stream that runs keeps its Dag while its file is wrong."""
-    wanted = glance.key(project)
-    known = glance.load(project, wanted)
+    """Every stream file; an invalid file hides no other, and its stream keeps its Dag."""
+    cache_key = glance.key(project)
+    known = glance.load(project, cache_key)
     if known is None:
         known = _read(project)
-        glance.save(project, wanted, known)
+        glance.save(project, cache_key, known)
     return known
 
 
@@ -31,33 +31,33 @@ def _read(project: Project) -> list[Declared]:
     from lakeward.spec.read.loader import load_project
 
     loaded = load_project(project)
-    wrong: dict[str, list[str]] = {}
+    errors: dict[str, list[str]] = {}
     for problem in loaded.problems:
         if problem.severity == "error":
-            wrong.setdefault(problem.file, []).append(problem.text())
-    found = {
-        name: Declared(name, item.file, glance.DagSummary.of(item.spec), tuple(wrong.get(item.file, ())))
+            errors.setdefault(problem.file, []).append(problem.text())
+    streams = {
+        name: Declared(name, item.file, glance.DagSummary.of(item.spec), tuple(errors.get(item.file, ())))
         for name, item in loaded.streams.items()
     }
-    read = {item.file for item in found.values()}
-    for file, problems in wrong.items():
+    read = {item.file for item in streams.values()}
+    for file, problems in errors.items():
         path = Path(file)
         if file in read or path.suffix != ".yaml" or (project.root / path).parent != project.streams:
             continue
         name = _id(path.stem)
-        if name is not None and name not in found:
-            found[name] = Declared(name, file, None, tuple(problems))
-    return [found[name] for name in sorted(found)]
+        if name is not None and name not in streams:
+            streams[name] = Declared(name, file, None, tuple(problems))
+    return [streams[name] for name in sorted(streams)]
 
 
 def named(stream: str) -> Declared:
-    """A stream by its id alone: all a task needs to build its own Dag."""
+    """A stream by its id alone, which is enough for a task to build its own Dag."""
     return Declared(stream, f"conf/streams/{stream}.yaml", None, ())
 
 
 def scheduled(streams: Iterable[Declared]) -> list[Declared]:
-    """Those of the streams that run by a schedule."""
-    return [each for each in streams if each.spec is not None and each.spec.schedule is not None]
+    """The streams with a schedule."""
+    return [stream for stream in streams if stream.spec is not None and stream.spec.schedule is not None]
 
 
 def _id(stem: str) -> str | None:
@@ -70,7 +70,7 @@ def _id(stem: str) -> str | None:
 
 
 def settings() -> Settings:
-    """The project's settings; what is wrong in the file is left at its default, `config validate` tells it."""
+    """The project's settings; an invalid value has its default, and `config validate` reports it."""
     from lakeward.platform.runtime import Project
     from lakeward.spec.read.loader import load_project
 
@@ -78,8 +78,7 @@ def settings() -> Settings:
 
 
 def table_intervals(project: Project) -> tuple[timedelta | None, timedelta | None]:
-    """How often tables are looked at, and how often for orphan files: what the most impatient policy of the project
-    asks for; None if none does."""
+    """The intervals of table observation and of orphan file removal: the shortest of all policies; None without one."""
     from lakeward.spec.read.loader import load_project
 
     tables = load_project(project).tables
@@ -89,5 +88,5 @@ def table_intervals(project: Project) -> tuple[timedelta | None, timedelta | Non
     return _least(observe), _least(orphans)
 
 
-def _least(asked: Iterable[Duration]) -> timedelta | None:
-    return min((span.timedelta for span in asked), default=None)
+def _least(intervals: Iterable[Duration]) -> timedelta | None:
+    return min((interval.timedelta for interval in intervals), default=None)

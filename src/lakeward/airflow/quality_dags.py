@@ -11,7 +11,7 @@ from airflow.sdk import DAG, Param, task
 from airflow.sdk.exceptions import AirflowFailException
 
 from lakeward.airflow import assets
-from lakeward.airflow.common import options, quiet_libraries
+from lakeward.airflow.common import failure, options, quiet_libraries
 from lakeward.airflow.names import QUALITY
 
 if TYPE_CHECKING:
@@ -23,10 +23,10 @@ log = structlog.get_logger(__name__)
 
 POLICY_WITHIN_S = 20 * 60.0
 HELD = 3
-"""How the command ends that leaves a table held, having said why."""
+"""Exit code of the command if the table stays held. The command has printed the reason."""
 
 SCOPES = {
-    "": "as each check says",
+    "": "the scope of each check",
     "increment": "increment: what landed since the last proof",
     "window": "window: what landed in the last 24 hours",
     "table": "table: all of it",
@@ -34,34 +34,33 @@ SCOPES = {
 
 DOC = """
 ### What it does
-Runs the suites in `expectations/` on the snapshots since the last verified one. `check` has the checker work on all due
-tables, or does it itself, slower, where none is up; then a task for each table tells its verdict: the range, what was
-decided from metadata alone, the rows read, what failed since when, where readers of `verified` stand, and the cost.
-When every critical check passes, the branch `verified` of the table moves to exactly the snapshot that was checked, so
-its readers only ever see proven rows.
-Where only checks with `on_fail: quarantine` hold a table, and few of the new rows fail them, the task of the table
-moves those rows into the stream's quarantine, checks again what is left, and `verified` moves; a message tells which
-rows went where. What speaks against it (too many, a stream that reads the table as it grows, another check that holds)
-is said in the log, in the incident and by `quality show`, and a person decides.
-`streams_reconcile` starts it when streams have landed rows that no check has seen, once a minute at most
-(`checker.every` in `conf/lakeward.yaml`), and `tables_observe` for what was written otherwise; never while a run is
-waiting or at work: what lands meanwhile is found by the next look.
+Runs the suites in `expectations/` on the snapshots since the last verified one. The task `check` requests the check
+runs from the checker; if no checker is up, it runs them itself, which is slower. Then a task for each table logs its
+verdict: the range, the checks decided from metadata alone, the rows read, the failures and since when, the snapshot
+that readers of `verified` see, and the cost. When every critical check passes, the branch `verified` of the table moves
+to exactly the checked snapshot, so its readers see verified rows only. If only checks with `on_fail: quarantine` hold a
+table, and few of the new rows fail them, the task of the table moves those rows to the stream's quarantine and checks
+the remaining rows; then `verified` moves, and a message names the moved rows. If the policy may not do that (too many
+rows, a stream that reads the table as it grows, another check that holds), the log, the incident and `quality show`
+give the reason, and a person decides. `streams_reconcile` starts this Dag when streams have landed unchecked rows, once
+a minute at most (`checker.every` in `conf/lakeward.yaml`), and `tables_observe` starts it for rows of other writers.
+Neither starts it while a run is queued or running; rows that land meanwhile are found by the next observation.
 
 ### When it is red
-A table's task says **held** (a critical check failed) or **not checked** (one could not be computed, which is neither a
-pass nor a failure). `verified` stays where it was; **the stream goes on landing**. Its log names the check, how many
-rows of how many, an example, the first bad snapshot with its offsets, and what to do. `check` itself is red only when
-nothing could be checked at all. **Clear** `check` to check again.
+A table's task says **held** (a critical check failed) or **not checked** (a check could not be computed, which is
+neither a pass nor a failure). `verified` stays at its snapshot; **the stream continues to land rows**. The log names
+the check, the number of failing rows, an example, the first bad snapshot with its offsets, and the next command.
+`check` itself is red only if nothing could be checked. **Clear** `check` to check again.
 
 ### Parameters
 * **Table**: `namespace.table`, due or not, or a pattern: `nyc.*` takes every such table that is due. Empty: all due.
-* **Scope**: how much is looked at.
-* **Dry run**: which tables are due, why, and about how many rows; checks nothing.
+* **Scope**: the rows that are checked.
+* **Dry run**: shows the due tables, why they are due, and about how many rows they have; checks nothing.
 """
 
 
 def build() -> DAG:
-    """The Dag."""
+    """The Dag that checks tables."""
     with DAG(
         QUALITY,
         dag_display_name="quality: check",
@@ -76,9 +75,16 @@ def build() -> DAG:
                 description_md="`namespace.table`, or a pattern such as `nyc.*`; empty: every due table",
             ),
             "scope": Param(
-                "", type="string", enum=list(SCOPES), values_display=SCOPES, title="Scope", description_md="How much."
+                "",
+                type="string",
+                enum=list(SCOPES),
+                values_display=SCOPES,
+                title="Scope",
+                description_md="The rows to check.",
             ),
-            "dry_run": Param(False, type="boolean", title="Dry run", description_md="Show what is due, check nothing."),
+            "dry_run": Param(
+                False, type="boolean", title="Dry run", description_md="Show the due tables, check nothing."
+            ),
         },
         **options(owner="lakeward", tags=["quality"], doc=DOC),
     ) as dag:
@@ -92,7 +98,7 @@ def build() -> DAG:
 
         @task(
             map_index_template="{{ task.op_kwargs['of']['table'] }}",
-            doc_md="What the check of one table found; `on_fail: quarantine` is carried out here.",
+            doc_md="The verdict of one table; `on_fail: quarantine` is carried out here.",
         )
         def verdict(of: dict[str, str]) -> None:
             from lakeward.airflow.connections import runtime
@@ -102,7 +108,7 @@ def build() -> DAG:
             addresses = runtime()
             try:
                 log_verdict(addresses, of["table"], of["run"])
-            finally:  # the next look at the streams would, a minute later
+            finally:  # without waiting for the next reconcile pass
                 IncidentNotifier(registry_of(addresses)).notify({})
 
         verdict.expand(of=check())  # type: ignore[call-arg, misc]  # Airflow gives the context's `params`
@@ -110,13 +116,13 @@ def build() -> DAG:
 
 
 def check_tables(runtime: Runtime, project: Project, params: dict[str, Any]) -> list[dict[str, str]]:
-    """Check what is asked for, or what is due.
+    """Check the requested tables, or all due ones.
 
     Returns:
-        Table and run of each result. No rows: what is returned stands in Airflow's database.
+        Table and run of each result. No rows, because Airflow's database stores the returned value.
 
     Raises:
-        AirflowFailException: nothing could be checked: a suite is wrong or missing, the registry is down.
+        AirflowFailException: nothing could be checked: a suite is invalid or missing, or the registry is down.
     """
     from lakeward.platform.errors import LakewardError
     from lakeward.quality.runs.ask import check
@@ -127,20 +133,19 @@ def check_tables(runtime: Runtime, project: Project, params: dict[str, Any]) -> 
     url = runtime.registry_url_file.read_text().strip()
     try:
         tables: Sequence[str] | None = [pattern] if pattern else None
-        if params.get("dry_run") or any(each in pattern for each in "*?["):
+        if params.get("dry_run") or any(sign in pattern for sign in "*?["):
             tables = []
-            for each in due_of(runtime, url, project, pattern or "*"):
-                log.info(f"{each.table}: {'due' if each.due else 'not due'}: {each.why}")
-                tables += [each.table] if each.due else []
+            for table in due_of(runtime, url, project, pattern or "*"):
+                log.info("table due" if table.due else "table not due", table=table.table, why=table.why)
+                tables += [table.table] if table.due else []
         if params.get("dry_run"):
             return []
         results = check(runtime, url, project, tables, scope) if tables is None or tables else []
     except LakewardError as error:
-        log.error(error.what, why=error.why, next=error.next)
-        raise AirflowFailException(str(error)) from None
+        raise failure(error) from None
     if not results:
-        log.info("Nothing is due: every head is proven, or held and unchanged")
-    return [{"table": each["table"], "run": each["run"]} for each in results]
+        log.info("nothing is due", why="every head is verified, or held and unchanged")
+    return [{"table": result["table"], "run": result["run"]} for result in results]
 
 
 def _scope(params: dict[str, Any]) -> Scope | None:
@@ -148,29 +153,29 @@ def _scope(params: dict[str, Any]) -> Scope | None:
 
 
 def log_verdict(runtime: Runtime, table: str, run: str) -> None:
-    """Tell the story of one table's run; where it holds and the suite has a policy for that, carry the policy out.
+    """Log the check run of one table; if it holds and the suite has a policy for that, carry out the policy.
 
     Raises:
-        AirflowFailException: the verdict is `hold` or `error`, each in words of its own.
+        AirflowFailException: the verdict is `hold` or `error`; the texts differ.
     """
-    found = log_run(runtime, table, run)
-    if found is not None and by_policy(found):
+    document = log_run(runtime, table, run)
+    if document is not None and by_policy(document):
         carry_out(runtime, table)
-        found = log_run(runtime, table, None if found is None else found["run"], newer=True) or found
-    if found is None:
-        log.info("Nothing new had landed: the earlier verdict stands")
+        document = log_run(runtime, table, document["run"], newer=True) or document
+    if document is None:
+        log.info("no new rows, the earlier verdict is still valid")
         return
-    if found["verdict"] == "hold":
+    if document["verdict"] == "hold":
         raise AirflowFailException(f"{table} is held: a critical check failed; readers of verified are safe")
-    if found["verdict"] == "error":
+    if document["verdict"] == "error":
         raise AirflowFailException(f"{table} was not checked: this is neither a pass nor a failure of its rows")
 
 
 def log_run(runtime: Runtime, table: str, run: str | None, *, newer: bool = False) -> RunDocument | None:
-    """Tell a recorded run and give it; None where there is none.
+    """Log a recorded run and return its document; None if it is not recorded.
 
     Args:
-        newer: the table's newest run, if it is another one.
+        newer: take the table's newest run, if it is another one.
     """
     from lakeward.quality.results.records import recorded
     from lakeward.quality.results.text import lines
@@ -179,20 +184,20 @@ def log_run(runtime: Runtime, table: str, run: str | None, *, newer: bool = Fals
 
     with registry_of(runtime)() as connection:
         if newer:
-            found = next(iter(verifications.newest(connection, table, limit=1)), None)
+            row = next(iter(verifications.newest(connection, table, limit=1)), None)
         else:
-            found = verifications.of_run(connection, run or "")
-        checks = verifications.checks_of(connection, found["run"]) if found is not None else []
-    if found is None or (newer and found["run"] == run):
+            row = verifications.of_run(connection, run or "")
+        checks = verifications.checks_of(connection, row["run"]) if row is not None else []
+    if row is None or (newer and row["run"] == run):
         return None
-    document = recorded(found, checks)
+    document = recorded(row, checks)
     for level, text in lines(document):
         getattr(log, level)(text)
     return document
 
 
 def by_policy(document: RunDocument) -> bool:
-    """Whether a run has failures that `on_fail: quarantine` is about."""
+    """Whether a run has failures of checks with `on_fail: quarantine`."""
     from lakeward.quality.verdicts import quarantine_policy
     from lakeward.quality.verdicts.verdict import Verdict
 
@@ -200,10 +205,10 @@ def by_policy(document: RunDocument) -> bool:
 
 
 def carry_out(runtime: Runtime, table: str) -> None:
-    """What the policy says of the table's newest run, in a process of its own: it needs Spark where rows go.
+    """Carry out the policy for the table's newest run, in a process of its own, because moving rows needs Spark.
 
     Raises:
-        AirflowFailException: it could not be done; the table is held, and the next run goes on.
+        AirflowFailException: the policy was not carried out; the table is held, and the next run continues.
     """
     from lakeward.airflow import command
     from lakeward.airflow.connections import home
@@ -212,5 +217,5 @@ def carry_out(runtime: Runtime, table: str) -> None:
     words = ["quality", "quarantine", table, "--by-policy"]
     code, over = command.run(words, runtime, home(), Project.locate(), "airflow", within_s=POLICY_WITHIN_S)
     if over or code not in (0, HELD):
-        why = f"was ended after {POLICY_WITHIN_S / 60:.0f} min" if over else f"ended with {code}; its reason is above"
-        raise AirflowFailException(f"{table} is held, and what its policy says is not done: the command {why}")
+        why = f"was stopped after {POLICY_WITHIN_S / 60:.0f} min" if over else f"exited with {code}; its error is above"
+        raise AirflowFailException(f"{table} is held, and its policy was not carried out: the command {why}")

@@ -25,73 +25,74 @@ log = structlog.get_logger(__name__)
 
 EVERY = timedelta(seconds=60)
 BOX_S = 20.0
-"""A run waits this long for what falls due soon, e.g. the next attempt of a driver; later ones are the next run's."""
+"""The time a run waits for decisions that fall due soon, e.g. the next attempt of a driver; the rest wait for the next
+run."""
 HELD_S = 2.0
-"""While somebody else reconciles, a run tries again this often: what it was asked for may be news to the other one."""
-LOOK_S = 5.0
-"""While it waits it looks this often: another driver may die, and no other run begins before this one ends."""
+"""The retry interval while another pass holds the lease, which may have started before this run's event."""
+OBSERVE_S = 5.0
+"""The interval of passes while a run waits: another driver may die, and no other run begins before this one ends."""
 REPORTS = 3
-"""A report whose run was killed before it told anything gets another run, so many in all."""
+"""The most runs for one report: a run that is killed before it recorded the report is started again."""
 
 DOC = """
 ### What it does
-Every minute, and at once when the watcher saw something, it compares what is **wanted** of every stream with what
-**runs**, and does what is due:
+Every minute, and at once after an event of the watcher, it compares the **desired** state of every stream with the
+**observed** state, and acts:
 
-* launches the driver of a stream that should run and does not,
-* adopts a driver that runs although nobody recorded it,
-* finds a driver dead, gives its leases back, and launches it again after a pause that grows (10 s, 20 s, 40 s, ...,
-  at most 10 min; 30 min of landed batches make it start again at 10 s),
-* kills what does not answer any more, and never a driver that merely could not be asked.
+* It launches the driver of a stream that should run and does not run.
+* It adopts a running driver whose launch was not recorded.
+* It finalizes a dead driver, releases its leases, and launches it again after a growing pause (10 s, 20 s, 40 s, ...,
+  at most 10 min; after 30 min of landed batches the pause is 10 s again).
+* It kills a driver that sends no heartbeat or lands nothing. It never kills a driver whose state is unknown.
 
-A stream that gets into trouble gets a **red run** of its own Dag `stream__<id>` with all there is to know; one that
-recovers gets a green one. People get one message for each incident, changed while it lasts, and its end (Airflow
-connection `lakeward_notify`; without it the messages stand in this log). Dags may wait for the assets
-`lakeward://stream/<id>/state`, `commits`, and where there is a watermark `hour` and `day`. What landed and no check has
-seen starts `quality_check`.
+A stream that gets into trouble gets a **red run** of its own Dag `stream__<id>` with the report; a stream that recovers
+gets a green run. People get one message for each incident, which is updated and resolved (Airflow connection
+`lakeward_notify`; without it the messages are in this log). Other Dags may wait for the assets
+`lakeward://stream/<id>/state`, `commits`, and, with a watermark, `hour` and `day`. Unchecked rows start
+`quality_check`.
 
-While `tables_observe` is paused it also removes what is past its **keep time** (`keep` in `conf/lakeward.yaml`).
+While `tables_observe` is paused, this Dag also removes expired data (`keep` in `conf/lakeward.yaml`).
 
 ### When it is red
-The registry could not be reached, or the pass itself failed. **Streams go on landing meanwhile**: nothing is stopped
-because this Dag is red. Look at `lakeward stack status`.
+The registry could not be reached, or the pass failed. **Streams continue to land rows**: nothing is stopped because
+this Dag is red. Run `lakeward stack status`.
 
 ### What you may do
-* Pause it: nothing is launched or restarted by itself any more, and nothing is removed when its keep time is over;
-  `lakeward streams start` and `stop` still work.
-* Trigger it: the same look, now. It is safe at any time.
+* Pause it: no driver is launched or restarted automatically, and no expired data is removed; `lakeward streams start`
+  and `stop` still work.
+* Trigger it: one pass, now. It is safe at any time.
 """
 
 
 def build(every: timedelta = EVERY) -> DAG:
-    """The Dag."""
+    """The Dag that reconciles streams."""
     with DAG(
         RECONCILE,
         dag_display_name="streams: reconcile",
         description="Keeps every stream running that should run: launches, adopts, restarts.",
         schedule=AssetOrTimeSchedule(timetable=DeltaTriggerTimetable(every), assets=[assets.streams_attention()]),
         dagrun_timeout=timedelta(minutes=5),
-        # Two, of which the lease lets one work: with one, Airflow's parser may note that the Dag is full when its run
-        # has just ended (it counts first, and writes later), and no run begins until the file is parsed again.
+        # Two runs, of which the lease lets one work. With one, Airflow's parser may record that the Dag is full when
+        # its run has just ended (it counts first and writes later), and no run begins until the file is parsed again.
         **options(owner="lakeward", tags=["streams"], doc=DOC, max_active_runs=2),
     ) as dag:
-        # Supervision does not queue behind maintenance: it has a slot of its own where there is a pool for it (the
-        # embedded Airflow), and is before anything else that waits for one of the few slots elsewhere.
+        # Supervision does not queue behind maintenance: it has its own slot if a pool exists for it (the embedded
+        # Airflow), and the highest priority in the default pool otherwise.
         @task(
             execution_timeout=timedelta(minutes=2),
             pool=os.environ.get(SUPERVISION_POOL, "default_pool"),
             priority_weight=1000,
             weight_rule="absolute",
-            doc_md="Look at all streams and do what is due.",
+            doc_md="Observe all streams and act.",
             outlets=[assets.of_streams()],
         )
         def reconcile(ti: Any = None, outlet_events: Any = None) -> None:
             from lakeward.airflow.connections import runtime
 
             addresses = runtime()
-            look_and_act(addresses, tell=notify_people)
-            tidy(addresses)
-            # Last: Airflow sends them when the task has ended well.
+            reconcile_streams(addresses, notify=notify_people)
+            remove_expired(addresses)
+            # Last: Airflow sends events when the task has succeeded.
             announce_events(addresses, outlet_events)
             ask_for_checks(addresses, outlet_events, ti)
 
@@ -100,7 +101,7 @@ def build(every: timedelta = EVERY) -> DAG:
 
 
 def notify_people(runtime: Runtime) -> None:
-    """Send what people have not heard of incidents yet."""
+    """Send the pending messages about incidents."""
     from lakeward.airflow import deadlines
     from lakeward.airflow.notify import IncidentNotifier
     from lakeward.supervision.reconcile import registry_of
@@ -111,16 +112,16 @@ def notify_people(runtime: Runtime) -> None:
 
 
 def announce_events(runtime: Runtime, outlet_events: Any) -> None:
-    """Emit what happened to streams as asset events."""
+    """Emit state changes and commits of streams as asset events."""
     from lakeward.supervision.reconcile import registry_of
 
     announced = assets.announce(registry_of(runtime), outlet_events)
     if announced:
-        log.info(f"Announced {len(announced)} events of streams", assets=announced[:20])
+        log.info("stream events announced", events=len(announced), assets=announced[:20])
 
 
 def ask_for_checks(runtime: Runtime, outlet_events: Any, ti: Any) -> None:
-    """Start a check of what streams have landed since the last one; never while a run is waiting or at work."""
+    """Start a check of the unchecked rows of streams; never while a check run is queued or running."""
     from lakeward.airflow.project import settings
     from lakeward.platform.runtime import Project
     from lakeward.supervision import check_requests
@@ -130,36 +131,36 @@ def ask_for_checks(runtime: Runtime, outlet_events: Any, ti: Any) -> None:
     if not suites:
         return
     with connect() as connection:
-        found = check_requests.unseen(connection, suites, settings().checker.every.timedelta)
-    if not found or ti.get_dr_count(dag_id=QUALITY, states=["queued", "running"]):
+        unseen = check_requests.unseen(connection, suites, settings().checker.every.timedelta)
+    if not unseen or ti.get_dr_count(dag_id=QUALITY, states=["queued", "running"]):
         return
-    outlet_events[assets.of_streams()].add(assets.tables_landed(), extra={"tables": sorted(found)})
+    outlet_events[assets.of_streams()].add(assets.tables_landed(), extra={"tables": sorted(unseen)})
     with connect() as connection:
-        check_requests.remember(connection, found)
-    log.info(f"Rows no check has seen: {', '.join(sorted(found))}")
+        check_requests.remember(connection, unseen)
+    log.info("unchecked rows found", tables=sorted(unseen))
 
 
-def tidy(runtime: Runtime) -> None:
-    """Remove what is past its keep time if `tables_observe`, whose work that is, did not for long: it may be paused."""
+def remove_expired(runtime: Runtime) -> None:
+    """Remove expired data if `tables_observe`, which usually does it, did not for long: it may be paused."""
     from lakeward.airflow.upkeep import tidy_if_due
 
     try:
         removed = tidy_if_due(runtime, stand_in=True)
-    except Exception:  # named boundary: a pass that did its work is no failure for what could not be removed
-        log.exception("What is past its keep time could not be removed; the next pass tries again")
+    except Exception:  # named boundary: a pass does not fail because of retention cleanup
+        log.exception("expired data not removed, the next pass retries")
         return
     if removed:
-        log.info("Removed what is past its keep time", **removed)
+        log.info("expired data removed", **removed)
 
 
-def look_and_act(
+def reconcile_streams(
     runtime: Runtime,
     *,
     box_s: float = BOX_S,
     sleep: Callable[[float], None] = time.sleep,
     start: Callable[[str, str, Mapping[str, object]], str] = start_run,
     state: Callable[[str, str], str | None] = run_state,
-    tell: Callable[[Runtime], None] | None = None,
+    notify: Callable[[Runtime], None] | None = None,
     **pass_options: Any,
 ) -> None:
     """Reconcile until nothing falls due within the time box, and start the reports that are due.
@@ -173,48 +174,48 @@ def look_and_act(
 
     connect = registry_of(runtime)
 
-    def untold(item: DueReport) -> bool:
+    def still_due(item: DueReport) -> bool:
         with connect() as connection:
-            return (item.stream, item.run) in [(each.stream, each.run) for each in report.due(connection)]
+            return (item.stream, item.run) in [(other.stream, other.run) for other in report.due(connection)]
 
     end = time.monotonic() + box_s
-    again = False
+    repeated = False
     while True:
         summary = reconcile_once(connect, runtime, holder="Airflow", settings=settings, **pass_options)
-        news = not again or bool(summary.done or summary.edges or summary.proved)
-        if news:
-            log.info(summary.text)
+        changed = not repeated or bool(summary.done or summary.edges or summary.proved)
+        if changed:
+            log.info("reconcile pass finished", summary=summary.text)
         with connect() as connection:
             due = report.due(connection)
         for item in due:
-            run, became = start_report(item, start, state, untold)
-            log.info(f"Report of stream {item.stream}: {became}", run_id=run)
-        if tell is not None:
-            tell(runtime)  # before any waiting: somebody may have to get up
+            run, became = start_report(item, start, state, still_due)
+            log.info("stream report requested", stream=item.stream, result=str(became), run_id=run)
+        if notify is not None:
+            notify(runtime)  # before any waiting: a person may be needed
         after_s = HELD_S if summary.held_by is not None else summary.after_s
         if after_s is None or time.monotonic() + after_s > end:
             return
-        if news and summary.held_by is None:
-            log.info(f"Something falls due in {after_s:.0f} s: waiting for it")
-        again = True
-        sleep(min(LOOK_S, max(0.2, after_s)))
+        if changed and summary.held_by is None:
+            log.info("waiting for the next decision", due_in_s=round(after_s, 1))
+        repeated = True
+        sleep(min(OBSERVE_S, max(0.2, after_s)))
 
 
 def start_report(
     due: DueReport,
     start: Callable[[str, str, Mapping[str, object]], str],
     state: Callable[[str, str], str | None],
-    untold: Callable[[DueReport], bool],
+    still_due: Callable[[DueReport], bool],
 ) -> tuple[str, str]:
-    """Start the run that tells a report: (its id, what became of the request).
+    """Start the run that logs a report: (its id, the result of the request).
 
-    A report that is still due after its run has ended was never told: whoever ran it was killed.
+    A report that is still due after its run has ended was not recorded: the run was killed.
     """
     dag, run, became = stream_dag_id(due.stream), due.run, ""
     conf = {"op": "report", "comment": "the state of the stream changed", "found": due.found}
     for number in range(1, REPORTS + 1):
         run = due.run if number == 1 else f"{due.run}__{number}"
         became = start(dag, run, conf)
-        if became != Started.EXISTS or state(dag, run) not in ("success", "failed") or not untold(due):
+        if became != Started.EXISTS or state(dag, run) not in ("success", "failed") or not still_due(due):
             break
     return run, became

@@ -22,41 +22,41 @@ if TYPE_CHECKING:
 
 DOC = """
 ### What it does
-Takes one table back to an earlier snapshot, together with the positions of the streams that write it and the branch
-`verified`, in **one commit**. The streams are stopped at a batch boundary before and run again after; the records that
-were taken out land again, each once, under new checkpoints.
+Restores one table to an earlier snapshot, together with the positions of the streams that write it and the branch
+`verified`, in **one commit**. The streams are stopped at a batch boundary before and started afterwards; the records of
+the removed rows land again, each once, under new checkpoints.
 
-It first shows which rows go, which offsets land again and which commits nobody does again, and then **waits for
-approval** (*Required Actions*, 30 min), without a worker. What was approved is what is done.
+It first shows which rows are removed, which offsets land again and which commits are lost, and then **waits for
+approval** (*Required Actions*, 30 min), without a worker. It executes exactly the approved plan.
 
 ### Parameters
 * **Table**: `namespace.table`.
 * **Snapshot**: an earlier one of main; `lakeward sql "FROM lake.namespace.table.history"` lists them.
-* **Comment**: why. It is kept with the change.
-* **Dry run**: shows it, changes nothing.
+* **Comment**: why. It is stored with the change.
+* **Dry run**: shows the plan, changes nothing.
 
 ### When it is red
-It was refused, with the reason and what to do, or it was killed half way: trigger it again with the same parameters, it
-goes on. Until then a stream that would land in the wrong place is turned away. `lakeward tables restore` does the same
-without Airflow.
+It was refused, with the reason and the next step in the log, or it was killed before the end. Then trigger it again
+with the same parameters: it continues. Until then a stream that would write at the wrong position is refused. `lakeward
+tables restore` does the same without Airflow.
 """
 
 
 class RestoreTable(ApprovalTask):
-    """Shows, asks, does."""
+    """The task: shows the plan, waits for approval, restores."""
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(subject="Restore a table", **kwargs)
 
     def execute(self, context: Context) -> None:
-        """Show it and ask; what an earlier run began is finished without asking again."""
+        """Show the plan and wait for approval. The restore of a killed run continues without a new approval."""
         return report_errors(lambda: self.do_or_ask(context))
 
     def operation(self, context: Context) -> tuple[Runner, Operation[Any]]:
-        """What the trigger form asks for.
+        """The restore that the trigger form requests.
 
         Raises:
-            SpecError: it names no table or no snapshot.
+            SpecError: the form names no table or no snapshot.
         """
         from lakeward.airflow.connections import runtime
         from lakeward.airflow.project import settings
@@ -70,8 +70,8 @@ class RestoreTable(ApprovalTask):
         table, to = str(params.get("table") or "").strip(), str(params.get("to") or "").strip()
         if not table or not to.isdigit():
             raise SpecError(
-                "Name a table and a snapshot",
-                why=f"table is {table or 'empty'}, snapshot is {to or 'empty'}: a snapshot is a number",
+                "The restore names no table or no snapshot",
+                why=f"The table is {table or 'empty'}, and the snapshot is {to or 'empty'}. A snapshot is a number",
                 next='lakeward sql "FROM lake.<namespace>.<table>.history"',
                 code="LW-6204",
             )
@@ -88,28 +88,31 @@ class RestoreTable(ApprovalTask):
 
 
 def build_restore() -> DAG:
-    """The Dag that takes one table back."""
+    """The Dag that restores one table."""
     with DAG(
         RESTORE,
         dag_display_name="tables: restore",
-        description="Takes one table back to an earlier snapshot with its streams' positions; waits for approval.",
+        description="Restores one table to an earlier snapshot with its streams' positions; waits for approval.",
         schedule=None,
         dagrun_timeout=timedelta(minutes=75),
         **options(owner="lakeward", tags=["tables"], doc=DOC, max_active_runs=4),
     ) as dag:
-        RestoreTable(task_id="restore", doc_md="Show what would go and land again, wait for a yes, do it.")
+        RestoreTable(
+            task_id="restore",
+            doc_md="Show the plan, wait for approval, restore.",
+        )
     dag.params = ParamsDict(
         {
             "table": Param("", type="string", title="Table", description_md="`namespace.table`"),
             "to": Param("", type="string", title="Snapshot", description_md="The id of an earlier snapshot of main."),
             "comment": Param(
-                "", type=["null", "string"], title="Comment", maxLength=500, description_md="Why. Kept with the change."
+                "", type=["null", "string"], title="Comment", maxLength=500, description_md="Why. It is audited."
             ),
             "kill": Param(
                 False, type="boolean", title="Kill drivers that do not stop",
                 description_md="After the wait, end the process of a driver that did not stop its stream.",
             ),
-            "dry_run": Param(False, type="boolean", title="Dry run", description_md="Show it, change nothing."),
+            "dry_run": Param(False, type="boolean", title="Dry run", description_md="Show the plan, change nothing."),
         }
     )  # fmt: skip
     return dag

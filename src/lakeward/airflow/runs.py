@@ -11,17 +11,17 @@ from enum import StrEnum
 
 
 class Started(StrEnum):
-    """What became of the request."""
+    """The result of a request for a run."""
 
     STARTED = "started"
     EXISTS = "exists already"
-    NO_DAG = "there is no such Dag"
+    NO_DAG = "no such Dag"
     PAUSED = "its Dag is paused, so nothing was started"
     FAILED = "failed"
 
 
 def run_state(dag_id: str, run_id: str) -> str | None:
-    """The state of a run; None if there is none of that name."""
+    """The state of a run; None if no such run exists."""
     from airflow.sdk.exceptions import AirflowRuntimeError
     from airflow.sdk.execution_time import task_runner
     from airflow.sdk.execution_time.comms import DagRunStateResult, GetDagRunState
@@ -34,7 +34,7 @@ def run_state(dag_id: str, run_id: str) -> str | None:
 
 
 def start_run(dag_id: str, run_id: str, conf: Mapping[str, object]) -> Started:
-    """Start a run; the same `run_id` twice is one run. None of a paused Dag, where it would be queued for ever."""
+    """Start a run; the same `run_id` twice is one run. A paused Dag gets none, because it would stay queued."""
     from airflow.sdk.exceptions import AirflowRuntimeError, ErrorType
     from airflow.sdk.execution_time import task_runner
     from airflow.sdk.execution_time.comms import DagResult, ErrorResponse, GetDag, TriggerDagRun
@@ -42,7 +42,7 @@ def start_run(dag_id: str, run_id: str, conf: Mapping[str, object]) -> Started:
     try:
         dag = task_runner.SUPERVISOR_COMMS.send(GetDag(dag_id=dag_id))
     except AirflowRuntimeError:
-        dag = None  # what is wrong is said by the answer to the request itself
+        dag = None  # the answer to the request itself has the error
     if isinstance(dag, DagResult) and dag.is_paused:
         return Started.PAUSED
     message = TriggerDagRun(dag_id=dag_id, run_id=run_id, conf=dict(conf))

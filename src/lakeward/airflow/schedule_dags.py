@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 log = structlog.get_logger(__name__)
 
 LONGEST = timedelta(hours=24)
-"""A run that takes longer ends red; the stream itself goes on."""
+"""A run that takes longer ends red; the stream itself continues."""
 
 
 class RunToEnd(BaseOperator):
@@ -36,25 +36,24 @@ class RunToEnd(BaseOperator):
         self.stream = stream
 
     def execute(self, context: Context) -> None:
-        """Start it.
+        """Start the stream.
 
         Raises:
-            AirflowSkipException: it is not to be started just now.
-            AirflowFailException: it waits for a person, or somebody operates on it.
+            AirflowSkipException: the stream may not be started now.
+            AirflowFailException: the stream is blocked, or another operation has its lock.
         """
         report_errors(lambda: self._begin(context))
 
     def completed(self, context: Context, event: dict[str, Any]) -> None:
-        """It is over.
+        """End the run with the result of the stream.
 
         Raises:
-            AirflowFailException: not all that was available has landed.
+            AirflowFailException: not all available records have landed.
         """
         report_errors(lambda: [log.info(line) for line in block(self.stream)])
-        text = f"Stream {self.stream}: {event['text']}"
         if not event["well"]:
-            raise AirflowFailException(text)
-        log.info(text)
+            raise AirflowFailException(f"Stream {self.stream}: {event['text']}")
+        log.info("scheduled run completed", stream=self.stream, result=event["text"])
 
     def _begin(self, context: Context) -> None:
         from lakeward.airflow.connections import runtime
@@ -76,9 +75,9 @@ class RunToEnd(BaseOperator):
 
 
 def build(stream: Declared) -> DAG:
-    """The Dag of one stream's schedule; without one in sight (a task builds it by its name alone) it has none.
+    """The Dag of one stream's schedule; it has no schedule if a task builds it by its name alone.
 
-    What Airflow refuses in one spec must not take the other Dags of the file away.
+    A spec that Airflow refuses must not remove the other Dags of the file.
     """
     try:
         return _build(stream)
@@ -100,7 +99,7 @@ def _build(stream: Declared) -> DAG:
     with DAG(
         schedule_dag_id(stream.id),
         dag_display_name=f"schedule: {stream.id}",
-        description=f"Lands what is there, at {spec.schedule}." if spec is not None else "See the Dag's docs.",
+        description=f"Lands all available records, at {spec.schedule}." if spec is not None else "See the Dag's docs.",
         schedule=None if spec is None else spec.schedule,
         dagrun_timeout=LONGEST,
         **options(
@@ -113,26 +112,26 @@ def _build(stream: Declared) -> DAG:
         RunToEnd(
             task_id="run",
             stream=stream.id,
-            doc_md="Starts the stream and waits until it has landed all that was available.",
+            doc_md="Starts the stream and waits until it has landed all available records.",
         )
     return dag
 
 
 _DOC = """
 ### What a run is
-At `SCHEDULE` (cron, UTC) it starts the stream `STREAM`, which lands what is there **now**, batch by batch under its
-caps, and then rests as `completed`. The run waits for that without a worker. One run at a time, and none is caught up:
-what a missed run would have landed, the next one lands.
+At `SCHEDULE` (cron, UTC) it starts the stream `STREAM`, which lands the records that are available **now**, batch by
+batch within its limits, and then is `completed`. The run waits for that without a worker. One run is active at a time,
+and there is no catch-up: the next run lands the records of a missed one.
 
-* **green**: all that was available when it began has landed, or there was nothing.
-* **skipped**: nothing was started, because somebody stopped or held the stream, or it is not enabled; the log says so.
-* **red**: it waits for a person, was stopped half way, or took more than 24 h. A query that fails is tried again by
-  itself meanwhile; `OPERATIONS` has the reports about that.
+* **green**: all records that were available at the start have landed, or there were none.
+* **skipped**: nothing was started, because the stream is stopped, held or not enabled; the log names the reason.
+* **red**: the stream is blocked, was stopped before it completed, or took more than 24 h. A query that fails is
+  restarted automatically meanwhile; `OPERATIONS` has the reports about that.
 
 ### What you may do
 * Trigger it: one run, now. `lakeward streams start STREAM` does the same from a shell.
-* Pause it: no more runs. The stream is then said to be `lagging` when a run is overdue.
-* `lakeward streams stop STREAM`: it rests until somebody starts it; runs in between are skipped.
+* Pause it: no more runs. The stream is `lagging` when a run is overdue.
+* `lakeward streams stop STREAM`: no run starts the stream until it is started again; runs in between are skipped.
 
-The schedule is the one of the file as it is now; everything else is the deployed generation's.
+The schedule is the one in the current file; all other values are those of the deployed generation.
 """

@@ -20,25 +20,25 @@ if TYPE_CHECKING:
 
 OPERATIONS = {
     "report": "report: show the state (changes nothing)",
-    "start": "start: run it, and wait until it lands",
-    "stop": "stop: end it at the next batch boundary",
+    "start": "start: launch it, and wait until its first batch has landed",
+    "stop": "stop: stop it at the next batch boundary",
     "restart": "restart: stop, then start",
-    "upgrade": "upgrade: let the deployed generation take over, and prove itself",
-    "rollback": "rollback: let an earlier generation run again",
+    "upgrade": "upgrade: switch to the deployed generation, with automatic rollback",
+    "rollback": "rollback: switch to an earlier generation",
     "recover": "recover: a new checkpoint at the table's position",
     "reset": "reset: continue from another position of the source (waits for approval)",
     "skip_batch": "skip_batch: skip the batch that failed (waits for approval)",
-    "backfill": "backfill: land a range of the source again, beside the stream",
+    "backfill": "backfill: land a range of the source again, while the stream runs",
 }
 RUNS = 4
-"""Reports do not queue behind an operation that takes its time or waits for approval; the registry lets one at a time
-operate on the stream."""
+"""Reports do not queue behind a long operation or one that waits for approval. The operation lock admits one operation
+at a time."""
 
 
 def build(stream: Declared) -> DAG:
-    """The Dag of one stream file; of a wrong file too, with its problems on top.
+    """The Dag of one stream file; an invalid file has a Dag too, whose docs list the problems.
 
-    One file builds the Dags of all streams: what Airflow refuses in one spec must not take the others' away.
+    One file builds the Dags of all streams: a spec that Airflow refuses must not remove the other Dags.
     """
     try:
         return _build(stream)
@@ -68,9 +68,9 @@ def _build(stream: Declared) -> DAG:
         Operate(
             task_id="operate",
             stream=stream.id,
-            doc_md="Carries out the operation and tells what happened. `reset` and `skip_batch` wait for approval.",
+            doc_md="Runs the operation and logs the result. `reset` and `skip_batch` wait for approval.",
         )
-    # Not given above: Airflow copies a Dag's params, deep and four times, into each task made inside it.
+    # Set here, because Airflow deep-copies the params of a Dag four times into each task that is created inside it.
     dag.params = ParamsDict(_params())
     return dag
 
@@ -83,7 +83,7 @@ def _params() -> dict[str, Param]:
             title="Operation",
             enum=list(OPERATIONS),
             values_display=OPERATIONS,
-            description_md="What to do with the stream. Nothing but this operation happens in the run.",
+            description_md="The operation. The run does only this.",
         ),
         "comment": Param(
             "",
@@ -98,7 +98,7 @@ def _params() -> dict[str, Param]:
             title="To",
             examples=["earliest", "latest", "2026-11-21T03:00:00Z"],
             description_md="`reset`, `backfill`: `earliest`, `latest`, a time, or a JSON file of offsets the worker "
-            "can read. Of a backfill the first record after the range; empty: `latest`.",
+            "can read. For a backfill the end of the range, exclusive; empty: `latest`.",
             section="Moving the position",
         ),
         **_of_backfills(),
@@ -130,15 +130,15 @@ def _params() -> dict[str, Param]:
             False,
             type="boolean",
             title="Dry run",
-            description_md="Exact ranges and counts in the task's log; nothing is touched.",
+            description_md="Log exact ranges and counts, change nothing.",
             section="More",
         ),
         "found": Param(
             None,
             type=["null", "string"],
-            title="Trouble that was found",
-            description_md="Set by `streams_reconcile`. A report about trouble is red although it may be over by now; "
-            "a green one follows.",
+            title="Trouble",
+            description_md="Set by `streams_reconcile`. A report about trouble is red although the trouble may be "
+            "over; a green report follows.",
             section="More",
         ),
         "timeout_min": Param(
@@ -147,8 +147,7 @@ def _params() -> dict[str, Param]:
             minimum=1,
             maximum=30,
             title="Wait at most (minutes)",
-            description_md="Empty: 5, for an upgrade 15 to 30. After this the run ends red. What was asked for goes on "
-            "all the same.",
+            description_md="Empty: 5, for an upgrade 15 to 30. After this the run ends red; the operation continues.",
             section="More",
         ),
         "kill": Param(
@@ -156,7 +155,7 @@ def _params() -> dict[str, Param]:
             type="boolean",
             title="Kill if it does not stop",
             description_md="`stop`, `restart`: after the wait, end the driver's process. No row is lost: the table "
-            "says what landed. Refused while the driver also runs other streams.",
+            "has the position. Refused while the driver also runs other streams.",
             section="More",
         ),
     }
@@ -174,10 +173,10 @@ def _of_backfills() -> dict[str, Param]:
         "into": text("Into", "`backfill`: another table, `namespace.table`. Empty: the stream's own."),
         "overwrite": Param(
             False, type="boolean", title="Overwrite", section="Landing again",
-            description_md="`backfill`: into the stream's own append table, in the place of the rows of these records.",
+            description_md="`backfill`: into the stream's own append table, replacing the rows of these records.",
         ),
         "windows": text(
-            "Windows", "`backfill`: instead of a range, event times: their windows are computed again, with late rows.",
+            "Windows", "`backfill`: instead of a range, event times; their windows are recomputed, with late rows.",
             "2026-11-21T00:00:00Z..2026-11-22T00:00:00Z",
         ),
         "from_files": text("Files", "`backfill`: instead of a topic, a folder or pattern that the worker can read."),
@@ -197,8 +196,8 @@ def _doc(stream: Declared) -> str:
         listed = "\n".join(f"* `{text}`" for text in stream.problems[:20])
         parts.append(
             "### The file of this stream has problems\n"
-            f"{listed}\n\nWhat runs is the generation deployed before; nothing changes until the file is right and "
-            "deployed. All operations below still work."
+            f"{listed}\n\nThe deployed generation keeps running; nothing changes until the file is valid and deployed. "
+            "All operations below still work."
         )
     parts.append(_spec_table(stream))
     parts.append(_HOW.replace("STREAM", stream.id))
@@ -222,28 +221,28 @@ def _spec_table(stream: Declared) -> str:
 
 
 _HOW = """### What a run of this Dag is
-One finite operation, chosen by **Operation** in the trigger form. It waits until it is done and ends **red when it did
-not succeed**. The stream itself never runs inside Airflow: its driver is a process of its own that lands on through
-any outage of Airflow.
+One finite operation, chosen by **Operation** in the trigger form. The run waits until the operation is done, and ends
+**red if it did not succeed**. The stream itself never runs inside Airflow: its driver is a process of its own that
+continues through any outage of Airflow.
 
-* **report** prints how the stream is, and is red while it is down. `streams_reconcile` starts one by itself when the
-  stream gets into trouble, and one when it has recovered: *the newest run says how it is.*
-* **start** launches it and waits for its first batch. It also clears what blocked it and cuts a pause short.
-* **stop** lets the running batch end. Nothing is lost; start goes on where it stopped.
+* **report** logs the state of the stream, and is red while the stream is down. `streams_reconcile` starts a report when
+  the stream gets into trouble, and another when it has recovered: *the newest run has the current state.*
+* **start** launches the stream and waits for its first batch. It also clears a block and ends a restart pause.
+* **stop** lets the running batch end. Nothing is lost; a start continues at the same position.
 * **restart** does both.
-* **upgrade** lets the deployed generation that waits take over at a batch boundary. Refused, with nothing stopped, when
-  it cannot go on from the checkpoint or its SQL fails analysis. If it does not land its first batches in time or lags,
-  the one before comes back by itself and the run is red.
-* **rollback** restores an earlier generation from the registry: the last stable one, or the one named.
-* **recover** gives a stream whose checkpoint is lost or damaged a new one where its table's position ends.
-* **reset** and **skip_batch** move the position. The run first prints exactly what is skipped or read again, then
-  **waits for approval** (*Required Actions*, 30 min), without a worker. They need a comment. Who approved is kept.
-* **backfill** lands a range of the source, or files, again: into another table, by key, or in the place of what is
-  there (docs/how-to/backfill.md). It works beside the stream, in a process of its own, for at most 35 min a run; what
-  has landed stays, and the run, *cleared*, goes on where it came to. It needs a comment.
+* **upgrade** switches to the pending generation at a batch boundary. It is refused, and nothing is stopped, if the
+  generation cannot continue from the checkpoint or its SQL fails analysis. If the generation does not land its first
+  batches in time or lags, the previous one is restored automatically and the run is red.
+* **rollback** restores an earlier generation from the registry: the last stable one, or the named one.
+* **recover** creates a new checkpoint at the table's position, for a lost or damaged one.
+* **reset** and **skip_batch** move the position. The run first logs exactly what is skipped or read again, then
+  **waits for approval** (*Required Actions*, 30 min), without a worker. They need a comment. The approver is recorded.
+* **backfill** lands a range of the source, or files, again: into another table, by key, or in place
+  (docs/how-to/backfill.md). It works while the stream runs, in a process of its own, for at most 35 min a run; landed
+  rows stay, and a *cleared* run continues where it stopped. It needs a comment.
 
-One operation at a time has a stream: a second one is refused with the name of the first. Reports never wait for that.
-A run that is triggered while this Dag is **paused** stays queued; `lakeward streams` works all the same.
+One operation at a time has the lock of a stream: a second one is refused with the name of the first. Reports need no
+lock. A run that is triggered while this Dag is **paused** stays queued; `lakeward streams` still works.
 
 ### At 3 a.m.
 1. Open the newest red run, task `operate`, **Logs**: line one says what is wrong and since when, line two whether data

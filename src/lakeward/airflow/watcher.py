@@ -53,8 +53,8 @@ class StreamsTrigger(BaseEventTrigger):
                     eyes = await _eyes()
                     log.info("watcher started", poll_s=pause)
                 alarm, watchman = eyes
-                reasons = await asyncio.to_thread(alarm.look)
-                await asyncio.to_thread(watchman.look)
+                reasons = await asyncio.to_thread(alarm.poll)
+                await asyncio.to_thread(watchman.poll)
             except (LakewardError, OSError) as error:
                 log.warning("streams not observable", error=str(error), retry_in_s=_AFTER_ERROR_S)
                 eyes = None

@@ -35,8 +35,8 @@ def validate(
     ok = all(problem.severity != "error" for problem in problems)
     lines = [problem.text() for problem in problems]
     errors = sum(problem.severity == "error" for problem in problems)
-    found = f"{_count(len(loaded.streams), 'stream')}, {_count(len(loaded.suites), 'suite')}"
-    lines.append(f"ok: {found}" if ok else _count(errors, "problem"))
+    counted = f"{_count(len(loaded.streams), 'stream')}, {_count(len(loaded.suites), 'suite')}"
+    lines.append(f"ok: {counted}" if ok else _count(errors, "problem"))
     if deep and not loaded.ok:
         lines.append("--deep skipped: it needs files without problems")
     state().output.either({"ok": ok, "problems": [problem.document() for problem in problems]}, "\n".join(lines))
@@ -55,10 +55,10 @@ def _runtime() -> Runtime | None:
 @app.command()
 def show(stream: Annotated[str, typer.Argument(help="The stream's id.")]) -> None:
     """Print the resolved spec of a stream, and where each value came from."""
-    found = of_project(stream)
-    document = found.spec.document()
-    data = {"stream": stream, "file": found.file, "spec": document, "origins": dict(found.origins)}
-    state().output.either(data, with_origins(document, found.origins))
+    stream_ = of_project(stream)
+    document = stream_.spec.document()
+    data = {"stream": stream, "file": stream_.file, "spec": document, "origins": dict(stream_.origins)}
+    state().output.either(data, with_origins(document, stream_.origins))
 
 
 def of_project(stream: str) -> LoadedStream:
@@ -71,11 +71,11 @@ def of_project(stream: str) -> LoadedStream:
     from lakeward.spec.read.problems import nearest, raise_if_any
 
     loaded = load_project(state().project)
-    found = loaded.streams.get(stream)
-    if found is None:
+    loaded_stream = loaded.streams.get(stream)
+    if loaded_stream is None:
         # The file may be wrong, its SQL, what all streams share, or its id may not be the file's name.
-        mine = [problem for problem in loaded.problems if problem.file.startswith(f"conf/streams/{stream}.")]
-        raise_if_any(mine or [problem for problem in loaded.problems if problem.file.startswith("conf/")])
+        problems = [problem for problem in loaded.problems if problem.file.startswith(f"conf/streams/{stream}.")]
+        raise_if_any(problems or [problem for problem in loaded.problems if problem.file.startswith("conf/")])
         known = ", ".join(sorted(loaded.streams)) or "none"
         like = nearest(stream, loaded.streams)
         raise SpecError(
@@ -84,7 +84,7 @@ def of_project(stream: str) -> LoadedStream:
             next="lakeward config validate",
             code="LW-1201",
         )
-    return found
+    return loaded_stream
 
 
 def with_origins(document: dict[str, Any], origins: Mapping[str, str]) -> str:
@@ -95,10 +95,10 @@ def with_origins(document: dict[str, Any], origins: Mapping[str, str]) -> str:
 
 
 def _value(document: dict[str, Any], path: str) -> str:
-    found = _at(document, path)
+    value = _at(document, path)
     if path.startswith(("transform.code.", "sink.code.")):  # a whole module: show only its length
-        return _count(len(found.splitlines()), "line")
-    return _short(found)
+        return _count(len(value.splitlines()), "line")
+    return _short(value)
 
 
 def _count(number: int, noun: str) -> str:

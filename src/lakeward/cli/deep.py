@@ -23,22 +23,24 @@ def deep_problems(project: Project, loaded: Loaded, runtime: Runtime | None) -> 
     streams = [loaded.streams[name] for name in sorted(loaded.streams)]
     with analysis.session([stream.spec for stream in streams], runtime) as spark:
         return [
-            _problem(project, stream, found)
+            _problem(project, stream, finding)
             for stream in streams
-            for found in analysis.findings(spark, stream.spec, runtime=runtime)
+            for finding in analysis.findings(spark, stream.spec, runtime=runtime)
         ]
 
 
-def _problem(project: Project, stream: LoadedStream, found: Finding) -> Problem:
+def _problem(project: Project, stream: LoadedStream, finding: Finding) -> Problem:
     document = read_document((project.root / stream.file).read_text(encoding="utf-8-sig"))
-    written: Any = written_path(found.path, document.data)
-    if found.file is not None:
-        name, (line, column) = found.file, found.place or (1, 1)
-    elif found.path == ("transform", "sql") and stream.sql_file:
-        name, (line, column) = stream.sql_file, found.place or (1, 1)
+    written: Any = written_path(finding.path, document.data)
+    if finding.file is not None:
+        name, (line, column) = finding.file, finding.place or (1, 1)
+    elif finding.path == ("transform", "sql") and stream.sql_file:
+        name, (line, column) = stream.sql_file, finding.place or (1, 1)
     else:
-        at = document.inside(written, *(found.place or (None, None)))
+        at = document.inside(written, *(finding.place or (None, None)))
         name, line, column = stream.file, at.line, at.column
-    suggestion = nearest(found.value or "", found.valid)
-    severity: Literal["error", "warning"] = "warning" if found.warning else "error"
-    return Problem(name, line, column, dotted(written), found.message, found.value, found.valid, suggestion, severity)
+    suggestion = nearest(finding.value or "", finding.valid)
+    severity: Literal["error", "warning"] = "warning" if finding.warning else "error"
+    return Problem(
+        name, line, column, dotted(written), finding.message, finding.value, finding.valid, suggestion, severity
+    )

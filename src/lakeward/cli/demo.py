@@ -61,22 +61,22 @@ def _check(report: Path | None, seed: int, records: int, rate: float | None, kee
     if report is not None:
         _look_at_report(report)
     own_home.begin(home)
-    wanted = Wanted(seed, records, patience_s=patience)
+    demand = Wanted(seed, records, patience_s=patience)
     if rate is not None:
-        wanted = Wanted(seed, records, rate, patience)
+        demand = Wanted(seed, records, rate, patience)
     _end_well()
     done = None
     try:
-        done = Check(stand, wanted, output.note).run()
+        done = Check(stand, demand, output.note).run()
         written = _hand_over(done, report)  # before the stop: a failure there must not lose the report
     finally:
         if keep:
             output.note(f"left running: lakeward stack status --home {shlex.quote(str(home.root))}")
         else:
             stand.down()
-            left = own_home.remove(home) if done is not None and done.ok else None
-            if left is not None:
-                output.note(f"{home.root} {left}: it is left as it is")
+            remaining = own_home.remove(home) if done is not None and done.ok else None
+            if remaining is not None:
+                output.note(f"{home.root} {remaining}: it is left as it is")
     if not done.ok:
         output.note(f"what is left for a look: {home.root}")
         raise typer.Exit(3)

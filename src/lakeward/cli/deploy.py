@@ -68,14 +68,14 @@ def _install(specs: Mapping[str, StreamSpec]) -> None:
     """Install the packages of the streams' Python code, so that a missing one is reported now, not at a start."""
     from lakeward.connectors.python import packages
 
-    wanted = {name: spec.packages for name, spec in specs.items() if spec.packages}
-    if not wanted:
+    by_stream = {name: spec.packages for name, spec in specs.items() if spec.packages}
+    if not by_stream:
         return
     try:
         places = state().runtime.environments
     except Unhealthy:  # drivers run on another machine, which installs them at the start
         return
-    for name, lines in wanted.items():
+    for name, lines in by_stream.items():
         packages.install(name, lines, places)
 
 

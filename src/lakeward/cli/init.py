@@ -74,11 +74,11 @@ def create(target: Path) -> list[str]:
 
 def _templates(folder: Traversable, prefix: str = "") -> dict[str, str]:
     """Path in the project -> text of every template."""
-    found: dict[str, str] = {}
+    templates: dict[str, str] = {}
     for item in folder.iterdir():
         name = f"{prefix}{item.name}"
         if item.is_dir():
-            found |= _templates(item, f"{name}/")
+            templates |= _templates(item, f"{name}/")
         else:
-            found[_PLACES.get(name, name).removesuffix(".txt")] = item.read_text(encoding="utf-8")
-    return found
+            templates[_PLACES.get(name, name).removesuffix(".txt")] = item.read_text(encoding="utf-8")
+    return templates

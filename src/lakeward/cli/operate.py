@@ -91,7 +91,7 @@ def operate(
         outcome = runner.dry_run(operation)
         show(outcome.lines)
         return outcome
-    if operation.needs_approval and operation.unfinished() is None:
+    if operation.needs_approval and operation.interrupted_plan() is None:
         operation = approved(runner, operation, yes=yes)
     return runner.run(operation)
 

@@ -36,9 +36,9 @@ def sql(
                 for table in location.tables_of(here.runtime.lake):
                     location.register(spark, here.runtime.lake, table)
             spark.catalog.setCurrentCatalog(CATALOG)
-            found = spark.sql(checked)
-            columns = list(found.columns)
-            rows = [list(row) for row in found.limit(limit + 1).collect()]
+            frame = spark.sql(checked)
+            columns = list(frame.columns)
+            rows = [list(row) for row in frame.limit(limit + 1).collect()]
     except PySparkException as error:
         raise SpecError(
             "Spark refused the statement",
@@ -71,19 +71,19 @@ def check(statement: str, *, write: bool) -> str:
     if write:
         return statement  # Spark reports errors in it
     try:
-        found = statements(statement)
+        statements_ = statements(statement)
     except SqlProblem as error:
         raise SpecError(
             "Cannot parse the SQL", why=str(error), next="correct it; write strings in '...'", code="LW-1222"
         ) from None
-    if len(found) != 1:
+    if len(statements_) != 1:
         raise SpecError(
             "Expected exactly one SQL statement",
-            why=f"the text has {len(found)} statements",
+            why=f"the text has {len(statements_)} statements",
             next='lakeward sql "SELECT ..."',
             code="LW-1218",
         )
-    parsed = found[0]
+    parsed = statements_[0]
     reading = isinstance(parsed, exp.Query | exp.Values | exp.Describe | exp.Show) or _is_show(parsed)
     if not reading or parsed.find(exp.Into, exp.Insert, exp.Delete, exp.Update, exp.Merge):
         raise Refused(

@@ -31,10 +31,10 @@ def up(
     """Start what is missing. Safe to repeat; prints where everything is."""
     asked = [word.strip() for word in only.split(",") if word.strip()] if only is not None else None
     output = state().output
-    found = stack().up(asked, None if no_deploy else deploy, output.note)
-    output.show(found)
-    if "airflow" in found:
-        output.note(f"Airflow: {found['airflow']['url']}  user {found['airflow']['user']}")
+    report = stack().up(asked, None if no_deploy else deploy, output.note)
+    output.show(report)
+    if "airflow" in report:
+        output.note(f"Airflow: {report['airflow']['url']}  user {report['airflow']['user']}")
 
 
 @app.command()
@@ -110,11 +110,11 @@ def stop_drivers() -> None:
     if not jobs:
         return
     with ThreadPoolExecutor(max_workers=len(jobs)) as pool:
-        left = [job for job in pool.map(stop, jobs) if job is not None]
-    if left:
+        remaining = [job for job in pool.map(stop, jobs) if job is not None]
+    if remaining:
         raise Unhealthy(
             "Cannot stop a driver",
-            why="its process still runs: " + ", ".join(f"{job.driver} ({job.log})" for job in left),
+            why="its process still runs: " + ", ".join(f"{job.driver} ({job.log})" for job in remaining),
             next="kill the process by hand, then: lakeward stack down",
             code="LW-1223",
         )

@@ -24,7 +24,7 @@ def until_when(until: str | None, for_: str | None) -> datetime | Duration:
     try:
         if for_ is not None:
             return Duration(for_)
-        found = datetime.fromisoformat(str(until))
+        time = datetime.fromisoformat(str(until))
     except ValueError as error:
         raise SpecError(
             f"Cannot read {until or for_}",
@@ -32,4 +32,4 @@ def until_when(until: str | None, for_: str | None) -> datetime | Duration:
             next="give a time: --until 2026-11-21T06:00:00Z",
             code="LW-1240",
         ) from None
-    return found if found.tzinfo is not None else found.replace(tzinfo=UTC)
+    return time if time.tzinfo is not None else time.replace(tzinfo=UTC)

@@ -1,1 +1,1 @@
-"""One folder a system: sources, sinks, the position each table keeps, and the commit protocol they share."""
+"""Connectors, one folder for each system: sources, sinks, positions of tables, and the commit protocol they share."""

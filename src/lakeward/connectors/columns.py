@@ -1,4 +1,4 @@
-"""Columns of a table that is made for a stream."""
+"""Columns of a table that is created for a stream."""
 
 from __future__ import annotations
 
@@ -11,14 +11,13 @@ if TYPE_CHECKING:
 
 
 def ddl(session: SparkSession, schema: StructType) -> str:
-    """The columns as DDL, names quoted by Spark itself, everything optional: a stream promises no more than its
-    source does."""
+    """The columns as DDL, with names quoted by Spark. Every column is nullable, because the source may send nulls."""
     empty = session.createDataFrame([], relaxed(schema.jsonValue()))
     return str(empty._jdf.schema().toDDL())
 
 
 def relaxed(schema: dict[str, Any]) -> StructType:
-    """A schema, given as Spark's JSON, with everything optional."""
+    """A schema, given as Spark's JSON, with every column and field nullable."""
     from pyspark.sql.types import StructType
 
     text = json.dumps(schema, separators=(",", ":"))
@@ -28,7 +27,7 @@ def relaxed(schema: dict[str, Any]) -> StructType:
 
 
 def up_casts(session: SparkSession, given: Any, has: Any) -> bool:
-    """Whether Spark stores one type, given as its JSON, in another without a possible loss."""
+    """Whether Spark can store one type, given as its JSON, in another without loss (`Cast.canUpCast`)."""
     jvm: Any = session._jvm
     parse = jvm.org.apache.spark.sql.types.DataType.fromJson
     up = jvm.org.apache.spark.sql.catalyst.expressions.Cast.canUpCast

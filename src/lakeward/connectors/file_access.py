@@ -1,4 +1,4 @@
-"""Files of this machine and of the deployment's object store, by one name each: a path, or a URL."""
+"""File access on the local file system and on the object store of the deployment, by path or URL."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from lakeward.platform.runtime import Lake
 
 @dataclass(frozen=True)
 class Entry:
-    """One file of a folder: its name in it, its size in bytes, when it was last written."""
+    """One file of a folder: its name, its size in bytes, and the time of its last change."""
 
     name: str
     size: int
@@ -24,7 +24,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class Folder:
-    """What stands in one folder. `path` is relative to where a walk began, empty for that folder itself."""
+    """The contents of one folder. `path` is relative to the first folder of the walk; empty for that folder."""
 
     path: str
     folders: tuple[str, ...]
@@ -33,50 +33,50 @@ class Folder:
 
 @dataclass(frozen=True)
 class FileAccess:
-    """Reads and writes small files whole. A file that is written is there whole or not at all.
+    """Reads and writes whole small files. A write is atomic.
 
     Args:
-        lake: knows the object store; None where there is none to know.
+        lake: has the settings of the object store; None without one.
 
     Raises:
-        SpecError: a place on an object store, and this deployment has none, or may not go in.
-        DependencyDown: the store does not answer.
+        SpecError: the URL is on an object store, and this deployment has none or has no access.
+        DependencyDown: the object store does not answer.
     """
 
     lake: Lake | None = None
 
     def names(self, folder: str) -> list[str]:
-        """The names of the files in a folder; none if it does not exist."""
+        """The names of the files in a folder; empty if the folder does not exist."""
         from pyarrow.fs import FileSelector
 
         system, path = self._at(folder)
-        found = self._asked(folder, lambda: system.get_file_info(FileSelector(path, allow_not_found=True)))
-        return [each.base_name for each in found if each.is_file]
+        entries = self._translated(folder, lambda: system.get_file_info(FileSelector(path, allow_not_found=True)))
+        return [entry.base_name for entry in entries if entry.is_file]
 
     def walk(self, folder: str) -> Iterator[Folder]:
-        """A folder and every one below it, one at a time; what does not exist is empty. Links are left out."""
+        """A folder and all its subfolders, one at a time; empty if it does not exist. Symbolic links are skipped."""
         from pyarrow.fs import FileSelector
 
         system, root = self._at(folder.rstrip("/"))
-        here = not store.on_s3(folder)
-        waiting = [""]
-        while waiting:
-            path = waiting.pop()
+        is_local = not store.on_s3(folder)
+        pending = [""]
+        while pending:
+            path = pending.pop()
             selector = FileSelector(f"{root}/{path}".rstrip("/"), allow_not_found=True)
-            found = self._asked(folder, lambda wanted=selector: system.get_file_info(wanted))
-            held = [each for each in found if not (here and Path(each.path).is_symlink())]
-            below = tuple(sorted(each.base_name for each in held if not each.is_file))
-            files = tuple(Entry(each.base_name, each.size, each.mtime) for each in held if each.is_file)
+            listed = self._translated(folder, lambda wanted=selector: system.get_file_info(wanted))
+            entries = [entry for entry in listed if not (is_local and Path(entry.path).is_symlink())]
+            below = tuple(sorted(entry.base_name for entry in entries if not entry.is_file))
+            files = tuple(Entry(entry.base_name, entry.size, entry.mtime) for entry in entries if entry.is_file)
             yield Folder(path, below, files)
-            waiting += [f"{path}/{name}".lstrip("/") for name in reversed(below)]
+            pending += [f"{path}/{name}".lstrip("/") for name in reversed(below)]
 
     def exists(self, file: str) -> bool:
-        """Whether there is a file of this name."""
+        """Whether a file of this name exists."""
         system, path = self._at(file)
-        return bool(self._asked(file, lambda: system.get_file_info(path)).is_file)
+        return bool(self._translated(file, lambda: system.get_file_info(path)).is_file)
 
     def move(self, file: str, to: str) -> None:
-        """Give a file another name in the same store. On S3 that is a copy and a delete: broken off, both are there.
+        """Rename a file in the same store. On S3 this is a copy and a delete: if interrupted, both files exist.
 
         Raises:
             FileNotFoundError: it does not exist.
@@ -85,13 +85,13 @@ class FileAccess:
         _, target = self._at(to)
         if not store.on_s3(to):
             system.create_dir(str(PurePosixPath(target).parent), recursive=True)
-        self._asked(file, lambda: system.move(path, target))
+        self._translated(file, lambda: system.move(path, target))
 
     def remove_folder(self, folder: str) -> None:
-        """Remove a folder with everything in it; one that is gone is no mistake."""
+        """Remove a folder with its contents; a missing folder is not an error."""
         system, path = self._at(folder)
         try:
-            self._asked(folder, lambda: system.delete_dir(path.rstrip("/")))
+            self._translated(folder, lambda: system.delete_dir(path.rstrip("/")))
         except FileNotFoundError:
             return
 
@@ -109,19 +109,19 @@ class FileAccess:
             return None
 
     def open(self, file: str) -> Any:
-        """A file to read from, at any place of it.
+        """Open a file for random reads.
 
         Raises:
             FileNotFoundError: it does not exist.
         """
         system, path = self._at(file)
-        return self._asked(file, lambda: system.open_input_file(path))
+        return self._translated(file, lambda: system.open_input_file(path))
 
     def write(self, file: str, content: bytes) -> None:
-        """Put a file in its place, over one that is there."""
+        """Write a file; an existing one is replaced."""
         system, path = self._at(file)
         if store.on_s3(file):
-            self._asked(file, lambda: _put(system, path, content))
+            self._translated(file, lambda: _put(system, path, content))
             return
         folder, name = str(PurePosixPath(path).parent), PurePosixPath(path).name
         staged = f"{folder}/.{name}.{uuid4().hex[:8]}"
@@ -130,33 +130,33 @@ class FileAccess:
         system.move(staged, path)
 
     def remove(self, file: str) -> None:
-        """Remove a file; one that is gone is no mistake."""
+        """Remove a file; a missing file is not an error."""
         system, path = self._at(file)
         try:
-            self._asked(file, lambda: system.delete_file(path))
+            self._translated(file, lambda: system.delete_file(path))
         except FileNotFoundError:
             return
 
     def _at(self, place: str) -> tuple[Any, str]:
-        """The file system of a place, and its path there."""
+        """The file system of a path or URL, and the path in it."""
         from pyarrow.fs import LocalFileSystem
 
         if not store.on_s3(place):
             return LocalFileSystem(), place.removeprefix("file://")
         return store.system(self.lake, place), place.split("://", 1)[1]
 
-    def _asked(self, place: str, ask: Any) -> Any:
-        """What the file system answers; an object store's refusals in our words."""
+    def _translated(self, place: str, call: Any) -> Any:
+        """The result of a file system call; errors of an object store are raised as Lakeward's."""
         try:
-            return ask()
+            return call()
         except FileNotFoundError:
             raise
         except OSError as error:
             if self.lake is None or not store.on_s3(place):
                 raise
-            raise store.told(self.lake, place, str(error)) from None
+            raise store.error_of(self.lake, place, str(error)) from None
 
 
 def _put(system: Any, path: str, content: bytes) -> None:
-    with system.open_output_stream(path, compression=None) as stream:  # by default a name that ends in .gz is packed
+    with system.open_output_stream(path, compression=None) as stream:  # the default compresses a name that ends in .gz
         stream.write(content)

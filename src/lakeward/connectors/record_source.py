@@ -1,4 +1,4 @@
-"""Sources of records that are bytes: how those become columns."""
+"""Base class of sources whose records are bytes (Kafka, Kinesis), with the decoder of these bytes."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 
 
 class RecordSource(StreamSource):
-    """A source whose records have a value, and columns beside it."""
+    """A source whose records have a binary value and further columns."""
 
     @property
     @abstractmethod
     def undecoded(self) -> str:
-        """The column of the value where nobody decodes it."""
+        """The name of the value column when the spec has no `decode`."""
 
     def prepare(self) -> None:
         _ = self.decoder and self.decoder.schema
@@ -31,13 +31,18 @@ class RecordSource(StreamSource):
 
     @cached_property
     def decoder(self) -> JsonDecoder | None:
-        """None: the record's bytes are the columns."""
+        """The decoder; None without `decode` in the spec: the value stays binary."""
         decode = self.spec.decode
         if decode is None:
             return None
         if decode.json_ is None:
-            raise SpecError(f"Source {self.name}: only decode: json: is implemented yet", code="LW-3162")
-        return JsonDecoder(decode.json_, decode.longest, (*self.spec.kept_columns, *self.hidden))
+            raise SpecError(
+                f"Cannot decode source {self.name}",
+                why="only decode: {json: ..} is implemented yet",
+                next="declare decode: {json: ..}, then: lakeward deploy",
+                code="LW-3162",
+            )
+        return JsonDecoder(decode.json_, decode.longest, (*self.spec.added_columns, *self.hidden))
 
     def decode(self, raw: DataFrame) -> DataFrame:
         from pyspark.sql import functions as F
@@ -45,8 +50,8 @@ class RecordSource(StreamSource):
         decoder = self.decoder
         if decoder is not None:
             return decoder.apply(raw)
-        nothing = [F.lit(None).cast(kind).alias(name) for name, kind in ((REASON, "string"), (ERROR, "string"))]
+        no_error = [F.lit(None).cast(kind).alias(name) for name, kind in ((REASON, "string"), (ERROR, "string"))]
         value = F.col(VALUE).alias(self.undecoded)
-        beside = [F.col(name) for name in RECORD_COLUMNS[self.spec.connector]]
-        columns = [*beside, value, *map(F.col, self.spec.position_columns), *map(F.col, self.hidden)]
-        return raw.select(*columns, *nothing, F.lit(None).cast("binary").alias(RAW))
+        others = [F.col(name) for name in RECORD_COLUMNS[self.spec.connector]]
+        columns = [*others, value, *map(F.col, self.spec.position_columns), *map(F.col, self.hidden)]
+        return raw.select(*columns, *no_error, F.lit(None).cast("binary").alias(RAW))

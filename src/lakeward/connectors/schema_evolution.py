@@ -1,6 +1,7 @@
-"""What a transform's columns would change in a table. Pure: both as Spark's JSON of a schema, columns by name.
+"""Schema evolution: compares the columns of a transform with those of a table. Pure.
 
-Order means nothing, at any depth. What a table may take without a loss is told apart from what a person must do.
+Both schemas are Spark's JSON. Columns are compared by name; their order is ignored at any depth. The result separates
+changes that a table can take without loss from those that a person must make.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ _WIDER = {("integer", "long"), ("float", "double")}
 
 @dataclass(frozen=True)
 class Column:
-    """A column, by its path from the top; elements of an array are `element`, values of a map `value`."""
+    """A column, by its path from the top level; an array's elements are `element`, a map's values `value`."""
 
     path: tuple[str, ...]
     kind: Kind
@@ -36,13 +37,13 @@ class Column:
 
     @property
     def sql(self) -> str:
-        """The path as SQL has it."""
+        """The path as quoted SQL."""
         return ".".join(quote(part) for part in self.path)
 
 
 @dataclass(frozen=True)
 class IncompatibleColumns:
-    """A column both have, of types that do not fit."""
+    """A column of both schemas with incompatible types."""
 
     column: Column
     has: Kind
@@ -50,22 +51,23 @@ class IncompatibleColumns:
 
     @property
     def text(self) -> str:
-        """In words."""
-        said = f"{self.column.name} is {sql_type(self.column.kind)}, the table has {sql_type(self.has)}"
-        return f"{said}: {self.why}" if self.why else said
+        """The difference as a clause."""
+        difference = f"{self.column.name} is {sql_type(self.column.kind)}, the table has {sql_type(self.has)}"
+        return f"{difference}: {self.why}" if self.why else difference
 
 
 @dataclass
 class Comparison:
-    """A transform's columns beside a table's.
+    """The differences between a transform's columns and a table's.
 
     Attributes:
-        added: only in the transform; whole, so that a new struct is one column.
-        lacking: only in the table, and it may be null there.
-        needed: only in the table, which has it NOT NULL.
-        widened: of a type that the table can take over without touching a file; `kind` is the wider one.
-        unfit: of types that do not fit.
-        clashes: names that differ in upper and lower case alone.
+        added: only in the transform; a new struct is one column.
+        lacking: only in the table, nullable.
+        needed: only in the table, NOT NULL.
+        widened: with a wider type that the table can adopt without rewriting a file; the column's `kind` is the wider
+            type.
+        unfit: of incompatible types.
+        clashes: pairs of names that differ in case only.
     """
 
     added: list[Column] = field(default_factory=list)
@@ -77,119 +79,124 @@ class Comparison:
 
     @property
     def grows(self) -> bool:
-        """Whether the table would have to be changed for the transform."""
+        """Whether the transform needs a change of the table."""
         return bool(self.added or self.widened)
 
 
 def compare(given: Kind, has: Kind, casts: Casts) -> Comparison:
     """Compare a transform's schema with a table's."""
-    found = Comparison()
-    _structs((), given, has, casts, found)
-    return found
+    comparison = Comparison()
+    _structs((), given, has, casts, comparison)
+    return comparison
 
 
 def in_delta(compared: Comparison) -> Comparison:
-    """A comparison with a Delta table, which widens a type only where a person lets it."""
+    """The comparison with a Delta table, in which widening a type needs a table feature that a person enables."""
     why = "Delta widens a type in tables with delta.enableTypeWidening = true only, which older readers cannot read"
     unfit = [IncompatibleColumns(column, was, why) for column, was in compared.widened]
     return replace(compared, unfit=[*compared.unfit, *unfit], widened=[])
 
 
 def same(given: Kind, has: Kind) -> bool:
-    """Whether both have the same columns, in any order, of the same types with the fields of structs in one order."""
-    one, other = ({each["name"]: _plain(each["type"]) for each in kind["fields"]} for kind in (given, has))
+    """Whether both have the same columns and types; the order counts for fields of structs, not for columns."""
+    one, other = ({column["name"]: _plain(column["type"]) for column in kind["fields"]} for kind in (given, has))
     return one == other
 
 
 def alters(compared: Comparison, table: str, catalog: str) -> list[str]:
-    """The statements that give the table what it lacks; nothing for what no statement mends without a loss."""
+    """The ALTER TABLE statements that add and widen columns; differences that would lose data have none."""
     name = quote_table(table, catalog)
-    added = ", ".join(f"{each.sql} {sql_type(each.kind)}" for each in compared.added)
+    added = ", ".join(f"{column.sql} {sql_type(column.kind)}" for column in compared.added)
     return [
         *([f"ALTER TABLE {name} ADD COLUMNS ({added})"] if added else []),
-        *(f"ALTER TABLE {name} ALTER COLUMN {each.sql} TYPE {sql_type(each.kind)}" for each, _ in compared.widened),
+        *(
+            f"ALTER TABLE {name} ALTER COLUMN {column.sql} TYPE {sql_type(column.kind)}"
+            for column, _ in compared.widened
+        ),
     ]
 
 
 def grows(compared: Comparison) -> list[str]:
-    """What is added and widened, a sentence each."""
+    """The added and widened columns, one clause for each."""
     return [
-        *(f"adds {each.name} {sql_type(each.kind)}" for each in compared.added),
-        *(f"widens {each.name} from {sql_type(was)} to {sql_type(each.kind)}" for each, was in compared.widened),
+        *(f"adds {column.name} {sql_type(column.kind)}" for column in compared.added),
+        *(f"widens {column.name} from {sql_type(was)} to {sql_type(column.kind)}" for column, was in compared.widened),
     ]
 
 
 def differences(compared: Comparison, lacking: Sequence[Column], *, additive: bool) -> Iterator[str]:
-    """What does not fit, a sentence each.
+    """The incompatible differences, one clause for each.
 
     Args:
-        lacking: those columns of `compared.lacking` that may not stay empty.
-        additive: whether the table may take what it lacks.
+        lacking: those columns of `compared.lacking` that must have values.
+        additive: whether columns may be added to the table.
     """
     if compared.added and not additive:
-        yield f"not in the table: {', '.join(each.name for each in compared.added)}"
+        yield f"not in the table: {', '.join(column.name for column in compared.added)}"
     missing = [*lacking, *compared.needed]
     if missing:
-        yield f"only in the table: {', '.join(each.name for each in missing)}"
+        yield f"only in the table: {', '.join(column.name for column in missing)}"
     if not additive:
         yield from (IncompatibleColumns(column, was).text for column, was in compared.widened)
-    yield from (each.text for each in compared.unfit)
-    yield from (f"{given} is {has} in the table: names that differ in case alone" for given, has in compared.clashes)
+    yield from (column.text for column in compared.unfit)
+    yield from (f"{given} is {has} in the table: names that differ in case only" for given, has in compared.clashes)
 
 
 def sql_type(kind: Kind) -> str:
-    """A type as SQL has it."""
+    """A type in SQL syntax."""
     if not isinstance(kind, Mapping):
         return _SQL.get(str(kind), str(kind).upper())
     if kind["type"] == "struct":
-        inner = ", ".join(f"{quote(each['name'])}: {sql_type(each['type'])}" for each in kind["fields"])
+        inner = ", ".join(f"{quote(part['name'])}: {sql_type(part['type'])}" for part in kind["fields"])
         return f"STRUCT<{inner}>"
     if kind["type"] == "array":
         return f"ARRAY<{sql_type(kind['elementType'])}>"
     return f"MAP<{sql_type(kind['keyType'])}, {sql_type(kind['valueType'])}>"
 
 
-def _structs(path: tuple[str, ...], given: Kind, has: Kind, casts: Casts, found: Comparison) -> None:
-    mine = {each["name"]: each for each in given["fields"]}
-    theirs = {each["name"]: each for each in has["fields"]}
-    alike = {name.lower(): name for name in theirs}
+def _structs(path: tuple[str, ...], given: Kind, has: Kind, casts: Casts, comparison: Comparison) -> None:
+    given_columns = {column["name"]: column for column in given["fields"]}
+    has_columns = {column["name"]: column for column in has["fields"]}
+    alike = {name.lower(): name for name in has_columns}
     clashing = set()
-    for name, one in mine.items():
-        if name not in theirs and name.lower() in alike:
+    for name, column in given_columns.items():
+        if name not in has_columns and name.lower() in alike:
             clashing.add(alike[name.lower()])
-            found.clashes.append((".".join((*path, name)), ".".join((*path, alike[name.lower()]))))
-        elif name not in theirs:
-            found.added.append(Column((*path, name), one["type"]))
-    for name, one in theirs.items():
-        if name not in mine and name not in clashing:
-            (found.lacking if one["nullable"] else found.needed).append(Column((*path, name), one["type"]))
-    for name in (each for each in mine if each in theirs):
-        _types((*path, name), mine[name]["type"], theirs[name]["type"], casts, found)
+            comparison.clashes.append((".".join((*path, name)), ".".join((*path, alike[name.lower()]))))
+        elif name not in has_columns:
+            comparison.added.append(Column((*path, name), column["type"]))
+    for name, column in has_columns.items():
+        if name not in given_columns and name not in clashing:
+            (comparison.lacking if column["nullable"] else comparison.needed).append(
+                Column((*path, name), column["type"])
+            )
+    for name in (name for name in given_columns if name in has_columns):
+        _types((*path, name), given_columns[name]["type"], has_columns[name]["type"], casts, comparison)
 
 
-def _types(path: tuple[str, ...], given: Kind, has: Kind, casts: Casts, found: Comparison) -> None:
-    kinds = [each["type"] if isinstance(each, Mapping) else None for each in (given, has)]
+def _types(path: tuple[str, ...], given: Kind, has: Kind, casts: Casts, comparison: Comparison) -> None:
+    kinds = [kind["type"] if isinstance(kind, Mapping) else None for kind in (given, has)]
     if kinds[0] is None and kinds[1] is None:
-        _leaves(path, given, has, casts, found)
+        _leaves(path, given, has, casts, comparison)
     elif kinds[0] != kinds[1]:
-        found.unfit.append(IncompatibleColumns(Column(path, given), has))
+        comparison.unfit.append(IncompatibleColumns(Column(path, given), has))
     elif kinds[0] == "struct":
-        _structs(path, given, has, casts, found)
+        _structs(path, given, has, casts, comparison)
     elif kinds[0] == "array":
-        _types((*path, "element"), given["elementType"], has["elementType"], casts, found)
+        _types((*path, "element"), given["elementType"], has["elementType"], casts, comparison)
     elif _plain(given["keyType"]) != _plain(has["keyType"]):
-        found.unfit.append(IncompatibleColumns(Column(path, given), has, "the keys of a map stay as they are"))
+        comparison.unfit.append(IncompatibleColumns(Column(path, given), has, "the keys of a map stay as they are"))
     else:
-        _types((*path, "value"), given["valueType"], has["valueType"], casts, found)
+        _types((*path, "value"), given["valueType"], has["valueType"], casts, comparison)
 
 
-def _leaves(path: tuple[str, ...], given: Kind, has: Kind, casts: Casts, found: Comparison) -> None:
+def _leaves(path: tuple[str, ...], given: Kind, has: Kind, casts: Casts, comparison: Comparison) -> None:
     if given == has or casts(given, has):
         return
     if _widens(has, given):
-        found.widened.append((Column(path, given), has))
+        comparison.widened.append((Column(path, given), has))
     else:
-        found.unfit.append(IncompatibleColumns(Column(path, given), has))
+        comparison.unfit.append(IncompatibleColumns(Column(path, given), has))
 
 
 def _widens(narrow: str, wide: str) -> bool:
@@ -201,12 +208,12 @@ def _widens(narrow: str, wide: str) -> bool:
 
 
 def _plain(kind: Kind) -> Kind:
-    """Without what may be null."""
+    """The type without nullability and metadata."""
     if not isinstance(kind, Mapping):
         return kind
     drop = ("nullable", "containsNull", "valueContainsNull", "metadata")
     return {
-        key: [_plain(each) for each in value] if key == "fields" else _plain(value)
+        key: [_plain(part) for part in value] if key == "fields" else _plain(value)
         for key, value in kind.items()
         if key not in drop
     }

@@ -1,7 +1,7 @@
-"""A source of a stream, as the driver sees it: how it is reached, read and decoded, and what it says of a position.
+"""Source of a stream: the interface by which a driver reads and decodes a source and checks its positions.
 
-One small class a connector; `lakeward.connectors.source_types` picks it. What a connector cannot say it leaves out:
-then nobody asks (no ids, no ends), and the position alone decides.
+Each connector has one class; `lakeward.connectors.source_types` chooses it. A connector without ids or end offsets
+keeps the default methods: then only the position is compared.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 VALUE = "_value"
 """The bytes of a record, before they are decoded."""
 REASON, ERROR, RAW = "_lw_reason", "_lw_error", "_lw_raw"
-"""Columns a decoded row carries until rows are split: null, null, null for a good one."""
+"""Columns of a decoded row until rows are routed to sink or quarantine; all null in a valid row."""
 
 
 class Reader(Protocol):
-    """What reads a checkpoint's files."""
+    """Reads the files of a checkpoint."""
 
     def names(self, folder: str) -> list[str]:
-        """The names in a folder; none if it does not exist."""
+        """The names in a folder; empty if the folder does not exist."""
         ...
 
     def text(self, file: str) -> str | None:
@@ -39,7 +39,7 @@ class Reader(Protocol):
 
 @dataclass(frozen=True)
 class LagProbe:
-    """Where the ends of a source are asked for, outside of any query: a cluster and its topics."""
+    """A cluster and its topics, whose end offsets are read outside of any query to measure lag."""
 
     cluster: Cluster
     topics: tuple[str, ...]
@@ -64,103 +64,103 @@ class StreamSource(ABC):
 
     @property
     def record(self) -> tuple[str, ...]:
-        """The columns of a raw record that `decode` reads, besides those of its position; none where a record cannot
-        be had back from the quarantine table."""
+        """The columns of a raw record that `decode` reads, besides the position columns; empty if a record cannot be
+        reconstructed from the quarantine table."""
         return ()
 
     @property
     def traces(self) -> tuple[str, ...]:
-        """The columns by which a row of the transform names its record."""
+        """The columns by which a row of the transform identifies its source record."""
         return self.identity
 
     @property
     def hidden(self) -> tuple[str, ...]:
-        """Columns of a decoded record that the quarantine keeps and the transform does not see."""
+        """Columns of a decoded record that are written to quarantine and hidden from the transform."""
         return ()
 
     @property
     def checked(self) -> bool:
-        """Whether `before_reading` and `before_landing` have anything to say."""
+        """Whether `before_reading` and `before_landing` check anything."""
         return False
 
     def prepare(self) -> None:
-        """Raise for what cannot be decoded.
+        """Check the decoder before the query starts.
 
         Raises:
-            SpecError: a decoder that is not built, or columns Spark does not know.
+            SpecError: the decoder is not implemented, or Spark cannot parse the declared columns.
         """
         return
 
     @property
     def reads(self) -> frozenset[str]:
-        """The topics it reads by name; none where it has none, or where a pattern gives them."""
+        """The topics that the source reads by name; empty for a pattern, and for sources without topics."""
         return frozenset()
 
     def ids(self) -> dict[str, str]:
-        """What it reads now -> an id that changes when that is deleted and made again.
+        """Topic, stream or table -> an id that changes when it is deleted and created again.
 
         Raises:
             DependencyDown: the source does not answer.
-            SpecError: what the spec names does not exist.
+            SpecError: the topic, stream or table of the spec does not exist.
         """
         return {}
 
     def still_has(self, stream: str, at: str, known: Collection[str]) -> None:
-        """Whether the source still has what comes after a position.
+        """Check that the source still has the records after a position.
 
         Args:
             at: the position.
-            known: of `ids`, of the whole stream.
+            known: the keys of `ids`, of all sources of the stream.
 
         Raises:
-            Blocked: what was never landed is gone.
+            Blocked: records that have not landed were removed from the source.
         """
         return
 
     def gauge(self, at: str) -> LagProbe | None:
-        """Where its ends are measured, given the position it is at; None where nobody can say."""
+        """The probe that measures lag after a position; None if the source has no end offsets."""
         return None
 
     @property
     def replays(self) -> bool:
-        """Whether a range between two positions can be read `again`."""
+        """Whether the range between two positions can be read a second time, with `again`."""
         return True
 
     @property
     def begins(self) -> bool:
-        """Whether its first place is written down in the checkpoint before the first batch."""
+        """Whether the initial offset is in the checkpoint before the first batch."""
         return True
 
     @property
     def resumes(self) -> bool:
-        """Whether a start can go on where the last one stopped; else each begins with a checkpoint of its own."""
+        """Whether a start continues from the last checkpoint; otherwise each start begins with a new checkpoint."""
         return True
 
     @property
     def logged(self) -> bool:
-        """Whether a new checkpoint goes on at a position only by `restored`, not by `begin`."""
+        """Whether a new checkpoint continues from a position through `restored`, and not through `begin` of `read`."""
         return False
 
     def opened(self, files: Reader, folder: str, beside: str | None) -> None:
-        """The query's plan is known.
+        """Called when the query's plan is known.
 
         Args:
             files: reads the checkpoint.
-            folder: where the checkpoint keeps what belongs to this source.
-            beside: the folder of the table; None where the sink is none.
+            folder: the folder of this source in the checkpoint.
+            beside: the folder of the table; None if the sink is not a table.
         """
         return
 
     def restored(self, position: str, folder: str) -> str:
-        """Put what a checkpoint needs to stand at `position` into `folder`; gives Spark's offset of it.
+        """Write the source's files for `position` into the checkpoint folder `folder`; returns Spark's offset.
 
         Raises:
-            Blocked: it is not there any more.
+            Blocked: the files for this position are missing.
         """
         return position
 
     def canonical(self, offset: str) -> str:
-        """Spark's text of an offset as the one text that is compared and kept."""
+        """Spark's offset in the canonical form that is compared and stored."""
         return canonical_json(offset)
 
     @abstractmethod
@@ -168,45 +168,45 @@ class StreamSource(ABC):
         """Raw records as a stream, with the position columns.
 
         Args:
-            fresh: the checkpoint is new: only then does a beginning mean anything.
-            begin: a position that a new checkpoint has to go on from; None: the beginning the spec says.
+            fresh: whether the checkpoint is new; `begin` applies only then.
+            begin: the position from which a new checkpoint continues; None: the starting offsets of the spec.
         """
 
     @abstractmethod
     def again(self, session: SparkSession, start: str, end: str) -> DataFrame:
-        """The same raw records as a batch: after position `start`, up to position `end`."""
+        """The raw records of a range as a batch: after position `start`, up to position `end`."""
 
     def newest(self, session: SparkSession, most: int) -> DataFrame | None:
-        """The newest raw records as a batch, for a preview; None where they are fetched outside of Spark."""
+        """The newest raw records as a batch, for a preview; None if they are fetched outside of Spark."""
         return None
 
     @abstractmethod
     def decode(self, raw: DataFrame) -> DataFrame:
-        """Raw records with their columns, the position columns and REASON, ERROR, RAW. No row more or less."""
+        """Raw records with their columns, the position columns and REASON, ERROR, RAW; exactly one row per record."""
 
     def explain(self, bad: DataFrame) -> DataFrame:
-        """Records that `decode` found bad, with the position columns, REASON, ERROR and RAW as they are kept aside."""
+        """Records that `decode` rejected, with the position columns, and REASON, ERROR and RAW as quarantined."""
         return bad
 
     def before_reading(self, stream: str, start: str, end: str) -> None:
-        """A look at what a batch is to read, inside the batch.
+        """Check the range of a batch, inside the batch, before it is read.
 
         Args:
             start, end: positions.
 
         Raises:
-            Blocked: it cannot be read as declared.
+            Blocked: the range cannot be read as declared.
         """
         return
 
     def before_landing(self, stream: str, start: str, end: str, listed: Collection[str]) -> None:
-        """A look at what a batch has read, before it lands.
+        """Check what a batch has read, before it lands.
 
         Args:
             start, end: positions.
             listed: URLs of the files that the batch's plan reads, of all sources.
 
         Raises:
-            Blocked: that is not everything between the positions.
+            Blocked: the batch did not read everything between the positions.
         """
         return

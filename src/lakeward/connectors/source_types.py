@@ -1,4 +1,4 @@
-"""The inlet that a source of a spec names."""
+"""Choice of the source class by the connector that a spec declares."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ def of(spec: StreamSpec, runtime: Runtime) -> list[StreamSource]:
     """The sources of a stream, in the order of the spec.
 
     Raises:
-        SpecError: a connector or decoder that is not built yet, or a connection nobody knows.
+        SpecError: the connector or decoder is not implemented, or the connection is unknown.
     """
-    found = [_one(spec, str(name), each, runtime) for name, each in spec.sources.items()]
-    for inlet in found:
-        inlet.prepare()
-    return found
+    sources = [_one(spec, str(name), source, runtime) for name, source in spec.sources.items()]
+    for source in sources:
+        source.prepare()
+    return sources
 
 
 def _one(spec: StreamSpec, name: str, source: Source, runtime: Runtime) -> StreamSource:
@@ -49,7 +49,8 @@ def _one(spec: StreamSpec, name: str, source: Source, runtime: Runtime) -> Strea
     if source.format is not None:
         return FormatStreamSource(name, source)
     raise SpecError(
-        f"Stream {spec.id} cannot be run yet",
-        why=f"source {name} is {source.connector}; it is not built",
+        f"Cannot run stream {spec.id}",
+        why=f"the connector {source.connector} of source {name} is not implemented yet",
+        next="choose a connector of docs/reference/sources.md, then: lakeward deploy",
         code="LW-3168",
     )

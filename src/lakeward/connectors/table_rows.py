@@ -1,4 +1,4 @@
-"""Rows of a table of the lake as records of a source: nothing is decoded, none is bad."""
+"""Rows of a lake table as records of a source: nothing is decoded, and no row is rejected."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
 IDENTITY = ("reason", "raw")
-"""The columns of the quarantine table that identify a row without a position of its own: its content."""
+"""The columns of the quarantine table that identify a row without its own position: by content."""
 
 
 def columns(schema: Any) -> list[Column]:
@@ -23,10 +23,10 @@ def columns(schema: Any) -> list[Column]:
 
 
 def packed(rows: DataFrame, source: str) -> DataFrame:
-    """Rows as raw records: one column, so that those of several sources can stand in one plan; and when it was read.
+    """Rows as raw records: one struct column, so that one plan can hold several sources, and the time of reading.
 
-    A table that was landed by a stream has `_ingested_at` already: the moment its record came into the lake, which is
-    what stays.
+    A table that a stream landed has the column `_ingested_at` already. That value, the time when the record came into
+    the lake, is preserved by `decoded`.
     """
     from pyspark.sql import functions as F
 
@@ -35,19 +35,19 @@ def packed(rows: DataFrame, source: str) -> DataFrame:
 
 
 def decoded(raw: DataFrame, source: str, schema: Any) -> DataFrame:
-    """Raw records of `packed` with their columns again."""
+    """The inverse of `packed`: raw records with the columns of the table."""
     from pyspark.sql import functions as F
 
     names = schema.fieldNames()
-    found = [F.col(f"{quote(_record(source))}.{quote(name)}").alias(name) for name in names]
+    selected = [F.col(f"{quote(_record(source))}.{quote(name)}").alias(name) for name in names]
     if INGESTED_AT not in (name.lower() for name in names):
-        found.append(F.col(INGESTED_AT))
-    nothing = [F.lit(None).cast(kind).alias(name) for name, kind in ((REASON, "string"), (ERROR, "string"))]
-    return raw.select(*found, *nothing, F.lit(None).cast("binary").alias(RAW))
+        selected.append(F.col(INGESTED_AT))
+    no_error = [F.lit(None).cast(kind).alias(name) for name, kind in ((REASON, "string"), (ERROR, "string"))]
+    return raw.select(*selected, *no_error, F.lit(None).cast("binary").alias(RAW))
 
 
 def write(session: SparkSession, file: str, text: str) -> None:
-    """Write a file of a checkpoint, wherever that stands."""
+    """Write a file of a checkpoint, on any file system that Hadoop knows."""
     jvm: Any = session._jvm
     path = jvm.org.apache.hadoop.fs.Path(file)
     out = path.getFileSystem(session._jsparkSession.sessionState().newHadoopConf()).create(path, True)

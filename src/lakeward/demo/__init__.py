@@ -1,1 +1,1 @@
-"""The demo: a year of New York flights through the whole stack, and the proof that nothing was lost or doubled."""
+"""Demo: a year of New York flights through the whole stack, and a proof that no record is missing or duplicated."""

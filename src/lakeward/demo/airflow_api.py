@@ -1,4 +1,4 @@
-"""The few calls of Airflow's REST API the demo makes, as a person with a browser would."""
+"""Client of Airflow's REST API, with the calls that the demo needs."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ _ENDED = ("success", "failed")
 
 @dataclass
 class Airflow:
-    """One Airflow, as one user.
+    """One Airflow, with the login of one user.
 
     Attributes:
-        url: without a path.
+        url: base URL without a path.
         user, password: of the auth manager.
     """
 
@@ -33,17 +33,17 @@ class Airflow:
     _token: tuple[float, str] | None = field(default=None, init=False, repr=False)
 
     def trigger(self, dag: str, conf: Mapping[str, Any], note: str) -> str:
-        """Start a run and return its id.
+        """Trigger a Dag run and return its id.
 
         Raises:
-            DependencyDown: Airflow does not answer, or refuses.
+            DependencyDown: Airflow does not answer, or rejects the request.
         """
         body = {"logical_date": None, "conf": dict(conf), "note": note}
         run: str = self._call("POST", f"/api/v2/dags/{dag}/dagRuns", json=body)["dag_run_id"]
         return run
 
     def wait(self, dag: str, run: str, timeout_s: float) -> str:
-        """The state a run ended in: `success` or `failed`.
+        """Wait for the end of a run; returns `success` or `failed`.
 
         Raises:
             TimedOut: it did not end in time.
@@ -57,29 +57,29 @@ class Airflow:
                 raise TimedOut(
                     f"The run of {dag} did not end in {timeout_s:.0f} s",
                     why=f"run {run} is {state}",
-                    next=f"look at {self.url}/dags/{dag}",
+                    next=f"open {self.url}/dags/{dag}",
                     code="LW-7402",
                 )
             time.sleep(1.0)
 
     def dags(self) -> dict[str, bool]:
         """Dag id -> whether it is paused, of every Dag Airflow has parsed."""
-        found = self._call("GET", "/api/v2/dags", params={"limit": _PAGE})["dags"]
-        return {each["dag_id"]: bool(each["is_paused"]) for each in found}
+        dags = self._call("GET", "/api/v2/dags", params={"limit": _PAGE})["dags"]
+        return {dag["dag_id"]: bool(dag["is_paused"]) for dag in dags}
 
     def run_counts(self) -> dict[str, dict[str, int]]:
         """Dag id -> how many of its runs succeeded and failed."""
-        found: dict[str, Counter[str]] = {}
+        states: dict[str, Counter[str]] = {}
         offset = 0
         while True:
             page = self._call(
                 "GET", "/api/v2/dags/~/dagRuns", params={"limit": _PAGE, "offset": offset, "order_by": "id"}
             )
             for run in page["dag_runs"]:
-                found.setdefault(run["dag_id"], Counter())[run["state"]] += 1
+                states.setdefault(run["dag_id"], Counter())[run["state"]] += 1
             offset += len(page["dag_runs"])
             if not page["dag_runs"] or offset >= page["total_entries"]:
-                return {dag: {word: counts[word] for word in _ENDED} for dag, counts in sorted(found.items())}
+                return {dag: {word: counts[word] for word in _ENDED} for dag, counts in sorted(states.items())}
 
     def _call(self, method: str, path: str, **more: Any) -> Any:
         try:
@@ -88,13 +88,13 @@ class Airflow:
                 self.url + path,
                 headers={"Authorization": f"Bearer {self._bearer()}"},
                 timeout=_ANSWER_S,
-                trust_env=False,  # a proxy of the environment has no business on loopback
+                trust_env=False,  # no proxy on loopback
                 **more,
             )
             answer.raise_for_status()
         except httpx.HTTPStatusError as error:
             raise DependencyDown(
-                f"Airflow refused {method} {path}",
+                f"Airflow rejected {method} {path}",
                 why=f"{error.response.status_code}: {error.response.text[:300]}",
                 next="lakeward stack status",
                 code="LW-7403",

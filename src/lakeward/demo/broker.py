@@ -1,4 +1,4 @@
-"""Broker reader: reads a topic back, to know what was really produced, independent of any counter."""
+"""Broker reader: reads a topic back to determine the produced records, independent of any counter."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ANSWER_S = 15.0
 
 @dataclass(frozen=True)
 class Position:
-    """Where a record stands: the identity of a row all the way to the table."""
+    """The position of a record, which identifies its row in every table."""
 
     partition: int
     offset: int
@@ -23,7 +23,7 @@ class Position:
 
 @dataclass(frozen=True)
 class Message:
-    """One record as the broker keeps it; `timestamp_ms` is the producer's time."""
+    """One record of the broker; `timestamp_ms` is the producer's time."""
 
     position: Position
     timestamp_ms: int
@@ -32,7 +32,7 @@ class Message:
 
 @dataclass(frozen=True)
 class TopicRange:
-    """First offset and the offset after the last one, by partition."""
+    """The first offset and the offset after the last one, by partition."""
 
     topic: str
     low: dict[int, int] = field(default_factory=dict)
@@ -48,7 +48,7 @@ def _consumer(bootstrap: str) -> Consumer:
     return Consumer(
         {
             "bootstrap.servers": bootstrap,
-            "group.id": "lakeward-audit",  # needed by the library; nothing is committed and no group is joined
+            "group.id": "lakeward-audit",  # required by the library; no offset is committed and no group is joined
             "enable.auto.commit": False,
             "enable.partition.eof": True,
             "auto.offset.reset": "earliest",
@@ -60,7 +60,7 @@ def _consumer(bootstrap: str) -> Consumer:
 
 
 def topic_range(bootstrap: str, topic: str) -> TopicRange:
-    """The range of a topic now; empty when there is no such topic yet.
+    """The present range of a topic; empty if the topic does not exist.
 
     Raises:
         DependencyDown: the broker does not answer.
@@ -75,15 +75,15 @@ def topic_range(bootstrap: str, topic: str) -> TopicRange:
 def _range(consumer: Consumer, bootstrap: str, topic: str) -> TopicRange:
     try:
         described = consumer.list_topics(topic, timeout=ANSWER_S).topics[topic]
-        found = TopicRange(topic)
+        offsets = TopicRange(topic)
         for part in sorted(described.partitions or {}):
-            found.low[part], found.high[part] = consumer.get_watermark_offsets(
+            offsets.low[part], offsets.high[part] = consumer.get_watermark_offsets(
                 TopicPartition(topic, part), timeout=ANSWER_S
             )
-        return found
+        return offsets
     except KafkaException as error:
         raise DependencyDown(
-            f"Topic {topic} cannot be read",
+            f"Cannot read topic {topic}",
             why=f"{bootstrap}: {error.args[0].str()}",
             next="lakeward stack status",
             code="LW-7404",
@@ -91,7 +91,7 @@ def _range(consumer: Consumer, bootstrap: str, topic: str) -> TopicRange:
 
 
 def read_topic(bootstrap: str, topic: str, timeout_s: float = 120.0) -> Iterator[Message]:
-    """Every record the topic holds now, partition by partition as they come, from the first to the last.
+    """Every record of the topic now, in offset order within each partition.
 
     Raises:
         DependencyDown: the broker does not answer.
@@ -99,14 +99,17 @@ def read_topic(bootstrap: str, topic: str, timeout_s: float = 120.0) -> Iterator
     """
     consumer = _consumer(bootstrap)
     try:
-        wanted = _range(consumer, bootstrap, topic)
-        open_parts = {part for part in wanted.high if wanted.high[part] > wanted.low[part]}
-        consumer.assign([TopicPartition(topic, part, wanted.low[part]) for part in open_parts])
+        offsets = _range(consumer, bootstrap, topic)
+        open_parts = {part for part in offsets.high if offsets.high[part] > offsets.low[part]}
+        consumer.assign([TopicPartition(topic, part, offsets.low[part]) for part in open_parts])
         deadline = time.monotonic() + timeout_s
         while open_parts:
             if time.monotonic() > deadline:
                 raise TimedOut(
-                    f"Topic {topic} was not read to its end", why=f"{timeout_s:.0f} s were not enough", code="LW-7405"
+                    f"Topic {topic} was not read to its end",
+                    why=f"{timeout_s:.0f} s were not enough",
+                    next="lakeward stack status",
+                    code="LW-7405",
                 )
             for message in consumer.consume(5000, timeout=1.0):
                 error = message.error()
@@ -115,12 +118,15 @@ def read_topic(bootstrap: str, topic: str, timeout_s: float = 120.0) -> Iterator
                         open_parts.discard(message.partition())
                         continue
                     raise DependencyDown(
-                        f"Topic {topic} cannot be read", why=f"{bootstrap}: {error.str()}", code="LW-7406"
+                        f"Cannot read topic {topic}",
+                        why=f"{bootstrap}: {error.str()}",
+                        next="lakeward stack status",
+                        code="LW-7406",
                     )
                 part, offset = message.partition(), message.offset()
-                if part is None or offset is None:  # only events have neither, and those carry an error
+                if part is None or offset is None:  # only events have neither, and they have an error
                     continue
-                if offset >= wanted.high[part]:
+                if offset >= offsets.high[part]:
                     open_parts.discard(part)
                     continue
                 yield Message(Position(part, offset), message.timestamp()[1], message.value())

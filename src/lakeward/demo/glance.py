@@ -17,7 +17,7 @@ from lakeward.supervision.reconcile import backend_of
 
 @dataclass(frozen=True)
 class StreamSummary:
-    """One stream: its word, its sentence, and how many rows it landed; None where it keeps no count."""
+    """One stream: its state, the reason, and the number of landed rows; None without a count."""
 
     id: str
     sink: str
@@ -29,7 +29,7 @@ class StreamSummary:
 
 @dataclass(frozen=True)
 class TableSummary:
-    """One table: its shape now, its newest maintenance and its newest verdict in words."""
+    """One table: its size, its newest maintenance action and its newest verdict."""
 
     name: str
     shape: Shape
@@ -39,14 +39,14 @@ class TableSummary:
 
 @dataclass(frozen=True)
 class DemoSummary:
-    """Everything at one moment."""
+    """All streams and tables at one time."""
 
     streams: tuple[StreamSummary, ...]
     tables: tuple[TableSummary, ...]
 
 
 def glance(stand: DemoStack, lake: DemoLake) -> DemoSummary:
-    """Look once."""
+    """Collect the present state of streams and tables."""
     with stand.registry() as connection:
         facts = observe.read(connection)
         totals = {row.id: batches.totals(connection, row.id) for row in facts.streams}
@@ -54,14 +54,14 @@ def glance(stand: DemoStack, lake: DemoLake) -> DemoSummary:
         specs = stand.specs
         names = sorted({str(spec.sink.table) for spec in specs.values() if spec.sink.table is not None})
         checked = {name: next(iter(verifications.newest(connection, name, limit=1)), None) for name in names}
-    words = observe.verdicts(facts, observe.observed_jobs(backend_of(stand.runtime), facts))
+    states = observe.verdicts(facts, observe.observed_jobs(backend_of(stand.runtime), facts))
     return DemoSummary(
         tuple(
             StreamSummary(
                 row.id,
                 specs[row.id].sink.label if row.id in specs else "-",
-                words[row.id].state.value,
-                words[row.id].why,
+                states[row.id].state.value,
+                states[row.id].why,
                 totals[row.id]["landed"],
                 totals[row.id]["quarantined"],
             )
@@ -71,7 +71,7 @@ def glance(stand: DemoStack, lake: DemoLake) -> DemoSummary:
             TableSummary(
                 name,
                 lake.shape(name),
-                _maintenance(next((each for each in actions if each["table"] == name), None)),
+                _maintenance(next((action for action in actions if action["table"] == name), None)),
                 _verdict(checked[name]),
             )
             for name in names

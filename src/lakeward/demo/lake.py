@@ -1,4 +1,4 @@
-"""Reading the demo's tables through PyIceberg: positions, windows, and what their metadata says."""
+"""Reader of the demo's tables through PyIceberg: positions, windows, and sizes from metadata."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _WINDOW_COLUMNS = ("hour", "origin", "flights", "departed", "late", "delay_minut
 
 @dataclass(frozen=True)
 class Shape:
-    """What a table's metadata says of its size."""
+    """The size of a table, from its metadata."""
 
     files: int
     rows: int
@@ -33,7 +33,7 @@ class Shape:
 
 
 class DemoLake:
-    """The tables of one runtime. Every call loads the table anew."""
+    """The tables of one runtime. Every call loads the table again."""
 
     def __init__(self, runtime: Runtime) -> None:
         from pyiceberg.catalog import load_catalog
@@ -49,28 +49,30 @@ class DemoLake:
             return None
 
     def position(self, table: str, stream: str) -> TablePosition | None:
-        """What the table says the stream landed; None before its first batch."""
-        found = self._load(table)
-        text = None if found is None else found.properties.get(key(stream))
+        """The position of a stream in a table; None before its first batch."""
+        loaded = self._load(table)
+        text = None if loaded is None else loaded.properties.get(key(stream))
         return None if text is None else parse(text, stream, table)
 
     def shape(self, table: str) -> Shape:
         """Files, rows and snapshots of the table's head; zeros before it exists."""
-        found = self._load(table)
-        head = None if found is None else found.current_snapshot()
-        if found is None or head is None:
+        loaded = self._load(table)
+        head = None if loaded is None else loaded.current_snapshot()
+        if loaded is None or head is None:
             return Shape(0, 0, 0)
         summary = dict(head.summary.additional_properties) if head.summary else {}
         return Shape(
-            int(summary.get("total-data-files", 0)), int(summary.get("total-records", 0)), len(found.metadata.snapshots)
+            int(summary.get("total-data-files", 0)),
+            int(summary.get("total-records", 0)),
+            len(loaded.metadata.snapshots),
         )
 
     def positions(self, table: str, topic: str, stream: str | None = None) -> list[Position]:
-        """The source positions of all rows of the table that came from `topic`; of one stream's in a quarantine."""
-        found = self._load(table)
-        if found is None or found.current_snapshot() is None:
+        """The source positions of all rows from `topic`; with `stream`, of one stream's rows in quarantine."""
+        loaded = self._load(table)
+        if loaded is None or loaded.current_snapshot() is None:
             return []
-        rows = self._scan(found, [*IDENTITY_COLUMNS["kafka"], *([STREAM] if stream else [])])
+        rows = self._scan(loaded, [*IDENTITY_COLUMNS["kafka"], *([STREAM] if stream else [])])
         return [
             Position(row["_kafka_partition"], row["_kafka_offset"])
             for row in rows
@@ -79,12 +81,12 @@ class DemoLake:
 
     def windows(self, table: str) -> list[WindowRow]:
         """The rows of the windowed table."""
-        found = self._load(table)
-        if found is None or found.current_snapshot() is None:
+        loaded = self._load(table)
+        if loaded is None or loaded.current_snapshot() is None:
             return []
         return [
             WindowRow((_ms(row["hour"]), row["origin"]), tuple(row[name] for name in _WINDOW_COLUMNS[2:]))
-            for row in self._scan(found, _WINDOW_COLUMNS)
+            for row in self._scan(loaded, _WINDOW_COLUMNS)
         ]
 
     @staticmethod

@@ -1,4 +1,4 @@
-"""`lakeward demo`: everything started, flights produced until Ctrl-C, everything stopped."""
+"""`lakeward demo`: starts the stack, produces flights until Ctrl-C, and stops the stack."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from lakeward.platform.errors import LakewardError
 from lakeward.platform.runtime import Home, Project
 
 PER_SECOND = 300.0
-"""A year of flights in about 19 minutes; then the next year follows."""
-_LOOK_S = 2.0
-_LINE_EVERY = 5  # looks between two lines where there is no terminal
+"""Records per second: a year of flights in about 19 minutes; then the next year follows."""
+_POLL_S = 2.0
+_LINE_EVERY = 5  # polls between two lines without a terminal
 
 
 def live(
     project: Project, home: Home, say: Callable[[str], None], *, seed: int = 1, per_second: float | None = None
 ) -> None:
-    """Run until Ctrl-C or until the producer fails; then stop everything.
+    """Run until Ctrl-C or until the producer fails; then stop the stack.
 
     Raises:
-        LakewardError: a file of the project is wrong, a part did not start, or Kafka refused the flights.
+        LakewardError: a file of the project is invalid, a part did not start, or Kafka rejected the flights.
     """
     stand = DemoStack(project, home, say)
     stand.require()
@@ -47,7 +47,7 @@ def live(
 
 @contextmanager
 def _producing(stand: DemoStack, seed: int, per_second: float) -> Iterator[tuple[Sender, list[LakewardError]]]:
-    """The flights of a year after the other, sent in a thread; what it fails of stands in the list."""
+    """Send the flights of one year after another in a thread; its error is added to the list."""
     sender, stop = Sender(stand.bootstrap, "flights"), threading.Event()
     failed: list[LakewardError] = []
 
@@ -68,25 +68,25 @@ def _producing(stand: DemoStack, seed: int, per_second: float) -> Iterator[tuple
 
 
 def _watch(stand: DemoStack, sender: Sender, failed: list[LakewardError], say: Callable[[str], None]) -> None:
-    """Show how it goes until somebody stops it."""
+    """Show the progress until Ctrl-C."""
     console = Console(stderr=True)
     lake, airflow = DemoLake(stand.runtime), stand.airflow
     pause = threading.Event()
     screen = Live(console=console, refresh_per_second=2, transient=False) if console.is_terminal else None
-    looks = 0
+    polls = 0
     with screen or nullcontext():
         while not failed:
-            seen: DemoSummary | None = None
-            with suppress(LakewardError):  # the registry may be away for a moment: the next look comes soon
-                seen = glance(stand, lake)
-            if seen is not None and screen is not None:
+            summary: DemoSummary | None = None
+            with suppress(LakewardError):  # the registry may be down for a moment; the next poll follows
+                summary = glance(stand, lake)
+            if summary is not None and screen is not None:
                 screen.update(
-                    board(seen, sent=sender.total, url=airflow.url, user=airflow.user, password=airflow.password)
+                    board(summary, sent=sender.total, url=airflow.url, user=airflow.user, password=airflow.password)
                 )
-            elif seen is not None and looks % _LINE_EVERY == 0:
-                say(line(seen, sent=sender.total))
-            if screen is None and looks == 0:
+            elif summary is not None and polls % _LINE_EVERY == 0:
+                say(line(summary, sent=sender.total))
+            if screen is None and polls == 0:
                 say(f"Airflow  {airflow.url}   user  {airflow.user}   password  {airflow.password}")
-            looks += 1
-            pause.wait(_LOOK_S)
+            polls += 1
+            pause.wait(_POLL_S)
     raise failed[0]

@@ -1,4 +1,4 @@
-"""What the whole demo costs in memory: proportional set size of the stack and of the drivers, sampled."""
+"""Memory of the demo: the sampled proportional set size of the stack and of the drivers."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ EVERY_S = 3.0
 
 
 def tree_pss_bytes(pids: Iterable[int]) -> int:
-    """PSS of processes and all their descendants, each once; what cannot be read counts nothing."""
-    seen: dict[int, int] = {}
+    """PSS of processes and all their descendants, each counted once; unreadable processes count 0."""
+    sizes: dict[int, int] = {}
     for pid in pids:
         with suppress(psutil.Error):
             root = psutil.Process(pid)
             for process in [root, *root.children(recursive=True)]:
-                if process.pid not in seen:
+                if process.pid not in sizes:
                     with suppress(psutil.Error, AttributeError):
                         facts = process.memory_full_info()
-                        seen[process.pid] = getattr(facts, "pss", facts.uss)
-    return sum(seen.values())
+                        sizes[process.pid] = getattr(facts, "pss", facts.uss)
+    return sum(sizes.values())
 
 
 class Peak:

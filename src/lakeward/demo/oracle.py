@@ -1,7 +1,7 @@
-"""The oracle: what must be in the tables, decided from the broker alone, compared with what is there.
+"""Oracle of the demo: derives the expected rows from the broker alone, and compares them with the tables.
 
-It reads the topics back, the tables' source positions through PyIceberg, and the recorded batch boundaries. No counter
-of any stream is believed.
+It reads the topics, the source positions of the tables through PyIceberg, and the recorded batch boundaries. It uses no
+counter of a stream.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 from lakeward.demo.broker import Message, Position
 from lakeward.demo.windows import Event, Expected, Figures, Key
 
-TOLERANCE = 1e-6  # sums are made in another order than Spark's
+TOLERANCE = 1e-6  # the order of summation differs from Spark's
 
 
 @dataclass(frozen=True)
@@ -29,31 +29,31 @@ class Accounting:
     missing: tuple[Position, ...]
     duplicates: int
     foreign: int
-    """Positions in a table that the broker does not have."""
+    """Number of positions in a table that the broker does not have."""
 
     @property
     def exact(self) -> bool:
-        """Nothing lost, nothing doubled, nothing made up."""
+        """Whether nothing is missing, duplicated or foreign."""
         return not (self.missing or self.duplicates or self.foreign)
 
 
 def account(broker: Iterable[Position], landed: Sequence[Position], quarantined: Sequence[Position]) -> Accounting:
-    """Compare the broker's positions with those of the tables. A record in both tables is a duplicate too."""
-    there = set(broker)
-    seen = Counter(landed)
-    seen.update(quarantined)
+    """Compare the broker's positions with those of the tables. A record in both tables is a duplicate, too."""
+    produced = set(broker)
+    stored = Counter(landed)
+    stored.update(quarantined)
     return Accounting(
-        produced=len(there),
+        produced=len(produced),
         landed=len(landed),
         quarantined=len(quarantined),
-        missing=tuple(sorted(there - seen.keys(), key=lambda item: (item.partition, item.offset))),
-        duplicates=sum(count - 1 for count in seen.values()),
-        foreign=len(seen.keys() - there),
+        missing=tuple(sorted(produced - stored.keys(), key=lambda item: (item.partition, item.offset))),
+        duplicates=sum(count - 1 for count in stored.values()),
+        foreign=len(stored.keys() - produced),
     )
 
 
-_WANTED: dict[str, tuple[type, ...]] = {
-    "STRING": (str, int, float, bool, dict, list),  # Spark keeps any JSON value of a STRING column as its text
+_JSON_TYPES: dict[str, tuple[type, ...]] = {
+    "STRING": (str, int, float, bool, dict, list),  # Spark reads any JSON value of a STRING column as text
     "INT": (int,),
     "BIGINT": (int,),
     "SMALLINT": (int,),
@@ -64,7 +64,7 @@ _WANTED: dict[str, tuple[type, ...]] = {
 
 
 def decode(value: bytes | None, columns: Mapping[str, str]) -> dict[str, Any] | None:
-    """One record as `decode: {json: ...}` must read it, or None if it must go to quarantine.
+    """The row that `decode: {json: ...}` must produce, or None if the record must go to quarantine.
 
     Args:
         columns: declared column -> Spark type, upper case.
@@ -75,22 +75,22 @@ def decode(value: bytes | None, columns: Mapping[str, str]) -> dict[str, Any] | 
     if not value:
         return None
     try:
-        found = json.loads(value.decode("utf-8"))
+        document = json.loads(value.decode("utf-8"))
     except ValueError:
         return None
-    if not isinstance(found, dict):
+    if not isinstance(document, dict):
         return None
     row: dict[str, Any] = {}
     for column, kind in columns.items():
-        given = found.get(column)
+        given = document.get(column)
         if given is not None:
             if kind.startswith("TIMESTAMP"):
                 try:
                     given = datetime.fromisoformat(given)
                 except (TypeError, ValueError):
                     return None
-            elif kind in _WANTED and (
-                not isinstance(given, _WANTED[kind]) or (isinstance(given, bool) and bool not in _WANTED[kind])
+            elif kind in _JSON_TYPES and (
+                not isinstance(given, _JSON_TYPES[kind]) or (isinstance(given, bool) and bool not in _JSON_TYPES[kind])
             ):
                 return None
         row[column] = given
@@ -99,7 +99,7 @@ def decode(value: bytes | None, columns: Mapping[str, str]) -> dict[str, Any] | 
 
 @dataclass(frozen=True)
 class BatchRange:
-    """One batch as recorded: from which offset (inclusive) to which (exclusive), by partition."""
+    """A recorded batch: start offset (inclusive) and end offset (exclusive) by partition."""
 
     batch_id: int
     start: Mapping[int, int]
@@ -108,12 +108,12 @@ class BatchRange:
 
 
 def contiguous(recorded: Sequence[BatchRange], low: Mapping[int, int]) -> list[BatchRange]:
-    """The batches in order, each from where the one before ended; batches without data that nobody recorded are empty.
+    """The batches in order, each starting at the end of the previous one; unrecorded batches without data are empty.
 
-    A batch whose record is missing is found by the gap it leaves: one missing number is given the whole gap.
+    A missing record of a batch leaves a gap in the offsets; a single missing batch number gets the whole gap.
 
     Raises:
-        ValueError: a gap cannot be given to one batch, or batches overlap: the recorded boundaries prove nothing.
+        ValueError: a gap spans several batches, or batches overlap: the recorded boundaries are no evidence.
     """
     result: list[BatchRange] = []
     at = dict(low)
@@ -138,11 +138,11 @@ def events_of(
     messages: Mapping[int, Sequence[Message]],
     event: Callable[[Message], Event | None],
 ) -> list[list[Event]]:
-    """The rows of each batch that reach the aggregation, in the broker's order.
+    """The rows of each batch that reach the aggregation, in offset order.
 
     Args:
         messages: partition -> its messages by rising offset.
-        event: a message as an event; None when it does not decode.
+        event: converts a message to an event; None if it cannot be decoded.
     """
     result: list[list[Event]] = []
     cursor = dict.fromkeys(messages, 0)
@@ -152,9 +152,9 @@ def events_of(
             line = messages.get(part, ())
             at = cursor.get(part, 0)
             while at < len(line) and line[at].position.offset < end:
-                found = event(line[at])
-                if found is not None:
-                    rows.append(found)
+                row = event(line[at])
+                if row is not None:
+                    rows.append(row)
                 at += 1
             cursor[part] = at
         result.append(rows)
@@ -171,18 +171,18 @@ class WindowRow:
 
 @dataclass(frozen=True)
 class WindowVerdict:
-    """The windowed table against its recomputation."""
+    """The comparison of the windowed table with its recomputation."""
 
     expected: int
     found: int
     mismatched: tuple[tuple[Key, str], ...] = field(default_factory=tuple)
 
 
-def compare_windows(expected: Expected, found: Sequence[WindowRow]) -> WindowVerdict:
-    """Every window once, with the same figures; no other."""
+def compare_windows(expected: Expected, stored: Sequence[WindowRow]) -> WindowVerdict:
+    """Compare: every expected window exactly once with equal figures, and no other window."""
     wrong: dict[Key, str] = {}
-    times = Counter(row.key for row in found)
-    by_key = {row.key: row for row in found}
+    times = Counter(row.key for row in stored)
+    by_key = {row.key: row for row in stored}
     for key, must in expected.windows.items():
         row = by_key.get(key)
         if row is None:
@@ -194,7 +194,7 @@ def compare_windows(expected: Expected, found: Sequence[WindowRow]) -> WindowVer
             wrong[key] = "written, but not closed by the late rule"
         elif count > 1:
             wrong[key] = f"written {count} times"
-    return WindowVerdict(len(expected.windows), len(found), tuple(sorted(wrong.items())))
+    return WindowVerdict(len(expected.windows), len(stored), tuple(sorted(wrong.items())))
 
 
 def _close(left: float | None, right: float | None) -> bool:

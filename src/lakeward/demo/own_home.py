@@ -17,32 +17,32 @@ _WRITTEN = frozenset(
         "secrets", "stack.json", "stack.lock", "supervisor", "warehouse",
     )
 )  # fmt: skip
-"""What a checked demo writes into its home."""
+"""The files and folders that `demo --check` writes into its home."""
 
 
 def begin(home: Home) -> None:
-    """Make the home empty: what an earlier checked demo left there is removed.
+    """Create an empty home: files of an earlier `demo --check` are removed.
 
     Raises:
-        Refused: a stack runs there, or what stands there is not a checked demo's; nothing was touched.
+        Refused: a stack runs there, or the folder has other files; nothing was changed.
     """
     if StackState.load(home).running or Supervisor(home).find() is not None:
         raise Refused(
-            "A checked demo still runs here",
-            why=f"its stack stands in {home.root}",
+            "Another `demo --check` is running in this home",
+            why=f"its stack is in {home.root}",
             next=f"lakeward stack down --home {shlex.quote(str(home.root))}",
             code="LW-7410",
         )
-    if stranger := strange(home):
+    if reason := foreign(home):
         raise Refused(
-            "A checked demo would wipe this folder, and not all of it is a checked demo's; nothing was touched",
-            why=f"{home.root} {stranger}",
-            next=f"name another home: lakeward demo --check --home DIR   (or, if nobody needs it: "
+            "Cannot use this folder for `demo --check`: it has other files; nothing was changed",
+            why=f"{home.root} {reason}",
+            next=f"name another home: lakeward demo --check --home DIR   (or, if it is not needed: "
             f"rm -r {shlex.quote(str(home.root))})",
             code="LW-7411",
         )
     if not absent(home.root / LOCK):
-        with exclusive(home):  # not while another one starts
+        with exclusive(home):  # not while another stack starts
             shutil.rmtree(home.root)
     elif home.root.exists():
         shutil.rmtree(home.root)
@@ -51,34 +51,34 @@ def begin(home: Home) -> None:
 
 
 def remove(home: Home) -> str | None:
-    """Remove the home; None, or the reason why it is left as it is."""
-    if stranger := strange(home):
-        return stranger
+    """Remove the home; returns None, or the reason why it was not removed."""
+    if reason := foreign(home):
+        return reason
     shutil.rmtree(home.root)
     return None
 
 
-def strange(home: Home) -> str | None:
-    """What says that the folder is not a checked demo's alone; None where it is, is empty, or is not there.
+def foreign(home: Home) -> str | None:
+    """The reason why the folder may not be removed; None if it has files of `demo --check` only, or none.
 
     Raises:
-        Refused: nobody may look.
+        Refused: the folder cannot be read.
     """
     root = home.root
     if absent(root):
         return None
     if root.is_symlink() or not root.is_dir():
-        return "is a link" if root.is_symlink() else "is no folder"
+        return "is a link" if root.is_symlink() else "is not a folder"
     try:
         names = {item.name for item in root.iterdir()}
     except OSError as error:
         raise Refused(
-            f"{root} cannot be looked into",
+            f"Cannot read folder {root}",
             why=error.strerror or "",
             next="name another home: --home DIR",
             code="LW-7412",
         ) from None
     if names and MARK not in names:
-        return f"holds {min(names)} and no file {MARK}, which a checked demo writes first"
+        return f"contains {min(names)} and no file {MARK}, which `demo --check` writes first"
     others = sorted(names - _WRITTEN)
-    return f"holds {others[0]}, which no checked demo writes" if others else None
+    return f"contains {others[0]}, which `demo --check` does not write" if others else None

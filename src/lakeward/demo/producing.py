@@ -14,10 +14,10 @@ class Producing:
     """Sends while the block runs; leaving the block waits for the last record.
 
     Args:
-        sender: sends.
-        records: what is sent.
-        per_second: at which rate.
-        release: called when the block ends by an error: lets go whatever the records wait for.
+        sender: the producer.
+        records: the records.
+        per_second: the rate.
+        release: called if the block raises; it unblocks the iterator of records.
     """
 
     def __init__(
@@ -48,6 +48,6 @@ class Producing:
             self.raise_if_failed()
 
     def raise_if_failed(self) -> None:
-        """Raise what ended the sender."""
+        """Raise the error of the sender, if any."""
         if self._failed is not None:
             raise self._failed

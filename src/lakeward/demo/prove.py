@@ -36,7 +36,7 @@ ALERT_ABOVE_MIN = 120.0
 
 @dataclass(frozen=True)
 class Proof:
-    """What the oracle found of one stream; `wrong` names every claim that does not hold."""
+    """The oracle's result for one stream; `wrong` lists every failed claim."""
 
     produced: int
     landed: int
@@ -51,19 +51,19 @@ class Proof:
 
 @dataclass(frozen=True)
 class Topic:
-    """A topic as the broker holds it now, by partition and rising offset."""
+    """The present records of a topic, by partition and rising offset."""
 
     name: str
     lines: Mapping[int, Sequence[Message]]
 
     @classmethod
     def read(cls, bootstrap: str, name: str) -> Topic:
-        """Read all of it."""
+        """Read the whole topic."""
         lines: dict[int, list[Message]] = {}
         for message in broker.read_topic(bootstrap, name):
             lines.setdefault(message.position.partition, []).append(message)
         for line in lines.values():
-            line.sort(key=lambda each: each.position.offset)
+            line.sort(key=lambda message: message.position.offset)
         return cls(name, lines)
 
     @property
@@ -84,31 +84,31 @@ def ranges(recorded: Iterable[Batch], topic: str) -> list[BatchRange]:
 
 def offsets_of(position: Mapping[str, str] | None, topic: str) -> dict[int, int]:
     """Partition -> offset of one topic, over all sources of a position."""
-    found: dict[int, int] = {}
+    merged: dict[int, int] = {}
     for text in (position or {}).values():
-        found |= parse_offsets(text).get(topic, {})
-    return found
+        merged |= parse_offsets(text).get(topic, {})
+    return merged
 
 
 def planned(checkpoint: Path, topic: str) -> dict[int, Mapping[int, int]]:
-    """Batch number -> its end, from the offset log Spark writes before each batch: a killed driver loses no line of it.
+    """Batch number -> end offsets, from Spark's offset log, which is written before each batch and survives a kill.
 
-    Spark keeps the newest hundred.
+    Spark retains the newest hundred.
     """
-    found: dict[int, Mapping[int, int]] = {}
+    ends_of: dict[int, Mapping[int, int]] = {}
     for file in (checkpoint / "offsets").glob("[0-9]*"):
         sources = file.read_text().splitlines()[2:]
         ends: dict[int, int] = {}
         for line in sources:
             ends |= {int(part): int(at) for part, at in json.loads(line).get(topic, {}).items()}
-        found[int(file.name)] = ends
-    return found
+        ends_of[int(file.name)] = ends
+    return ends_of
 
 
 def complete(
     recorded: Sequence[BatchRange], log: Mapping[int, Mapping[int, int]], low: Mapping[int, int]
 ) -> list[BatchRange]:
-    """All batches in order: those the registry knows, and from the offset log those a killed driver did not record."""
+    """All batches in order: from the registry, and from the offset log those that a killed driver did not record."""
     known = {batch.batch_id for batch in recorded}
     result = list(recorded)
     for number in sorted(set(log) - known):
@@ -124,7 +124,7 @@ class Prover:
     Args:
         bootstrap: the broker.
         lake: the tables.
-        source: the flights as the broker holds them.
+        source: the flights in the broker.
     """
 
     def __init__(self, bootstrap: str, lake: DemoLake, source: Topic) -> None:
@@ -135,37 +135,39 @@ class Prover:
         self._all = [message.position for message in source.messages]
 
     def rows(self, spec: StreamSpec, batches: Sequence[BatchRange]) -> Proof:
-        """A stream whose table holds a row for every good record."""
-        kept = self._quarantined(spec)
-        found = account(self._all, self._lake.positions(str(spec.sink.table), self._source.name), kept)
-        wrong = [*self._wrongly_kept(spec, kept)]
-        if found.foreign:
-            wrong.append(f"{spec.id}: {found.foreign} rows have positions the broker does not know")
-        if found.missing:
-            wrong.append(f"{spec.id}: {len(found.missing)} records are missing, the first is {found.missing[0]}")
-        if found.duplicates:
-            wrong.append(f"{spec.id}: {found.duplicates} records are there more than once")
+        """A stream whose table has one row for every valid record."""
+        quarantined = self._quarantined(spec)
+        accounting = account(self._all, self._lake.positions(str(spec.sink.table), self._source.name), quarantined)
+        wrong = [*self._wrong_quarantine(spec, quarantined)]
+        if accounting.foreign:
+            wrong.append(f"{spec.id}: {accounting.foreign} rows have positions that the broker does not have")
+        if accounting.missing:
+            wrong.append(
+                f"{spec.id}: {len(accounting.missing)} records are missing, the first is {accounting.missing[0]}"
+            )
+        if accounting.duplicates:
+            wrong.append(f"{spec.id}: {accounting.duplicates} records are stored more than once")
         return Proof(
-            produced=found.produced,
-            landed=found.landed,
-            quarantined=found.quarantined,
+            produced=accounting.produced,
+            landed=accounting.landed,
+            quarantined=accounting.quarantined,
             late_dropped=None,
-            missing=len(found.missing),
-            duplicates=found.duplicates,
+            missing=len(accounting.missing),
+            duplicates=accounting.duplicates,
             mismatched_windows=None,
             p99_freshness_s=p99(freshness(contiguous_or_recorded(batches), self._source.lines)),
             wrong=tuple(wrong),
         )
 
     def windows(self, spec: StreamSpec, batches: Sequence[BatchRange]) -> Proof:
-        """The windowed stream: its table must equal the windows computed again from the same batches."""
+        """The windowed stream: its table must equal the windows recomputed from the same batches."""
         columns = _columns(spec)
         watermark = expect(spec.source.watermark, "a watermark in the demo's own file")
         grouped = events_of(batches, self._source.lines, lambda message: _event(message, columns))
         expected = recompute(grouped, width_ms=WINDOW_MS, delay_ms=round(watermark.delay.seconds * 1000))
-        kept = self._quarantined(spec)
+        quarantined = self._quarantined(spec)
         verdict: WindowVerdict = compare_windows(expected, self._lake.windows(str(spec.sink.table)))
-        wrong = [*self._wrongly_kept(spec, kept)]
+        wrong = [*self._wrong_quarantine(spec, quarantined)]
         if verdict.mismatched:
             (start, origin), why = verdict.mismatched[0]
             when = datetime.fromtimestamp(start / 1000).astimezone().isoformat()
@@ -176,7 +178,7 @@ class Prover:
         return Proof(
             produced=len(self._all),
             landed=verdict.found,
-            quarantined=len(kept),
+            quarantined=len(quarantined),
             late_dropped=expected.late_dropped,
             missing=None,
             duplicates=None,
@@ -186,10 +188,10 @@ class Prover:
         )
 
     def alerts(self, spec: StreamSpec) -> Proof:
-        """The Kafka sink: every flight that left very late has an alert; repeats are allowed and counted."""
+        """The Kafka sink: every very late flight has an alert; repeats are allowed and counted."""
         columns = _columns(spec)
         sent_ms = {message.position: message.timestamp_ms for message in self._source.messages}
-        wanted = {
+        expected = {
             message.position
             for message in self._source.messages
             if (row := decode(message.value, columns)) is not None
@@ -197,28 +199,28 @@ class Prover:
             and row["dep_delay"] > ALERT_ABOVE_MIN
         }
         sink = expect(spec.sink.kafka, "a sink `kafka` in the demo's own file")
-        seen: Counter[Position] = Counter()
+        alerts: Counter[Position] = Counter()
         waits: list[float] = []
         for alert in broker.read_topic(self._bootstrap, str(sink.topic)):
-            told = json.loads(alert.value or b"{}")
-            position = Position(told.get("_kafka_partition", -1), told.get("_kafka_offset", -1))
-            seen[position] += 1
-            if position in sent_ms and seen[position] == 1:
+            content = json.loads(alert.value or b"{}")
+            position = Position(content.get("_kafka_partition", -1), content.get("_kafka_offset", -1))
+            alerts[position] += 1
+            if position in sent_ms and alerts[position] == 1:
                 waits.append(max(0.0, (alert.timestamp_ms - sent_ms[position]) / 1000))
-        missing, foreign = wanted - seen.keys(), seen.keys() - wanted
-        kept = self._quarantined(spec)
-        wrong = [*self._wrongly_kept(spec, kept)]
+        missing, foreign = expected - alerts.keys(), alerts.keys() - expected
+        quarantined = self._quarantined(spec)
+        wrong = [*self._wrong_quarantine(spec, quarantined)]
         if missing:
             wrong.append(f"{spec.id}: {len(missing)} alerts are missing")
         if foreign:
-            wrong.append(f"{spec.id}: {len(foreign)} alerts are about flights that were not that late")
+            wrong.append(f"{spec.id}: {len(foreign)} alerts are about flights below the limit")
         return Proof(
             produced=len(self._all),
-            landed=len(seen),
-            quarantined=len(kept),
+            landed=len(alerts),
+            quarantined=len(quarantined),
             late_dropped=None,
             missing=len(missing),
-            duplicates=sum(seen.values()) - len(seen),
+            duplicates=sum(alerts.values()) - len(alerts),
             mismatched_windows=None,
             p99_freshness_s=p99(waits),
             wrong=tuple(wrong),
@@ -229,23 +231,23 @@ class Prover:
             return []
         return self._lake.positions(str(spec.quarantine.table), self._source.name, str(spec.id))
 
-    def _wrongly_kept(self, spec: StreamSpec, kept: Sequence[Position]) -> list[str]:
-        """Exactly the records no decoder can read belong into quarantine, each once."""
+    def _wrong_quarantine(self, spec: StreamSpec, quarantined: Sequence[Position]) -> list[str]:
+        """Failed claims about quarantine: it must have exactly the records that cannot be decoded, each once."""
         columns = _columns(spec)
         broken = {message.position for message in self._source.messages if decode(message.value, columns) is None}
         wrong = []
-        if set(kept) != broken:
+        if set(quarantined) != broken:
             wrong.append(
-                f"{spec.id}: quarantine holds {len(set(kept) - broken)} good records "
-                f"and lacks {len(broken - set(kept))} broken ones"
+                f"{spec.id}: quarantine has {len(set(quarantined) - broken)} valid records "
+                f"and lacks {len(broken - set(quarantined))} broken ones"
             )
-        if len(kept) != len(set(kept)):
-            wrong.append(f"{spec.id}: quarantine holds {len(kept) - len(set(kept))} records twice")
+        if len(quarantined) != len(set(quarantined)):
+            wrong.append(f"{spec.id}: quarantine has {len(quarantined) - len(set(quarantined))} records twice")
         return wrong
 
 
 def contiguous_or_recorded(batches: Sequence[BatchRange]) -> list[BatchRange]:
-    """Batches by number, for measuring; what a killed driver did not record is left out."""
+    """Recorded batches by number, for measuring freshness; batches that a killed driver did not record are missing."""
     return sorted(batches, key=lambda batch: batch.batch_id)
 
 

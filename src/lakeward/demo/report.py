@@ -1,4 +1,4 @@
-"""The report of `demo --check`: the figures, and every claim that did not hold."""
+"""Report of `demo --check`: figures, and every failed claim."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 @dataclass
 class StreamReport:
-    """One stream. `missing` and `duplicates` come from source positions; None where rows are many records."""
+    """One stream. `missing` and `duplicates` come from source positions; None if a row aggregates many records."""
 
     id: str
     sink: str
@@ -28,7 +28,7 @@ class StreamReport:
 
 @dataclass
 class TableReport:
-    """One table around its maintenance."""
+    """One table before and after its maintenance."""
 
     table: str
     files_before: int | None
@@ -40,9 +40,9 @@ class TableReport:
 
     @classmethod
     def of(cls, table: str, compact: Mapping[str, Any], expire: Mapping[str, Any]) -> TableReport:
-        """From the ledger's entries of a compaction and an expiry.
+        """Create the report from the ledger entries of a compaction and an expiry.
 
-        What the stream landed while files were rewritten counts as there before: the rewrite changed none of it.
+        Files and rows that landed during the rewrite count as present before, because the rewrite did not change them.
         """
 
         def around(entry: Mapping[str, Any], figure: str) -> tuple[int | None, int | None]:
@@ -67,7 +67,7 @@ class QualityReport:
 
 @dataclass
 class Report:
-    """Everything of one `demo --check`. `ok` says whether every claim held; `problems` says which did not."""
+    """The complete report. `ok`: every claim holds; `problems`: the failed claims."""
 
     seed: int
     records: int
@@ -82,7 +82,7 @@ class Report:
     machine: dict[str, Any] = field(default_factory=dict)
 
     def claim(self, holds: bool, otherwise: str) -> None:
-        """Note a claim that does not hold."""
+        """Record `otherwise` as a problem if the claim does not hold."""
         if not holds:
             self.problems.append(otherwise)
 

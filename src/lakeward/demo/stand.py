@@ -43,9 +43,9 @@ class DemoStack:
     """One home with the demo's project deployed on it.
 
     Attributes:
-        project: with the demo's streams.
-        home: where the stack's state is.
-        say: takes one line for the person.
+        project: the project with the demo's streams.
+        home: the home of the stack.
+        say: prints one line.
     """
 
     project: Project
@@ -59,7 +59,7 @@ class DemoStack:
         return Stack(self.project, self.home)
 
     def up(self) -> float:
-        """Bring the stack up with topics and streams; returns the seconds it took."""
+        """Start the stack with topics and streams; returns the duration in seconds."""
         begun = time.monotonic()
         self._up = self.stack.up(None, self._populate, self.say)
         return time.monotonic() - begun
@@ -69,7 +69,7 @@ class DemoStack:
         self.stack.down(self._stop_drivers, self.say)
 
     def _populate(self) -> None:
-        """Runs while Airflow starts: the topics first, then the streams that read them."""
+        """Create topics, then deploy the streams that read them; called while Airflow starts."""
         bootstrap = self.stack.site().kafka
         for topic in self.topics:
             _topic(bootstrap, topic)
@@ -88,7 +88,7 @@ class DemoStack:
         return {name: stream.spec for name, stream in loaded.streams.items()}
 
     def require(self, *names: str) -> None:
-        """Refuse a project the demo cannot run, before anything starts.
+        """Refuse a project without the demo's streams, before the start.
 
         Raises:
             SpecError: a file of the project is wrong, or one of these streams is missing.
@@ -104,13 +104,13 @@ class DemoStack:
 
     @property
     def topics(self) -> list[str]:
-        """Every topic the streams read or write."""
-        found: set[str] = set()
+        """Every topic that the streams read or write."""
+        names: set[str] = set()
         for spec in self.specs.values():
-            found |= {str(topic) for source in spec.sources.values() if source.kafka for topic in source.kafka.topics}
+            names |= {str(topic) for source in spec.sources.values() if source.kafka for topic in source.kafka.topics}
             if spec.sink.kafka is not None:
-                found.add(str(spec.sink.kafka.topic))
-        return sorted(found)
+                names.add(str(spec.sink.kafka.topic))
+        return sorted(names)
 
     @property
     def runtime(self) -> Runtime:
@@ -119,7 +119,7 @@ class DemoStack:
 
     @property
     def bootstrap(self) -> str:
-        """The broker."""
+        """The bootstrap servers."""
         return self.runtime.kafka["lakeward_kafka"]
 
     @contextmanager
@@ -131,18 +131,18 @@ class DemoStack:
     @property
     def airflow(self) -> Airflow:
         """Airflow's API as the admin."""
-        found = self._up["airflow"]
-        return Airflow(found["url"], found["user"], Path(found["password_file"]).read_text().strip())
+        address = self._up["airflow"]
+        return Airflow(address["url"], address["user"], Path(address["password_file"]).read_text().strip())
 
     def checkpoint(self, stream: str) -> Path:
-        """The folder of a stream's checkpoint, of the generation that runs."""
+        """The checkpoint folder of a stream's current generation."""
         with self.registry() as connection:
             row = streams.get(connection, stream)
-            found = generations.named(connection, stream, row.generation)
-        return Path(self.runtime.checkpoint_of(found.checkpoint).removeprefix("file://"))
+            generation = generations.named(connection, stream, row.generation)
+        return Path(self.runtime.checkpoint_of(generation.checkpoint).removeprefix("file://"))
 
     def jobs(self) -> list[Job]:
-        """The drivers that live."""
+        """The live drivers."""
         return [job for job in LocalBackend(self.home.drivers).find() if job.life in (Life.ALIVE, Life.REMNANT)]
 
     def pss_bytes(self) -> int:
@@ -156,10 +156,13 @@ class DemoStack:
         Raises:
             LakewardError: no driver runs.
         """
-        job = next((each for each in self.jobs() if each.life is Life.ALIVE), None)
+        job = next((job for job in self.jobs() if job.life is Life.ALIVE), None)
         if job is None or job.handle is None:
             raise LakewardError(
-                "There is no driver to kill", why=f"No driver process runs under {self.home.drivers}", code="LW-7416"
+                "Cannot kill a driver: none runs",
+                why=f"there is no driver process under {self.home.drivers}",
+                next="lakeward streams list",
+                code="LW-7416",
             )
         pid = int(job.handle["pid"])
         what = dice.choice(["the Python process", "the JVM", "the whole process group"])
@@ -185,7 +188,7 @@ def _java(pid: int) -> list[int]:
 
 
 def _topic(bootstrap: str, topic: str, timeout_s: float = BROKER_S) -> None:
-    """Create a topic; the broker may still be starting, for PostgreSQL and Kafka start side by side."""
+    """Create a topic; retries, because the broker may still be starting in parallel with PostgreSQL."""
     deadline = time.monotonic() + timeout_s
     while True:
         try:

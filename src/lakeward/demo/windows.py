@@ -1,13 +1,13 @@
-"""What the windowed stream must have written: Spark's late rule, applied again in plain Python to the same batches.
+"""Recomputation of the windowed stream: Spark's watermark rule in plain Python, applied to the same batches.
 
 Spark 4's rule for one aggregation over event-time windows in append mode, batch by batch:
 
 - the watermark of batch n is the largest event time seen in all batches before n, minus the delay; it never falls;
 - a row of batch n is late when its window ended at or before the watermark of batch **n - 1**;
-- at the end of batch n every window that ended at or before the watermark of batch n is written and forgotten.
+- at the end of batch n every window that ended at or before the watermark of batch n is written and dropped from state.
 
-Batch boundaries decide who is late, so they are an input: they come from what the stream recorded. A batch without
-data (Spark runs one when the watermark moved and nothing else waits) is an empty one here.
+Batch boundaries decide which rows are late, so they are an input: the boundaries that the stream recorded. A batch
+without data (Spark runs one when the watermark moved and no data waits) is an empty batch here.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ LATE_DEPARTURE_MIN = 15
 
 @dataclass
 class Aggregate:
-    """Running figures of one window and group; nulls count as rows and nothing else, as in SQL."""
+    """Running figures of one window and group; nulls count as rows only, as in SQL."""
 
     rows: int = 0
     values: int = 0
@@ -39,7 +39,7 @@ class Aggregate:
     highest: float | None = None
 
     def add(self, value: float | None) -> None:
-        """Take one row in."""
+        """Add one row."""
         self.rows += 1
         if value is not None:
             self.values += 1
@@ -61,7 +61,7 @@ Key = tuple[int, str]
 
 @dataclass
 class Expected:
-    """What must stand in the table after these batches."""
+    """The expected content of the table after these batches."""
 
     windows: dict[Key, Aggregate] = field(default_factory=dict)
     late_dropped: int = 0
@@ -70,7 +70,7 @@ class Expected:
 
 
 def recompute(batches: Sequence[Iterable[Event]], *, width_ms: int, delay_ms: int) -> Expected:
-    """Apply the rule above to the batches, in order."""
+    """Apply the rule to the batches, in order."""
     result = Expected()
     state: dict[Key, Aggregate] = {}
     previous = current = newest = 0

@@ -184,7 +184,7 @@ class RegistryLink:
         for stream in sorted(rest):
             self._take(connection, writer_pauses.RESTS, stream)
         self._rested = rest
-        return writer_pauses.opened(connection)
+        return writer_pauses.requested(connection)
 
     def _reported_state(self) -> str:
         """State of the driver; `stuck` while the control loop hangs, e.g. in a call to the JVM."""

@@ -264,7 +264,7 @@ def _table(spark: SparkSession, source: Source, runtime: Runtime | None) -> Data
     except PySparkException:  # there is none, or its catalog does not answer
         return None
     there = {name.lower() for name in rows.columns}
-    return rows.withColumns({name: F.current_timestamp() for name in source.kept_columns if name not in there})
+    return rows.withColumns({name: F.current_timestamp() for name in source.added_columns if name not in there})
 
 
 def _no_columns(source: Source, runtime: Runtime | None) -> str:
@@ -357,7 +357,7 @@ def _declared_columns(source: Source) -> str:
 
 def _columns_of(source: Source) -> str:
     return ", ".join(
-        [_declared_columns(source), *(f"{column} {OWN_COLUMNS[column]}" for column in source.kept_columns)]
+        [_declared_columns(source), *(f"{column} {OWN_COLUMNS[column]}" for column in source.added_columns)]
     )
 
 

@@ -77,7 +77,7 @@ def failures_of(stream: str, spec: StreamSpec) -> Iterator[None]:
             said = error.why
         elif spec.transform.functions and not isinstance(error, LakewardError):
             poison = judge(text=f"{type(error).__name__}: {error}").failure_class is FailureClass.POISON
-            said = code.told_within(str(error)) if poison else None
+            said = code.worker_summary(str(error)) if poison else None
         if said is None:
             raise
         raise Poison(

@@ -1,8 +1,8 @@
-"""The jars Lakeward runs: which ones (`ivy.xml`), their digests (`jars.sha256`), where they are, and how to get them.
+"""Jars of Lakeward: the list (`ivy.xml`), the digests (`jars.sha256`), their location and their download.
 
-One folder holds two sets: `spark/` goes on the classpath of drivers and of the Spark Connect server, `kafka/` runs the
-embedded broker. The folder's name is the digest of the list, so another version of Lakeward never meets old jars.
-`LAKEWARD_JARS` may name another folder of the same shape.
+One folder has two sets: `spark/` is on the classpath of drivers and of the Spark Connect server, `kafka/` runs the
+embedded broker. The folder is named by the digest of the list, so another version of Lakeward never uses old jars.
+`LAKEWARD_JARS` may name another folder of the same layout.
 """
 
 from __future__ import annotations

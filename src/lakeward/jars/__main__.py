@@ -1,6 +1,6 @@
-"""`python -m lakeward.jars`: fetch what is missing, verify all, make the class archive.
+"""`python -m lakeward.jars`: download missing jars, verify all jars, and create the class archive.
 
-With `pin`: rewrite `jars.sha256` after a change. With `own`: compile the jar that is our own after a change.
+`pin` rewrites `jars.sha256` after a change of the list. `own` compiles Lakeward's own jar after a change of its source.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from lakeward.jars import archive, check, ivy, own
 from lakeward.platform.errors import LakewardError
 
 
-def _say(text: str) -> None:
+def _print(text: str) -> None:
     sys.stderr.write(text + "\n")
 
 
@@ -23,13 +23,13 @@ def main(arguments: list[str]) -> int:
         if arguments == ["pin"]:
             return _pin()
         if arguments == ["own"]:
-            _say(f"compiled {own.build()}")
+            _print(f"compiled {own.build()}")
             return 0
-        at = ivy.ensure(lambda name: _say(f"  {name}"))
-        _say(f"{len(check.listed())} jars verified in {at}")
-        archive.ensure(_say)
+        at = ivy.ensure(lambda name: _print(f"  {name}"))
+        _print(f"{len(check.listed())} jars verified in {at}")
+        archive.ensure(_print)
     except LakewardError as error:
-        _say(str(error))
+        _print(str(error))
         return error.exit_code
     return 0
 
@@ -37,10 +37,10 @@ def main(arguments: list[str]) -> int:
 def _pin() -> int:
     with tempfile.TemporaryDirectory() as name:
         fresh = Path(name) / "jars"
-        ivy.retrieve(fresh, lambda line: _say(f"  {line}"))
+        ivy.retrieve(fresh, lambda line: _print(f"  {line}"))
         lines = [f"{check.digest_of(fresh / jar)}  {jar}\n" for jar in check.names(fresh)]
     check.LIST.write_text("".join(lines))
-    _say(f"{len(lines)} digests written to {check.LIST}: review the difference")
+    _print(f"{len(lines)} digests written to {check.LIST}: review the difference")
     return 0
 
 

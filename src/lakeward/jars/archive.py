@@ -1,9 +1,8 @@
-"""The class archive: Spark's classes loaded once, kept in a file every later JVM maps into its memory.
+"""Class archive (class data sharing, JEP 350): Spark's loaded classes in a file that every later JVM maps into memory.
 
-Half of the CPU of a starting driver goes into reading and verifying classes from nearly 300 jars. Java's class data
-sharing (JEP 350) keeps the result: `training` runs Spark once with what drivers do, Java writes the archive when it
-ends. Java checks names, sizes and times of all jars when it maps an archive and goes on without one that does not
-fit, so an archive can make a start faster or do nothing.
+Half of the CPU time of a driver's start is spent on reading and verifying classes of nearly 300 jars. `training` runs
+the work of drivers once, and Java writes the archive when it ends. Java compares names, sizes and times of all jars
+when it maps an archive, and ignores an archive that does not match: it can make a start faster, but not wrong.
 """
 
 from __future__ import annotations
@@ -20,28 +19,28 @@ from lakeward.jars import fitting, places
 from lakeward.jars.java import locate
 
 TRAINING_S = 600
-# Java would tell on stdout why it does not use an archive; drivers' logs and `-o json` have no place for that.
+# Java would print on stdout why it does not use an archive, which would break `-o json` and drivers' logs.
 QUIET = ("-Xlog:disable", "-Xlog:all=error:stderr")
 
 
 def file(at: Path | None = None) -> Path:
-    """Where the archive of this Java, this pyspark and these jars is, or would be: it goes with the environment.
+    """The path of the archive for this Java, pyspark and jars, whether it exists or not. It is part of the environment.
 
     Args:
         at: the folder of Lakeward's Spark jars; default: this machine's.
     """
     java = locate(os.environ)
-    said = [] if java is None else [str(java.resolve())]
-    release = [] if java is None else [java.resolve().parents[1] / "release"]  # Java's own version file
+    inputs = [] if java is None else [str(java.resolve())]
+    release = [] if java is None else [java.resolve().parents[1] / "release"]  # the version file of Java
     for jar in (*release, *places.spark_classpath(at), *sorted(fitting.pyspark_jars().glob("*.jar"))):
         status = jar.stat()
-        said.append(f"{jar} {status.st_size} {int(status.st_mtime)}")
-    digest = hashlib.sha256("\n".join(said).encode()).hexdigest()[:16]
+        inputs.append(f"{jar} {status.st_size} {int(status.st_mtime)}")
+    digest = hashlib.sha256("\n".join(inputs).encode()).hexdigest()[:16]
     return Path(sys.prefix) / "share" / "lakeward" / f"spark-{digest}.jsa"
 
 
 def options(at: Path | None = None) -> list[str]:
-    """JVM options that use the archive; none if there is none.
+    """JVM options that use the archive; empty if there is none.
 
     Only for a JVM whose class path begins with `places.spark_classpath()`: `spark.driver.extraClassPath`.
     """
@@ -50,8 +49,8 @@ def options(at: Path | None = None) -> list[str]:
 
 
 def ensure(progress: Callable[[str], None] = lambda line: None) -> Path | None:
-    """Make the archive unless it is there. None, and a line of progress why, where it cannot be made: all works
-    without it, only slower."""
+    """Create the archive if it is missing. If that fails, the reason is reported to `progress` and None is returned:
+    starts are slower without it."""
     archive = file()
     if archive.is_file():
         return archive
@@ -65,16 +64,16 @@ def ensure(progress: Callable[[str], None] = lambda line: None) -> Path | None:
                 old.unlink()
             fresh.replace(archive)
     except (OSError, subprocess.SubprocessError) as error:
-        progress(f"Spark starts slower here: its class archive could not be made ({error})")
+        progress(f"Spark starts slower here: its class archive could not be created ({error})")
         return None
     return archive
 
 
 def train(folder: Path, archive: Path) -> None:
-    """Run the training in a process of its own.
+    """Run the training in a separate process.
 
     Raises:
-        OSError: it did not leave an archive.
+        OSError: it wrote no archive.
         subprocess.TimeoutExpired: it took longer than `TRAINING_S`.
     """
     command = [sys.executable, "-m", "lakeward.jars.training", str(folder), str(archive)]

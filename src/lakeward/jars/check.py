@@ -23,38 +23,38 @@ def missing(folder: Path) -> list[str]:
 
 
 def verify(folder: Path) -> int:
-    """Compare every listed jar with its digest, and refuse a jar nobody listed. Returns how many were compared.
+    """Compare every listed jar with its digest, and refuse unlisted jars. Returns the number of jars.
 
     Raises:
-        Refused: a jar is missing, is not the one listed, or is not listed at all; named, with expected and found.
-        SpecError: one of Spark's was built for another Spark or Scala than the one that is installed.
+        Refused: a jar is missing, has another digest, or is not listed.
+        SpecError: a Spark jar was built for another Spark or Scala than the installed one.
     """
     expected = listed()
-    # Said first: whoever put another one in place of ours is told more by this than by what is missing then.
+    # Checked first: for a replaced jar this error says more than the missing file.
     fitting.check(sorted((folder / "spark").glob("*.jar")), {name.rpartition("/")[2] for name in expected})
     for name, digest in expected.items():
         file = folder / name
         if not file.is_file():
             raise Refused(
                 "A jar is missing",
-                why=f"{file} is listed in {LIST.name}",
+                why=f"{file} does not exist and is listed in {LIST.name}",
                 next="python -m lakeward.jars",
                 code="LW-7202",
             )
-        found = digest_of(file)
-        if found != digest:
+        actual = digest_of(file)
+        if actual != digest:
             raise Refused(
-                f"The jar {file.name} is not the one that was reviewed",
-                why=f"{file}: expected SHA-256 {digest}, found {found}",
+                f"The jar {file.name} is not the reviewed one",
+                why=f"{file}: expected SHA-256 {digest}, found {actual}",
                 next=f"rm {file} && python -m lakeward.jars   (and find out who changed it)",
                 code="LW-7203",
             )
-    strangers = sorted(set(names(folder)) - set(expected))
-    if strangers:
+    unlisted = sorted(set(names(folder)) - set(expected))
+    if unlisted:
         raise Refused(
-            f"The jar {strangers[0]} was never reviewed",
-            why=f"{folder / strangers[0]} is not listed in {LIST.name} and would be on the classpath",
-            next=f"rm {folder / strangers[0]}",
+            f"The jar {unlisted[0]} was never reviewed",
+            why=f"{folder / unlisted[0]} is not listed in {LIST.name} and would be on the classpath",
+            next=f"rm {folder / unlisted[0]}",
             code="LW-7201",
         )
     return len(expected)
@@ -66,12 +66,12 @@ def names(folder: Path) -> list[str]:
 
 
 def other_than_jars(folder: Path) -> Path | None:
-    """Something in `folder` that is no jar of one of the sets; None where there is nothing, or no such folder."""
+    """A file or folder in `folder` that is not a jar of one of the sets; None if there is none."""
     sets = {name.split("/")[0] for name in listed()}
     for item in sorted(folder.iterdir()) if folder.exists() else ():
         if item.name not in sets or not item.is_dir():
             return item
-        inside = next((each for each in item.iterdir() if each.suffix != ".jar" or each.is_dir()), None)
+        inside = next((file for file in item.iterdir() if file.suffix != ".jar" or file.is_dir()), None)
         if inside is not None:
             return inside
     return None

@@ -1,8 +1,7 @@
 """Jar compatibility: the Spark and Scala versions a jar was built for, from its file name.
 
-A jar for another one is found by Spark in the middle of a batch, as a method or class that is not there
-(`NoSuchMethodError: scala...`); by its name it is found before anything starts. What is named by other rules is not
-judged here.
+A jar for another version fails inside a batch with a missing method or class (`NoSuchMethodError: scala...`). Its name
+reveals this before the start. Jars with other naming rules are not checked.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ _CORE = re.compile(r"spark-core_([\d.]+)-(\d+\.\d+)\.[\w.-]+\.jar")
 
 @dataclass(frozen=True)
 class Engine:
-    """The Spark that is installed: its minor, e.g. `4.1`, and its Scala, e.g. `2.13`."""
+    """The installed Spark: its minor version, e.g. `4.1`, and its Scala version, e.g. `2.13`."""
 
     spark: str
     scala: str
@@ -34,7 +33,7 @@ def pyspark_jars() -> Path:
     """The `jars` folder of the installed pyspark, found without importing it.
 
     Raises:
-        LakewardError: pyspark is not installed here.
+        LakewardError: pyspark is not installed.
     """
     spec = importlib.util.find_spec("pyspark")
     if spec is None or not spec.submodule_search_locations:
@@ -43,13 +42,13 @@ def pyspark_jars() -> Path:
 
 
 def engine(folder: Path) -> Engine | None:
-    """The Spark whose jars stand in a folder; None where none do (pyspark-client has none)."""
-    found = (_CORE.fullmatch(jar.name) for jar in sorted(folder.glob("spark-core_*.jar")))
-    return next((Engine(match[2], match[1]) for match in found if match), None)
+    """The Spark version of the jars in a folder; None without Spark jars (pyspark-client has none)."""
+    matches = (_CORE.fullmatch(jar.name) for jar in sorted(folder.glob("spark-core_*.jar")))
+    return next((Engine(match[2], match[1]) for match in matches if match), None)
 
 
 def misfit(name: str, here: Engine) -> str:
-    """What a jar of this name was built for, where it is not `here`, as words; empty where it fits or does not say."""
+    """The other Spark or Scala version that a jar was built for; empty if it matches `here` or has no version."""
     scala, spark = _SCALA.search(name), _SPARK.search(name) or _OF_SPARK.match(name)
     other = []
     if spark and spark[1] != here.spark:
@@ -60,20 +59,20 @@ def misfit(name: str, here: Engine) -> str:
 
 
 def check(jars: Iterable[Path], reviewed: Collection[str] = ()) -> None:
-    """Refuse jars that were built for another Spark or Scala than the one that is installed.
+    """Refuse jars that were built for another Spark or Scala than the installed one.
 
     Args:
         jars: files of a class path.
-        reviewed: names of Lakeward's own list. Spark's modules among them may be of another minor (a token provider of
-            4.0 was run beside 4.1); where another one of them does not fit, it is pyspark that is not the pinned one.
+        reviewed: names of Lakeward's own list. Spark's modules among them may have another minor version (the token
+            provider of 4.0 runs with 4.1). If another jar of the list does not fit, pyspark is not the pinned version.
 
     Raises:
-        SpecError: the first that does not fit, and the command that mends it.
+        SpecError: the first jar that does not fit.
     """
     try:
         folder = pyspark_jars()
     except LakewardError:
-        return  # whoever only fetches or verifies them needs none
+        return  # downloading and verifying jars does not need pyspark
     here = engine(folder)
     if here is None:
         return

@@ -1,7 +1,7 @@
 """Jar download with the Ivy of pyspark: needs Java only, no Maven.
 
-Ivy keeps what it downloaded in its own cache, so an interrupted fetch resumes there. The result is put together in a
-temporary folder, verified, and moved into place in one step: a folder of jars is whole and right, or not there.
+Ivy caches its downloads, so an interrupted download resumes. The result is assembled in a temporary folder, verified,
+and renamed: a folder of jars is complete and verified, or does not exist.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ _SHOWN = ("downloading ", ":: resolving", ":: retrieving", "\t[FAILED", "\t\t::"
 
 
 def ensure(progress: Callable[[str], None] = lambda line: None) -> Path:
-    """The folder with every jar present and verified; what is missing is fetched.
+    """The folder with every jar present and verified; missing jars are downloaded.
 
     Raises:
-        LakewardError: a jar is not the one listed, or could not be fetched.
+        LakewardError: a jar has another digest, or could not be downloaded.
     """
     at = places.folder()
     if check.missing(at):
@@ -36,15 +36,15 @@ def ensure(progress: Callable[[str], None] = lambda line: None) -> Path:
 
 
 def fetch(target: Path, progress: Callable[[str], None] = lambda line: None) -> Path:
-    """Download, verify and put the jars into `target`.
+    """Download and verify the jars, and move them to `target`.
 
     Args:
-        target: the folder that will hold `spark/` and `kafka/`; an incomplete one is replaced.
+        target: the folder for `spark/` and `kafka/`; an incomplete one is replaced.
         progress: called with one line of text for each file.
 
     Raises:
         DependencyDown: a repository could not be reached.
-        Refused: what came is not what was reviewed, or `target` holds other things than jars; nothing was touched.
+        Refused: a downloaded jar is not the reviewed one, or `target` contains other files; nothing was changed.
     """
     _refuse_other_folder(target)
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -56,12 +56,15 @@ def fetch(target: Path, progress: Callable[[str], None] = lambda line: None) -> 
 
 
 def retrieve(into: Path, progress: Callable[[str], None]) -> None:
-    """Run Ivy once, without looking at what it brought."""
+    """Run Ivy once, without verifying the result."""
     java = find_java()
     engine = next(iter(sorted(fitting.pyspark_jars().glob("ivy-*.jar"))), None)
     if engine is None:
         raise LakewardError(
-            "pyspark has no Ivy", why=f"no ivy-*.jar in {fitting.pyspark_jars()}", next="uv sync", code="LW-7207"
+            "pyspark has no Ivy",
+            why=f"there is no ivy-*.jar in {fitting.pyspark_jars()}",
+            next="uv sync",
+            code="LW-7207",
         )
     cache = places.cache() / "ivy"
     cache.mkdir(parents=True, exist_ok=True)
@@ -81,13 +84,13 @@ def retrieve(into: Path, progress: Callable[[str], None]) -> None:
 
 
 def put_in_place(fresh: Path, target: Path) -> None:
-    """Verify `fresh` and make it `target` in one step.
+    """Verify `fresh` and rename it to `target`.
 
     Raises:
-        Refused: it is not what was reviewed; `target` is as it was.
+        Refused: a jar is not the reviewed one; `target` is unchanged.
     """
     check.verify(fresh)
-    # Another process may have finished the same fetch meanwhile: its folder is as good as ours.
+    # Another process may have finished the same download in the meantime; its result is equal.
     if target.exists() and not check.missing(target):
         return
     if target.exists():
@@ -97,12 +100,12 @@ def put_in_place(fresh: Path, target: Path) -> None:
 
 
 def _refuse_other_folder(target: Path) -> None:
-    """An incomplete folder is replaced as a whole: `LAKEWARD_JARS` may name one that holds more than jars."""
+    """Refuse a folder with other files: an incomplete folder is deleted, and `LAKEWARD_JARS` may name any folder."""
     other = check.other_than_jars(target)
     if other is not None:
         raise Refused(
             "The folder of the jars has other files; nothing was changed",
-            why=f"{other} is no jar of Lakeward, and an incomplete folder is replaced as a whole",
+            why=f"{other} is not a jar of Lakeward, and an incomplete folder is replaced as a whole",
             next="name a new or empty folder: LAKEWARD_JARS=DIR python -m lakeward.jars",
             code="LW-7208",
         )
@@ -110,15 +113,15 @@ def _refuse_other_folder(target: Path) -> None:
 
 def _failure(output: str) -> LakewardError:
     lines = [line.strip() for line in output.splitlines() if line.strip(" :\t")]
-    telling = [
+    relevant = [
         line for line in lines if "FAILED" in line or "not found" in line or "Exception" in line or "PKIX" in line
     ]
-    why = "; ".join(dict.fromkeys(telling[:3] or lines[-3:]))
+    why = "; ".join(dict.fromkeys(relevant[:3] or lines[-3:]))
     if "PKIX" in output or "SSLHandshake" in output:
         return DependencyDown(
             "The jars could not be fetched: Java does not trust the repository's certificate",
             why=why,
-            next="a corporate proxy signs TLS here: give Java its CA, e.g. "
+            next="if a corporate proxy intercepts TLS, give Java its CA, e.g. "
             "export JAVA_TOOL_OPTIONS=-Djavax.net.ssl.trustStore=/etc/ssl/certs/java/cacerts, or "
             "keytool -importcert -cacerts -file your-ca.pem -alias your-ca; then: python -m lakeward.jars",
             code="LW-7209",

@@ -1,4 +1,4 @@
-"""Java: the one thing a user must have installed. Found in `JAVA_HOME`, then on `PATH`."""
+"""Java discovery: `JAVA_HOME`, then `PATH`. Java is the only requirement that a user must install."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from pathlib import Path
 
 from lakeward.platform.errors import Unhealthy
 
-OLDEST = 17  # Spark 4 runs on nothing older
+OLDEST = 17  # the oldest version that Spark 4 supports
 
 
 @dataclass(frozen=True)
 class Java:
-    """A Java that was run and answered.
+    """An installed Java that runs.
 
     Attributes:
-        binary: the `java` program, links resolved.
+        binary: the `java` program, without symbolic links.
         major: its feature version, e.g. 17.
     """
 
@@ -35,37 +35,37 @@ class Java:
 
 
 def find_java(environ: Mapping[str, str] | None = None) -> Java:
-    """The Java Lakeward will use.
+    """The Java that Lakeward uses.
 
     Raises:
-        Unhealthy: there is none, it does not run, or it is older than 17; `next` is the command for this platform.
+        Unhealthy: Java is missing, does not run, or is older than 17; `next` is the install command of the platform.
     """
     env = os.environ if environ is None else environ
-    found = locate(env)
-    if found is None:
+    program = locate(env)
+    if program is None:
         raise Unhealthy(
             "Java is missing",
             why=f"no `java` in JAVA_HOME or on PATH; Spark and Kafka need Java {OLDEST} or 21",
             next=install_command(),
             code="LW-7210",
         )
-    major = _major(found)
+    major = _major(program)
     if major is None:
         raise Unhealthy(
-            "Java does not run", why=f"`{found} -version` gave no version", next=install_command(), code="LW-7211"
+            "Java does not run", why=f"`{program} -version` printed no version", next=install_command(), code="LW-7211"
         )
     if major < OLDEST:
         raise Unhealthy(
             f"Java {major} is too old",
-            why=f"{found} is Java {major}; Spark and Kafka need Java {OLDEST} or 21",
+            why=f"{program} is Java {major}; Spark and Kafka need Java {OLDEST} or 21",
             next=f"{install_command()}   (or set JAVA_HOME to a Java {OLDEST} or 21)",
             code="LW-7212",
         )
-    return Java(found.resolve(), major)
+    return Java(program.resolve(), major)
 
 
 def install_command(system: str | None = None, which: Callable[[str], str | None] = shutil.which) -> str:
-    """The one command that installs a fitting Java on this platform."""
+    """The command that installs a supported Java on this platform."""
     if (system or platform.system()) == "Darwin":
         return "brew install openjdk@17 && export JAVA_HOME=$(brew --prefix openjdk@17)"
     commands = {
@@ -83,7 +83,7 @@ def install_command(system: str | None = None, which: Callable[[str], str | None
 
 
 def locate(env: Mapping[str, str]) -> Path | None:
-    """The `java` that would be run, found without running it."""
+    """The path of `java`, without running it."""
     home = env.get("JAVA_HOME")
     if home and os.access(Path(home) / "bin" / "java", os.X_OK):
         return Path(home) / "bin" / "java"

@@ -1,7 +1,7 @@
-"""The one jar that is our own: `LinkLogStore`, by which a Delta table's version is taken once on a local folder.
+"""Lakeward's own jar: `LinkLogStore`, a Delta log store in which a local table's version is committed at most once.
 
-Its source stands beside it. `python -m lakeward.jars own` compiles it again, with the compiler that Spark itself brings
-(Janino): only Java is needed, and the same source gives the same bytes.
+The source is in the same package. `python -m lakeward.jars own` compiles it with the compiler that Spark includes
+(Janino): it needs Java only, and the same source gives the same bytes.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from lakeward.platform.errors import LakewardError
 SOURCE = Path(__file__).with_name("own") / "LinkLogStore.java"
 JAR = SOURCE.with_name("lakeward-delta.jar")
 CLASS = "io.lakeward.LinkLogStore"
-_EPOCH = (1980, 1, 1, 0, 0, 0)  # the first moment a zip file knows
+_EPOCH = (1980, 1, 1, 0, 0, 0)  # the earliest time that a zip file can store
 
 
 def spark_conf() -> dict[str, str]:
-    """Conf of a Spark application that writes Delta tables of this machine.
+    """Spark conf of an application that writes local Delta tables.
 
-    `spark.jars` and not the class path: the class archive holds only if the class path is the one it was made with.
+    It uses `spark.jars` and not the class path, because the class archive is valid for its original class path only.
     """
     return {"spark.jars": str(JAR), "spark.delta.logStore.file.impl": CLASS}
 
@@ -34,7 +34,7 @@ def build(into: Path = JAR) -> Path:
     """Compile the source and put the class into a jar.
 
     Raises:
-        LakewardError: it does not compile; says what the compiler said.
+        LakewardError: it does not compile; `why` has the compiler's message.
     """
     bundled = fitting.pyspark_jars()
     compiler = os.pathsep.join(str(jar) for jar in (*bundled.glob("janino-*"), *bundled.glob("commons-compiler-*")))
@@ -45,12 +45,15 @@ def build(into: Path = JAR) -> Path:
             "-classpath", os.pathsep.join(str(jar) for jar in needed), "-d", folder, str(SOURCE),
         ]  # fmt: skip
         done = subprocess.run(command, capture_output=True, text=True, check=False)
-        made = sorted(Path(folder).rglob("*.class"))
-        if done.returncode != 0 or not made:
+        classes = sorted(Path(folder).rglob("*.class"))
+        if done.returncode != 0 or not classes:
             raise LakewardError(
-                f"{SOURCE.name} does not compile", why=(done.stderr or done.stdout).strip()[-2000:], code="LW-7213"
+                f"{SOURCE.name} does not compile",
+                why=(done.stderr or done.stdout).strip()[-2000:],
+                next="correct the source, then: python -m lakeward.jars own",
+                code="LW-7213",
             )
         with zipfile.ZipFile(into, "w") as jar:
-            for each in made:
-                jar.writestr(zipfile.ZipInfo(each.relative_to(folder).as_posix(), _EPOCH), each.read_bytes())
+            for file in classes:
+                jar.writestr(zipfile.ZipInfo(file.relative_to(folder).as_posix(), _EPOCH), file.read_bytes())
     return into

@@ -1,4 +1,4 @@
-"""Locations of the jars, and the classpaths made of them."""
+"""Locations of the jars, and the classpaths built from them."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from lakeward.jars.fitting import pyspark_jars
 from lakeward.platform.errors import LakewardError
 
 SETS = ("spark", "kafka")
-# 69 MB of AWS SDK: a driver that never talks to S3 should not hold it.
-ONLY_WHEN_ASKED = ("iceberg-aws-bundle", "hadoop-aws", "spark-hadoop-cloud", "apache-client", "s3-transfer-manager")
+# 69 MB of AWS SDK: a driver without S3 does not load it.
+S3_ONLY = ("iceberg-aws-bundle", "hadoop-aws", "spark-hadoop-cloud", "apache-client", "s3-transfer-manager")
 # The broker takes Scala and log4j from pyspark instead of downloading them twice.
 FROM_PYSPARK = ("scala-library-", "scala-reflect-", "slf4j-api-", "log4j-api-", "log4j-core-", "log4j-slf4j2-impl-")
 
@@ -35,7 +35,7 @@ def cache() -> Path:
     """
     try:
         return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "lakeward"
-    except RuntimeError:  # a container may run under a user id that has no name
+    except RuntimeError:  # a container may run under a user id without a name
         raise LakewardError(
             "No folder for the jars was found",
             why=f"user {os.getuid()} has no home folder, and neither HOME nor XDG_CACHE_HOME is set",
@@ -50,39 +50,39 @@ def spark_folder() -> Path:
 
 
 def spark_classpath(at: Path | None = None) -> tuple[Path, ...]:
-    """The jars of a Spark application, sorted; without those of S3.
+    """The jars of a Spark application, sorted, without the S3 jars.
 
     Args:
-        at: `Runtime.jars`, or the folder above it; default: this machine's.
+        at: `Runtime.jars`, or its parent folder; default: the folder of this machine.
 
     Raises:
-        LakewardError: there are none: they were never fetched.
-        SpecError: one was built for another Spark or Scala than the one that is installed.
+        LakewardError: the jars were never downloaded.
+        SpecError: a jar was built for another Spark or Scala than the installed one.
     """
-    return _chosen(at, lambda name: not name.startswith(ONLY_WHEN_ASKED))
+    return _chosen(at, lambda name: not name.startswith(S3_ONLY))
 
 
 def s3_classpath(at: Path | None = None) -> tuple[Path, ...]:
-    """The further jars of an application that talks to S3: Iceberg's S3FileIO and Hadoop's s3a.
+    """The additional jars of an application with S3: Iceberg's S3FileIO and Hadoop's s3a.
 
     Raises:
         LakewardError: as `spark_classpath`.
     """
-    return _chosen(at, lambda name: name.startswith(ONLY_WHEN_ASKED))
+    return _chosen(at, lambda name: name.startswith(S3_ONLY))
 
 
-def _chosen(at: Path | None, wanted: Callable[[str], bool]) -> tuple[Path, ...]:
+def _chosen(at: Path | None, included: Callable[[str], bool]) -> tuple[Path, ...]:
     base = at or spark_folder()
     base = base / "spark" if (base / "spark").is_dir() else base
-    found = tuple(sorted(jar for jar in base.glob("*.jar") if wanted(jar.name)))
-    if not found:
+    chosen = tuple(sorted(jar for jar in base.glob("*.jar") if included(jar.name)))
+    if not chosen:
         raise _absent(base)
-    fitting.check(found, {name.rpartition("/")[2] for name in check.listed()})
-    return found
+    fitting.check(chosen, {name.rpartition("/")[2] for name in check.listed()})
+    return chosen
 
 
 def kafka_classpath() -> tuple[Path, ...]:
-    """The jars of the embedded broker, those it takes from pyspark included."""
+    """The jars of the embedded broker, including those of pyspark that it uses."""
     own = tuple(sorted((folder() / "kafka").glob("*.jar")))
     if not own:
         raise _absent(folder() / "kafka")
@@ -90,4 +90,6 @@ def kafka_classpath() -> tuple[Path, ...]:
 
 
 def _absent(at: Path) -> LakewardError:
-    return LakewardError("The jars are missing", why=f"{at} has none", next="python -m lakeward.jars", code="LW-7214")
+    return LakewardError(
+        "The jars are missing", why=f"{at} has no jars", next="python -m lakeward.jars", code="LW-7214"
+    )

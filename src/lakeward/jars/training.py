@@ -1,7 +1,7 @@
-"""`python -m lakeward.jars.training FOLDER ARCHIVE`: do once, small, what drivers and maintenance do, and end.
+"""Training run for the class archive: `python -m lakeward.jars.training FOLDER ARCHIVE`.
 
-What is loaded here is in the archive; what is not is loaded as ever. Nothing leaves this machine, nothing listens
-but on loopback.
+It runs a small example of the work of drivers and maintenance once. Classes that it loads are in the archive; all
+others are loaded as usual. It uses local files only and listens on loopback only.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _EXTENSIONS = (
 
 
 def conf(folder: Path, archive: Path) -> dict[str, str]:
-    """The conf of the training: the class path of drivers and of the Connect server, catalogs in `folder`."""
+    """The Spark conf of the training: the class path of drivers and the Connect server, with catalogs in `folder`."""
     return {
         "spark.master": "local[2]",
         "spark.app.name": "training of lakeward",
@@ -60,7 +60,7 @@ def conf(folder: Path, archive: Path) -> dict[str, str]:
 
 
 def main(folder: Path, archive: Path) -> None:
-    """Everything once."""
+    """Run all parts once, then load classes by name."""
     from pyspark.sql import SparkSession
 
     builder = SparkSession.builder
@@ -93,7 +93,7 @@ def _tables(session: SparkSession, folder: Path) -> None:
 
 
 def _stream(session: SparkSession, folder: Path) -> None:
-    """A stream as the driver runs it: JSON decoded, joined, counted by window with state, written in foreachBatch."""
+    """A stream like a driver's: decode JSON, join, count by window with state, write in foreachBatch."""
 
     def land(batch: DataFrame, number: int) -> None:
         batch.persist()

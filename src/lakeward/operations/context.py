@@ -75,14 +75,14 @@ class Context:
     sleep: Callable[[float], None] = time.sleep
     analyse: Callable[[StreamSpec, Mapping[str, Any] | None, Runtime | None], list[str]] = problems
 
-    def see(self, stream: str) -> ObservedStream:
+    def observe(self, stream: str) -> ObservedStream:
         """Observe the stream now."""
         with self.connect() as connection:
             facts = observe.read(connection)
             row = streams.get(connection, stream)
-        found = observe.observed_jobs(self.backend or backend_of(self.runtime), facts)
-        sight = observe.health_input(facts, found, row)
-        return ObservedStream(facts, row, verdict(sight), sight.process)
+        jobs = observe.observed_jobs(self.backend or backend_of(self.runtime), facts)
+        inputs = observe.health_input(facts, jobs, row)
+        return ObservedStream(facts, row, verdict(inputs), inputs.process)
 
     def reconcile(self) -> None:
         """Run one reconcile pass, so that an operation also works while Airflow is down."""

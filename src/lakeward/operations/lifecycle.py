@@ -57,8 +57,8 @@ class Stop(OnStream[Plan]):
 
     def _suspend_schedule(self, connection: Connection, row: Stream) -> None:
         """Mark an idle scheduled stream as stopped by a person, so that its schedule does not start it."""
-        found = generations.get(connection, row.id, row.generation)
-        trigger = {} if found is None else found.spec.get("trigger") or {}
+        generation = generations.get(connection, row.id, row.generation)
+        trigger = {} if generation is None else generation.spec.get("trigger") or {}
         if row.desired != "running" and trigger.get("schedule") is not None:
             observations.record(connection, row.id, query_state="stopped")
 

@@ -50,7 +50,7 @@ class HeldLocks:
         Refused: another process took over a stream or a table.
         """
         for waiting in self.streams.values():
-            waiting.keep()
+            waiting.renew()
         for actor in self.tables:
             actor.check()
 
@@ -97,11 +97,11 @@ class Operation(ABC, Generic[P]):
         SpecError: the stream or table does not exist.
         """
 
-    def unfinished(self) -> P | None:
+    def interrupted_plan(self) -> P | None:
         """The plan of an earlier run that was killed half-way. It is finished first, under the approval of that run."""
         return None
 
-    def completes(self, left: P) -> bool:
+    def completes(self, interrupted: P) -> bool:
         """Whether finishing the earlier run is all that was requested."""
         return True
 

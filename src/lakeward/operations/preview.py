@@ -14,7 +14,7 @@ from lakeward.connectors import source_types
 from lakeward.connectors.iceberg import quarantine
 from lakeward.connectors.kafka import broker, cluster, sample
 from lakeward.connectors.python import packages
-from lakeward.connectors.python.code import UserCodeFailed, told_within
+from lakeward.connectors.python.code import UserCodeFailed, worker_summary
 from lakeward.connectors.reference.choose import reader_of
 from lakeward.connectors.source import REASON
 from lakeward.engine import flow, rows, transform
@@ -57,7 +57,7 @@ def newest_samples(spec: StreamSpec, runtime: Runtime, most: int) -> Samples:
         SpecError: a source has no preview yet.
         DependencyDown: a broker does not answer.
     """
-    found = {}
+    samples = {}
     for name, source in spec.sources.items():
         if source.from_table is not None or source.kinesis is not None:
             continue  # such a source reads its newest records itself
@@ -68,8 +68,8 @@ def newest_samples(spec: StreamSpec, runtime: Runtime, most: int) -> Samples:
         at = cluster.find(source.kafka.connection, runtime)
         topics = sorted(broker.topic_ids(at, source.kafka))
         begin, end = broker.begin_offsets(at, topics), broker.end_offsets(at, topics)
-        found[str(name)] = sample.newest(at, begin, end, most)
-    return found
+        samples[str(name)] = sample.newest(at, begin, end, most)
+    return samples
 
 
 def of(session: SparkSession, spec: StreamSpec, runtime: Runtime, samples: Samples, most: int) -> Preview:
@@ -81,7 +81,7 @@ def of(session: SparkSession, spec: StreamSpec, runtime: Runtime, samples: Sampl
     from pyspark.errors import PySparkException
     from pyspark.sql import functions as F
 
-    aside: list[DataFrame] = []
+    quarantined: list[DataFrame] = []
     packages.activate(session, str(spec.id), spec.packages, runtime.environments)
     try:
         frames = {}
@@ -97,11 +97,11 @@ def of(session: SparkSession, spec: StreamSpec, runtime: Runtime, samples: Sampl
                 raw = raw.withColumn(INGESTED_AT, F.current_timestamp())
             read += raw.count()
             decoded = inlet.decode(raw)
-            aside.append(rows.undecoded(inlet, decoded))
-            kept = flow.good(inlet, decoded)
+            quarantined.append(rows.undecoded(inlet, decoded))
+            accepted = flow.good(inlet, decoded)
             if (unique := inlet.spec.deduplicate) is not None:
-                kept = kept.dropDuplicates([str(key) for key in unique.keys])
-            frames[inlet.name] = kept
+                accepted = accepted.dropDuplicates([str(key) for key in unique.keys])
+            frames[inlet.name] = accepted
         for view, frame in frames.items():
             frame.createOrReplaceTempView(view)
         result = transform.apply(session, spec, frames)
@@ -112,7 +112,7 @@ def of(session: SparkSession, spec: StreamSpec, runtime: Runtime, samples: Sampl
             judged = rows.judged(result, rules)
             source = next(iter(spec.sources)) if len(spec.sources) == 1 else "transform"
             identity = sources[0].identity
-            aside.append(rows.broken(judged, rules, str(source), identity))
+            quarantined.append(rows.broken(judged, rules, str(source), identity))
             good = judged.where(F.col(REASON).isNull()).drop(REASON)
         else:
             good = result
@@ -121,7 +121,7 @@ def of(session: SparkSession, spec: StreamSpec, runtime: Runtime, samples: Sampl
             columns={field.name: field.dataType.simpleString() for field in result.schema.fields},
             rows=_json(good.limit(most)),
             landed=good.count(),
-            quarantined=[_quarantined_entry(row) for frame in aside for row in _json(frame)],
+            quarantined=[_quarantined_entry(row) for frame in quarantined for row in _json(frame)],
             notes=tuple(_notes(spec, rows_stay_rows=spec.lineage == "rows")),
         )
     except UserCodeFailed as error:
@@ -134,7 +134,7 @@ def of(session: SparkSession, spec: StreamSpec, runtime: Runtime, samples: Sampl
     except PySparkException as error:
         raise SpecError(
             f"The transform of stream {spec.id} does not work on this sample",
-            why=told_within(str(error)) or transform.first_line(error),
+            why=worker_summary(str(error)) or transform.first_line(error),
             next=f"correct conf/streams/{spec.id}.yaml, then: lakeward streams preview {spec.id}",
             code="LW-2031",
         ) from error
@@ -148,14 +148,14 @@ def _json(frame: DataFrame) -> list[dict[str, Any]]:
     return [json.loads(row[0]) for row in frame.select(whole).collect()]
 
 
-def _quarantined_entry(kept: Mapping[str, Any]) -> dict[str, Any]:
-    place = [kept.get(name) for name in ("_kafka_topic", "_kafka_partition", "_kafka_offset")]
+def _quarantined_entry(row: Mapping[str, Any]) -> dict[str, Any]:
+    place = [row.get(name) for name in ("_kafka_topic", "_kafka_partition", "_kafka_offset")]
     known = None if place[0] is None else f"{place[0]}/{place[1]} offset {place[2]}"
     return {
-        "source": kept[quarantine.SOURCE],
+        "source": row[quarantine.SOURCE],
         "record": known,
-        "reason": kept[quarantine.REASON],
-        "error": kept[quarantine.ERROR],
+        "reason": row[quarantine.REASON],
+        "error": row[quarantine.ERROR],
     }
 
 

@@ -41,25 +41,25 @@ class Recover(OnStream[RecoverPlan]):
                 next=f"lakeward streams stop {row.id} --wait",
                 code="LW-2045",
             )
-        kept = self.generation(row.generation)
-        found = sink_position.of(self.context, spec_of(kept), sink_position.RECOVER)
-        if found.position is None:
+        generation = self.generation(row.generation)
+        sink = sink_position.of(self.context, spec_of(generation), sink_position.RECOVER)
+        if sink.position is None:
             raise Refused(
                 f"Stream {row.id} has nothing to recover",
-                why=f"{found.name} has no position of the stream: no batch has landed",
+                why=f"{sink.name} has no position of the stream: no batch has landed",
                 next=f"lakeward streams start {row.id}",
                 code="LW-2046",
             )
-        sink_position.check_logs(found, self.context.runtime.lake)
-        end = sink_position.with_new_partitions(self.context, found.spec, found.position.end)
-        checkpoint = next_checkpoint(kept.checkpoint, row.id)
+        sink_position.check_logs(sink, self.context.runtime.lake)
+        end = sink_position.with_new_partitions(self.context, sink.spec, sink.position.end)
+        checkpoint = next_checkpoint(generation.checkpoint, row.id)
         where = ", ".join(f"{source} {at}" for source, at in sorted(end.items()))
         return RecoverPlan(
-            f"go on after seq {found.position.seq} of {found.name}, at {where}, with checkpoint {checkpoint}",
+            f"go on after seq {sink.position.seq} of {sink.name}, at {where}, with checkpoint {checkpoint}",
             (),
-            {"seq": found.position.seq, "checkpoint": checkpoint},
-            f"{found.raw}",
-            found.position.seq + 1,
+            {"seq": sink.position.seq, "checkpoint": checkpoint},
+            f"{sink.raw}",
+            sink.position.seq + 1,
             end,
             checkpoint,
         )
@@ -67,9 +67,9 @@ class Recover(OnStream[RecoverPlan]):
     def apply(self, plan: RecoverPlan, held: HeldLocks) -> Outcome:
         with self.context.connect() as connection:
             row = streams.get(connection, self.stream)
-        kept = self.generation(row.generation)
-        found = sink_position.of(self.context, spec_of(kept), sink_position.RECOVER)
-        if found.position is None or f"{found.raw}" != plan.key:
+        generation = self.generation(row.generation)
+        sink = sink_position.of(self.context, spec_of(generation), sink_position.RECOVER)
+        if sink.position is None or f"{sink.raw}" != plan.key:
             raise Refused(
                 f"Cannot recover stream {self.stream}; its position moved since the plan was made",
                 why="another driver landed a batch, or another operation moved the position; nothing was changed",
@@ -77,16 +77,16 @@ class Recover(OnStream[RecoverPlan]):
                 code="LW-2047",
             )
         held.check()
-        found.write(found.position.moved("recover", self.context.author, end=plan.end))
+        sink.write(sink.position.moved("recover", self.context.author, end=plan.end))
         with self.context.connect() as connection:
-            number = accept_again(connection, kept, plan.checkpoint, self.context.author)
+            number = accept_again(connection, generation, plan.checkpoint, self.context.author)
             set_desired(connection, row, "running")
             self.changed(
                 connection,
-                {"generation": kept.generation, "checkpoint": kept.checkpoint, "end": found.position.end},
+                {"generation": generation.generation, "checkpoint": generation.checkpoint, "end": sink.position.end},
                 {"generation": number, "checkpoint": plan.checkpoint, "end": plan.end, "seq": plan.seq},
             )
-        done = f"it goes on after seq {plan.seq - 1} of {found.name} with checkpoint {plan.checkpoint}"
+        done = f"it goes on after seq {plan.seq - 1} of {sink.name} with checkpoint {plan.checkpoint}"
         if not self.request.wait:
             self.context.reconcile()
             return self.done(f"{done}; asked to run")

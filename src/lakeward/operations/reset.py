@@ -30,13 +30,13 @@ class ResetPlan(Plan):
     """Moves the position to `end`, by source.
 
     Attributes:
-        again: rows of the table that would land a second time.
+        duplicates: rows of the table that would land a second time.
         unfiltered: records that the transform had dropped and that will be read again.
         sink: the position that moves, as it was when the plan was made.
     """
 
     end: dict[str, str] = field(default_factory=dict)
-    again: int = 0
+    duplicates: int = 0
     unfiltered: int = 0
     sink: SinkPosition = field(kw_only=True, repr=False)
 
@@ -58,11 +58,11 @@ class Reset(OnStream[ResetPlan]):
                 code="LW-2051",
             )
         plan = self._plan(sink_position.of(self.context, spec_of(self.generation(row.generation)), "reset"))
-        if plan.again and not self.request.dry_run:
+        if plan.duplicates and not self.request.dry_run:
             if row.desired == "running" and row.blocked is None:
                 raise Refused(
                     f"Stop stream {row.id} before accepting duplicate rows",
-                    why=f"{count(plan.again, 'row')} would land a second time now; the number is final only when "
+                    why=f"{count(plan.duplicates, 'row')} would land a second time now; the number is final only when "
                     "the stream is stopped",
                     next=f"lakeward streams stop {row.id} --wait",
                     code="LW-2052",
@@ -72,34 +72,34 @@ class Reset(OnStream[ResetPlan]):
 
     def drained_plan(self, plan: ResetPlan) -> ResetPlan:
         """The plan with exact counts: no batch lands any more."""
-        kept = self.generation(self.row().generation)
-        now = self._plan(sink_position.of(self.context, spec_of(kept), "reset"))
+        generation = self.generation(self.row().generation)
+        now = self._plan(sink_position.of(self.context, spec_of(generation), "reset"))
         self._check_accepted(now)
         return now
 
     def apply(self, plan: ResetPlan, held: HeldLocks) -> Outcome:
-        kept, found = self.generation(self.row().generation), plan.sink
+        generation, sink = self.generation(self.row().generation), plan.sink
         held.check()
-        moved = found.write(self._new_position(found, plan, kept))
-        checkpoint = next_checkpoint(kept.checkpoint, self.stream)
+        moved = sink.write(self._new_position(sink, plan, generation))
+        checkpoint = next_checkpoint(generation.checkpoint, self.stream)
         with self.context.connect() as connection:
-            number = accept_again(connection, kept, checkpoint, self.context.author)
-            before = found.position
+            number = accept_again(connection, generation, checkpoint, self.context.author)
+            before = sink.position
             self.changed(
                 connection,
                 {
                     "end": before.end if before else None,
                     "seq": before.seq if before else 0,
-                    "checkpoint": kept.checkpoint,
-                    "generation": kept.generation,
+                    "checkpoint": generation.checkpoint,
+                    "generation": generation.generation,
                 },
                 {"end": moved.end, "seq": moved.seq, "checkpoint": checkpoint, "generation": number},
             )
         detail = f"the position is seq {moved.seq} ({'; '.join(plan.lines)}), with checkpoint {checkpoint}"
         return self.done(detail, plan.data)
 
-    def _plan(self, found: SinkPosition) -> ResetPlan:
-        spec, at = found.spec, found.position
+    def _plan(self, sink: SinkPosition) -> ResetPlan:
+        spec, at = sink.spec, sink.position
         now = sink_position.with_new_partitions(self.context, spec, at.end) if at is not None else {}
         approval = self.request.approval
         # The approved offsets count, also if `latest` has moved since.
@@ -122,11 +122,11 @@ class Reset(OnStream[ResetPlan]):
             else:
                 rereads += before - after
                 lines.append(f"{name}: {count(before - after, 'record')} read again ({after} to {before - 1})")
-        doubled, unfiltered = self._duplicates(found, there, here, rereads)
+        doubled, unfiltered = self._duplicates(sink, there, here, rereads)
         if doubled:
-            lines.append(f"{count(doubled, 'row')} of {found.name} would land a second time")
+            lines.append(f"{count(doubled, 'row')} of {sink.name} would land a second time")
         if at is None:
-            lines.append(f"{found.name} has no position of the stream yet: the stream begins at these offsets")
+            lines.append(f"{sink.name} has no position of the stream yet: the stream begins at these offsets")
         stays = "" if lines else " (the position is there already)"
         return ResetPlan(
             f"go on from {self.request.to}{stays}: {skips:,} records skipped, {rereads:,} read again",
@@ -136,27 +136,29 @@ class Reset(OnStream[ResetPlan]):
             end,
             doubled,
             unfiltered,
-            sink=found,
+            sink=sink,
             drains=(self.stream,),
         )
 
     def _duplicates(
-        self, found: SinkPosition, there: dict[Place, int], here: dict[Place, int], rereads: int
+        self, sink: SinkPosition, there: dict[Place, int], here: dict[Place, int], rereads: int
     ) -> tuple[int, int]:
         """Rows that would land twice, and filtered records among those that are read again."""
-        if not rereads or found.position is None:
+        if not rereads or sink.position is None:
             return 0, 0
-        landed = counting.rows_between(found.rows, there, here)
+        landed = counting.rows_between(sink.rows, there, here)
         rows, records = (sum(counts[index] for counts in landed.values()) for index in (0, 1))
-        filtered = found.position.totals.filtered
-        if not filtered or found.spec.quarantine is None:
+        filtered = sink.position.totals.filtered
+        if not filtered or sink.spec.quarantine is None:
             return rows, min(filtered, rereads - records)
         try:
-            aside = sink_position.lake_of(self.context.runtime).load_table(str(found.spec.quarantine.table))
+            quarantine_table = sink_position.lake_of(self.context.runtime).load_table(str(sink.spec.quarantine.table))
         except NoSuchTableError:
             return rows, min(filtered, rereads - records)
-        put_aside = sum(counts[1] for counts in audit.quarantined_between(aside, there, here).values())
-        return rows, max(0, min(filtered, rereads - records - put_aside))
+        quarantined_rows = sum(
+            counts[1] for counts in audit.quarantined_between(quarantine_table, there, here).values()
+        )
+        return rows, max(0, min(filtered, rereads - records - quarantined_rows))
 
     def _check_accepted(self, plan: ResetPlan) -> None:
         """Check the accepted number of duplicate rows.
@@ -164,22 +166,25 @@ class Reset(OnStream[ResetPlan]):
         Raises:
             Refused: the accepted number is not the number of the plan.
         """
-        if plan.again == self.request.duplicates:
+        if plan.duplicates == self.request.duplicates:
             return
         raise Refused(
-            f"A reset of stream {self.stream} to {self.request.to} would land {count(plan.again, 'row')} a second time",
+            f"A reset of stream {self.stream} to {self.request.to} would land {count(plan.duplicates, 'row')} a second "
+            "time",
             why=f"the sink only appends; --accept-duplicates is {self.request.duplicates:,}",
-            next=f"delete these rows first, or accept them: --accept-duplicates {plan.again}",
+            next=f"delete these rows first, or accept them: --accept-duplicates {plan.duplicates}",
             code="LW-2050",
         )
 
-    def _new_position(self, found: SinkPosition, plan: ResetPlan, kept: Generation) -> Position:
-        ids = sink_position.topic_ids(self.context, found.spec)
-        before = found.position
+    def _new_position(self, sink: SinkPosition, plan: ResetPlan, generation: Generation) -> Position:
+        ids = sink_position.topic_ids(self.context, sink.spec)
+        before = sink.position
         if before is None:
-            return Position.before_first(kept.generation, plan.end).moved("reset", self.context.author, topic_ids=ids)
+            return Position.before_first(generation.generation, plan.end).moved(
+                "reset", self.context.author, topic_ids=ids
+            )
         from_ = before.model_copy(
-            update={"end": sink_position.with_new_partitions(self.context, found.spec, before.end)}
+            update={"end": sink_position.with_new_partitions(self.context, sink.spec, before.end)}
         )
         skips, number = sink_position.skipped(from_, plan.end)
         totals = before.totals.model_copy(
@@ -203,7 +208,7 @@ class Reset(OnStream[ResetPlan]):
 def _begin(before: Position, known: Position, end: dict[str, str]) -> dict[str, str]:
     """Where the stream's records begin after the reset: earlier than before where the reset goes further back."""
     first, landed, there = _places(before.begin), _places(before.end), _places(known.end)
-    found: dict[str, str] = {}
+    begin: dict[str, str] = {}
     for source, text in end.items():
         parts = {
             (topic, part): min(at, first.get((topic, part), there.get((topic, part), at)))
@@ -215,8 +220,8 @@ def _begin(before: Position, known: Position, end: dict[str, str]) -> dict[str, 
         offsets: dict[str, dict[int, int]] = {}
         for (topic, part), at in parts.items():
             offsets.setdefault(topic, {})[part] = at
-        found[source] = sink_position.canonical(offsets)
-    return found
+        begin[source] = sink_position.canonical(offsets)
+    return begin
 
 
 def _places(ends: dict[str, str]) -> dict[Place, int]:

@@ -33,22 +33,22 @@ def target_offsets(context: Context, spec: StreamSpec, to: str, now: dict[str, s
         DependencyDown: a broker does not answer.
     """
     chosen = to if to in WORDS else _moment(to) or _file(to, spec)
-    found: dict[str, str] = {}
+    target: dict[str, str] = {}
     for name, (_, cluster, topics) in sink_position.kafka_of(context, spec).items():
         first, last = broker.begin_offsets(cluster, topics), broker.end_offsets(cluster, topics)
         if isinstance(chosen, datetime):
-            found[name] = sink_position.canonical(broker.offsets_at(cluster, topics, chosen))
+            target[name] = sink_position.canonical(broker.offsets_at(cluster, topics, chosen))
         elif isinstance(chosen, dict):
             at = kafka_position.parse(now[name]) if name in now else first
             whole = {t: {**first.get(t, {}), **at.get(t, {})} for t in first}
-            found[name] = sink_position.canonical(_within(to, chosen.get(name, {}), whole, first, last))
+            target[name] = sink_position.canonical(_within(to, chosen.get(name, {}), whole, first, last))
         elif chosen == "earliest":
-            found[name] = sink_position.canonical(first)
+            target[name] = sink_position.canonical(first)
         elif chosen == "latest":
-            found[name] = sink_position.canonical(last)
+            target[name] = sink_position.canonical(last)
         else:  # available
-            found[name] = sink_position.canonical(_not_before(first, kafka_position.parse(now.get(name, NO_DATA))))
-    return found
+            target[name] = sink_position.canonical(_not_before(first, kafka_position.parse(now.get(name, NO_DATA))))
+    return target
 
 
 def _not_before(first: Offsets, at: Offsets) -> Offsets:
@@ -117,9 +117,9 @@ def _offsets(file: str, document: Any) -> Offsets:
         ) from None
 
 
-def _within(file: str, wanted: Offsets, whole: Offsets, first: Offsets, last: Offsets) -> Offsets:
+def _within(file: str, requested: Offsets, whole: Offsets, first: Offsets, last: Offsets) -> Offsets:
     wrong = []
-    for topic, parts in wanted.items():
+    for topic, parts in requested.items():
         for part, at in parts.items():
             low, high = first.get(topic, {}).get(part), last.get(topic, {}).get(part)
             if low is None or high is None:

@@ -93,7 +93,9 @@ class Rollback(OnStream[RollbackPlan]):
             return self.done(f"generation {number} takes over at the next batch boundary")
         waiting = held.streams[self.stream]
         return self.done(
-            waiting.until(lambda seen: self._runs(seen, number, waiting.ticket.id), f"generation {number} runs again")
+            waiting.wait_until(
+                lambda seen: self._runs(seen, number, waiting.ticket.id), f"generation {number} runs again"
+            )
         )
 
     def _target(self, before: Generation) -> Generation:

@@ -67,7 +67,7 @@ class Runner(Context):
             Refused: the operation is not possible in the current state.
         """
         operation = self.of(asked)
-        plan: Plan = operation.unfinished() or operation.plan()
+        plan: Plan = operation.interrupted_plan() or operation.plan()
         return plan
 
     def dry_run(self, asked: Request | Operation[Any]) -> Outcome:
@@ -97,9 +97,11 @@ class Runner(Context):
             self._lock(operation, held, ended, stack)
             log.info("operation begun", operation=operation.name, subject=operation.subject, author=self.author,
                      comment=operation.request.comment)  # fmt: skip
-            left = operation.unfinished()
-            outcome = None if left is None else self._carry_out(operation, left, held, ended, finishing=True)
-            if left is None or outcome is None or not operation.completes(left):
+            interrupted = operation.interrupted_plan()
+            outcome = (
+                None if interrupted is None else self._carry_out(operation, interrupted, held, ended, finishing=True)
+            )
+            if interrupted is None or outcome is None or not operation.completes(interrupted):
                 outcome = self._planned(operation, held, ended)
         log.info("operation ended", operation=outcome.operation, subject=outcome.subject, result=outcome.result,
                  detail=outcome.detail)  # fmt: skip

@@ -138,10 +138,10 @@ def in_lake(context: Context, spec: StreamSpec, what: str) -> IcebergSinkPositio
             next="give the stream an Iceberg table as its sink, or a new table",
             code="LW-2075",
         )
-    found = of(context, spec, what)
-    if not isinstance(found.store, IcebergPositionStore):
-        raise TypeError(f"the sink of stream {spec.id} is {found.store!r}, not an Iceberg table")
-    return IcebergSinkPosition(spec, found.store, found.stored, found.store.catalog, found.store.table)
+    sink = of(context, spec, what)
+    if not isinstance(sink.store, IcebergPositionStore):
+        raise TypeError(f"the sink of stream {spec.id} is {sink.store!r}, not an Iceberg table")
+    return IcebergSinkPosition(spec, sink.store, sink.stored, sink.store.catalog, sink.store.table)
 
 
 def store_of(runtime: Runtime, spec: StreamSpec) -> PositionStore:
@@ -188,8 +188,8 @@ def columns(runtime: Runtime, spec: StreamSpec) -> dict[str, Any] | None:
 
     try:
         if spec.sink.delta is not None:
-            found = log.read(place.folder_of(runtime.lake, str(spec.sink.delta.table)))
-            return None if found is None else json.loads(found.metadata["schemaString"])
+            snapshot = log.read(place.folder_of(runtime.lake, str(spec.sink.delta.table)))
+            return None if snapshot is None else json.loads(snapshot.metadata["schemaString"])
         if spec.sink.iceberg is not None:
             return spark_schema(lake_of(runtime).load_table(str(spec.sink.iceberg.table)).schema())
     except (NoSuchTableError, OperationalError, Refused, SpecError):
@@ -247,7 +247,7 @@ def _cost(context: Context, spec: StreamSpec) -> str:
     """The cost of rebuilding the state, as a sentence."""
     what = "To rebuild it, all records that the source still has are read again into a new table"
     try:
-        left = sum(
+        expired = sum(
             end - first.get(topic, {}).get(part, 0)
             for _, at, topics in kafka_of(context, spec).values()
             for first in [broker.begin_offsets(at, topics)]
@@ -256,7 +256,7 @@ def _cost(context: Context, spec: StreamSpec) -> str:
         )
     except (DependencyDown, SpecError) as error:
         return f"{what}; their number is unknown: {error.what}"
-    return f"{what}: {count(left, 'record')}; expired records are missing from the state"
+    return f"{what}: {count(expired, 'record')}; expired records are missing from the state"
 
 
 def kafka_of(context: Context, spec: StreamSpec) -> dict[str, tuple[KafkaSource, Cluster, list[str]]]:
@@ -265,20 +265,20 @@ def kafka_of(context: Context, spec: StreamSpec) -> dict[str, tuple[KafkaSource,
     Raises:
         DependencyDown: a broker does not answer.
     """
-    found = {}
+    connections = {}
     for name, source in spec.sources.items():
         if source.kafka is not None:
             at = cluster.find(source.kafka.connection, context.runtime)
-            found[str(name)] = (source.kafka, at, sorted(broker.topic_ids(at, source.kafka)))
-    return found
+            connections[str(name)] = (source.kafka, at, sorted(broker.topic_ids(at, source.kafka)))
+    return connections
 
 
 def topic_ids(context: Context, spec: StreamSpec) -> dict[str, str]:
     """Topic -> its id in the broker, over all Kafka sources."""
-    found: dict[str, str] = {}
+    ids: dict[str, str] = {}
     for kafka, at, _ in kafka_of(context, spec).values():
-        found |= broker.topic_ids(at, kafka)
-    return found
+        ids |= broker.topic_ids(at, kafka)
+    return ids
 
 
 def with_new_partitions(context: Context, spec: StreamSpec, ends: Mapping[str, str]) -> dict[str, str]:
@@ -297,21 +297,21 @@ def with_new_partitions(context: Context, spec: StreamSpec, ends: Mapping[str, s
     return whole
 
 
-def check_logs(found: SinkPosition, lake: Lake) -> None:
+def check_logs(sink: SinkPosition, lake: Lake) -> None:
     """Check that the names of all landed files are known, for every file source.
 
     Raises:
         Refused: the copy of the source's log beside the table does not reach the position.
     """
-    ends = {} if found.position is None else found.position.end
-    for name, source in found.spec.sources.items():
+    ends = {} if sink.position is None else sink.position.end
+    for name, source in sink.spec.sources.items():
         end = ends.get(name, NO_DATA)
         if source.files is None or end == NO_DATA:
             continue
-        folder = found.location and mirror.place(found.location, str(found.spec.id), str(name))
+        folder = sink.location and mirror.place(sink.location, str(sink.spec.id), str(name))
         if not folder or mirror.find(FileAccess(lake), folder, end) is None:
             raise Refused(
-                f"Cannot {RECOVER} stream {found.spec.id}",
+                f"Cannot {RECOVER} stream {sink.spec.id}",
                 why=f"{folder or 'no copy of its log'} does not list the landed files of source {name} up to {end}",
                 next="restore the checkpoint from a copy, or land into a new table under a new id",
                 code="LW-2079",
@@ -328,27 +328,27 @@ def skipped(position: Position, end: Mapping[str, str]) -> tuple[tuple[Skip, ...
 
     Where the position moves back, earlier skips are read again and no longer count as skipped.
     """
-    kept: list[Skip] = []
+    skips: list[Skip] = []
     for skip in position.skips:
         cut = {name: _least(at, end.get(name, at)) for name, at in skip.end.items()}
         if any(_length(skip.start.get(name, NO_DATA), at) for name, at in cut.items()):
-            kept.append(Skip(start=skip.start, end=cut))
+            skips.append(Skip(start=skip.start, end=cut))
     ahead = {name: _more(position.end[name], at) for name, at in end.items() if name in position.end}
     jump = Skip(
         start={name: start for name, (start, _) in ahead.items() if start != NO_DATA},
         end={name: until for name, (start, until) in ahead.items() if start != NO_DATA},
     )
     if jump.end:
-        kept.append(jump)
-    number = sum(_length(skip.start.get(name, NO_DATA), at) for skip in kept for name, at in skip.end.items())
-    return tuple(kept), number
+        skips.append(jump)
+    number = sum(_length(skip.start.get(name, NO_DATA), at) for skip in skips for name, at in skip.end.items())
+    return tuple(skips), number
 
 
 def _least(one: str, other: str) -> str:
     """The smaller offset of each partition."""
-    mine, theirs = kafka_position.parse(one), kafka_position.parse(other)
+    first, second = kafka_position.parse(one), kafka_position.parse(other)
     return canonical(
-        {t: {p: min(at, theirs.get(t, {}).get(p, at)) for p, at in parts.items()} for t, parts in mine.items()}
+        {t: {p: min(at, second.get(t, {}).get(p, at)) for p, at in parts.items()} for t, parts in first.items()}
     )
 
 

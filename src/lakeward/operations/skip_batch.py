@@ -55,8 +55,8 @@ class SkipBatch(OnStream[SkipPlan]):
     def plan(self) -> SkipPlan:
         row = self.row()
         self._check_failed(row)
-        kept = self.generation(row.generation)
-        return self._plan(kept, sink_position.of(self.context, spec_of(kept), "skip a batch of"))
+        generation = self.generation(row.generation)
+        return self._plan(generation, sink_position.of(self.context, spec_of(generation), "skip a batch of"))
 
     @property
     def batch(self) -> int:
@@ -95,11 +95,11 @@ class SkipBatch(OnStream[SkipPlan]):
                 code="LW-2084",
             )
 
-    def _plan(self, kept: Generation, found: SinkPosition) -> SkipPlan:
-        folder = self.context.runtime.checkpoint_of(kept.checkpoint)
+    def _plan(self, generation: Generation, sink: SinkPosition) -> SkipPlan:
+        folder = self.context.runtime.checkpoint_of(generation.checkpoint)
         files = checkpoint_batch.read(self.context.runtime, folder, self.batch)
-        end = self._batch_end(found, files, folder)
-        start = self._batch_start(found, files, folder)
+        end = self._batch_end(sink, files, folder)
+        start = self._batch_start(sink, files, folder)
         low = {name: kafka_position.parse(text) for name, text in start.items()}
         high = {name: kafka_position.parse(text) for name, text in end.items()}
         lines, total = [], 0
@@ -110,7 +110,7 @@ class SkipBatch(OnStream[SkipPlan]):
                     if until > from_:
                         total += until - from_
                         lines.append(f"{topic}/{part}: {count(until - from_, 'record')} ({from_} to {until - 1})")
-        lines += self._sample(found.spec, start, end)
+        lines += self._sample(sink.spec, start, end)
         return SkipPlan(
             f"skip the {count(total, 'record')} of batch {self.batch} and continue after it",
             tuple(lines),
@@ -120,17 +120,17 @@ class SkipBatch(OnStream[SkipPlan]):
             start,
             end,
             total,
-            sink=found,
+            sink=sink,
             drains=(self.stream,),
         )
 
-    def _batch_end(self, found: SinkPosition, files: BatchFiles, folder: str) -> dict[str, str]:
+    def _batch_end(self, sink: SinkPosition, files: BatchFiles, folder: str) -> dict[str, str]:
         """Where the batch ends, by source. Checkpoint and table must agree that it is the next one and has not landed.
 
         Raises:
             Refused: they disagree.
         """
-        at, wrong = found.position, None
+        at, wrong = sink.position, None
         if files.ends is None or not files.query_id:
             wrong = f"{folder} does not contain the batch: offsets/{self.batch} or metadata cannot be read"
         elif files.finished or files.followed:
@@ -138,9 +138,9 @@ class SkipBatch(OnStream[SkipPlan]):
         elif at is not None and at.query_id not in ("", files.query_id):
             wrong = f"{folder} is of query {files.query_id}, but the table was written by query {at.query_id}"
         elif at is not None and at.query_id and at.batch >= self.batch:
-            wrong = f"the batch has landed in {found.name}: the position is at batch {at.batch} (seq {at.seq})"
+            wrong = f"the batch has landed in {sink.name}: the position is at batch {at.batch} (seq {at.seq})"
         if wrong is None and files.ends is not None:
-            return by_source(found.spec, files.ends)
+            return by_source(sink.spec, files.ends)
         raise Refused(
             f"Cannot skip batch {self.batch} of stream {self.stream}",
             why=wrong or "",
@@ -148,17 +148,15 @@ class SkipBatch(OnStream[SkipPlan]):
             code="LW-2080",
         )
 
-    def _batch_start(self, found: SinkPosition, files: BatchFiles, folder: str) -> dict[str, str]:
+    def _batch_start(self, sink: SinkPosition, files: BatchFiles, folder: str) -> dict[str, str]:
         """Where the batch begins: at the end of the table's position. The checkpoint must agree."""
-        planned = None if files.begins is None else by_source(found.spec, files.begins)
-        if found.position is None:
+        planned = None if files.begins is None else by_source(sink.spec, files.begins)
+        if sink.position is None:
             if planned is not None and self.batch == 0:
                 return planned
-            why = (
-                f"{found.name} has no position of the stream, and {folder} does not record where its first batch began"
-            )
+            why = f"{sink.name} has no position of the stream, and {folder} does not record where its first batch began"
         else:
-            end = found.position.end
+            end = sink.position.end
             if planned is None or self.batch == 0 or _parsed(planned) == _parsed(end):
                 return dict(end)
             why = f"the position ends at {end}, but the batch begins at {planned}"
@@ -173,29 +171,29 @@ class SkipBatch(OnStream[SkipPlan]):
         lines = []
         for name, (_, cluster, _) in sink_position.kafka_of(self.context, spec).items():
             first, last = kafka_position.parse(start.get(name, NO_DATA)), kafka_position.parse(end.get(name, NO_DATA))
-            lines += [f"  {record.words}" for record in peek.records(cluster, first, last)]
+            lines += [f"  {record.text}" for record in peek.records(cluster, first, last)]
         return lines
 
     def drained_plan(self, plan: SkipPlan) -> SkipPlan:
         """The plan, made again after the stream has stopped."""
-        kept = self.generation(self.row().generation)
-        return self._plan(kept, sink_position.of(self.context, spec_of(kept), "skip a batch of"))
+        generation = self.generation(self.row().generation)
+        return self._plan(generation, sink_position.of(self.context, spec_of(generation), "skip a batch of"))
 
     def apply(self, plan: SkipPlan, held: HeldLocks) -> Outcome:
-        kept, found = self.generation(self.row().generation), plan.sink
-        end = sink_position.with_new_partitions(self.context, found.spec, plan.end)
+        generation, sink = self.generation(self.row().generation), plan.sink
+        end = sink_position.with_new_partitions(self.context, sink.spec, plan.end)
         held.check()
-        moved = found.write(self._new_position(found, plan, end, kept))
-        folder = next_checkpoint(kept.checkpoint, self.stream)
+        moved = sink.write(self._new_position(sink, plan, end, generation))
+        folder = next_checkpoint(generation.checkpoint, self.stream)
         with self.context.connect() as connection:
-            number = accept_again(connection, kept, folder, self.context.author)
+            number = accept_again(connection, generation, folder, self.context.author)
             batches.record(
                 connection,
                 stream=self.stream,
                 query_id=plan.query_id,
                 batch_id=self.batch,
                 seq=moved.seq,
-                generation=kept.generation,
+                generation=generation.generation,
                 start_offsets=plan.start,
                 end_offsets=plan.end,
                 consumed=0,
@@ -205,25 +203,27 @@ class SkipBatch(OnStream[SkipPlan]):
                 skipped=plan.records,
                 committed_at=func.now(),
             )
-            before = found.position
+            before = sink.position
             self.changed(
                 connection,
                 {"end": before.end if before else None, "seq": before.seq if before else 0, "batch": self.batch,
-                 "query_id": plan.query_id, "checkpoint": kept.checkpoint, "generation": kept.generation},
+                 "query_id": plan.query_id, "checkpoint": generation.checkpoint, "generation": generation.generation},
                 {"end": moved.end, "seq": moved.seq, "skipped": plan.records, "checkpoint": folder,
                  "generation": number},
             )  # fmt: skip
         detail = f"{count(plan.records, 'record')} of batch {self.batch} skipped, the position is seq {moved.seq}"
         return self.done(detail, plan.data)
 
-    def _new_position(self, found: SinkPosition, plan: SkipPlan, end: dict[str, str], kept: Generation) -> Position:
-        before = found.position or Position.before_first(kept.generation, plan.start)
+    def _new_position(
+        self, sink: SinkPosition, plan: SkipPlan, end: dict[str, str], generation: Generation
+    ) -> Position:
+        before = sink.position or Position.before_first(generation.generation, plan.start)
         return before.moved(
             "skip",
             self.context.author,
             end=end,
             skips=(*before.skips, Skip(start=plan.start, end=plan.end)),
-            topic_ids=before.topic_ids or sink_position.topic_ids(self.context, found.spec),
+            topic_ids=before.topic_ids or sink_position.topic_ids(self.context, sink.spec),
             totals=before.totals.plus(Totals(skipped=plan.records)),
         )
 
@@ -241,7 +241,7 @@ def by_source(spec: StreamSpec, texts: tuple[str, ...]) -> dict[str, str]:
     names = [str(name) for name in spec.sources]
     if len(names) == 1 == len(texts):
         return {names[0]: texts[0]}
-    found: dict[str, str] = {}
+    by_name: dict[str, str] = {}
     for text in texts:
         topics = set(kafka_position.parse(text))
         fits = [
@@ -251,15 +251,15 @@ def by_source(spec: StreamSpec, texts: tuple[str, ...]) -> dict[str, str]:
             and topics
             and all(_reads(source.kafka.topics, source.kafka.pattern, t) for t in topics)
         ]
-        if len(fits) != 1 or fits[0] in found:
+        if len(fits) != 1 or fits[0] in by_name:
             raise Refused(
                 f"Cannot match the checkpoint's offsets to the sources of stream {spec.id}",
                 why=f"offsets of {', '.join(sorted(topics)) or 'no topic yet'} fit {', '.join(fits) or 'no source'}",
                 next=f"lakeward streams reset {spec.id} --to FILE --dry-run   continues at named offsets",
                 code="LW-2085",
             )
-        found[fits[0]] = text
-    return found
+        by_name[fits[0]] = text
+    return by_name
 
 
 def _reads(topics: tuple[Any, ...], pattern: str | None, topic: str) -> bool:

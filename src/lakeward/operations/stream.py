@@ -52,15 +52,15 @@ class OnStream(Operation[P]):
             Refused: the generation does not exist.
         """
         with self.context.connect() as connection:
-            found = generations.get(connection, self.stream, number)
-        if found is None:
+            generation = generations.get(connection, self.stream, number)
+        if generation is None:
             raise Refused(
                 f"Stream {self.stream} has no generation {number}",
                 why="generations are numbered from 1 and never removed",
                 next=f"lakeward streams status {self.stream}",
                 code="LW-2087",
             )
-        return found
+        return generation
 
     def changed(self, connection: Connection, before: Mapping[str, Any], after: Mapping[str, Any]) -> None:
         """Record the audited change in the transaction that makes it."""

@@ -105,7 +105,7 @@ class Upgrade(OnStream[UpgradePlan]):
                 f"generation {number} takes over at the next batch boundary; unless it lands {BATCHES} batches "
                 f"within {span(plan.within.total_seconds())} with lag under the limits, it is rolled back"
             )
-        waited = held.streams[self.stream].until(
+        waited = held.streams[self.stream].wait_until(
             lambda seen: seen.row.proving is None or seen.row.generation != number,
             "proven",
             usual_s=min(plan.within.total_seconds() + 300.0, LONGEST_S),
@@ -122,10 +122,12 @@ class Upgrade(OnStream[UpgradePlan]):
         return plan.after
 
     def _proving(self, connection: Connection, row: Stream, number: int, time: timedelta) -> Proving:
-        kept = generations.get(connection, row.id, row.generation)
+        generation = generations.get(connection, row.id, row.generation)
         stable = generations.last_stable(connection, {row.id: number}).get(row.id)
         # Without a stable one, fall back to the generation that runs now, if it was never rolled back.
-        running = row.generation if kept is not None and kept.failed_at is None and row.blocked is None else None
+        running = (
+            row.generation if generation is not None and generation.failed_at is None and row.blocked is None else None
+        )
         now = connection.execute(select(func.now())).scalar_one()
         return Proving(number, stable or running, now, now + time, BATCHES, self.context.author)
 

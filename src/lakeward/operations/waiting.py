@@ -35,7 +35,7 @@ class Waiting:
     def stream(self) -> str:
         return self.ticket.stream
 
-    def keep(self) -> None:
+    def renew(self) -> None:
         """Renew the ticket.
 
         Raises:
@@ -50,7 +50,7 @@ class Waiting:
                     code="LW-2094",
                 )
 
-    def until(
+    def wait_until(
         self,
         reached: Callable[[ObservedStream], bool],
         word: str,
@@ -73,15 +73,15 @@ class Waiting:
         """
         begun = time.monotonic()
         limit = (usual_s if self.context.timeout_s is None else self.context.timeout_s) + more_s
-        reconciled = told = float("-inf")
+        reconciled = logged_at = float("-inf")
         last: State | None = None
         while True:
             now = time.monotonic()
-            self.keep()
+            self.renew()
             if now - reconciled >= RECONCILE_EVERY_S:
                 self.context.reconcile()
                 reconciled = time.monotonic()
-            seen = self.context.see(self.stream)
+            seen = self.context.observe(self.stream)
             why = seen.verdict.why
             if reached(seen):
                 return f"{word} in {span(now - begun)}: {why}"
@@ -99,7 +99,7 @@ class Waiting:
                     next=f"lakeward streams status {self.stream}",
                     code="LW-2096",
                 )
-            if seen.verdict.state is not last or now - told >= TELL_EVERY_S:
+            if seen.verdict.state is not last or now - logged_at >= TELL_EVERY_S:
                 log.info(
                     "waiting for stream",
                     stream=self.stream,
@@ -107,23 +107,23 @@ class Waiting:
                     why=why,
                     waited_s=round(now - begun),
                 )
-                last, told = seen.verdict.state, now
+                last, logged_at = seen.verdict.state, now
             self.context.sleep(LOOK_EVERY_S)
 
     def started(self, word: str = "started") -> str:
         """Wait until the stream has landed a batch, or runs with nothing to land."""
-        return self.until(lambda seen: seen.verdict.state in (State.HEALTHY, State.LAGGING, State.COMPLETED), word)
+        return self.wait_until(lambda seen: seen.verdict.state in (State.HEALTHY, State.LAGGING, State.COMPLETED), word)
 
     def stopped(self, *, kill: bool = False) -> str:
         """Wait until the query has ended; with `kill`, kill the driver if that takes too long or cannot be observed."""
-        if not (kill and self.context.see(self.stream).out_of_reach):
+        if not (kill and self.context.observe(self.stream).out_of_reach):
             try:
-                return self.until(_stopped, "stopped")
+                return self.wait_until(_stopped, "stopped")
             except TimedOut:
                 if not kill:
                     raise
         how = self.context.kill(self.stream)
-        return self.until(_stopped, f"stopped by {how}", usual_s=0.0, more_s=KILLED_S)
+        return self.wait_until(_stopped, f"stopped by {how}", usual_s=0.0, more_s=KILLED_S)
 
     def drain(self, *, kill: bool = False) -> bool:
         """Stop the stream for the time of the operation; returns whether it must run again.
@@ -135,17 +135,17 @@ class Waiting:
         """
         with self.context.connect() as connection:
             row = streams.get(connection, self.stream)
-            again = row.desired == "running"
-            if again:
+            restart = row.desired == "running"
+            if restart:
                 operations.note(connection, self.ticket.id, **{RESUME: True})
                 streams.set_desired(connection, [self.stream], "stopped")
         try:
             log.info("stream drained", stream=self.stream, detail=self.stopped(kill=kill))
         except (LakewardError, KeyboardInterrupt):  # the operation ends here: nothing else would start the stream
-            if again:
+            if restart:
                 self.resume()
             raise
-        return again
+        return restart
 
     def resume(self) -> None:
         """Set the desired state to running again and keep a block: the operation changed nothing."""

@@ -5,9 +5,9 @@ The class decides whether and when a stream is restarted.
 | class | examples | restarted |
 |---|---|---|
 | infra | killed, out of memory, hung, host lost, anything unknown | soon |
-| dependency | broker, catalog, registry or store not reachable, disk full | with growing pauses |
+| dependency | broker, catalog, registry or store not reachable, disk full | with back-off |
 | poison | the same batch fails the same way | a few times, then blocked |
-| config | wrong spec, missing class, changed schema | no: a person changes something first |
+| config | wrong spec, missing class, changed schema | no: a person must change something first |
 | fenced | a newer launch holds the token | never for that token |
 """
 
@@ -27,7 +27,7 @@ EXIT_FENCED = 75
 
 
 class FailureClass(StrEnum):
-    """Why something failed, as far as the restart policy cares."""
+    """The class of a failure, on which the restart policy depends."""
 
     INFRA = "infra"
     DEPENDENCY = "dependency"
@@ -37,7 +37,7 @@ class FailureClass(StrEnum):
 
 
 class Cause(StrEnum):
-    """What it was, in the words people see. Inside a class; the class alone decides what follows."""
+    """The cause of a failure, as shown to people. Only the class decides about restarts."""
 
     KILLED = "killed"
     OUT_OF_MEMORY = "out of memory"
@@ -62,13 +62,13 @@ _ENDED = {
 
 @dataclass(frozen=True)
 class Judgement:
-    """The class of a failure and, where it has a name, its cause."""
+    """The class of a failure and its cause, if known."""
 
     failure_class: FailureClass
     cause: Cause | None = None
 
 
-# Spark's error conditions and the words of its clients. The first match wins, so the narrow ones stand first.
+# Spark's error conditions and texts of client libraries. The first match counts, so narrow patterns come first.
 _TEXTS: tuple[tuple[FailureClass, Cause | None, re.Pattern[str]], ...] = tuple(
     (failure, cause, re.compile(pattern, re.IGNORECASE))
     for failure, cause, pattern in (
@@ -82,7 +82,7 @@ _TEXTS: tuple[tuple[FailureClass, Cause | None, re.Pattern[str]], ...] = tuple(
             r"|ran out of memory|Cannot allocate memory",
         ),
         (
-            # Whoever is out of space gets better when somebody makes room, not when it is asked again and again.
+            # A full disk is solved by freeing space, not by immediate retries.
             FailureClass.DEPENDENCY,
             Cause.DISK_FULL,
             r"No space left on device|Disk quota exceeded|not enough space on the disk|found its disk full",
@@ -100,7 +100,7 @@ _TEXTS: tuple[tuple[FailureClass, Cause | None, re.Pattern[str]], ...] = tuple(
             r"|Java gateway process exited",
         ),
         (
-            FailureClass.CONFIG,  # of an object store; its clients put them into the errors that stand for "away", too
+            FailureClass.CONFIG,  # of an object store; its clients also wrap these errors in connection errors
             None,
             r"NoSuchBucket|InvalidAccessKeyId|SignatureDoesNotMatch|AccessDeniedException: s3a"
             r"|UnrecognizedClientException|AccessDeniedException\) when calling|ExpiredTokenException",
@@ -138,12 +138,12 @@ _TEXTS: tuple[tuple[FailureClass, Cause | None, re.Pattern[str]], ...] = tuple(
 
 
 def judge(*, error: BaseException | None = None, text: str = "", exit_code: int | None = None) -> Judgement:
-    """A failure's class and cause, from the best evidence there is: our own error type, its text, the exit code.
+    """The class and cause of a failure, from the error's type, its text and the exit code, in this order.
 
     Args:
-        error: the exception, when the failure was seen as one.
+        error: the exception, if there is one.
         text: the error's text, e.g. of a JVM stack trace or of `exit.json`.
-        exit_code: of the process; a negative one is a signal, None is not known (nobody could wait for it).
+        exit_code: of the process; a negative one is a signal, None is unknown.
     """
     if isinstance(error, Fenced) or exit_code == EXIT_FENCED:
         return Judgement(FailureClass.FENCED)
@@ -164,7 +164,7 @@ def judge(*, error: BaseException | None = None, text: str = "", exit_code: int 
     if exit_code == EXIT_OUT_OF_MEMORY:
         return Judgement(FailureClass.INFRA, Cause.OUT_OF_MEMORY)
     if _signal(exit_code) or (exit_code is None and not words.strip()):
-        return Judgement(FailureClass.INFRA, Cause.KILLED)  # whoever leaves no word was ended from outside
+        return Judgement(FailureClass.INFRA, Cause.KILLED)  # a process without an error text was killed from outside
     return Judgement(FailureClass.INFRA)
 
 
@@ -177,17 +177,17 @@ _VARIES = re.compile(r"0x[0-9a-f]+|\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}
 
 
 def signature(text: str) -> str:
-    """What stays the same when the same error happens again: its first line without numbers, ids and addresses."""
-    lines = storable(text).strip().splitlines()  # as the registry has it, which it is compared with
+    """The signature of an error, equal for repetitions: its first line without numbers, ids and addresses."""
+    lines = storable(text).strip().splitlines()  # signatures are compared with texts of the registry
     return _VARIES.sub("#", lines[0])[:200] if lines else ""
 
 
 def exit_words(exit_code: int | None, cause: Cause | None = None) -> str:
-    """How a process ended, in words: `ran out of memory`, `was killed by SIGKILL`, `ended with exit code 1`."""
+    """How a process ended, as a verb phrase: `ran out of memory`, `was killed by SIGKILL`, `ended with exit code 1`."""
     if cause in _ENDED:
         return _ENDED[cause]
     if exit_code is None:
-        return "is gone without a word"
+        return "ended without an error report"
     signal = _signal(exit_code)
     names = {2: "SIGINT", 6: "SIGABRT", 9: "SIGKILL", 11: "SIGSEGV", 15: "SIGTERM"}
     if signal:

@@ -11,7 +11,7 @@ from lakeward.platform.errors import Unhealthy
 HOST = "127.0.0.1"
 TRIES = 40
 SHORT_LIVED = range(20_000, 32_768)
-"""Below the outgoing connections of Linux (from 32768) and macOS (from 49152), above the usual servers."""
+"""Below the ephemeral ports of Linux (from 32768) and macOS (from 49152), above the usual servers."""
 
 
 def is_free(port: int) -> bool:
@@ -33,35 +33,35 @@ def answers(port: int) -> bool:
         return probe.connect_ex((HOST, port)) == 0
 
 
-def choose(wanted: int, taken: Iterable[int] = ()) -> int:
-    """`wanted`, or the next higher port that is free and not in `taken`.
+def choose(preferred: int, taken: Iterable[int] = ()) -> int:
+    """`preferred`, or the next higher port that is free and not in `taken`.
 
-    Counting up rather than asking the system: its answers come from the range of outgoing connections, where a
-    client may sit on the number when the server starts the next time.
+    The system's free ports are from the ephemeral range, where an outgoing connection may occupy the port at the next
+    start of the server.
 
     Raises:
         Unhealthy: none of the next ports is free.
     """
     reserved = set(taken)
-    for port in range(wanted, wanted + TRIES):
+    for port in range(preferred, preferred + TRIES):
         if port not in reserved and is_free(port):
             return port
     raise Unhealthy(
         "No free port",
-        why=f"{HOST}:{wanted} to {wanted + TRIES - 1} are all in use",
+        why=f"{HOST}:{preferred} to {preferred + TRIES - 1} are all in use",
         next="lakeward doctor",
         code="LW-9003",
     )
 
 
 def any_free() -> int:
-    """A port that is free now, for short-lived servers; drawn at random, so that neighbours rarely draw the same.
+    """A free port for a short-lived server; drawn at random, so that parallel processes rarely draw the same.
 
-    Never one of the range of outgoing connections (see `choose`): a server may take half a minute to its first
-    listening, and by then any client of the machine could sit on the number.
+    It is never in the ephemeral range (see `choose`): a server may need half a minute until it listens, and until then
+    an outgoing connection could occupy the port.
 
     Raises:
-        Unhealthy: no port that was drawn is free.
+        Unhealthy: none of the drawn ports is free.
     """
     drawn = random.SystemRandom().sample(SHORT_LIVED, TRIES)
     for port in drawn:

@@ -8,14 +8,14 @@ from pathlib import Path
 
 
 def folder(path: Path) -> Path:
-    """Make `path` a folder of mode 0700 and return it."""
+    """Create the folder `path` with mode 0700 and return it."""
     path.mkdir(parents=True, exist_ok=True)
     path.chmod(0o700)
     return path
 
 
 def write(file: Path, text: str) -> Path:
-    """Write `text` to a 0600 file in one step: a reader meets the old or the new text, never half of it."""
+    """Write `text` to a 0600 file atomically: a reader gets the old or the new text."""
     handle, name = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name}-")  # mkstemp makes it 0600
     try:
         with os.fdopen(handle, "w") as stream:
@@ -30,6 +30,6 @@ def write(file: Path, text: str) -> Path:
 
 
 def update(file: Path, text: str) -> None:
-    """Write `text` unless it stands there already; the folder is made private with it."""
+    """Write `text` unless the file has it already; the folder gets mode 0700."""
     if not file.exists() or file.read_text() != text:
         write(folder(file.parent) / file.name, text)

@@ -18,17 +18,17 @@ from lakeward.platform.errors import SpecError, Unhealthy
 
 CATALOG = "lake"  # the catalog's name in Spark and in PyIceberg: rows of a JDBC catalog are keyed by it
 SUPERVISION_POOL = "LAKEWARD_SUPERVISION_POOL"
-"""Environment variable with the Airflow pool of `streams_reconcile`; without it the pass waits among other tasks."""
+"""Environment variable with the Airflow pool of `streams_reconcile`; without it the pass queues with other tasks."""
 _POSTGRES = re.compile(r"postgres(ql)?(\+\w+)?://\S+")
 
 
 def resolved(path: Path) -> Path:
-    """The absolute path without links; where links lead in a circle it stays as it is: whoever opens it says so."""
+    """The absolute path without symbolic links. A path with circular links is returned as it is; opening it raises."""
     return Path(os.path.realpath(path))
 
 
 def absent(path: Path) -> bool:
-    """Whether nothing stands there, not even a link. Where one may not look: no, for whoever reads it says so."""
+    """Whether nothing exists at this path, not even a link. False without permission: reading it raises."""
     try:
         path.lstat()
     except (FileNotFoundError, NotADirectoryError):
@@ -40,7 +40,7 @@ def absent(path: Path) -> bool:
 
 @dataclass(frozen=True)
 class Project:
-    """What a user writes: `conf/`, `expectations/` and `python/` under one folder."""
+    """The project folder of a user: `conf/`, `expectations/` and `python/`."""
 
     root: Path
 
@@ -66,7 +66,7 @@ class Project:
 
     @property
     def suites(self) -> set[str]:
-        """The tables with a suite, by the names of its files."""
+        """The tables with a suite, by the names of the files."""
         return {file.stem for file in self.expectations.glob("*.yaml")} if self.expectations.is_dir() else set()
 
     @property
@@ -75,13 +75,13 @@ class Project:
 
     @classmethod
     def locate(cls, given: Path | None = None) -> Project:
-        """The project of this call: `--project`, `LAKEWARD_PROJECT`, or the current folder."""
+        """The project of this command: `--project`, `LAKEWARD_PROJECT`, or the current folder."""
         return cls(resolved(Path(given or os.environ.get("LAKEWARD_PROJECT") or ".")))
 
 
 @dataclass(frozen=True)
 class Home:
-    """The state of one embedded stack. Everything Lakeward writes on this machine stands below `root`."""
+    """The home folder of one embedded stack. Everything Lakeward writes on this machine is below `root`."""
 
     root: Path
 
@@ -119,18 +119,18 @@ class Home:
 
     @classmethod
     def locate(cls, given: Path | None = None, project: Project | None = None) -> Home:
-        """The home of this call: `--home`, `LAKEWARD_HOME`, or `.lakeward` in the project."""
+        """The home of this command: `--home`, `LAKEWARD_HOME`, or `.lakeward` in the project."""
         chosen = given or os.environ.get("LAKEWARD_HOME")
         root = Path(chosen) if chosen else (project.root if project else Path()) / ".lakeward"
         return cls(resolved(root))
 
 
 class ObjectStore(BaseModel):
-    """The object store that a warehouse, or checkpoints, stand on.
+    """The object store of a warehouse or of checkpoints.
 
     Attributes:
-        connection: id of the AWS connection; None: the machine's own identity (instance role, `~/.aws`).
-        connections: folder with the connections, as of `Runtime`.
+        connection: id of the AWS connection; None: the identity of the machine (instance role, `~/.aws`).
+        connections: folder with the connections, as in `Runtime`.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -143,10 +143,10 @@ class Lake(BaseModel):
     """How to reach the Iceberg catalog `lake`; the same for Spark and for PyIceberg.
 
     Attributes:
-        host, port, database, user: the PostgreSQL that holds the JdbcCatalog (password from `PGPASSFILE`).
+        host, port, database, user: the PostgreSQL of the JdbcCatalog (password from `PGPASSFILE`).
         warehouse: absolute URI or path under which tables are created.
-        properties: further catalog properties, e.g. those of a REST catalog; they win over the derived ones.
-        store: where an object store is reached; None where everything stands on this machine.
+        properties: further catalog properties, e.g. those of a REST catalog; they override the derived ones.
+        store: the object store; None if everything is on local disk.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -161,13 +161,13 @@ class Lake(BaseModel):
 
 
 class Database(BaseModel):
-    """How to reach a PostgreSQL database that streams land in; the password stands in a password file.
+    """How to reach a PostgreSQL database as a sink or reference; the password is in a password file.
 
     Attributes:
-        host, port, database, user: where, and as whom.
-        sslmode, sslrootcert, sslcert, sslkey: libpq's own words for TLS; None leaves libpq's defaults.
-        passfile: password file of this connection; None: the deployment's.
-        wrong: why it cannot be used; empty when it can. Only the streams that name it are stopped by that.
+        host, port, database, user: the address and the login.
+        sslmode, sslrootcert, sslcert, sslkey: libpq's TLS parameters; None: libpq's defaults.
+        passfile: password file of this connection; None: that of the deployment.
+        wrong: why the connection cannot be used; empty if it can. Only streams that name it are affected.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -185,29 +185,29 @@ class Database(BaseModel):
 
     @classmethod
     def read(cls, file: Path) -> Database:
-        """The connection in a file; whatever is wrong with it is said by whoever uses it."""
+        """Read a connection file. An error is stored in `wrong` and reported when the connection is used."""
         try:
             return cls.model_validate_json(file.read_text())
         except ValidationError as error:
-            words = "; ".join(f"{'.'.join(map(str, each['loc'])) or 'it'}: {each['msg']}" for each in error.errors())
+            words = "; ".join(f"{'.'.join(map(str, item['loc'])) or 'it'}: {item['msg']}" for item in error.errors())
             return cls(host="", database="", user="", wrong=f"{file}: {words}")
         except (OSError, ValueError) as error:
             return cls(host="", database="", user="", wrong=f"{file}: {error}")
 
 
 class Runtime(BaseModel):
-    """The addresses of one deployment, written by `lakeward stack up` or by whoever runs Lakeward elsewhere.
+    """The addresses of one deployment, written by `lakeward stack up`, or by the operator of another deployment.
 
     Attributes:
         registry_url_file: 0600 file with the SQLAlchemy URL of the registry.
         pgpass: 0600 PostgreSQL password file, exported as `PGPASSFILE` to every process; None if not needed.
         lake: the Iceberg catalog.
-        kafka: connection id -> bootstrap servers, of clusters that need nothing else.
-        connections: folder with further Kafka connections, their secrets among them; None: there are no others.
+        kafka: connection id -> bootstrap servers, for clusters without further settings.
+        connections: folder with further Kafka connections and their secrets; None: there are none.
         postgres: connection id -> database.
-        connect: Spark Connect `host:port`; None when there is none. The token stands in `connect_token_file`.
+        connect: Spark Connect `host:port`; None without one. The token is in `connect_token_file`.
         checkpoints: absolute path or URI below which each stream has its checkpoint.
-        drivers: folder with one subfolder a driver: logs, launch file.
+        drivers: folder with a subfolder for each driver: logs, launch file.
         jars: folder with the verified jars.
     """
 
@@ -227,33 +227,33 @@ class Runtime(BaseModel):
 
     @property
     def environments(self) -> Path:
-        """Where packages of streams are installed, a folder a digest; made anew when it is gone."""
+        """The folder of installed stream packages, a subfolder for each digest; recreated if it was removed."""
         return self.drivers.parent / "environments"
 
     @property
     def data_docs(self) -> Path:
-        """Where `lakeward quality docs` writes, unless it is told a place."""
+        """The default output folder of `lakeward quality docs`."""
         return self.drivers.parent / "data-docs"
 
     def checkpoint_of(self, recorded: str) -> str:
-        """Where a generation's checkpoint stands: below `checkpoints`, unless it was recorded with a whole path."""
-        whole = recorded.startswith("/") or "://" in recorded
-        return recorded if whole else f"{self.checkpoints.rstrip('/')}/{recorded}"
+        """The path of a generation's checkpoint: below `checkpoints`, unless an absolute path was recorded."""
+        absolute = recorded.startswith("/") or "://" in recorded
+        return recorded if absolute else f"{self.checkpoints.rstrip('/')}/{recorded}"
 
     @classmethod
     def load(cls, file: Path) -> Runtime:
         """Read a runtime file.
 
         Raises:
-            Unhealthy: there is no such file (the stack was never started here), or it cannot be understood.
+            Unhealthy: the file does not exist (the stack was never started here), or it is invalid.
         """
         try:
-            found = cls.model_validate_json(file.read_text())
+            runtime = cls.model_validate_json(file.read_text())
             secrets = file.parent / "secrets"
-            added: dict[str, object] = {"postgres": {**found.postgres, **databases(secrets)}}
-            if found.connections is None:  # a version before connections wrote the file
+            added: dict[str, object] = {"postgres": {**runtime.postgres, **databases(secrets)}}
+            if runtime.connections is None:  # written by a version without connections
                 added["connections"] = secrets
-            return found.model_copy(update=added)
+            return runtime.model_copy(update=added)
         except OSError as error:
             raise Unhealthy(
                 "No Lakeward stack was found",
@@ -263,18 +263,18 @@ class Runtime(BaseModel):
             ) from None
         except ValueError:
             raise Unhealthy(
-                "The stack's addresses cannot be read",
-                why=f"{file} is damaged, or from another version of Lakeward",
-                next="lakeward stack up   writes it again",
+                "Cannot read the addresses of the stack",
+                why=f"{file} is damaged, or of another version of Lakeward",
+                next="lakeward stack up   writes the file again",
                 code="LW-9008",
             ) from None
 
 
 def databases(secrets: Path) -> dict[str, Database]:
-    """The PostgreSQL connections in files of the home: `postgres/<id>.json`, and above them those of Airflow.
+    """The PostgreSQL connections in files of the home: `postgres/<id>.json`; those of Airflow take precedence.
 
     Args:
-        secrets: the home's.
+        secrets: the secrets folder of the home.
     """
     folder = secrets / "postgres"
     return {file.stem: Database.read(file) for pattern in ("*.json", "airflow/*.json") for file in folder.glob(pattern)}
@@ -285,14 +285,14 @@ def registry_url(home: Home) -> str:
 
     Raises:
         Unhealthy: the file is missing.
-        SpecError: what stands in it is no URL of a PostgreSQL.
+        SpecError: its content is not a PostgreSQL URL.
     """
     file = Path(os.environ.get("LAKEWARD_REGISTRY_URL_FILE") or home.registry_url_file)
     try:
         url = file.read_text().strip()
     except OSError as error:
         raise Unhealthy(
-            "The registry's address is not known",
+            "The address of the registry is unknown",
             why=f"{file}: {error.strerror}",
             next="lakeward stack up   (or point LAKEWARD_REGISTRY_URL_FILE at a file with the URL)",
             code="LW-9006",
@@ -300,9 +300,9 @@ def registry_url(home: Home) -> str:
     except ValueError:
         url = ""
     if not _POSTGRES.fullmatch(url):
-        # What stands there may hold a password: it is not repeated.
+        # The content may contain a password: it is not repeated.
         raise SpecError(
-            "The registry's address is not known",
+            "The address of the registry is invalid",
             why=f"{file} does not contain exactly one URL of the form postgresql://USER@HOST:PORT/DATABASE",
             next="lakeward stack up   (or correct the file)",
             code="LW-9005",
@@ -311,13 +311,13 @@ def registry_url(home: Home) -> str:
 
 
 class Launch(BaseModel):
-    """What a launched driver is told, in a 0600 file only it reads: who it is, its token, and the addresses.
+    """The launch file of a driver (mode 0600): its name, its token, and the addresses.
 
     Attributes:
-        driver: the driver's name; its streams are those the registry assigns to it.
-        token: random per launch; claims the leases and proves the driver against newer launches.
-        folder: the driver's own folder: rotated logs, `exit.json`.
-        runtime: where the rest is.
+        driver: the driver's name; the registry assigns its streams.
+        token: random for each launch; it claims the leases and fences older launches.
+        folder: the folder of the driver: rotated logs, `exit.json`.
+        runtime: the addresses of the deployment.
         conf: Spark conf of this driver (resources), without secrets.
     """
 
@@ -330,12 +330,12 @@ class Launch(BaseModel):
     conf: dict[str, str] = {}
 
     def write(self, file: Path) -> None:
-        """Write the file so that only its owner can read it."""
+        """Write the file with mode 0600."""
         descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         with os.fdopen(descriptor, "w") as stream:
             stream.write(self.model_dump_json(indent=2))
 
     @classmethod
     def read(cls, file: Path) -> Launch:
-        """Read what `write` wrote."""
+        """Read a launch file."""
         return cls.model_validate_json(file.read_text())

@@ -12,9 +12,9 @@ _NOT_STORABLE = re.compile("[\x00\ud800-\udfff]")
 
 
 def storable(value: Any) -> Any:
-    """The value with such characters spelled out (`\\u0000`): in a text, or anywhere in mappings and lists of them."""
+    """The value with such characters escaped (`\\u0000`), in a text or anywhere in mappings and lists."""
     if isinstance(value, str):
-        return _NOT_STORABLE.sub(lambda found: f"\\u{ord(found[0]):04x}", value)
+        return _NOT_STORABLE.sub(lambda match: f"\\u{ord(match[0]):04x}", value)
     if isinstance(value, dict):
         return {storable(key): storable(item) for key, item in value.items()}
     if isinstance(value, list):

@@ -7,8 +7,7 @@ from typing import Literal
 
 
 def span(length: timedelta | float | None) -> str:
-    """A span of time, of a number in seconds, in one unit, or two where it matters: `4 s`, `6 min`, `2 h 5 min`,
-    `3 days`."""
+    """A duration (a number is in seconds), in one or two units: `4 s`, `6 min`, `2 h 5 min`, `3 days`."""
     if length is None:
         return "an unknown time"
     whole = max(0, round(length.total_seconds() if isinstance(length, timedelta) else length))
@@ -31,14 +30,14 @@ def count(number: int | None, noun: str) -> str:
 
 
 def listed(names: list[str], most: int = 5) -> str:
-    """Names in a sentence, the long tail counted: `a, b and 3 more`."""
+    """Names in a sentence, the rest counted: `a, b and 3 more`."""
     if len(names) > most:
         return f"{', '.join(names[: most - 1])} and {len(names) - most + 1} more"
     return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
 
 
 def size(number: float | None) -> str:
-    """A number of bytes, in the units of spec files, where 1 MB is 1024 KB: `812 B`, `3.2 MB`, `128 MB`."""
+    """A number of bytes in the units of specs, where 1 MB is 1024 KB: `812 B`, `3.2 MB`, `128 MB`."""
     value = float(number or 0)
     for unit in ("B", "KB", "MB", "GB"):
         if value < 1024:
@@ -48,25 +47,25 @@ def size(number: float | None) -> str:
 
 
 def moment(at: datetime) -> str:
-    """A moment in a sentence, to the second: `2026-03-01 12:00:00 UTC`."""
+    """A time in a sentence, to the second: `2026-03-01 12:00:00 UTC`."""
     return f"{_utc(at):%Y-%m-%d %H:%M:%S} UTC"
 
 
 def minute(at: datetime) -> str:
-    """A moment that a person chose or that is due, to the minute: `2026-03-01 12:00 UTC`."""
+    """A time in a sentence, to the minute: `2026-03-01 12:00 UTC`."""
     return f"{_utc(at):%Y-%m-%d %H:%M} UTC"
 
 
 def rfc3339(at: datetime, timespec: Literal["seconds", "milliseconds"] = "milliseconds") -> str:
-    """A moment as data: RFC 3339 in UTC, e.g. `2026-11-21T03:10:00.000Z`."""
+    """A time as data: RFC 3339 in UTC, e.g. `2026-11-21T03:10:00.000Z`."""
     return _utc(at).isoformat(timespec=timespec).replace("+00:00", "Z")
 
 
 def now() -> str:
-    """This moment as data, by this machine's clock."""
+    """The present time as data, by the clock of this machine."""
     return rfc3339(datetime.now(UTC))
 
 
 def _utc(at: datetime) -> datetime:
-    """One without a zone is in UTC, as Iceberg's and Spark's are."""
+    """The time in UTC; a time without a zone is UTC already, as in Iceberg and Spark."""
     return at.replace(tzinfo=UTC) if at.tzinfo is None else at.astimezone(UTC)

@@ -126,21 +126,23 @@ def landed(connection: Connection, of: Mapping[str, tuple[int, datetime | None]]
         for name, (number, since) in of.items()
     ]
     columns = (column("stream", String), column("generation", Integer), column("since", DateTime(timezone=True)))
-    wanted = (
-        func.jsonb_to_recordset(cast(rows, JSONB)).table_valued(*columns, name="wanted").render_derived(with_types=True)
+    requested = (
+        func.jsonb_to_recordset(cast(rows, JSONB))
+        .table_valued(*columns, name="requested")
+        .render_derived(with_types=True)
     )
     # The newest rows are the current generation's: each stream costs `most` rows of the index, however old it is.
     newest_rows = (
         select(batches.c.batch_id)
-        .where(batches.c.stream == wanted.c.stream, batches.c.generation == wanted.c.generation)
-        .where(or_(wanted.c.since.is_(None), batches.c.committed_at > wanted.c.since))
+        .where(batches.c.stream == requested.c.stream, batches.c.generation == requested.c.generation)
+        .where(or_(requested.c.since.is_(None), batches.c.committed_at > requested.c.since))
         .order_by(batches.c.committed_at.desc())
         .limit(most)
-        .correlate(wanted)
+        .correlate(requested)
         .subquery()
     )
     number = select(func.count()).select_from(newest_rows).scalar_subquery()
-    return {row[0]: int(row[1]) for row in connection.execute(select(wanted.c.stream, number))}
+    return {row[0]: int(row[1]) for row in connection.execute(select(requested.c.stream, number))}
 
 
 def totals(connection: Connection, stream: str) -> dict[str, int]:

@@ -71,13 +71,13 @@ class Claimed:
     """A run that was just claimed.
 
     Attributes:
-        left_s: remaining time.
+        remaining_s: remaining time.
         session_id: the Spark Connect session of an earlier claim.
     """
 
     claim: Claim
     request: RunRequest
-    left_s: float
+    remaining_s: float
     session_id: str | None
 
 
@@ -89,8 +89,8 @@ class Run:
         claim: number of claims so far.
         owner: the current or last worker.
         asked_s: time since the request.
-        left_s: time until the deadline; negative after it.
-        lapsed_s: time since its worker's heartbeat expired; None without a worker, or with a live heartbeat.
+        remaining_s: time until the deadline; negative after it.
+        expired_s: time since its worker's heartbeat expired; None without a worker, or with a live heartbeat.
         told: the events so far.
         answer: once it has ended.
     """
@@ -100,8 +100,8 @@ class Run:
     claim: int
     owner: str | None
     asked_s: float
-    left_s: float
-    lapsed_s: float | None
+    remaining_s: float
+    expired_s: float | None
     told: list[Line]
     answer: Answer | None
 
@@ -143,15 +143,15 @@ def extend_wait(connection: Connection, run: int, wanted: timedelta) -> Run | No
         .returning(
             *(runs.c[name] for name in ("id", "state", "claim", "owner", "told", "answer")),
             _seconds(func.now() - runs.c.at).label("asked_s"),
-            _seconds(runs.c.deadline - func.now()).label("left_s"),
-            _seconds(func.now() - runs.c.claimed_until).label("lapsed_s"),
+            _seconds(runs.c.deadline - func.now()).label("remaining_s"),
+            _seconds(func.now() - runs.c.claimed_until).label("expired_s"),
         )
     ).one_or_none()
     if row is None:
         return None
     values = dict(row._mapping)
-    lapsed = values["lapsed_s"] if values["state"] == WORKING else None
-    values["lapsed_s"] = lapsed if lapsed is not None and lapsed > 0 else None
+    lapsed = values["expired_s"] if values["state"] == WORKING else None
+    values["expired_s"] = lapsed if lapsed is not None and lapsed > 0 else None
     return Run(**values)
 
 
@@ -184,19 +184,19 @@ def claim(connection: Connection, owner: str, ttl: timedelta, *, place: str, run
         .values(state=WORKING, claim=runs.c.claim + 1, owner=owner, claimed_until=func.now() + ttl)
         .returning(
             runs.c.id, runs.c.claim, runs.c.request, runs.c.session_id,
-            _seconds(runs.c.deadline - func.now()).label("left_s"),
+            _seconds(runs.c.deadline - func.now()).label("remaining_s"),
         )
     ).one_or_none()  # fmt: skip
     if row is None:
         return None
     _notify(connection, row.id)
-    return Claimed(Claim(row.id, row.claim), row.request, row.left_s, row.session_id)
+    return Claimed(Claim(row.id, row.claim), row.request, row.remaining_s, row.session_id)
 
 
-def beat(connection: Connection, claim: Claim, ttl: timedelta, told: Sequence[Line] = ()) -> bool:
+def beat(connection: Connection, claim: Claim, ttl: timedelta, lines: Sequence[Line] = ()) -> bool:
     """Record a heartbeat, with the events since the last one. False if the claim is over."""
-    changed = connection.execute(_of(claim).values(claimed_until=func.now() + ttl, told=_appended(told)))
-    if told and changed.rowcount:
+    changed = connection.execute(_of(claim).values(claimed_until=func.now() + ttl, told=_appended(lines)))
+    if lines and changed.rowcount:
         _notify(connection, claim.run)
     return changed.rowcount == 1
 
@@ -225,17 +225,17 @@ def remember_session(connection: Connection, claim: Claim, session_id: str) -> N
     connection.execute(_of(claim).values(session_id=session_id))
 
 
-def give_back(connection: Connection, claim: Claim, told: Sequence[Line] = ()) -> bool:
+def give_back(connection: Connection, claim: Claim, lines: Sequence[Line] = ()) -> bool:
     """End a claim without an answer: another process may claim the run at once. False if the claim was over."""
-    changed = connection.execute(_of(claim).values(state=ASKED, claimed_until=None, told=_appended(told)))
+    changed = connection.execute(_of(claim).values(state=ASKED, claimed_until=None, told=_appended(lines)))
     _notify(connection, claim.run)
     return changed.rowcount == 1
 
 
-def finish(connection: Connection, claim: Claim, state: str, answer: Answer, told: Sequence[Line] = ()) -> bool:
+def finish(connection: Connection, claim: Claim, state: str, answer: Answer, lines: Sequence[Line] = ()) -> bool:
     """Answer a run (`done`, `failed` or `timed_out`). False if the claim is over: the answer is not stored."""
     changed = connection.execute(
-        _of(claim).values(state=state, answer=answer, claimed_until=None, finished_at=func.now(), told=_appended(told))
+        _of(claim).values(state=state, answer=answer, claimed_until=None, finished_at=func.now(), told=_appended(lines))
     )
     _notify(connection, claim.run)
     return changed.rowcount == 1
@@ -245,8 +245,8 @@ def _of(claim: Claim) -> Update:
     return update(runs).where(runs.c.id == claim.run, runs.c.claim == claim.number, runs.c.state == WORKING)
 
 
-def _appended(told: Sequence[Line]) -> ColumnElement[Any]:
-    return runs.c.told if not told else runs.c.told.op("||")(literal([list(line) for line in told], JSONB))
+def _appended(lines: Sequence[Line]) -> ColumnElement[Any]:
+    return runs.c.told if not lines else runs.c.told.op("||")(literal([list(line) for line in lines], JSONB))
 
 
 def _seconds(span: ColumnElement[Any]) -> ColumnElement[float]:

@@ -36,7 +36,7 @@ def accepted(connection: Connection) -> dict[str, Accepted]:
             newest=newest[name].generation,
             newest_digest=newest[name].digest,
             pending=stream.pending_generation,
-            wanted=stream.desired == "running" or stream.state in _RUNS,
+            should_run=stream.desired == "running" or stream.state in _RUNS,
             retired=stream.removed_at is not None,
         )
         for name, stream in known.items()

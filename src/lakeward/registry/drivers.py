@@ -206,15 +206,15 @@ def hosted(connection: Connection, driver: str) -> list[Hosted]:
 
     A query that failed while restarts are held waits until the hold is over, unless a person has started it since.
     """
-    asked = exists().where(
+    started = exists().where(
         operations.c.stream == streams.c.id,
         operations.c.operation.in_(STARTS),
         operations.c.requested_at >= observations.c.at,
     )
-    held = case(((observations.c.query_state == "failed") & ~asked, streams.c.hold_until))
+    hold = case(((observations.c.query_state == "failed") & ~started, streams.c.hold_until))
     columns = [streams.c[name] for name in ("id", "desired", "generation", "blocked", "removed_at")]
     rows = connection.execute(
-        select(*columns, func.greatest(streams.c.run_after, held).label("run_after"), observations.c.query_id)
+        select(*columns, func.greatest(streams.c.run_after, hold).label("run_after"), observations.c.query_id)
         .join_from(streams, observations, observations.c.stream == streams.c.id, isouter=True)
         .where(streams.c.driver == driver)
         .order_by(streams.c.id)
@@ -222,9 +222,9 @@ def hosted(connection: Connection, driver: str) -> list[Hosted]:
     return [Hosted(**row._mapping) for row in rows]
 
 
-def plans(connection: Connection, wanted: Iterable[tuple[str, int]]) -> dict[tuple[str, int], Plan]:
+def plans(connection: Connection, numbers: Iterable[tuple[str, int]]) -> dict[tuple[str, int], Plan]:
     """The named generations, by (stream, generation)."""
-    keys = list(wanted)
+    keys = list(numbers)
     if not keys:
         return {}
     g = generations.c

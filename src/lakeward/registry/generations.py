@@ -51,14 +51,14 @@ def named(connection: Connection, stream: str, generation: int) -> Generation:
 
 
 def of_streams(
-    connection: Connection, wanted: dict[str, int], *, known: Mapping[str, Generation] | None = None
+    connection: Connection, numbers: dict[str, int], *, known: Mapping[str, Generation] | None = None
 ) -> dict[str, Generation]:
     """The named generation of each stream, e.g. what a driver has to run.
 
     Args:
         known: generations read before: only their mutable fields (stable, failed) are read again.
     """
-    unchanged = {name: item for name, item in (known or {}).items() if wanted.get(name) == item.generation}
+    unchanged = {name: item for name, item in (known or {}).items() if numbers.get(name) == item.generation}
     key = tuple_(generations.c.stream, generations.c.generation)
     result: dict[str, Generation] = {}
     if unchanged:
@@ -68,7 +68,7 @@ def of_streams(
         for row in connection.execute(mutable):
             values = {"stable_at": row.stable_at, "failed_at": row.failed_at, "failure": row.failure}
             result[row.stream] = replace(unchanged[row.stream], **values)
-    missing = [(name, number) for name, number in wanted.items() if name not in result]
+    missing = [(name, number) for name, number in numbers.items() if name not in result]
     if missing:
         rows = connection.execute(select(generations).where(key.in_(missing)))
         result |= {row.stream: _read(row) for row in rows}

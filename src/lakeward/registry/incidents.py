@@ -135,12 +135,12 @@ def pending(connection: Connection) -> list[Incident]:
     return [_read(row) for row in rows]
 
 
-def forget_lines(connection: Connection, kind: str, subject: str, goes: Callable[[str], bool]) -> None:
+def forget_lines(connection: Connection, kind: str, subject: str, matches: Callable[[str], bool]) -> None:
     """Remove lines from the stored incidents of a subject. Sent messages stay with their receivers and are not sent
     again: the stored message is changed together with the text."""
 
     def remaining(text: str) -> str:
-        return "\n".join(line for line in text.splitlines() if not goes(line))
+        return "\n".join(line for line in text.splitlines() if not matches(line))
 
     of = (incidents.c.kind == kind, incidents.c.subject == subject)
     for row in connection.execute(select(incidents.c.id, incidents.c.text, incidents.c.message).where(*of)).all():

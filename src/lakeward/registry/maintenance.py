@@ -134,9 +134,9 @@ def hold_expiry(connection: Connection, name: str, why: str | None) -> None:
     connection.execute(update(tables).where(tables.c.name == name).values(expiry_hold=why))
 
 
-def record_facts(connection: Connection, name: str, snapshot_id: int | None, found: Mapping[str, object]) -> None:
+def record_facts(connection: Connection, name: str, snapshot_id: int | None, observed: Mapping[str, object]) -> None:
     """Store the facts that were observed of a table now."""
-    connection.execute(insert(facts).values(table=name, snapshot_id=snapshot_id, facts=found))
+    connection.execute(insert(facts).values(table=name, snapshot_id=snapshot_id, facts=observed))
 
 
 def newest_facts(connection: Connection) -> dict[str, StoredFacts]:

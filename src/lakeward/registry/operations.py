@@ -154,14 +154,14 @@ def newest_starts(connection: Connection) -> dict[str, datetime]:
 
 def abandoned(connection: Connection) -> list[Operation]:
     """Operations without a result and without a lease: their process was killed."""
-    held = exists().where(
+    leased = exists().where(
         leases_table.c.scope == SCOPE,
         leases_table.c.name == operations.c.stream,
         leases_table.c.until >= func.now(),
     )
     rows = connection.execute(
         select(operations)
-        .where(operations.c.result.is_(None), operations.c.requested_at < func.now() - ABANDONED, ~held)
+        .where(operations.c.result.is_(None), operations.c.requested_at < func.now() - ABANDONED, ~leased)
         .order_by(operations.c.id)
     )
     return [Operation(**row._mapping) for row in rows]

@@ -1,7 +1,7 @@
 """Schema of the registry: desired state, observed state and history.
 
-The lake's tables (Iceberg, Delta) stay authoritative about what has landed; a driver continues while the registry is
-down. All times are the database's (`now()`), so that no clock of a driver or of Airflow decides a lease.
+The tables of the lake (Iceberg, Delta) are authoritative about what has landed; a driver continues while the registry
+is down. All times are the database's (`now()`), so that no clock of a driver or of Airflow decides about a lease.
 """
 
 from __future__ import annotations
@@ -53,8 +53,8 @@ streams = Table(
     Column("run_after", DateTime(timezone=True)),  # a failed query is not started again in its driver before this
     Column("hold_until", DateTime(timezone=True)),  # no automatic restart before this
     Column("blocked", JSONB),  # {reason, what, why, next, batch, offsets}: waits for a person
-    Column("removed_at", DateTime(timezone=True)),  # its file is gone; stopped, kept for history
-    Column("proving", JSONB),  # an upgrade that is not proven yet: `streams.proof.Proving`
+    Column("removed_at", DateTime(timezone=True)),  # its spec file was removed; the row is history
+    Column("proving", JSONB),  # an upgrade that is not proven yet: `supervision.decide.stability.Proving`
     _at("updated_at"),
 )
 
@@ -71,8 +71,8 @@ generations = Table(
     Column("author", String, nullable=False),
     Column("checkpoint", String, nullable=False),  # folder of its checkpoint: changes only through reset
     _at("created_at"),
-    Column("stable_at", DateTime(timezone=True)),  # when it proved itself: rollback's target
-    Column("failed_at", DateTime(timezone=True)),  # when it was rolled back automatically: that happens once
+    Column("stable_at", DateTime(timezone=True)),  # when it became stable: target of a rollback
+    Column("failed_at", DateTime(timezone=True)),  # when it was rolled back automatically, which happens once
     Column("failure", Text),  # why
 )
 
@@ -112,7 +112,7 @@ batches = Table(
     Column("stream", String, primary_key=True),
     Column("query_id", String, primary_key=True),
     Column("batch_id", BigInteger, primary_key=True),
-    Column("seq", BigInteger),  # the table's own count; null for sinks without a position
+    Column("seq", BigInteger),  # the table's count of batches; null for sinks without a position
     Column("generation", Integer, nullable=False),
     Column("snapshot_id", BigInteger),
     Column("start_offsets", JSONB),
@@ -122,14 +122,12 @@ batches = Table(
     Column("quarantined", BigInteger),
     Column("filtered", BigInteger),
     Column("late_dropped", BigInteger),
-    Column("skipped", BigInteger),  # records a person gave up (skip-batch); null: none
+    Column("skipped", BigInteger),  # records that a person gave up (skip-batch); null: none
     Column("duration_s", Float),
     Column("replayed", Boolean, nullable=False, server_default=text("false")),
     Column("complete_through", DateTime(timezone=True)),
-    # {check: [rows that fail, of so many]} as counted while they landed, without those of which none of all rows fails;
-    # null: not counted
-    # Written by drivers of 0.1 and read by nothing since. Dropping it would break a 0.1 beside this registry, which may
-    # be one version apart and selects it; a later version drops it.
+    # {check: [failing rows, rows]}, counted while landing; null: not counted. Drivers of 0.1 write it and nothing reads
+    # it since. Code may be one version older than the registry, and 0.1 selects this column: a later version drops it.
     Column("advisory", JSONB(none_as_null=True)),
     _at("committed_at"),
     Index("ix_batches_stream_committed_at", "stream", "committed_at"),
@@ -152,7 +150,7 @@ observations = Table(
     Column("complete_through", DateTime(timezone=True)),
     Column("query_state", String),  # running | idle | failed | stopped | completed, by its driver
     Column("error", JSONB),  # {class, error, batch_id, offsets} of the last failure
-    Column("watch", JSONB),  # what only the driver can see: {partitions, retention_s, oldest, phases, state}
+    Column("watch", JSONB),  # what only the driver observes: {partitions, retention_s, oldest, phases, state}
 )
 
 events = Table(
@@ -196,7 +194,7 @@ operations = Table(
     Column("result", String),  # done | refused | failed | timed_out | skipped; null while under way
     Column("detail", Text, nullable=False, server_default=""),
     Column("finished_at", DateTime(timezone=True)),
-    Column("approved_by", String),  # who said yes to an operation that needs it
+    Column("approved_by", String),  # who approved an operation that needs approval
     Column("approved_at", DateTime(timezone=True)),
     Index("ix_operations_stream_requested_at", "stream", "requested_at"),
 )
@@ -211,8 +209,8 @@ incidents = Table(
     Column("text", Text, nullable=False),
     Column("fields", JSONB, nullable=False, server_default=text("'{}'::jsonb")),  # {streams, next, ...}
     _at("updated_at"),
-    Column("closed_at", DateTime(timezone=True)),  # null: it is open
-    Column("message", JSONB),  # what a notifier needs to change its one message: {channel, id, text}
+    Column("closed_at", DateTime(timezone=True)),  # null: open
+    Column("message", JSONB),  # what a notifier needs to update its message: {channel, id, text}
     Index("ix_incidents_kind_subject_opened_at", "kind", "subject", "opened_at"),
     Index("uq_incidents_open", "kind", "subject", unique=True, postgresql_where=text("closed_at IS NULL")),
 )
@@ -220,7 +218,7 @@ incidents = Table(
 ticks = Table(
     "ticks",
     metadata,
-    Column("name", String, primary_key=True),  # reconcile: what must happen again and again
+    Column("name", String, primary_key=True),  # of a periodic task: reconcile
     _at("at"),  # when it last succeeded
     Column("duration_s", Float),
     Column("detail", JSONB, nullable=False, server_default=text("'{}'::jsonb")),
@@ -234,7 +232,7 @@ tables = Table(
     Column("location", String),
     Column("table_class", String),
     Column("hold_until", DateTime(timezone=True)),
-    Column("expiry_hold", Text),  # why expiry is held (a verification failed): a person clears it
+    Column("expiry_hold", Text),  # why expiry is held (a verification failed); a person clears it
     _at("registered_at"),
 )
 
@@ -264,7 +262,7 @@ actions = Table(
     Column("plan", String, nullable=False),
     Column("table", String, nullable=False),
     Column("action", String, nullable=False),
-    Column("session_id", String),  # Spark Connect session: whoever takes over interrupts it first
+    Column("session_id", String),  # Spark Connect session: a successor interrupts it first
     Column("result", String),  # done | refused | failed | timed_out | skipped; null while under way
     Column("verified", Boolean),
     Column("why", Text, nullable=False, server_default=""),
@@ -288,16 +286,18 @@ verifications = Table(
     Column("from_snapshot", BigInteger),  # exclusive; null: from the first
     Column("to_snapshot", BigInteger),
     Column("to_sequence", BigInteger),
-    Column("to_commit", String),  # <table's own id>/<commit's own id> where versions repeat (Delta); else null
+    Column("to_commit", String),  # <table id>/<commit id> for Delta, whose versions can repeat; otherwise null
     Column("verdict", String, nullable=False),  # pass | warn | hold | error
     Column("first_bad_snapshot", BigInteger),
-    Column("verified_snapshot", BigInteger),  # where `verified` stands after this run
+    Column("verified_snapshot", BigInteger),  # the snapshot of `verified` after this run
     Column("batches", JSONB),  # [{stream, seq, start, end}] of the snapshots checked
     Column("spark_jobs", Integer),
     Column("duration_s", Float),
-    Column("note", Text, nullable=False, server_default=""),  # waived, released by whom and why, not checked because
-    Column("cpu_s", Float),  # of the checking process; Spark's own is not in it
-    Column("published_at", DateTime(timezone=True)),  # when its results came into the lake's table
+    Column(
+        "note", Text, nullable=False, server_default=""
+    ),  # waivers, releases with author and reason, reasons of skipped checks
+    Column("cpu_s", Float),  # of the checking process, without Spark
+    Column("published_at", DateTime(timezone=True)),  # when its results were written to the lake's table
     Index("ix_verifications_table_at", "table", "at"),
     Index("ix_verifications_unpublished", "at", postgresql_where=text("published_at IS NULL")),
 )
@@ -319,17 +319,17 @@ check_runs = Table(
     "check_runs",
     metadata,
     Column("id", BigInteger, Identity(), primary_key=True),
-    Column("place", String, nullable=False),  # digest of project and lake: a checker serves its own
+    Column("place", String, nullable=False),  # digest of project and lake: a checker serves one
     Column("request", JSONB, nullable=False),  # {tables, scope, suite}
     Column("asked_by", String, nullable=False),
     _at(),
-    Column("wanted_until", DateTime(timezone=True), nullable=False),  # whoever asks says so again and again
-    Column("deadline", DateTime(timezone=True), nullable=False),  # its time is over then
+    Column("wanted_until", DateTime(timezone=True), nullable=False),  # renewed by the waiting requester
+    Column("deadline", DateTime(timezone=True), nullable=False),  # the run times out then
     Column("state", String, nullable=False, server_default="asked"),  # asked | working | done | failed | timed_out
-    Column("claim", Integer, nullable=False, server_default="0"),  # how often it was begun: an older one is fenced
-    Column("owner", String),  # of the newest claim, for people
-    Column("claimed_until", DateTime(timezone=True)),  # the heartbeat: past it others may take the run over
-    Column("session_id", String),  # Spark Connect session: whoever takes over ends it first
+    Column("claim", Integer, nullable=False, server_default="0"),  # number of claims: an older claim is fenced
+    Column("owner", String),  # of the newest claim, for display
+    Column("claimed_until", DateTime(timezone=True)),  # heartbeat expiry: then another worker may take over the run
+    Column("session_id", String),  # Spark Connect session: a successor ends it first
     Column("told", JSONB, nullable=False, server_default=text("'[]'::jsonb")),  # [[level, sentence, fields], ...]
     Column("answer", JSONB),  # {results: [...]} or {failed: {...}}
     Column("finished_at", DateTime(timezone=True)),
@@ -342,13 +342,13 @@ waivers = Table(
     Column("id", BigInteger, Identity(), primary_key=True),
     Column("table", String, nullable=False),
     Column("check", String, nullable=False),  # as in `checks`
-    Column("name", String, nullable=False),  # the expectation with its columns, for people
+    Column("name", String, nullable=False),  # the expectation with its columns, for display
     Column("author", String, nullable=False),
     Column("reason", Text, nullable=False),
     _at(),
-    Column("until", DateTime(timezone=True), nullable=False),  # from then on a failure counts again
-    Column("ended_at", DateTime(timezone=True)),  # before its time: by a person, or by a newer one
-    Column("told_at", DateTime(timezone=True)),  # when people were told that it is over
+    Column("until", DateTime(timezone=True), nullable=False),  # a failure counts again after this time
+    Column("ended_at", DateTime(timezone=True)),  # ended early, by a person or by a newer waiver
+    Column("told_at", DateTime(timezone=True)),  # when people were notified of its end
     Index("ix_waivers_table_until", "table", "until"),
 )
 

@@ -93,13 +93,13 @@ def get(connection: Connection, stream: str) -> Stream:
     Raises:
         SpecError: there is no such stream; names the known ones.
     """
-    found = find(connection, stream)
-    if found is None:
+    row = find(connection, stream)
+    if row is None:
         known = ", ".join(item.id for item in all_streams(connection)) or "none is deployed yet"
         raise SpecError(
             f"There is no stream {stream!r}", why=f"Known streams: {known}", next="lakeward deploy", code="LW-6007"
         )
-    return found
+    return row
 
 
 def of_driver(connection: Connection, driver: str) -> list[Stream]:
@@ -207,8 +207,8 @@ def block(connection: Connection, stream: str, reason: Block) -> None:
 
 def set_run_after(connection: Connection, stream: str, moment: datetime | None) -> None:
     """Do not start the stream's query again before `moment` (back-off inside a driver), nor before a hold is over."""
-    held = func.greatest(moment, case((streams.c.hold_until > func.now(), streams.c.hold_until)))
-    _change(connection, stream, run_after=None if moment is None else held)
+    not_before = func.greatest(moment, case((streams.c.hold_until > func.now(), streams.c.hold_until)))
+    _change(connection, stream, run_after=None if moment is None else not_before)
 
 
 def set_hold(connection: Connection, stream: str, until: datetime | None) -> None:

@@ -124,10 +124,10 @@ def newest(connection: Connection, table: str, *, suite: str | None = None, limi
 def heads(connection: Connection, table: str) -> list[tuple[int | None, int, int]]:
     """Base, head and the head's sequence number of every recorded run of a table that has one, newest first."""
     base, head, sequence = (verifications.c[name] for name in ("from_snapshot", "to_snapshot", "to_sequence"))
-    wanted = select(base, head, sequence).where(
+    statement = select(base, head, sequence).where(
         verifications.c.table == table, head.is_not(None), sequence.is_not(None)
     )
-    return [(row[0], row[1], row[2]) for row in connection.execute(wanted.order_by(verifications.c.at.desc()))]
+    return [(row[0], row[1], row[2]) for row in connection.execute(statement.order_by(verifications.c.at.desc()))]
 
 
 def tables(connection: Connection) -> list[str]:
@@ -240,14 +240,16 @@ def samples(connection: Connection, table: str) -> int:
     return int(connection.execute(statement).scalar_one())
 
 
-def forget_values(connection: Connection, table: str, told: Callable[[str], bool]) -> None:
-    """Delete all failing rows stored for a table's runs, and each observed value for whose text `told` returns True."""
+def forget_values(connection: Connection, table: str, matches: Callable[[str], bool]) -> None:
+    """Delete all failing rows stored for a table's runs, and each observed value whose text `matches`."""
     of_table = checks.c.run.in_(_runs(table))
     connection.execute(update(checks).where(of_table, *_HAS_ROWS).values(sample=null()))
     for row in connection.execute(select(checks.c.run, checks.c.check, checks.c.observed).where(of_table)).all():
-        if row.observed is not None and told(json.dumps(row.observed, ensure_ascii=False)):
+        if row.observed is not None and matches(json.dumps(row.observed, ensure_ascii=False)):
             remaining = {
-                name: value for name, value in row.observed.items() if not told(json.dumps(value, ensure_ascii=False))
+                name: value
+                for name, value in row.observed.items()
+                if not matches(json.dumps(value, ensure_ascii=False))
             }
             key = (checks.c.run == row.run, checks.c.check == row.check)
             connection.execute(update(checks).where(*key).values(observed=remaining))

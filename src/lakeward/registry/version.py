@@ -38,11 +38,11 @@ def of(connection: Connection) -> int | None:
 
 def columns(connection: Connection, table: str) -> frozenset[str]:
     """The columns a table of this registry has."""
-    found = text(
+    names = text(
         "SELECT column_name FROM information_schema.columns "
         "WHERE table_schema = current_schema() AND table_name = :table"
     )
-    return frozenset(connection.execute(found, {"table": table}).scalars())
+    return frozenset(connection.execute(names, {"table": table}).scalars())
 
 
 def check(connection: Connection) -> None:
@@ -51,11 +51,11 @@ def check(connection: Connection) -> None:
     Raises:
         Refused: it is older, or more than one version newer. Names both versions and the next command.
     """
-    found, newest = of(connection), known()
-    if found is not None and newest <= found <= newest + APART:
+    version, newest = of(connection), known()
+    if version is not None and newest <= version <= newest + APART:
         return
-    if found is None or found < newest:
-        have = "no version, because it was never set up" if found is None else f"version {found}"
+    if version is None or version < newest:
+        have = "no version, because it was never set up" if version is None else f"version {version}"
         raise Refused(
             "The registry is older than this Lakeward",
             why=f"It has {have}. This Lakeward needs version {newest}. Running streams continue",
@@ -64,7 +64,7 @@ def check(connection: Connection) -> None:
         )
     raise Refused(
         "The registry is newer than this Lakeward can work with",
-        why=f"It has version {found}. This Lakeward has version {newest} and works with {newest + APART} at most. "
+        why=f"It has version {version}. This Lakeward has version {newest} and works with {newest + APART} at most. "
         "Running streams continue",
         next="install the Lakeward that migrated it, then: lakeward version",
         code="LW-6008",
@@ -76,7 +76,7 @@ _fine: set[tuple[str, Path | None]] = set()
 
 @contextmanager
 def connect(url: str, pgpass: Path | None = None) -> Iterator[Connection]:
-    """`engine.connect` for whoever reads everything: the version is checked first, once a process.
+    """`engine.connect` with a check of the schema version, once in a process.
 
     Raises:
         DependencyDown: the registry cannot be reached.

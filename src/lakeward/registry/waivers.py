@@ -17,8 +17,8 @@ class Waiver:
 
     Attributes:
         check: the check's id in its suite.
-        name: the expectation with its columns, for people.
-        until: from then on a failure counts again; before that it is shown and does not hold `verified`.
+        name: the expectation with its columns, for display.
+        until: end of the waiver. Until then a failure is shown and does not hold `verified`.
     """
 
     id: int
@@ -41,7 +41,7 @@ def _read(row: Row[Any]) -> Waiver:
 def add(
     connection: Connection, table: str, check: str, name: str, *, author: str, reason: str, until: datetime
 ) -> Waiver:
-    """Excuse a check; a waiver of it that is in force ends."""
+    """Waive a check; an earlier waiver of it ends."""
     end(connection, table, check)
     made = insert(waivers).values(table=table, check=check, name=name, author=author, reason=reason, until=until)
     return _read(connection.execute(made.returning(*_COLUMNS)).one())
@@ -59,7 +59,7 @@ def end(connection: Connection, table: str, check: str) -> Waiver | None:
 
 
 def in_force(connection: Connection, table: str | None = None) -> list[Waiver]:
-    """The waivers that count now, of one table or of all; the one that ends first comes first."""
+    """The waivers in force now, of one table or of all, by their end."""
     statement = select(*_COLUMNS).where(_in_force()).order_by(waivers.c.until, waivers.c.id)
     if table is not None:
         statement = statement.where(waivers.c.table == table)
@@ -67,14 +67,14 @@ def in_force(connection: Connection, table: str | None = None) -> list[Waiver]:
 
 
 def run_out(connection: Connection) -> list[Waiver]:
-    """The waivers whose time is over and of which nobody was told; from now on they count as told."""
+    """The expired waivers without a notification; they are marked as notified."""
     rows = connection.execute(
         update(waivers)
         .where(waivers.c.until <= func.now(), waivers.c.ended_at.is_(None), waivers.c.told_at.is_(None))
         .values(told_at=func.now())
         .returning(*_COLUMNS)
     )
-    return sorted((_read(row) for row in rows), key=lambda each: each.id)
+    return sorted((_read(row) for row in rows), key=lambda waiver: waiver.id)
 
 
 def _in_force() -> Any:

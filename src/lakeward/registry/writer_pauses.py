@@ -1,7 +1,8 @@
-"""Windows: maintenance asks the streams that change a table's rows to rest between two batches while it rewrites.
+"""Maintenance pause: streams that change rows of a table pause between two batches while maintenance rewrites it.
 
-Two leases. `window` of a table is maintenance's: while it is live, drivers let no batch in. `rests` of a stream is its
-driver's word that none is inside. Either side may die: its lease lapses, and the other goes on.
+Two leases. Maintenance holds `window` of the table: while it is live, drivers start no batch. The driver holds `rests`
+of the stream: it confirms that no batch is running. If either side dies, its lease expires and the other side
+continues.
 """
 
 from __future__ import annotations
@@ -14,16 +15,16 @@ from lakeward.registry import leases
 
 WINDOW, RESTS = "window", "rests"
 TTL = timedelta(seconds=15)
-"""A stream whose maintenance died goes on after this long at the latest."""
+"""A stream continues at the latest after this time if maintenance died."""
 
 
-def opened(connection: Connection) -> dict[str, str]:
-    """Table -> token of the windows that are open now."""
-    return {name: each.token for name, each in leases.current(connection, WINDOW).items() if each.live}
+def requested(connection: Connection) -> dict[str, str]:
+    """Table -> token of its maintenance pause, of pauses that are in force now."""
+    return {name: lease.token for name, lease in leases.current(connection, WINDOW).items() if lease.live}
 
 
-def awake(connection: Connection, streams: list[str]) -> list[str]:
-    """Which of these streams may be inside a batch: somebody runs them, and does not say that they rest."""
+def running(connection: Connection, streams: list[str]) -> list[str]:
+    """Those of these streams that may be inside a batch: they run, and no pause is confirmed."""
     runs, rests = leases.current(connection, "stream", streams), leases.current(connection, RESTS, streams)
-    live = {name for name, each in runs.items() if each.live}
+    live = {name for name, lease in runs.items() if lease.live}
     return sorted(name for name in live if name not in rests or not rests[name].live)

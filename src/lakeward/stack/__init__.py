@@ -1,3 +1,3 @@
-"""PostgreSQL, Kafka, Airflow and a Spark Connect server on one machine, under a supervisor that restarts what dies."""
+"""Embedded stack: PostgreSQL, Kafka, Airflow and Spark Connect on one machine, with restarts by supervisord."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The embedded Airflow's configuration: `airflow.cfg`, the users' passwords, the connections. All 0600."""
+"""Configuration of the embedded Airflow: `airflow.cfg`, passwords of users, connections. All files have mode 0600."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from lakeward.stack import private
 from lakeward.stack.site import REGISTRY_ROLE, StackContext
 
 ADMIN = "admin"
-USERS = (ADMIN, "op", "user", "viewer")  # each has the role of its name
+USERS = (ADMIN, "op", "user", "viewer")  # each user has the role of the same name
 PARALLELISM = 4
 _HEADER = "# Written by `lakeward stack up` at every start: a change here does not last.\n"
 
 
 def write(site: StackContext) -> None:
-    """Write everything Airflow reads at its start; secrets are made once and kept."""
+    """Write all files that Airflow reads at its start; secrets are generated once."""
     home = private.folder(site.airflow_home)
     private.folder(home / "plugins")
     passwords = {
@@ -30,12 +30,12 @@ def write(site: StackContext) -> None:
 
 
 def passwords_file_of(site: StackContext) -> Any:
-    """The file the auth manager reads: user -> password."""
+    """The password file of the auth manager: user -> password."""
     return site.home.secrets / "airflow.passwords.json"
 
 
 def settings(site: StackContext) -> dict[str, dict[str, object]]:
-    """Section -> key -> value. Memory and CPU of one machine decide: one worker, one parser, four tasks."""
+    """Section -> key -> value, sized for one machine: one worker, one parser, four tasks."""
     database = f"postgresql+psycopg2://{REGISTRY_ROLE}@{ports.HOST}:{site.ports['postgres']}/airflow"
     plugins = site.project.root / "plugins"
     return {
@@ -50,7 +50,7 @@ def settings(site: StackContext) -> dict[str, dict[str, object]]:
             "simple_auth_manager_users": ",".join(f"{user}:{user}" for user in USERS),
             "simple_auth_manager_passwords_file": passwords_file_of(site),
             "dags_are_paused_at_creation": False,
-            # A Dag file that a busy machine reads too slowly takes its Dags away, and with them all supervision.
+            # If a busy machine exceeds the import timeout of a Dag file, its Dags disappear, and with them supervision.
             "dagbag_import_timeout": 180,
         },
         # No password: libpq and asyncpg read PGPASSFILE.
@@ -66,17 +66,17 @@ def settings(site: StackContext) -> dict[str, dict[str, object]]:
         "dag_processor": {
             "parsing_processes": 1,
             "dag_file_processor_timeout": 240,
-            # Half of Airflow's idle CPU was parsing Dag files again.
+            # Repeated parsing of Dag files was half of Airflow's idle CPU.
             "min_file_process_interval": 60,
             "refresh_interval": 30,
         },
         "scheduler": {
             "enable_health_check": False,
-            # A task dies with its scheduler. Until this has passed its run counts as running, and keeps the next pass
-            # of streams_reconcile away: by default for five minutes. A living task shows itself every five seconds.
+            # A task dies with its scheduler. Until this timeout its run counts as running and delays the next run of
+            # streams_reconcile: by default for five minutes. A live task sends a heartbeat every five seconds.
             "task_instance_heartbeat_timeout": 60,
-            # A task it had queued and not begun is given to the next scheduler at this interval: by default also five
-            # minutes, because at its start the dead one still counts as alive.
+            # Queued tasks of a dead scheduler are adopted at this interval: by default also five minutes, because the
+            # dead scheduler still counts as alive when the next one starts.
             "orphaned_tasks_check_interval": 60,
         },
         "logging": {"base_log_folder": site.home.logs / "tasks"},
@@ -89,7 +89,7 @@ def settings(site: StackContext) -> dict[str, dict[str, object]]:
 
 
 def connections(site: StackContext) -> dict[str, dict[str, Any]]:
-    """The Airflow connections Lakeward's Dags name."""
+    """The Airflow connections of Lakeward's Dags."""
     return {
         "lakeward_registry": {
             "conn_type": "postgres",

@@ -1,4 +1,4 @@
-"""The four processes of Airflow, each started by itself (`airflow standalone` restarts nothing and leaves orphans)."""
+"""Airflow's four processes, started separately: `airflow standalone` restarts nothing and leaves orphaned processes."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ class AirflowPart(Part):
 
 
 class ApiServer(AirflowPart):
-    """The API and the pages."""
+    """API server and web UI."""
 
     name = "airflow-api-server"
     listens = "airflow"
     arguments = ("api-server",)
     health = ("metadatabase", "")
-    # It holds no state, and after an outage of its database it sometimes hangs when its work is done.
+    # It has no state, and after an outage of its database it sometimes hangs at shutdown.
     stop_wait_s = 8
 
     def healthy(self, since: datetime) -> bool:
@@ -71,7 +71,7 @@ class DagProcessor(AirflowPart):
 
 
 class Triggerer(AirflowPart):
-    """The home of the stream watcher."""
+    """Triggerer, which runs the stream watcher."""
 
     name = "airflow-triggerer"
     arguments = ("triggerer", "--skip-serve-logs")
@@ -79,17 +79,17 @@ class Triggerer(AirflowPart):
 
 
 def environment(site: StackContext) -> dict[str, str]:
-    """What Airflow's processes, and the tasks they run, see."""
+    """The environment of Airflow's processes and tasks."""
     return site.environment(
         AIRFLOW_HOME=str(site.airflow_home),
         **{SUPERVISION_POOL: airflow_pool.NAME},
-        OBJC_DISABLE_INITIALIZE_FORK_SAFETY="YES",  # macOS ends forked workers otherwise
+        OBJC_DISABLE_INITIALIZE_FORK_SAFETY="YES",  # otherwise macOS kills forked workers
     )
 
 
 def monitor(site: StackContext) -> dict[str, Any]:
-    """Airflow's own view of its health; empty when the API does not answer."""
-    # The plain client: four parts ask several times a second, and httpx sets up TLS for each of its clients.
+    """Airflow's health report; empty if the API does not answer."""
+    # http.client, because four parts poll several times a second, and httpx sets up TLS for each client.
     link = http.client.HTTPConnection(ports.HOST, site.ports["airflow"], timeout=5)
     try:
         link.request("GET", "/api/v2/monitor/health")
@@ -104,10 +104,10 @@ def monitor(site: StackContext) -> dict[str, Any]:
 
 
 def migrate(site: StackContext) -> None:
-    """Bring Airflow's database to the installed version.
+    """Migrate Airflow's database to the installed version.
 
     Raises:
-        LakewardError: `airflow db migrate` failed; its output stands in a log.
+        LakewardError: `airflow db migrate` failed; its output is in a log.
     """
     log = site.home.logs / "airflow-db-migrate.log"
     with log.open("wb") as sink:

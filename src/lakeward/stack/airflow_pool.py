@@ -15,17 +15,17 @@ from lakeward.stack.site import StackContext
 NAME = "lakeward_supervision"
 DEFAULT = "default_pool"
 UNTOUCHED = 128
-"""Airflow's own size of the default pool; another one was chosen by somebody, and stays."""
+"""Airflow's default size of the default pool; another size was set by a user and is preserved."""
 _ANSWER_S = 30.0
 PATIENCE_S = 180.0
-"""On a busy machine an API server that is up may still take its time for the first answers."""
+"""On a busy machine the API server answers late after its start."""
 
 
 def ensure(site: StackContext, patience_s: float = PATIENCE_S) -> None:
-    """Make the pool of one slot, and leave the other tasks one slot fewer than there are.
+    """Create the pool with one slot, and reduce the default pool by one slot.
 
     Raises:
-        DependencyDown: Airflow's API refuses, or did not answer for `patience_s`.
+        DependencyDown: Airflow's API refuses, or does not answer within `patience_s`.
     """
     end = time.monotonic() + patience_s
     while True:
@@ -35,7 +35,7 @@ def ensure(site: StackContext, patience_s: float = PATIENCE_S) -> None:
         except httpx.HTTPError as error:
             if _refused(error) or time.monotonic() > end:
                 raise DependencyDown(
-                    "Airflow's pools could not be set",
+                    "Cannot set the pools of Airflow",
                     why=f"{site.airflow}: {error}",
                     next="lakeward stack up   tries again",
                     code="LW-7003",
@@ -44,7 +44,7 @@ def ensure(site: StackContext, patience_s: float = PATIENCE_S) -> None:
 
 
 def _refused(error: httpx.HTTPError) -> bool:
-    """A conflict is none: a request whose answer came too late may have made the pool meanwhile."""
+    """Whether the API refused. A conflict is no refusal: an earlier, timed-out request may have created the pool."""
     if not isinstance(error, httpx.HTTPStatusError):
         return False
     return error.response.is_client_error and error.response.status_code != httpx.codes.CONFLICT

@@ -1,4 +1,4 @@
-"""Port claims: ports that another stack of this user has chosen, and binds later, when its servers start."""
+"""Port claims: ports that another stack of this user has chosen and will bind when its servers start."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from lakeward.platform.errors import LakewardError
 from lakeward.stack import private
 
 LAST_S = 600.0
-"""A stack that has not taken its ports by then does not start any more."""
+"""A claim expires after this time: a stack that has not bound its ports by then failed to start."""
 
 Ports = dict[str, int]
 
 
 def claim(home: Path, choose: Callable[[Collection[int]], Ports]) -> Ports:
-    """Choose ports for the stack of `home`, one stack at a time, and keep other stacks from choosing the same.
+    """Choose ports for the stack of `home` under a lock, and reserve them against other stacks.
 
-    A cache folder that cannot be written keeps nobody from starting: then nothing is claimed.
+    If the cache folder cannot be written, the ports are chosen without a claim.
 
     Args:
-        choose: gives part -> port, none of those it is told. One that gives none ends the claims of `home`.
+        choose: returns part -> port, without the ports of its argument. An empty result ends the claims of `home`.
     """
     try:
         folder = private.folder(places.cache() / "stacks")
@@ -37,22 +37,22 @@ def claim(home: Path, choose: Callable[[Collection[int]], Ports]) -> Ports:
         with suppress(OSError):  # a file system without locks
             fcntl.flock(lock, fcntl.LOCK_EX)
         file, own = folder / "ports.json", str(home.resolve())
-        others = {port: each for port, each in _known(file).items() if each["home"] != own}
+        others = {port: claim for port, claim in _known(file).items() if claim["home"] != own}
         chosen = choose([int(port) for port in others])
-        ours = {str(port): {"home": own, "at": time.time()} for port in chosen.values()}
+        own_claims = {str(port): {"home": own, "at": time.time()} for port in chosen.values()}
         with suppress(OSError):
-            private.write(file, json.dumps(others | ours))
+            private.write(file, json.dumps(others | own_claims))
     return chosen
 
 
 def _known(file: Path) -> dict[str, Any]:
-    """The claims that last; none where the file is damaged. One of the future is a clock that was set back."""
+    """The valid claims; none if the file is damaged. A claim of the future (a clock was set back) is invalid."""
     try:
         known = json.loads(file.read_text())
         return {
-            port: {"home": str(each["home"]), "at": each["at"]}
-            for port, each in known.items()
-            if int(port) and 0 <= time.time() - each["at"] < LAST_S
+            port: {"home": str(claim["home"]), "at": claim["at"]}
+            for port, claim in known.items()
+            if int(port) and 0 <= time.time() - claim["at"] < LAST_S
         }
     except (OSError, ValueError, TypeError, LookupError, AttributeError):
         return {}

@@ -29,8 +29,8 @@ class Check:
     """One line of `doctor`.
 
     Attributes:
-        found, wanted: what is and what should be, for a person.
-        next: the exact command when it is not ok; a remark may stand here when it is.
+        found, wanted: the actual and the required value, for display.
+        next: the command that repairs it; if ok, it may be a remark.
     """
 
     name: str
@@ -41,7 +41,7 @@ class Check:
 
 
 def examine(project: Project, home: Home) -> list[Check]:
-    """Every check, in the order a person should repair them."""
+    """Every check, in the order in which problems should be repaired."""
     state = StackState.load(home)
     checks = [python(), java(), memory(state), disk(home), jar_files(), *port_checks(state)]
     if state.running:
@@ -56,35 +56,37 @@ def examine(project: Project, home: Home) -> list[Check]:
 
 
 def python(version: tuple[int, int] = (sys.version_info.major, sys.version_info.minor)) -> Check:
-    """A Python that Airflow, Spark and Great Expectations all support."""
-    found = ".".join(map(str, version))
-    return Check("python", version in PYTHONS, found, "3.11 or 3.12", "uv python install 3.11 && uv sync --all-extras")
+    """Python version: one that Airflow, Spark and Great Expectations support."""
+    installed = ".".join(map(str, version))
+    return Check(
+        "python", version in PYTHONS, installed, "3.11 or 3.12", "uv python install 3.11 && uv sync --all-extras"
+    )
 
 
 def java() -> Check:
-    """Java 17 or newer."""
+    """Java version: 17 or newer."""
     try:
-        found = jars.find_java()
+        installed = jars.find_java()
     except LakewardError as error:
         return Check("java", False, error.why or error.what, "17 or 21", error.next)
-    return Check("java", True, f"{found.major} at {found.home}", "17 or 21")
+    return Check("java", True, f"{installed.major} at {installed.home}", "17 or 21")
 
 
 def memory(state: StackState, available: Callable[[], int] = requirements.available_memory_bytes) -> Check:
-    """Room for the stack; a running one has taken its share already."""
+    """Available memory; a running stack needs less, because its own use is not available."""
     free = available()
-    wanted = 512 * 1024**2 if state.running else requirements.MEMORY_BYTES
+    required = 512 * 1024**2 if state.running else requirements.MEMORY_BYTES
     return Check(
         "memory",
-        free >= wanted,
+        free >= required,
         f"{size(free)} available",
-        f"{size(wanted)}",
+        f"{size(required)}",
         "close other programs, or start fewer parts: lakeward stack up --only postgres,kafka,connect",
     )
 
 
 def disk(home: Home, free: Callable[[Path], int] = requirements.free_disk_bytes) -> Check:
-    """Room for tables, logs and checkpoints."""
+    """Free disk space for tables, logs and checkpoints."""
     room = free(home.root)
     return Check(
         "disk",
@@ -96,7 +98,7 @@ def disk(home: Home, free: Callable[[Path], int] = requirements.free_disk_bytes)
 
 
 def jar_files() -> Check:
-    """Every jar is there and is the reviewed one."""
+    """Every jar exists and is the reviewed one."""
     try:
         at = jars.folder()
         count = jars.verify(at)
@@ -106,24 +108,24 @@ def jar_files() -> Check:
 
 
 def port_checks(state: StackState) -> Iterator[Check]:
-    """The ports of a stack that does not run: `up` would take others, which is worth knowing."""
+    """The ports of a stopped stack: `up` uses other ports if they are in use."""
     if state.running:
         return
     for name, port in {**WANTED_PORTS, **state.ports}.items():
         free = ports.is_free(port)
-        found = "free" if free else f"in use by {_listener(port)}: the next free one will be taken"
-        yield Check(f"port {name}", True, f"{port} is {found}", "any free port")
+        state_of_port = "free" if free else f"in use by {_listener(port)}: the next free one will be taken"
+        yield Check(f"port {name}", True, f"{port} is {state_of_port}", "any free port")
 
 
 def part_checks(stack: Stack) -> Iterator[Check]:
-    """Every part of a running stack does its work."""
+    """The health of every part of a running stack."""
     for part in stack.status():
         yield Check(part.name, part.state == "up", part.state, "up", f"lakeward stack up   (its log: less {part.log})")
 
 
 def paused_dags(site: StackContext, timeout_s: float = 10) -> Check:
-    """A paused Dag takes runs and never starts them."""
-    wanted = "no paused Lakeward Dag"
+    """No Lakeward Dag is paused: a paused Dag queues runs and never starts them."""
+    required = "no paused Lakeward Dag"
     password = site.secret("airflow.password")
     try:
         with httpx.Client(base_url=site.airflow, timeout=timeout_s, trust_env=False) as client:
@@ -134,30 +136,30 @@ def paused_dags(site: StackContext, timeout_s: float = 10) -> Check:
             answer.raise_for_status()
             paused = sorted(dag["dag_id"] for dag in answer.json()["dags"])
     except httpx.HTTPError as error:
-        return Check("dags", False, f"Airflow's API does not answer: {error}", wanted, "lakeward stack status")
+        return Check("dags", False, f"Airflow's API does not answer: {error}", required, "lakeward stack status")
     if paused:
         env = f"AIRFLOW_HOME={site.airflow_home} PGPASSFILE={site.home.pgpass}"
-        return Check("dags", False, f"paused: {', '.join(paused)}", wanted, f"{env} airflow dags unpause {paused[0]}")
-    return Check("dags", True, "none is paused", wanted)
+        return Check("dags", False, f"paused: {', '.join(paused)}", required, f"{env} airflow dags unpause {paused[0]}")
+    return Check("dags", True, "none is paused", required)
 
 
 def survival(control: Path = Path("/proc/self/cgroup")) -> Check:
-    """Whether detached drivers outlive the session: a control group is ended whole."""
-    wanted = "drivers outlive whoever started them"
+    """Whether detached drivers outlive the session: systemd and container runtimes end a whole control group."""
+    required = "drivers outlive the process that started them"
     name = "driver survival"
     group = control.read_text() if control.exists() else ""
     if Path("/.dockerenv").exists() or any(word in group for word in ("docker", "kubepods", "containerd", "libpod")):
-        return Check(name, True, "in a container: its end ends the drivers", wanted, "a container of their own")
+        return Check(name, True, "in a container: its end ends the drivers", required, "a container of their own")
     if ".service" in group or "session-" in group:
         unit = group.strip().rsplit("/", 1)[-1]
         return Check(
             name,
             True,
             f"inside {unit}: systemd ends the drivers with it",
-            wanted,
+            required,
             "systemd-run --user --scope lakeward stack up   (and: loginctl enable-linger $USER)",
         )
-    return Check(name, True, "no control group ends them", wanted)
+    return Check(name, True, "no control group ends them", required)
 
 
 def _listener(port: int) -> str:

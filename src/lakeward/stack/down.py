@@ -12,29 +12,29 @@ from lakeward.stack import session
 from lakeward.stack.state import Process, StackState
 from lakeward.stack.supervisor import Observed, Supervisor
 
-# Airflow first: it would launch again what is being stopped. PostgreSQL and Kafka last: drivers finish a batch on them.
-# The checker before the connect server: a run that is given back ends its statements there.
+# Airflow stops first, because it would launch drivers again. PostgreSQL and Kafka stop last, because drivers finish a
+# batch on them. The checker stops before the connect server, because a released run ends its statements there.
 _AFTER_DRIVERS = (("checker",), ("connect", "kafka"), ("postgres",))
 _LONGEST_STOP_S = 90
 
 
 def down(home: Home, stop_drivers: Callable[[], None] | None, say: Callable[[str], None]) -> dict[str, float]:
-    """Stop the stack of `home`. Returns the seconds of each step; none where nothing was to be stopped.
+    """Stop the stack of `home`. Returns the seconds of each step; empty if no stack runs.
 
     Args:
-        home: whose stack.
-        stop_drivers: stops the drivers at a batch boundary, called while PostgreSQL and Kafka still run; None keeps
-            them.
-        say: takes one line for the person.
+        home: the home of the stack.
+        stop_drivers: stops the drivers at a batch boundary, called while PostgreSQL and Kafka still run; None leaves
+            drivers running.
+        say: prints one line.
 
     Raises:
-        Unhealthy: a process of the stack cannot be ended.
+        Unhealthy: a process of the stack cannot be killed.
     """
     begin = time.monotonic()
     seconds: dict[str, float] = {}
     state, supervisor = StackState.load(home), Supervisor(home)
     if not state.running:
-        state.supervisor = supervisor.find() or state.supervisor  # its memory may have been removed
+        state.supervisor = supervisor.find() or state.supervisor  # stack.json may have been removed
     if state.supervisor is None:
         return seconds
     observed = _observed(state, supervisor)
@@ -67,7 +67,7 @@ def _observed(state: StackState, supervisor: Supervisor) -> dict[str, Observed]:
     try:
         return {name: part for name, part in supervisor.observe().items() if part.pid}
     except LakewardError:
-        return {}  # it hangs: its session is ended below all the same
+        return {}  # it hangs; its session is ended below
 
 
 def _stop(supervisor: Supervisor, names: list[str]) -> None:
@@ -83,12 +83,12 @@ def _shutdown(supervisor: Supervisor, leader: Process | None) -> None:
     deadline = time.monotonic() + _LONGEST_STOP_S
     while leader.alive() and time.monotonic() < deadline:
         time.sleep(0.05)
-    # What outlived its part, such as an idle executor worker of a killed scheduler.
-    left = session.end(session.members(leader))
-    if left:
+    # Processes that outlived their part, such as an idle executor worker of a killed scheduler.
+    remaining = session.end(session.members(leader))
+    if remaining:
         raise Unhealthy(
             "A process of the stack does not end after SIGKILL",
-            why=", ".join(f"{process.pid} {process.name()}" for process in left),
-            next="kill -9 " + " ".join(str(process.pid) for process in left),
+            why=", ".join(f"{process.pid} {process.name()}" for process in remaining),
+            next="kill -9 " + " ".join(str(process.pid) for process in remaining),
             code="LW-7004",
         )

@@ -24,13 +24,13 @@ GROUPS = tuple(dict.fromkeys(part.group for part in PARTS))
 NEEDS = {"airflow": {"postgres"}, "connect": {"postgres"}, "checker": {"connect", "postgres"}}
 
 
-def resolve(asked: Iterable[str] | None) -> set[str]:
-    """The groups to run: those asked for and what they need; all of them when nothing was asked.
+def resolve(requested: Iterable[str] | None) -> set[str]:
+    """The groups to run: the requested ones and their dependencies; all of them for None.
 
     Raises:
-        SpecError: a word that is no group, or no word at all.
+        SpecError: a name is not a group, or there is no name.
     """
-    chosen = set(GROUPS if asked is None else asked)
+    chosen = set(GROUPS if requested is None else requested)
     known = f"the parts are {', '.join(GROUPS)}"
     if not chosen:
         raise SpecError(
@@ -38,7 +38,7 @@ def resolve(asked: Iterable[str] | None) -> set[str]:
         )
     unknown = sorted(chosen - set(GROUPS))
     if unknown:
-        raise SpecError(f"--only: no such part: {unknown[0]}", why=known, code="LW-7006")
+        raise SpecError(f"Option --only names no part: {unknown[0]}", why=known, next="correct --only", code="LW-7006")
     return chosen | {need for group in chosen for need in NEEDS.get(group, set())}
 
 

@@ -1,4 +1,4 @@
-"""The embedded Kafka: one KRaft node from jars, on loopback."""
+"""Embedded Kafka: one KRaft node, run from jars on loopback."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from lakeward.platform.errors import DependencyDown, LakewardError, TimedOut
 
 LOGGING = Path(__file__).with_name("kafka-log4j2.properties")
 HEAP = "384m"
-LARGEST_RECORD_BYTES = 16 * 1024 * 1024  # a record of 5 MB is a fault streams are tested with
+LARGEST_RECORD_BYTES = 16 * 1024 * 1024  # fault tests use records of 5 MB
 
 
 @dataclass(frozen=True)
 class Kafka:
-    """One broker, its own controller.
+    """One node that is broker and controller.
 
     Attributes:
-        folder: holds the configuration and the log segments.
-        port: what clients connect to.
-        controller_port: what the node connects to itself.
+        folder: has the configuration and the log segments.
+        port: the client port.
+        controller_port: the port of the controller.
     """
 
     folder: Path
@@ -43,7 +43,7 @@ class Kafka:
         return self.folder / "server.properties"
 
     def initialise(self, java: jars.Java) -> None:
-        """Write the configuration, and format the log folder unless it is formatted.
+        """Write the configuration, and format the log folder if needed.
 
         Raises:
             LakewardError: formatting failed.
@@ -63,7 +63,7 @@ class Kafka:
             )
 
     def command(self, java: jars.Java) -> list[str]:
-        """The broker in the foreground; SIGTERM stops it."""
+        """The command of the broker, which runs in the foreground; SIGTERM stops it."""
         return [*self._java(java, heap=HEAP), "kafka.Kafka", str(self.config)]
 
     def ready(self) -> bool:
@@ -71,7 +71,7 @@ class Kafka:
         return ports.answers(self.port) and _answers_metadata(self.bootstrap)
 
     def wait(self, timeout_s: float = 60) -> None:
-        """Return when the broker answers.
+        """Wait until the broker answers.
 
         Raises:
             TimedOut: it did not within `timeout_s`.
@@ -89,7 +89,7 @@ class Kafka:
         return [
             str(java.binary), f"-Xmx{heap}", "-XX:+UseSerialGC", "-XX:+ExitOnOutOfMemoryError",
             "-Djava.awt.headless=true",
-            # The first compiler only: half the CPU of a start (4.5 s -> 2.6 s); one node is never the bottleneck.
+            # The C1 compiler only: half the CPU of a start (4.5 s -> 2.6 s). The node is never the bottleneck.
             "-XX:TieredStopAtLevel=1", f"-Dlog4j2.configurationFile={LOGGING.as_uri()}", "-cp", classpath,
         ]  # fmt: skip
 
@@ -104,11 +104,11 @@ class Kafka:
             "advertised.listeners": f"PLAINTEXT://{self.bootstrap}",
             "log.dirs": data,
             "num.partitions": 3,
-            # A topic made by a typing error would look like a stream without data.
+            # With automatic creation a misspelled topic would look like a stream without data.
             "auto.create.topics.enable": "false",
             "message.max.bytes": LARGEST_RECORD_BYTES,
             "group.initial.rebalance.delay.ms": 0,
-            # One node: internal topics cannot have the three replicas they ask for.
+            # One node: internal topics cannot have three replicas.
             "offsets.topic.replication.factor": 1,
             "offsets.topic.num.partitions": 4,
             "transaction.state.log.replication.factor": 1,
@@ -122,7 +122,7 @@ class Kafka:
 
 
 def create_topic(bootstrap: str, name: str, partitions: int = 1, config: dict[str, str] | None = None) -> bool:
-    """Create a topic and wait until it can be used; False when it was there already.
+    """Create a topic and wait until it can be used; False if it existed.
 
     Raises:
         DependencyDown: the broker did not answer.
@@ -132,9 +132,9 @@ def create_topic(bootstrap: str, name: str, partitions: int = 1, config: dict[st
     from confluent_kafka.cimpl import NewTopic
 
     admin = AdminClient(_quiet(bootstrap))
-    wanted = NewTopic(name, num_partitions=partitions, replication_factor=1, config=config or {})
+    topic = NewTopic(name, num_partitions=partitions, replication_factor=1, config=config or {})
     try:
-        admin.create_topics([wanted], operation_timeout=30)[name].result(timeout=40)
+        admin.create_topics([topic], operation_timeout=30)[name].result(timeout=40)
     except KafkaException as error:
         if error.args[0].code() == KafkaError.TOPIC_ALREADY_EXISTS:
             return False
@@ -156,7 +156,7 @@ def create_topic(bootstrap: str, name: str, partitions: int = 1, config: dict[st
 
 
 def _quiet(bootstrap: str) -> dict[str, Any]:
-    # librdkafka writes every refused connection to stderr; while a broker starts that is not news.
+    # librdkafka logs every refused connection on stderr, which is expected while a broker starts.
     return {"bootstrap.servers": bootstrap, "log_level": 0, "error_cb": lambda error: None, "socket.timeout.ms": 3000}
 
 

@@ -1,10 +1,9 @@
-"""Become another user and run a program in this very process (its pid is ours).
+"""Launcher: changes the user and replaces this process by a program (`exec`, same pid).
 
 `python -m lakeward.stack.launch [--user NAME [--reach]] [--bound SIGNAL] -- PROGRAM ARGUMENT...`
 
---reach: keep the right to pass folder permissions, nothing else of root (Linux capabilities).
---bound: get this signal (KILL, QUIT) when the process that started us ends, whatever way it ends (Linux). QUIT does not
-end a JVM.
+--reach: keep the capability to bypass folder permissions, and no other right of root (Linux).
+--bound: receive this signal (KILL, QUIT) when the parent process ends (Linux). QUIT does not end a JVM.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ PR_SET_PDEATHSIG = 1
 PR_SET_KEEPCAPS = 8
 PR_CAP_AMBIENT = 47
 PR_CAP_AMBIENT_RAISE = 2
-CAP_DAC_OVERRIDE = 1  # 2, to read and search only, would do, but containers are rarely given it
+CAP_DAC_OVERRIDE = 1  # 2 (read and search only) would be enough, but containers rarely have it
 CAPABILITY_VERSION_3 = 0x20080522
 
 
@@ -37,7 +36,7 @@ def main(arguments: list[str]) -> None:
     if given.user:
         become(given.user, reach=given.reach)
     if given.bound and sys.platform == "linux":
-        # After the change of user, which clears it.
+        # After the change of user, which clears this setting.
         _prctl(PR_SET_PDEATHSIG, int(signal.Signals[f"SIG{given.bound}"]))
         if os.getppid() != parent:
             raise SystemExit(1)
@@ -48,7 +47,7 @@ def become(name: str, *, reach: bool) -> None:
     """Drop root for `name`.
 
     Raises:
-        OSError: the system refuses; with `reach` outside Linux there is no way to keep it.
+        OSError: the system refuses; `reach` is supported on Linux only.
     """
     entry = pwd.getpwnam(name)
     if reach:
@@ -57,10 +56,10 @@ def become(name: str, *, reach: bool) -> None:
     os.setgid(entry.pw_gid)
     os.setuid(entry.pw_uid)
     if reach:
-        wanted = 1 << CAP_DAC_OVERRIDE
+        mask = 1 << CAP_DAC_OVERRIDE
         header = struct.pack("=Ii", CAPABILITY_VERSION_3, 0)
         # effective, permitted, inheritable for capabilities 0-31, then the same for 32-63
-        data = struct.pack("=6I", wanted, wanted, wanted, 0, 0, 0)
+        data = struct.pack("=6I", mask, mask, mask, 0, 0, 0)
         _check(_libc().capset(header, data))
         _prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE, CAP_DAC_OVERRIDE)
     os.environ["HOME"] = entry.pw_dir

@@ -1,4 +1,4 @@
-"""A part of the stack: what it prepares, what it runs, and its health check. One class for each."""
+"""A part of the stack: its preparation, its program and its health check. Each part is a class."""
 
 from __future__ import annotations
 
@@ -15,30 +15,30 @@ class Part(ABC):
 
     Attributes:
         name: unique, as `stack status` shows it.
-        group: the word of `--only` it belongs to.
-        listens: the name of the port it serves, None if it serves none.
+        group: its group in `--only`.
+        listens: the name of its port, None without one.
     """
 
     name: str
     group: str
     listens: str | None = None
-    patience_s: float = 600  # how long a start may take on a slow machine
+    patience_s: float = 600  # timeout of a start, for a slow machine
 
     def __init__(self, site: StackContext) -> None:
         self.site = site
 
     @property
     def log(self) -> Path:
-        """The file with its output."""
+        """The log file with the output of the program."""
         return self.site.home.logs / f"{self.name}.log"
 
     def prepare(self) -> None:  # noqa: B027 - most parts have nothing to prepare
-        """Create what the program needs, once; safe to repeat."""
+        """Create what the program needs. Idempotent."""
 
     @abstractmethod
     def program(self) -> Program:
-        """What to run."""
+        """The program to run."""
 
     @abstractmethod
     def healthy(self, since: datetime) -> bool:
-        """Whether it does its work now, by asking it; something older than `since` proves nothing."""
+        """Whether the part answers now; evidence older than `since` does not count."""

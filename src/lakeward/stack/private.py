@@ -1,4 +1,4 @@
-"""Secrets of one home, in files that only their owner can read."""
+"""Secrets of one home, in files with mode 0600."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["folder", "keep", "write"]
 
 
 def keep(file: Path, make: str | None = None) -> str:
-    """The secret in `file`; made once (`make`, or 32 random bytes) and the same ever after."""
+    """The secret in `file`; created at the first call (`make`, or 32 random bytes)."""
     try:
         return file.read_text().strip()
     except FileNotFoundError:

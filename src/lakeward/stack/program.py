@@ -1,4 +1,4 @@
-"""What the supervisor runs for a part."""
+"""Program of a part, as the supervisor runs it."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ class Program:
     """A program in the foreground.
 
     Attributes:
-        command: absolute path of the program, then its arguments; never a secret in it.
-        environment: the whole environment; the file it stands in is 0600.
+        command: absolute path of the program and its arguments, without secrets.
+        environment: the complete environment, stored in a 0600 file.
         stop: the signal of a clean stop.
-        stop_wait_s: after that it is killed.
-        folder: its working folder.
+        stop_wait_s: time until the program is killed.
+        folder: working directory.
     """
 
     command: list[str]

@@ -16,16 +16,16 @@ MEMORY_BYTES = 3 * 1024**3
 
 
 def check(home: Home, *, disk_bytes: int = DISK_BYTES) -> None:
-    """Refuse to start where the start would only fail later, in a place hard to understand.
+    """Check the requirements before a start, so that it does not fail later with an unclear error.
 
     Raises:
-        Unhealthy: too little room on the disk of the home, or the home cannot be written.
+        Unhealthy: the disk of the home has too little free space, or the home cannot be written.
     """
     free = free_disk_bytes(home.root)
     if free < disk_bytes:
         raise Unhealthy(
             "The disk is full",
-            why=f"{home.root}: {size(free)} free, {size(disk_bytes)} wanted",
+            why=f"{home.root}: {size(free)} free, {size(disk_bytes)} required",
             next="make room, or use another disk: lakeward --home DIR stack up",
             code="LW-7014",
         )
@@ -44,12 +44,12 @@ def check(home: Home, *, disk_bytes: int = DISK_BYTES) -> None:
 
 
 def free_disk_bytes(path: Path) -> int:
-    """Room a normal user has on the disk of `path`, which need not exist yet."""
+    """Free disk space for a normal user at `path`, which need not exist yet."""
     while not path.exists():
         path = path.parent
     return shutil.disk_usage(path).free
 
 
 def available_memory_bytes() -> int:
-    """Memory that programs can still take."""
+    """Memory available to programs."""
     return int(psutil.virtual_memory().available)

@@ -2,9 +2,9 @@
 
 `python -m lakeward.stack.run FOLDER NAME`, where `FOLDER/NAME.program.json` (0600) is the program to become.
 
-A killed scheduler leaves idle executor workers that ignore SIGTERM and never end; a killed triggerer its runner. They
-are still in the dead process's group, whose number is remembered in `NAME.process.json`. A worker that supervises a
-task is left alone: the task is not to blame. Detached drivers have groups of their own and are never touched.
+A killed scheduler leaves idle executor workers that ignore SIGTERM and never end; a killed triggerer leaves its runner.
+They belong to the process group of the dead process, recorded in `NAME.process.json`. A worker that supervises a task
+is not ended, so that the task continues. Detached drivers have their own process groups and are never ended.
 """
 
 from __future__ import annotations
@@ -27,32 +27,32 @@ _IDLE = "<idle>"
 
 
 def save(folder: Path, name: str, program: Program) -> None:
-    """Write the program `NAME` will become at its next start."""
+    """Write the program of part `name` for its next start."""
     private.write(folder / f"{name}.program.json", json.dumps(asdict(program), indent=2))
 
 
 def load(folder: Path, name: str) -> Program:
-    """The program as written by `save`."""
+    """The program that `save` wrote."""
     return Program(**json.loads((folder / f"{name}.program.json").read_text()))
 
 
 def leftovers(predecessor: Process) -> list[psutil.Process]:
-    """The processes of a dead predecessor's group that serve nobody."""
+    """The useless processes in the process group of a dead predecessor."""
     if predecessor.alive():
         return []
-    found = []
+    useless = []
     for process in psutil.process_iter():
         try:
-            ours = os.getpgid(process.pid) == predecessor.pid and process.create_time() >= predecessor.created - 1
-            if ours and process.pid != os.getpid() and _useless(process):
-                found.append(process)
+            in_group = os.getpgid(process.pid) == predecessor.pid and process.create_time() >= predecessor.created - 1
+            if in_group and process.pid != os.getpid() and _useless(process):
+                useless.append(process)
         except (psutil.NoSuchProcess, psutil.AccessDenied, ProcessLookupError, PermissionError):
             continue
-    return found
+    return useless
 
 
 def sweep(record: Path) -> None:
-    """End the leftovers of whoever is recorded, and record this process."""
+    """Kill the leftover processes of the recorded predecessor, and record this process."""
     try:
         predecessor = Process.model_validate_json(record.read_text())
     except (FileNotFoundError, ValueError):

@@ -1,8 +1,8 @@
-"""PostgreSQL refuses to run as root. When we are root it runs as a user of its own.
+"""Service user of PostgreSQL, which refuses to run as root: for root, it runs as a separate user.
 
-The user must reach the binaries and the data, which may stand below folders only root may enter (a clone in /root, a
-`mktemp -d`). Opening those folders to everyone would be rude, so `launch` then keeps one capability, the right to pass
-folder permissions, and drops everything else.
+This user must reach the binaries and the data, which may be below folders that only root can enter (a clone in /root,
+a `mktemp -d`). These folders are not opened to everyone. Instead `launch` keeps one capability, the right to bypass
+folder permissions, and drops all others.
 """
 
 from __future__ import annotations
@@ -16,19 +16,21 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+from lakeward.platform.errors import expect
+
 NAME = "lakeward-pg"
 
 
 @dataclass(frozen=True)
 class ServiceUser:
-    """The user PostgreSQL runs as: ids of the system's user database."""
+    """The user that PostgreSQL runs as."""
 
     name: str
     uid: int
     gid: int
 
     def may_reach(self, path: Path) -> bool:
-        """Whether this user may enter every folder above `path`; those not there yet will be made for it."""
+        """Whether this user can enter every existing folder above `path`; missing ones are created for it."""
         return all(self._may_enter(parent) for parent in path.resolve().parents if parent.exists())
 
     def _may_enter(self, folder: Path) -> bool:
@@ -41,24 +43,22 @@ class ServiceUser:
 
 
 def service_user() -> ServiceUser | None:
-    """The user PostgreSQL must run as; None when we are a normal user and it runs as us."""
+    """The user that PostgreSQL must run as; None if this process is not root: then it is the present user."""
     if os.geteuid() != 0:
         return None
-    entry = _entry(NAME) or _make() or _entry("nobody")
-    if entry is None:
-        raise AssertionError("a system without the user nobody")
+    entry = expect(_entry(NAME) or _make() or _entry("nobody"), "the system user `nobody`")
     return ServiceUser(entry.pw_name, entry.pw_uid, entry.pw_gid)
 
 
 def wrap(command: list[str], *, touching: list[Path], bound: bool = False) -> list[str]:
-    """`command`, run as the service user when we are root.
+    """`command`, run as the service user if this process is root.
 
     Args:
-        command: what to run, in the foreground.
-        touching: paths it must reach.
-        bound: end it when the process that starts it ends (Linux), for short-lived servers.
+        command: a program in the foreground.
+        touching: paths that it must reach.
+        bound: end it when its parent process ends (Linux), for short-lived servers.
     """
-    options = ["--bound", "QUIT"] if bound else []  # its immediate shutdown
+    options = ["--bound", "QUIT"] if bound else []  # PostgreSQL's immediate shutdown
     user = service_user()
     if user is not None:
         options += ["--user", user.name]
@@ -68,7 +68,7 @@ def wrap(command: list[str], *, touching: list[Path], bound: bool = False) -> li
 
 
 def bound(command: list[str]) -> list[str]:
-    """`command`, killed when the process that starts it ends (Linux), as the same user."""
+    """`command` as the same user, killed when its parent process ends (Linux)."""
     return _launched(command, ["--bound", "KILL"])
 
 

@@ -1,4 +1,4 @@
-"""The parts that are not Airflow: PostgreSQL, Kafka, the Spark Connect server, the checker."""
+"""The parts other than Airflow: PostgreSQL, Kafka, the Spark Connect server, the checker."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ class PostgresPart(Part):
         self.server.initialise(self._admin())
 
     def program(self) -> Program:
-        # SIGINT is PostgreSQL's fast shutdown: roll back, checkpoint, leave.
+        # SIGINT is PostgreSQL's fast shutdown: roll back, checkpoint, exit.
         return Program(self.server.command(), postgres.environment(), stop="INT", stop_wait_s=30)
 
     def healthy(self, since: datetime) -> bool:
         return self.server.ready(self._admin())
 
     def populate(self) -> None:
-        """Roles, databases and the catalog's tables; safe to repeat."""
+        """Create roles, databases and the tables of the catalog. Idempotent."""
         roles = {role: self.site.secret(f"{role}.password") for role in (REGISTRY_ROLE, CATALOG_ROLE)}
         self.server.prepare(self._admin(), roles, DATABASES)
         create_schema(self.site.runtime().lake, self.site.catalog_pgpass)
@@ -69,7 +69,7 @@ class KafkaPart(Part):
 
 
 class ConnectPart(Part):
-    """The warm Spark that finite work runs on, reached over Spark Connect with a token."""
+    """The Spark Connect server for maintenance, checks and sql, protected by a token."""
 
     name = group = listens = "connect"
     heap = "1g"
@@ -106,12 +106,12 @@ class ConnectPart(Part):
 
 
 class CheckerPart(Part):
-    """The process that has Great Expectations ready for check runs. It serves nothing but the registry's requests."""
+    """The checker: a resident process with Great Expectations loaded, which executes the check runs of the registry."""
 
     name = group = "checker"
 
     def program(self) -> Program:
-        # Ten seconds for the end of a run, then its process is ended and the run given back.
+        # A run has ten seconds to end, then its process is killed and the run is released.
         return Program([sys.executable, "-m", "lakeward.quality.resident"], self.site.environment(), stop_wait_s=40)
 
     def healthy(self, since: datetime) -> bool:
@@ -119,5 +119,5 @@ class CheckerPart(Part):
         try:
             with engine.connect(url.read_text().strip(), self.site.home.pgpass) as connection:
                 return checkers.alive(connection, place(self.site.project.root, self.site.runtime().lake), since)
-        except (LakewardError, OSError):  # the registry is away, or was never there
+        except (LakewardError, OSError):  # the registry is down, or was never started
             return False

@@ -17,13 +17,13 @@ _LOOPBACK = ("127.0.0.1", "0.0.0.0", "::ffff:127.0.0.1", "::")  # noqa: S104 - c
 
 
 def members(leader: Process) -> list[psutil.Process]:
-    """The living processes of the session `leader` founded, leader included; drivers have sessions of their own."""
+    """The live processes of the session of `leader`, including the leader; drivers have their own sessions."""
     try:
         if abs(psutil.Process(leader.pid).create_time() - leader.created) >= 1:
-            return []  # the number belongs to somebody else now
+            return []  # the pid was reused by another process
     except psutil.NoSuchProcess:
-        pass  # the leader is dead, its session may live
-    found = []
+        pass  # the leader is dead; its session may have other processes
+    live = []
     for process in psutil.process_iter():
         with suppress(psutil.NoSuchProcess, psutil.AccessDenied, ProcessLookupError, PermissionError):
             if (
@@ -31,14 +31,14 @@ def members(leader: Process) -> list[psutil.Process]:
                 and process.create_time() >= leader.created - 1
                 and process.status() != psutil.STATUS_ZOMBIE
             ):
-                found.append(process)
-    return found
+                live.append(process)
+    return live
 
 
-def stranger(port: int, leader: Process) -> psutil.Process | None:
-    """Who listens on a loopback port and is not of the session; None for nobody, or where the system does not say."""
+def foreign_listener(port: int, leader: Process) -> psutil.Process | None:
+    """The process outside the session that listens on a loopback port; None without one, or if the system hides it."""
     pids = set()
-    with suppress(psutil.Error, OSError):  # macOS tells only root
+    with suppress(psutil.Error, OSError):  # macOS shows them to root only
         for link in psutil.net_connections(kind="tcp"):
             here = link.laddr and link.laddr.port == port and link.laddr.ip in _LOOPBACK
             if here and link.status == psutil.CONN_LISTEN and link.pid:
@@ -49,37 +49,37 @@ def stranger(port: int, leader: Process) -> psutil.Process | None:
 
 
 def tree(root: psutil.Process, session: int | None = None) -> list[psutil.Process]:
-    """A process and its descendants; with `session`, without those that founded one of their own to outlive us.
+    """A process and its descendants; with `session`, without descendants in other sessions, which outlive the stack.
 
-    PostgreSQL's backends found sessions too, but they are children of a member and die with it.
+    PostgreSQL's backends are in their own sessions too, but they are children of a member and end with it.
     """
-    found = [root]
+    processes = [root]
     for child in root.children():
         with suppress(psutil.NoSuchProcess, ProcessLookupError):
             if session is None or os.getsid(child.pid) == session or _is_postgres(root):
-                found += tree(child, session)
-    return found
+                processes += tree(child, session)
+    return processes
 
 
 def end(processes: Iterable[psutil.Process], grace_s: float = GRACE_S) -> list[psutil.Process]:
-    """SIGTERM, after `grace_s` SIGKILL. Returns those that live even then."""
-    left = list(processes)
-    for process in left:
+    """SIGTERM, after `grace_s` SIGKILL. Returns the processes that are still alive."""
+    remaining = list(processes)
+    for process in remaining:
         with suppress(psutil.NoSuchProcess):
             process.terminate()
-    left = _wait(left, grace_s)
-    for process in left:
+    remaining = _wait(remaining, grace_s)
+    for process in remaining:
         with suppress(psutil.NoSuchProcess):
             process.kill()
-    return _wait(left, grace_s)
+    return _wait(remaining, grace_s)
 
 
 def _wait(processes: list[psutil.Process], seconds: float) -> list[psutil.Process]:
-    # Not psutil.wait_procs: most are not our children, and a container's pid 1 may leave zombies for a while.
+    # Not psutil.wait_procs: most are not children of this process, and pid 1 of a container may reap zombies late.
     deadline = time.monotonic() + seconds
-    while (left := [process for process in processes if _lives(process)]) and time.monotonic() < deadline:
+    while (remaining := [process for process in processes if _lives(process)]) and time.monotonic() < deadline:
         time.sleep(0.05)
-    return left
+    return remaining
 
 
 def _lives(process: psutil.Process) -> bool:

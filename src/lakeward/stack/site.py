@@ -19,7 +19,7 @@ from lakeward.supervision.backends.local import WRAPPER
 
 REGISTRY_ROLE = "lakeward"
 CATALOG_ROLE = "catalog"
-# The catalog's role owns the catalog and nothing else: whoever holds the Spark Connect token can read its password.
+# The catalog's role owns the catalog only: a user with the Spark Connect token can read the password of this role.
 SERVED = "served"
 """The database that streams land in by the connection `lakeward_postgres`."""
 DATABASES = {"airflow": REGISTRY_ROLE, "lakeward": REGISTRY_ROLE, "catalog": CATALOG_ROLE, SERVED: REGISTRY_ROLE}
@@ -33,7 +33,7 @@ _LOCAL = "localhost,127.0.0.1"
 
 @dataclass(frozen=True)
 class StackContext:
-    """Everything a part needs to know of the others; pure values.
+    """The settings that parts need of each other; pure values.
 
     Attributes:
         ports: see `StackState.ports`.
@@ -63,7 +63,7 @@ class StackContext:
 
     @property
     def connect(self) -> str:
-        # With a token and no TLS the client only talks to a host named `localhost`; 127.0.0.1 hangs.
+        # With a token and without TLS the client accepts only the host name `localhost`; 127.0.0.1 hangs.
         return f"localhost:{self.ports['connect']}"
 
     @property
@@ -71,20 +71,20 @@ class StackContext:
         return f"http://{ports.HOST}:{self.ports['airflow']}"
 
     def secret(self, name: str) -> str:
-        """A generated secret of this home, the same ever after."""
+        """A secret of this home, generated at the first call."""
         return private.keep(private.folder(self.home.secrets) / name)
 
     @cached_property
     def settings(self) -> Settings:
-        """The project's.
+        """The settings of the project.
 
         Raises:
-            SpecError: something in the file is wrong: by its defaults tables would be made at another place.
+            SpecError: the file is invalid. Default values would create tables at another location.
         """
         return load_settings(self.project)
 
     def runtime(self) -> Runtime:
-        """The addresses for every other process."""
+        """The addresses for all other processes."""
         catalog, checkpoints = self.settings.catalog, self.settings.checkpoints
         apart = catalog.warehouse or checkpoints or catalog.connection
         return Runtime(
@@ -127,7 +127,7 @@ class StackContext:
         private.write(self.home.runtime_file, self.runtime().model_dump_json(indent=2) + "\n")
 
     def environment(self, **more: str) -> dict[str, str]:
-        """The whole environment of a part: nothing of the caller's shell but what is named here."""
+        """The complete environment of a part; only listed variables of the caller's shell are passed on."""
         own = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
         programs = str(Path(sys.executable).parent)
         own |= {

@@ -17,7 +17,7 @@ from lakeward.stack.supervisor import Supervisor
 
 
 class Stack:
-    """Start, look at and stop the parts on this machine."""
+    """Starts, observes and stops the parts on this machine."""
 
     def __init__(self, project: Project, home: Home) -> None:
         self.project = project
@@ -29,14 +29,14 @@ class Stack:
         deploy: Callable[[], None] | None = None,
         say: Callable[[str], None] = lambda line: None,
     ) -> dict[str, Any]:
-        """Start what is missing and return where everything is (contract §2).
+        """Start missing parts and return their addresses (contract §2).
 
         Raises:
-            Unhealthy: something this machine lacks, or a part that does not start.
-            Refused: a jar that is not the reviewed one; another `stack` command at work; a supervisor that runs here
-                and that nobody remembers.
+            Unhealthy: a requirement of this machine is missing, or a part does not start.
+            Refused: a jar is not the reviewed one, another `stack` command is running, or a supervisor runs here that
+                is not recorded in `stack.json`.
         """
-        asked = groups.resolve(only)
+        requested = groups.resolve(only)
         with exclusive(self.home):
             state = StackState.load(self.home)
             self._refuse_unknown(state)
@@ -45,8 +45,8 @@ class Stack:
             jars.ensure(lambda name: say(f"fetching {name}"))
             jars.archive.ensure(say)
             site = StackContext(self.project, self.home, self._ports(state), java)
-            timings = up.Up(site, state, asked | self._running_groups(state), deploy, say).run()
-        return describe(site, asked, timings)
+            timings = up.Up(site, state, requested | self._running_groups(state), deploy, say).run()
+        return describe(site, requested, timings)
 
     def down(self, stop_drivers: Callable[[], None] | None, say: Callable[[str], None]) -> dict[str, float]:
         """Stop everything; see `down.down`. A folder where no stack is known stays as it is."""
@@ -71,16 +71,16 @@ class Stack:
         return status.total_pss_bytes(StackState.load(self.home))
 
     def site(self, state: StackState | None = None) -> StackContext:
-        """The site as it was last started; nothing is chosen anew."""
+        """The context of the last start, with its ports."""
         known = state or StackState.load(self.home)
         return StackContext(self.project, self.home, {**WANTED_PORTS, **known.ports}, jars.find_java())
 
     def _refuse_unknown(self, state: StackState) -> None:
-        found = None if state.running else Supervisor(self.home).find()
-        if found is not None:
+        supervisor = None if state.running else Supervisor(self.home).find()
+        if supervisor is not None:
             raise Refused(
                 "A running stack is not recorded in its home",
-                why=f"supervisord is process {found.pid}; stack.json in {self.home.root} does not list it",
+                why=f"supervisord is process {supervisor.pid}; stack.json in {self.home.root} does not list it",
                 next="lakeward stack down, then lakeward stack up",
                 code="LW-7017",
             )
@@ -90,25 +90,25 @@ class Stack:
         return {group for group in state.parts if group in groups.GROUPS} if state.running else set()
 
     def _ports(self, state: StackState) -> dict[str, int]:
-        """The remembered ports; for a stack that does not run, those somebody else took or claims are replaced."""
+        """The recorded ports; for a stopped stack, ports that others use or claim are replaced."""
         if state.running:
             return {**WANTED_PORTS, **state.ports}
 
         def choose(claimed: Collection[int]) -> dict[str, int]:
             chosen: dict[str, int] = {}
-            for name, wanted in {**WANTED_PORTS, **state.ports}.items():
-                chosen[name] = ports.choose(wanted, {*chosen.values(), *claimed})
+            for name, preferred in {**WANTED_PORTS, **state.ports}.items():
+                chosen[name] = ports.choose(preferred, {*chosen.values(), *claimed})
             return chosen
 
         return claims.claim(self.home.root, choose)
 
 
-def describe(site: StackContext, asked: Iterable[str], timings: dict[str, float]) -> dict[str, Any]:
+def describe(site: StackContext, requested: Iterable[str], timings: dict[str, float]) -> dict[str, Any]:
     """The JSON of `stack up`."""
-    shown = set(asked)
-    found: dict[str, Any] = {"home": site.home.root}
+    shown = set(requested)
+    document: dict[str, Any] = {"home": site.home.root}
     if "postgres" in shown:
-        found["postgres"] = {
+        document["postgres"] = {
             "host": ports.HOST,
             "port": site.ports["postgres"],
             "user": REGISTRY_ROLE,
@@ -117,22 +117,22 @@ def describe(site: StackContext, asked: Iterable[str], timings: dict[str, float]
             "databases": sorted(DATABASES),
         }
     if "kafka" in shown:
-        found["kafka"] = {"bootstrap": site.kafka}
+        document["kafka"] = {"bootstrap": site.kafka}
     if "airflow" in shown:
-        found["airflow"] = {
+        document["airflow"] = {
             "url": site.airflow,
             "user": airflow_config.ADMIN,
             "password_file": site.home.secrets / "airflow.password",
             "passwords_file": airflow_config.passwords_file_of(site),
         }
     if "connect" in shown:
-        found["connect"] = {"remote": f"sc://{site.connect}", "token_file": site.connect_token}
-    found["timings_s"] = timings
-    return found
+        document["connect"] = {"remote": f"sc://{site.connect}", "token_file": site.connect_token}
+    document["timings_s"] = timings
+    return document
 
 
 def unhealthy(parts: Iterable[status.PartStatus]) -> Unhealthy | None:
-    """The error that says which parts are not up, or None."""
+    """The error for parts that are not up; None if all are."""
     wrong = [part for part in parts if part.state != "up"]
     if not wrong:
         return None

@@ -21,7 +21,7 @@ LOCK = "stack.lock"
 
 
 class Process(BaseModel):
-    """A process that cannot be mistaken for another: pid, start time, boot."""
+    """The identity of a process: pid, start time, boot id. A reused pid has another identity."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -31,11 +31,11 @@ class Process(BaseModel):
 
     @classmethod
     def of(cls, pid: int) -> Process:
-        """The identity of a living process."""
+        """The identity of a live process."""
         return cls(pid=pid, created=psutil.Process(pid).create_time(), boot=boot_id())
 
     def alive(self) -> bool:
-        """Whether this very process lives; a zombie does not."""
+        """Whether this process is alive; a zombie is not."""
         if self.boot != boot_id():
             return False
         try:
@@ -50,10 +50,10 @@ class StackState(BaseModel):
     """The contents of `stack.json`.
 
     Attributes:
-        ports: part -> loopback port, chosen at the first start and kept while free.
+        ports: part -> loopback port, chosen at the first start and reused while free.
         supervisor: the running (or last) supervisor; its pid is the session of every part.
-        parts: the groups the last `up` was asked for.
-        airflow_database: the Airflow version the database was last migrated to.
+        parts: the groups of the last `up`.
+        airflow_database: the Airflow version to which the database was last migrated.
     """
 
     ports: dict[str, int] = {}
@@ -63,11 +63,11 @@ class StackState(BaseModel):
 
     @classmethod
     def load(cls, home: Home) -> StackState:
-        """The remembered state; an empty one where nothing was ever started.
+        """The recorded state; empty if no stack was ever started.
 
         Raises:
-            SpecError: the home is a file, or may not be read.
-            LakewardError: what was remembered is damaged.
+            SpecError: the home is a file, or cannot be read.
+            LakewardError: the state file is damaged.
         """
         try:
             return cls.model_validate_json(_file(home).read_text())
@@ -84,12 +84,12 @@ class StackState(BaseModel):
             ) from None
 
     def save(self, home: Home) -> None:
-        """Remember."""
+        """Write the state."""
         private.write(_file(home), self.model_dump_json(indent=2) + "\n")
 
     @property
     def running(self) -> bool:
-        """Whether the supervisor lives."""
+        """Whether the supervisor is alive."""
         return self.supervisor is not None and self.supervisor.alive()
 
 
@@ -107,7 +107,7 @@ def exclusive(home: Home) -> Iterator[None]:
     """One `stack up` or `stack down` at a time in a home.
 
     Raises:
-        Refused: another one is at work.
+        Refused: another command is running.
     """
     try:
         home.root.mkdir(parents=True, exist_ok=True)
@@ -128,7 +128,7 @@ def exclusive(home: Home) -> Iterator[None]:
 
 
 def boot_id() -> str:
-    """What tells this boot of the machine from others."""
+    """The id of the present boot of this machine."""
     file = Path("/proc/sys/kernel/random/boot_id")
     return file.read_text().strip() if file.exists() else str(int(psutil.boot_time()))
 

@@ -26,8 +26,8 @@ class PartStatus:
 
     Attributes:
         state: up starting down failed.
-        pid, since: of the running process; None when there is none.
-        pss_bytes: its share of memory and that of its children; None where the system does not tell.
+        pid, since: of the running process; None without one.
+        pss_bytes: proportional set size with child processes; None if the system does not report it.
     """
 
     name: str
@@ -39,7 +39,7 @@ class PartStatus:
 
 
 def status(site: StackContext, state: StackState) -> list[PartStatus]:
-    """The parts of the last `up`, in the order they start; all `down` when the supervisor does not live."""
+    """The parts of the last `up`, in start order; all are `down` if the supervisor is dead."""
     parts = groups.parts(site, state.parts or groups.GROUPS)
     observed: dict[str, Observed] = {}
     if state.running:
@@ -50,21 +50,21 @@ def status(site: StackContext, state: StackState) -> list[PartStatus]:
 
 
 def total_pss_bytes(state: StackState) -> int:
-    """The memory of the whole stack, supervisor included, drivers not."""
+    """The memory of the stack with the supervisor and without drivers."""
     if state.supervisor is None or not state.running:
         return 0
     return _pss(state.supervisor.pid, state.supervisor.pid) or 0
 
 
-def _one(part: Part, seen: Observed | None, state: StackState) -> PartStatus:
-    if seen is None or not seen.pid:
-        word = "down" if seen is None else _STATES.get(seen.state, "down")
+def _one(part: Part, observed: Observed | None, state: StackState) -> PartStatus:
+    if observed is None or not observed.pid:
+        word = "down" if observed is None else _STATES.get(observed.state, "down")
         return PartStatus(part.name, word, None, None, None, part.log)
-    word = _STATES.get(seen.state, "starting")
-    if seen.state in ("RUNNING", "STARTING"):  # the supervisor says STARTING for a while after a part does its work
-        word = "up" if part.healthy(seen.started) else "starting"
+    word = _STATES.get(observed.state, "starting")
+    if observed.state in ("RUNNING", "STARTING"):  # supervisord reports STARTING for some time after a part is healthy
+        word = "up" if part.healthy(observed.started) else "starting"
     leader = expect(state.supervisor, "the supervisor's process").pid
-    return PartStatus(part.name, word, seen.pid, seen.started, _pss(seen.pid, leader), part.log)
+    return PartStatus(part.name, word, observed.pid, observed.started, _pss(observed.pid, leader), part.log)
 
 
 def _pss(pid: int, leader: int) -> int | None:

@@ -1,7 +1,7 @@
-"""supervisord: starts the parts, restarts what dies, keeps and rotates their output.
+"""supervisord: starts the parts, restarts them when they die, and rotates their logs.
 
-It runs in a session of its own, detached from the terminal; its session number is that of every part, which is how
-`stack down` proves that nothing is left. We talk to it over a Unix socket only its user may open.
+It runs in its own session, detached from the terminal. Every part is in this session, by which `stack down` verifies
+that no process remains. It is controlled over a Unix socket that only its user can open.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ _PID = "supervisord.pid"
 
 @dataclass(frozen=True)
 class Observed:
-    """What supervisord says of one part.
+    """The state of one part, as supervisord reports it.
 
     Attributes:
-        state: its own word: STOPPED STARTING RUNNING BACKOFF STOPPING EXITED FATAL.
-        pid: 0 when it does not run.
-        started: of the newest start.
+        state: STOPPED STARTING RUNNING BACKOFF STOPPING EXITED FATAL.
+        pid: 0 if it does not run.
+        started: time of the newest start.
     """
 
     name: str
@@ -64,7 +64,7 @@ class Supervisor:
 
     @property
     def socket(self) -> Path:
-        """The control socket; a home too deep for a socket's name gets one in the temporary folder."""
+        """The control socket; it is in the temporary folder if the path of the home is too long for a socket."""
         near = self.folder / "control"
         if len(str(near)) <= LONGEST_SOCKET_PATH:
             return near
@@ -72,7 +72,7 @@ class Supervisor:
         return private.folder(Path(tempfile.gettempdir()) / f"lakeward-{os.geteuid()}-{short}") / "control"
 
     def find(self) -> Process | None:
-        """The living supervisor of this home, whatever `stack.json` remembers; None when there is none."""
+        """The live supervisor of this home, independent of `stack.json`; None without one."""
         if absent(self.folder):
             return None
         with suppress(OSError, ValueError, psutil.Error):
@@ -84,17 +84,17 @@ class Supervisor:
         return None
 
     def write(self, parts: Sequence[Part]) -> None:
-        """Write the configuration of exactly these parts, and the program each becomes at its next start."""
+        """Write the configuration of exactly these parts, and the program of each part for its next start."""
         private.folder(self.folder)
         for part in parts:
             run.save(self.folder, part.name, part.program())
         private.write(self.config, self._text(parts))
 
     def start(self) -> Process:
-        """Start supervisord as a daemon with a session of its own and nothing of our environment.
+        """Start supervisord as a daemon in its own session, without the environment of this process.
 
         Raises:
-            LakewardError: it did not come up.
+            LakewardError: it did not start.
         """
         command = [sys.executable, "-m", "supervisor.supervisord", "-c", str(self.config)]
         environment = {"PATH": os.environ.get("PATH", os.defpath)}
@@ -108,7 +108,7 @@ class Supervisor:
         raise LakewardError("supervisord did not start", why=why, next=f"less {self.log}", code="LW-7021")
 
     def reload(self) -> None:
-        """Take over the written configuration: add new parts; parts that are gone or changed are stopped first."""
+        """Apply the written configuration: add new parts; removed and changed parts are stopped first."""
         [[added, changed, removed]] = cast(list[list[list[str]]], self._call("reloadConfig"))
         for group in [*changed, *removed]:
             self._call("stopProcessGroup", group, True)
@@ -117,12 +117,14 @@ class Supervisor:
             self._call("addProcessGroup", group)
 
     def launch(self, name: str) -> None:
-        """Start a part, unless it runs; does not wait for it."""
+        """Start a part if it does not run; does not wait."""
         try:
             self._call("startProcess", name, False)
         except xmlrpc.client.Fault as fault:
             if "ALREADY_STARTED" not in fault.faultString:
-                raise LakewardError(f"{name} could not be started", why=fault.faultString, code="LW-7023") from None
+                raise LakewardError(
+                    f"Cannot start {name}", why=fault.faultString, next=f"less {self.log}", code="LW-7023"
+                ) from None
 
     def stop(self, name: str, *, wait: bool) -> None:
         """Stop a part, if it runs."""
@@ -130,15 +132,17 @@ class Supervisor:
             self._call("stopProcess", name, wait)
         except xmlrpc.client.Fault as fault:
             if "NOT_RUNNING" not in fault.faultString and "BAD_NAME" not in fault.faultString:
-                raise LakewardError(f"{name} could not be stopped", why=fault.faultString, code="LW-7024") from None
+                raise LakewardError(
+                    f"Cannot stop {name}", why=fault.faultString, next=f"less {self.log}", code="LW-7024"
+                ) from None
 
     def shutdown(self) -> None:
-        """Stop everything and end."""
+        """Stop all parts and the supervisor."""
         with suppress(OSError):
             self._call("shutdown")
 
     def observe(self) -> dict[str, Observed]:
-        """What runs, by part.
+        """The state of every part.
 
         Raises:
             LakewardError: supervisord does not answer.
@@ -158,7 +162,7 @@ class Supervisor:
         from supervisor.xmlrpc import SupervisorTransport
 
         transport = SupervisorTransport(None, None, f"unix://{self.socket}")
-        # The address is a formality: the transport speaks to the socket.
+        # The address is not used: the transport connects to the socket.
         proxy = xmlrpc.client.ServerProxy("http://localhost", transport=transport)
         try:
             return getattr(proxy.supervisor, method)(*arguments)
@@ -195,7 +199,7 @@ def _section(folder: Path, part: Part, program: Program) -> list[str]:
         "autostart=false",
         "autorestart=true",
         "startsecs=3",
-        # A dependency may be away for minutes (PostgreSQL restarting): supervisord must not give up for ever.
+        # A dependency may be down for minutes (PostgreSQL restarts): supervisord must not give up.
         "startretries=1000000",
         f"stopsignal={program.stop}",
         f"stopwaitsecs={program.stop_wait_s}",
@@ -213,7 +217,7 @@ def _escaped(value: object) -> str:
 
 
 def tail(log: Path, lines: int = 8) -> str:
-    """The last lines of a log, indented; what to say when there are none."""
+    """The last lines of a log, indented; a sentence if there are none."""
     try:
         with log.open("rb") as stream:
             stream.seek(0, os.SEEK_END)

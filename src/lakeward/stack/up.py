@@ -22,7 +22,7 @@ from lakeward.stack.supervisor import Supervisor
 
 @dataclass
 class Timings:
-    """Seconds by step, and the line a person reads for each."""
+    """Duration of each step in seconds, printed as a line."""
 
     say: Callable[[str], None]
     seconds: dict[str, float] = field(default_factory=dict)
@@ -34,7 +34,7 @@ class Timings:
 
 
 def critical_path(seconds: Mapping[str, float]) -> list[str]:
-    """The chain of steps, each waiting for the one before, that took longest."""
+    """The chain of dependent steps that took longest."""
     airflow = [step for step in seconds if step.startswith("airflow-") and step != "airflow-database"]
     ends = sorted(airflow, key=seconds.__getitem__)[-1:]
     chains = (
@@ -52,35 +52,35 @@ class Up:
     """One `stack up`.
 
     Args:
-        site: where and with which ports.
-        state: what the home remembers; saved as steps are done.
-        asked: groups to run.
-        deploy: carries the project's specs into the registry, or None; runs beside Airflow's start.
-        say: takes one line for the person.
+        site: the context of the stack.
+        state: the recorded state; saved after steps.
+        requested: groups to run.
+        deploy: deploys the project's specs into the registry, or None; runs in parallel with Airflow's start.
+        say: prints one line.
     """
 
     def __init__(
         self,
         site: StackContext,
         state: StackState,
-        asked: Collection[str],
+        requested: Collection[str],
         deploy: Callable[[], None] | None,
         say: Callable[[str], None],
     ) -> None:
         self.site = site
         self.state = state
         self.supervisor = Supervisor(site.home)
-        self.parts = groups.parts(site, asked)
+        self.parts = groups.parts(site, requested)
         self.deploy = deploy
         self.timings = Timings(say)
         self._cancelled = threading.Event()
         self._postgres_is_new = False
 
     def run(self) -> dict[str, float]:
-        """Start what is missing; returns the seconds of each step.
+        """Start missing parts; returns the seconds of each step.
 
         Raises:
-            LakewardError: a part did not start; the others are left running.
+            LakewardError: a part did not start; the others continue to run.
         """
         begin = time.monotonic()
         self._supervise()
@@ -97,7 +97,7 @@ class Up:
         return self.timings.seconds
 
     def _supervise(self) -> None:
-        """Write what programs read, and have a supervisor that knows the parts."""
+        """Write the configuration of the parts, and start or reload the supervisor."""
         self.site.write()
         if any(part.group == "airflow" for part in self.parts):
             airflow_config.write(self.site)
@@ -106,7 +106,7 @@ class Up:
             self.supervisor.reload()
         else:
             if self.state.supervisor is not None:
-                # A killed supervisor leaves its parts running with nobody to restart them or read their output.
+                # A killed supervisor leaves its parts running, without restarts and without logs.
                 session.end(session.members(self.state.supervisor))
             self.state.supervisor = self.supervisor.start()
         self.state.ports = self.site.ports
@@ -161,9 +161,9 @@ class Up:
         self.timings.took(part.name, begin)
 
     def _launch(self, part: Part) -> None:
-        seen = self.supervisor.observe().get(part.name)
-        if seen is not None and seen.state == "RUNNING":
-            since = seen.started
+        observed = self.supervisor.observe().get(part.name)
+        if observed is not None and observed.state == "RUNNING":
+            since = observed.started
         else:
             part.prepare()
             since = datetime.now(UTC)

@@ -13,37 +13,42 @@ from lakeward.stack.part import Part
 from lakeward.stack.state import Process
 from lakeward.stack.supervisor import Supervisor, tail
 
-TRIES = 3  # a part that died this often while starting will not make it
+TRIES = 3  # starts after which a part is considered failed
 POLL_S = 0.5
 
 
 def wait(part: Part, supervisor: Supervisor, since: datetime, cancelled: threading.Event, leader: Process) -> None:
-    """Return when `part` is healthy by a sign newer than `since`.
+    """Wait until `part` is healthy, with evidence newer than `since`.
 
     Args:
-        leader: the supervisor's process, whose session the part is of.
+        leader: the process of the supervisor, whose session the part belongs to.
 
     Raises:
-        Unhealthy: it died again and again, or was not well in time; with its log and last lines. Or another process
-            answers in its place.
-        LakewardError: somebody cancelled the wait.
+        Unhealthy: the part died repeatedly or was not healthy in time, with the last lines of its log; or another
+            process listens on its port.
+        LakewardError: the wait was cancelled.
     """
     deadline = time.monotonic() + part.patience_s
     starts: set[datetime] = set()
     while not part.healthy(since):
         if cancelled.is_set():
-            raise LakewardError(f"{part.name}: the start was aborted", code="LW-7026")
-        seen = supervisor.observe().get(part.name)
-        if seen is not None and seen.state in {"BACKOFF", "STARTING", "RUNNING", "EXITED"}:
-            starts.add(seen.started)
-        if len(starts) > TRIES or (seen is not None and seen.state == "FATAL"):
+            raise LakewardError(
+                f"The start of {part.name} was aborted",
+                why="another part did not start",
+                next="lakeward stack up",
+                code="LW-7026",
+            )
+        observed = supervisor.observe().get(part.name)
+        if observed is not None and observed.state in {"BACKOFF", "STARTING", "RUNNING", "EXITED"}:
+            starts.add(observed.started)
+        if len(starts) > TRIES or (observed is not None and observed.state == "FATAL"):
             raise failure(part, f"it ended {TRIES} times while starting")
         if time.monotonic() > deadline:
-            raise failure(part, f"it was not well within {part.patience_s:.0f} s")
+            raise failure(part, f"it was not healthy within {part.patience_s:.0f} s")
         cancelled.wait(POLL_S)
     if part.listens is not None:
         port = part.site.ports[part.listens]
-        other = session.stranger(port, leader)
+        other = session.foreign_listener(port, leader)
         if other is not None:
             raise Unhealthy(
                 f"Another process uses the port of {part.name}",
@@ -54,7 +59,7 @@ def wait(part: Part, supervisor: Supervisor, since: datetime, cancelled: threadi
 
 
 def failure(part: Part, why: str) -> Unhealthy:
-    """The error of a part that does not start: its log and last lines."""
+    """The error of a part that does not start, with the last lines of its log."""
     return Unhealthy(
         f"{part.name} does not start",
         why=f"{why}; the last lines of {part.log}:\n        {tail(part.log)}",

@@ -163,7 +163,7 @@ class Actor:
             end = termination.of(row, decision.job)
             drivers.terminated(connection, name, row.token, exit_code=end.code, error=end.error or None)
             text = end.words(name, known=row.handle is not None, reason=decision.reason)
-            if not decision.wanted or end.code == 0:
+            if not decision.desired or end.code == 0:
                 events.record(connection, "driver", name, "exited", text, exit_code=end.code)
                 return Done(name, "finalized", text, {"exit_code": end.code})
             attempt = Failing(self.runtime, self.chance).died(connection, row, end, text, facts)

@@ -36,7 +36,7 @@ class Alarm:
         self._reported: tuple[str, ...] = ()
         self._at = float("-inf")
 
-    def look(self) -> list[str]:
+    def poll(self) -> list[str]:
         """The reasons for a reconcile pass now; empty if there is none, or if they were reported already."""
         try:
             with self._connect() as connection:

@@ -25,7 +25,7 @@ class HeartbeatMonitor:
         self._connect, self._channel = connect, channel
         self._logged: int | None = None
 
-    def look(self) -> str | None:
+    def poll(self) -> str | None:
         """Why the streams are not supervised; None if they are, or if the registry cannot be reached."""
         try:
             with self._connect() as connection:

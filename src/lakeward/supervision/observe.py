@@ -60,7 +60,7 @@ class Facts:
     now: datetime
     answering_s: float
     incidents: Mapping[tuple[str, str], Incident] = field(default_factory=dict)
-    pressures: Mapping[str, TableBackpressure] = field(default_factory=dict)
+    backpressures: Mapping[str, TableBackpressure] = field(default_factory=dict)
 
     @cached_property
     def hosted(self) -> dict[str, list[Stream]]:
@@ -116,18 +116,18 @@ class Facts:
     def schedule(self, stream: str) -> str | None:
         """The schedule of the generation a stream runs; None where it has none."""
         generation = self.generations.get(stream)
-        found = None if generation is None else (generation.spec.get("trigger") or {}).get("schedule")
-        return None if found is None else str(found)
+        schedule = None if generation is None else (generation.spec.get("trigger") or {}).get("schedule")
+        return None if schedule is None else str(schedule)
 
     def max_state_rows(self, stream: str) -> int | None:
         """How many rows of state the generation a stream runs allows; None without a limit."""
         generation = self.generations.get(stream)
-        found = None if generation is None else (generation.spec.get("state") or {}).get("max_rows")
-        return found if isinstance(found, int) else None
+        max_rows = None if generation is None else (generation.spec.get("state") or {}).get("max_rows")
+        return max_rows if isinstance(max_rows, int) else None
 
-    def pressed(self, stream: str) -> TableBackpressure | None:
+    def backpressure(self, stream: str) -> TableBackpressure | None:
         """The back-pressure on a stream whose table waits for maintenance; None without."""
-        return self.pressures.get(self.table(stream) or "")
+        return self.backpressures.get(self.table(stream) or "")
 
     def table(self, stream: str) -> str | None:
         """The lake's table that the generation a stream runs writes to; None for another sink."""
@@ -137,8 +137,8 @@ class Facts:
 
     def failure(self, stream: Stream) -> Restart | None:
         """The newest failure of a stream or of its whole driver."""
-        found = [self.failures.get((stream.driver, stream.id)), self.failures.get((stream.driver, None))]
-        return max((item for item in found if item is not None), key=lambda item: item.at, default=None)
+        failures = [self.failures.get((stream.driver, stream.id)), self.failures.get((stream.driver, None))]
+        return max((item for item in failures if item is not None), key=lambda item: item.at, default=None)
 
 
 def _limits(stored: Any) -> Limits:
@@ -179,7 +179,7 @@ def read(connection: Connection, *, whole: bool = True, before: Facts | None = N
         now=now,
         answering_s=float(up),
         incidents=incidents.open_ones(connection),
-        pressures=pressures.current(connection),
+        backpressures=pressures.current(connection),
     )
 
 
@@ -192,26 +192,26 @@ def observed_jobs(backend: Backend, facts: Facts) -> ObservedJobs:
         return None
 
 
-def observed_state(facts: Facts, found: ObservedJobs, calm: str | None) -> ObservedState:
+def observed_state(facts: Facts, jobs: ObservedJobs, startup_grace: str | None) -> ObservedState:
     """The part of the facts that reconcile decides on."""
     return ObservedState(
         streams=facts.streams,
         drivers=facts.drivers,
         leases=facts.driver_leases,
-        found=found,
+        jobs=jobs,
         failures={driver: item for (driver, stream), item in facts.failures.items() if stream is None},
         asked=facts.asked,
         now=facts.now,
-        calm=calm,
+        startup_grace=startup_grace,
         down=facts.down,
         thrash=facts.thrash,
-        stuck=_stuck(facts, found),
+        stuck=_stuck(facts, jobs),
     )
 
 
-def health_input(facts: Facts, found: ObservedJobs, stream: Stream) -> HealthInput:
+def health_input(facts: Facts, jobs: ObservedJobs, stream: Stream) -> HealthInput:
     """The input of the health decision for one stream."""
-    return _health_input(facts, _by_launch(found), stream)
+    return _health_input(facts, _by_launch(jobs), stream)
 
 
 def _health_input(facts: Facts, jobs: Jobs, stream: Stream) -> HealthInput:
@@ -232,19 +232,19 @@ def _health_input(facts: Facts, jobs: Jobs, stream: Stream) -> HealthInput:
         every=facts.every(stream.id),
         schedule=facts.schedule(stream.id),
         max_state_rows=facts.max_state_rows(stream.id),
-        pressed=facts.pressed(stream.id),
+        backpressure=facts.backpressure(stream.id),
     )
 
 
-def verdicts(facts: Facts, found: ObservedJobs) -> dict[str, Verdict]:
+def verdicts(facts: Facts, observed: ObservedJobs) -> dict[str, Verdict]:
     """State and reason of every stream."""
-    jobs = _by_launch(found)
+    jobs = _by_launch(observed)
     return {stream.id: verdict(_health_input(facts, jobs, stream)) for stream in facts.streams}
 
 
-def _stuck(facts: Facts, found: ObservedJobs) -> dict[str, str]:
+def _stuck(facts: Facts, observed: ObservedJobs) -> dict[str, str]:
     """Driver -> why it has to be ended although it is alive."""
-    jobs = _by_launch(found)
+    jobs = _by_launch(observed)
     judged = {
         name: stuck(_health_input(facts, jobs, stream) for stream in hosted) for name, hosted in facts.hosted.items()
     }
@@ -255,8 +255,8 @@ Jobs = Mapping[tuple[str, str], Job] | None
 """The launches a backend reported, by driver and token; None if it could not be asked."""
 
 
-def _by_launch(found: ObservedJobs) -> Jobs:
-    return None if found is None else {(item.driver, item.token): item for item in found}
+def _by_launch(jobs: ObservedJobs) -> Jobs:
+    return None if jobs is None else {(item.driver, item.token): item for item in jobs}
 
 
 def _life(driver: Driver | None, jobs: Jobs, stream: str) -> tuple[Life, str]:

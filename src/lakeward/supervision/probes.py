@@ -135,7 +135,7 @@ def _kinesis(name: str, runtime: Runtime) -> str | None:
     region, _, connection = name.partition(", ")
     place = Place("", region, "" if connection == MACHINE else connection, str(runtime.connections or ""))
     try:
-        place.connect(place.holder, patience_s=ANSWER_S).list_streams(Limit=1)
+        place.connect(place.account, timeout_s=ANSWER_S).list_streams(Limit=1)
     except ClientError as error:
         status = int(error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 400))
         return None if status < 500 else str(error.response["Error"].get("Code") or status)

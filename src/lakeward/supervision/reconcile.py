@@ -50,7 +50,7 @@ class Summary:
         edges: the state changes.
         after_s: in how many seconds the next decision falls due; None if none does.
         held_by: the holder of the lease, if another pass was running and this one did nothing; None if it ran.
-        calm: why nothing may be launched now (startup grace period).
+        startup_grace: why nothing may be launched now (startup grace period).
         duration_s: how long it took.
         proved: generations that became stable or were rolled back.
     """
@@ -60,7 +60,7 @@ class Summary:
     edges: tuple[StateChange, ...] = ()
     after_s: float | None = None
     held_by: str | None = None
-    calm: str | None = None
+    startup_grace: str | None = None
     duration_s: float = 0.0
     proved: tuple[GenerationResult, ...] = ()
 
@@ -92,7 +92,7 @@ def reconcile_once(
     settings: Settings | Callable[[], Settings] | None = None,
     chance: Callable[[], float] = random.random,
     ttl: timedelta = LEASE_TTL,
-    calm_s: float = leases.STREAM_TTL.total_seconds(),
+    startup_grace_s: float = leases.STREAM_TTL.total_seconds(),
 ) -> Summary:
     """Observe all streams once and do what is due. Safe to call from anywhere, at any time, repeatedly.
 
@@ -104,14 +104,14 @@ def reconcile_once(
         settings: the project's settings, for the size of drivers, or a function that reads them.
         chance: returns a float in [0, 1), for the jitter of back-off.
         ttl: lifetime of the lease `reconcile`, longer than a pass.
-        calm_s: length of the startup grace period: nothing is launched for this long after the registry is back.
+        startup_grace_s: the time after the registry is back in which nothing is launched.
 
     Raises:
         DependencyDown: the registry cannot be reached; nothing was decided or done.
     """
     begun = time.monotonic()
     runtime.drivers.mkdir(parents=True, exist_ok=True)
-    startup = StartupGracePeriod(runtime.drivers, calm_s)
+    startup = StartupGracePeriod(runtime.drivers, startup_grace_s)
     token = secrets.token_hex(16)
     try:
         with connect() as connection:
@@ -142,12 +142,12 @@ def _pass(actor: Actor, startup: StartupGracePeriod, begun: float) -> Summary:
     grace: str | None = None
     with actor.connect() as connection:
         abandoned_operations.finish(connection)
-    facts, found = _observe_and_probe(actor)
+    facts, jobs = _observe_and_probe(actor)
     for attempt in range(ROUNDS):
         if attempt:
-            facts, found = _observe(actor, facts)
+            facts, jobs = _observe(actor, facts)
         grace = startup.answered(server_up_s=facts.answering_s)
-        decided = plan(observe.observed_state(facts, found, grace))
+        decided = plan(observe.observed_state(facts, jobs, grace))
         if not decided.acts:
             break
         for decision in decided.acts:
@@ -157,14 +157,14 @@ def _pass(actor: Actor, startup: StartupGracePeriod, begun: float) -> Summary:
         if any(item.act == "failed" for item in done) and any(isinstance(item, Kill) for item in decided.acts):
             break  # a process that survives SIGKILL is not signalled again in this pass
     if decided.acts:  # the observation from before the acts is outdated
-        facts, found = _observe(actor, facts)
-    proved, states, edges = _finish(actor, facts, found)
+        facts, jobs = _observe(actor, facts)
+    proved, states, edges = _finish(actor, facts, jobs)
     summary = Summary(
         done=tuple(done),
         states=states,
         edges=edges,
         after_s=decided.after_s,
-        calm=grace,
+        startup_grace=grace,
         duration_s=time.monotonic() - begun,
         proved=proved,
     )
@@ -185,29 +185,29 @@ def _observe(actor: Actor, before: Facts | None = None) -> tuple[Facts, Observed
 
 def _observe_and_probe(actor: Actor) -> tuple[Facts, ObservedJobs]:
     """The first observation of a pass; probes dependencies and detects thrash if a stream is in trouble."""
-    facts, found = _observe(actor)
-    verdicts = observe.verdicts(facts, found)
+    facts, jobs = _observe(actor)
+    verdicts = observe.verdicts(facts, jobs)
     with actor.connect() as connection:
-        state_log.record_adopted(connection, facts, found)
+        state_log.record_adopted(connection, facts, jobs)
     if not incidents.silent(facts, verdicts):
-        return facts, found
+        return facts, jobs
     answers, needed = incidents.ask(facts, actor.runtime, verdicts, actor.settings)
     with actor.connect() as connection:
         incidents.of_dependencies(connection, facts, answers, needed, actor.chance)
         facts = observe.read(connection, whole=False, before=facts)
         incidents.of_thrash(connection, facts)
-        return observe.read(connection, whole=False, before=facts), found
+        return observe.read(connection, whole=False, before=facts), jobs
 
 
 def _finish(
-    actor: Actor, facts: Facts, found: ObservedJobs
+    actor: Actor, facts: Facts, jobs: ObservedJobs
 ) -> tuple[tuple[GenerationResult, ...], dict[str, Verdict], tuple[StateChange, ...]]:
     """Record the results of the pass: proven generations, states, incidents."""
     with actor.connect() as connection:
         proved = tuple(stabilization.stabilize(connection, facts))
         if proved:
             facts = observe.read(connection, whole=False, before=facts)
-    states = observe.verdicts(facts, found)
+    states = observe.verdicts(facts, jobs)
     with actor.connect() as connection:
         edges = state_log.record(connection, facts, states)
     return proved, states, edges

@@ -50,12 +50,12 @@ def record(connection: Connection, facts: Facts, states: dict[str, Verdict]) -> 
     return tuple(edges)
 
 
-def record_adopted(connection: Connection, facts: Facts, found: ObservedJobs) -> None:
+def record_adopted(connection: Connection, facts: Facts, jobs: ObservedJobs) -> None:
     """Record in the timeline which drivers ran on while no reconcile pass succeeded."""
     missing = dead_mans_switch.missed_passes(connection)
     if missing is None:
         return
-    for job in found or ():
+    for job in jobs or ():
         row = facts.drivers.get(job.driver)
         if row is None or row.handle is None or job.token != row.token or job.life is not Life.ALIVE:
             continue

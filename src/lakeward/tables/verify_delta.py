@@ -59,7 +59,7 @@ def folder_state(state: State) -> DeltaState:
         return log.absolute(state.folder, path).exists()
 
     missing = frozenset(path for path in state.files if not there(path))
-    return DeltaState(missing, frozenset(path for path in state.gone if there(path)))
+    return DeltaState(missing, frozenset(path for path in state.removed if there(path)))
 
 
 def verify_vacuum(action: Action, before: State, held: DeltaState, after: State) -> Verdict:
@@ -75,10 +75,10 @@ def verify_vacuum(action: Action, before: State, held: DeltaState, after: State)
     if lost:
         return Verdict(False, f"gone from the folder: {count(len(lost), 'file')} of the table, e.g. {lost[0]}", True)
     deleted = held.gone - now.gone
-    young = sorted(path for path in deleted if before.gone[path] >= cutoff)
+    young = sorted(path for path in deleted if before.removed[path] >= cutoff)
     if young:
         return Verdict(False, f"{young[0]} went though it was taken out later than allowed", True)
-    promised = {path for path in held.gone if before.gone[path] < cutoff}
+    promised = {path for path in held.gone if before.removed[path] < cutoff}
     figures: Figures = {"files_deleted": len(deleted), "snapshots_expired": len(deleted)}
     if len(deleted) < len(promised) * (1 - TOLERANCE):
         why = f"{count(len(deleted), 'file')} went, {len(promised)} were promised"

@@ -5,9 +5,9 @@ An unused step costs one dictionary look-up. The environment decides when the pr
 `LAKEWARD_FAILPOINTS_ALLOWED=1` is set as well. `LAKEWARD_FAILPOINT_SIGNAL=SIGSTOP` suspends it instead, and
 a test resumes it. `LAKEWARD_FAILPOINT_ONCE=<file>` makes it happen once over all restarts: the file is created first.
 
-`LAKEWARD_FAILPOINT_FOLDER=<folder>` (only beside the same permission) stops one stream of many, and as often as a test
-likes: while the file `<stream>.<step>` is there, holding a batch number, that batch and later ones leave the file
-`<stream>.<step>.reached` and wait at the step, until the process is killed or the first file is gone.
+`LAKEWARD_FAILPOINT_FOLDER=<folder>` (with the same permission) stops one stream of many, any number of times:
+while the file `<stream>.<step>` exists, with a batch number in it, that batch and later ones create the file
+`<stream>.<step>.reached` and wait at the step, until the process is killed or the first file is removed.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ from pathlib import Path
 _hooks: dict[str, Callable[[], None]] = {}
 _passed: dict[str, int] = {}
 _batch = threading.local()
-"""`.now`: stream and number of the batch that this thread runs."""
+"""`.now`: stream id and batch number of this thread."""
 
 
 def hit(step: str) -> None:
-    """Pass a step: nothing happens unless a test asked for it."""
+    """Pass a step: nothing happens unless a test configured it."""
     if _hooks and (hook := _hooks.get(step)) is not None:
         hook()
     if os.environ.get("LAKEWARD_FAILPOINTS_ALLOWED") != "1":
         return
-    asked = os.environ.get("LAKEWARD_FAILPOINT")
-    if asked:
-        name, _, at = asked.partition(":")
+    configured = os.environ.get("LAKEWARD_FAILPOINT")
+    if configured:
+        name, _, at = configured.partition(":")
         if name == step:
             _passed[step] = _passed.get(step, 0) + 1
             if _passed[step] == int(at or 1) and _first_time():
@@ -46,7 +46,7 @@ def hit(step: str) -> None:
 
 @contextmanager
 def batch(stream: str, number: int) -> Iterator[None]:
-    """Say whose batch this thread runs, for the failpoints of one stream."""
+    """Record the stream and batch of this thread, for the failpoints of one stream."""
     _batch.now = (stream, number)
     try:
         yield

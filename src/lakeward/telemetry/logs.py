@@ -15,7 +15,7 @@ import structlog
 MAX_BYTES = 20 * 1024 * 1024
 BACKUPS = 5
 
-# Without local variables, which the default keeps: they hold tokens and passwords.
+# Without local variables, which the default includes: they contain tokens and passwords.
 _TRACEBACKS = structlog.processors.ExceptionRenderer(structlog.tracebacks.ExceptionDictTransformer(show_locals=False))
 
 _SHARED: list[structlog.typing.Processor] = [
@@ -44,7 +44,7 @@ def to_file(file: Path, level: int = logging.INFO) -> None:
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level)
-    logging.getLogger("py4j").setLevel(logging.WARNING)  # one line a call otherwise
+    logging.getLogger("py4j").setLevel(logging.WARNING)  # otherwise one line for each call
     structlog.configure(
         processors=[*_SHARED, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
         logger_factory=structlog.stdlib.LoggerFactory(),
@@ -61,6 +61,6 @@ def to_stderr(level: int = logging.WARNING) -> None:
             structlog.processors.add_log_level,
             structlog.dev.ConsoleRenderer(colors=False),
         ],
-        logger_factory=lambda *_: structlog.PrintLogger(sys.stderr),  # stderr as it is then, not as it is now
+        logger_factory=lambda *_: structlog.PrintLogger(sys.stderr),  # the stderr at the time of the call
         wrapper_class=structlog.make_filtering_bound_logger(level),
     )

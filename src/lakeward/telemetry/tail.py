@@ -10,14 +10,14 @@ from pathlib import Path
 from lakeward.telemetry.mask import mask
 
 READ_BYTES = 4 * 1024 * 1024
-"""Of the end of each file: a log rotates at 20 MB, and a tail is what is asked for."""
+"""How many bytes of the end of each file are read; a log rotates at 20 MB."""
 LogLine = dict[str, object]
-"""One line of a log by its fields, which anybody who logs may name."""
+"""One line of a log by its fields. Whoever logs chooses the names."""
 
 FILES = ("driver.log", "stdout.log")
 ROTATED = 5
 LINES, WIDTH = 20, 300
-"""Of what stands beside a failure."""
+"""Number of lines in a failure report, and the characters of each."""
 
 
 def tail(
@@ -27,11 +27,11 @@ def tail(
 
     Args:
         folder: the launch's folder, with `driver.log` (JSON lines) and `stdout.log` (what Spark and Python print).
-        since: no line older than this; a line without a time counts with the line before it.
-        grep: only lines that hold this text, whatever the case.
+        since: no line older than this; a line without a time belongs to the line before it.
+        grep: only lines that contain this text, ignoring case.
 
     Returns:
-        the file, None when there is none, and its lines. A line that is not JSON is `{"raw": text}`.
+        the file (None if there is none) and its lines. A line that is not JSON is `{"raw": text}`.
     """
     for name in FILES:
         file = folder / name
@@ -44,20 +44,20 @@ def text(line: LogLine) -> str:
     """One line of a driver's log for people: time, level, sentence, fields."""
     if "raw" in line:
         return str(line["raw"])
-    told = ("timestamp", "level", "event", "logger", "exception")
-    rest = {key: value for key, value in line.items() if key not in told and value is not None}
+    header = ("timestamp", "level", "event", "logger", "exception")
+    rest = {key: value for key, value in line.items() if key not in header and value is not None}
     fields = " ".join(f"{key}={value if isinstance(value, str) else json.dumps(value)}" for key, value in rest.items())
     head = f"{str(line.get('timestamp', ''))[:23]} {line.get('level', ''):<7} {line.get('event', '')}"
     return f"{head}  {fields}".rstrip()
 
 
 def newest(folder: Path, stream: str) -> list[str]:
-    """What stands beside a failure: the newest lines about a stream, one line each and cut to a width."""
+    """The newest lines about a stream for a failure report, each cut to a width."""
     return [text(line).replace("\n", " ")[:WIDTH].rstrip() for line in tail(folder, stream, LINES)[1]]
 
 
 def before(folder: Path) -> Path | None:
-    """The folder of the launch before this one, if it is still kept."""
+    """The folder of the previous launch, if it still exists."""
     if not folder.parent.is_dir():
         return None
     older = sorted(item for item in folder.parent.iterdir() if item.is_dir() and item.name < folder.name)
@@ -65,27 +65,27 @@ def before(folder: Path) -> Path | None:
 
 
 def _lines(file: Path, stream: str, limit: int, since: datetime | None, grep: str | None) -> list[LogLine]:
-    found: deque[LogLine] = deque(maxlen=limit)
-    wanted = None if grep is None else grep.casefold()
+    newest_lines: deque[LogLine] = deque(maxlen=limit)
+    pattern = None if grep is None else grep.casefold()
     young = since is None
-    # Rotation may have come between two lines; older files matter only to who asks for a time or a text.
+    # The older, rotated files are read only for a time or a text.
     files = [file] if since is None and grep is None else [*_rotated(file), file]
-    for each in files:
-        for line in _read(each):
+    for source in files:
+        for line in _read(source):
             shown = mask(line)
             parsed = _parse(shown)
             at = _moment(parsed)
             if since is not None and at is not None:
                 young = at >= since
-            if young and parsed.get("stream", stream) == stream and (wanted is None or wanted in shown.casefold()):
-                found.append(parsed)
-    return list(found)
+            if young and parsed.get("stream", stream) == stream and (pattern is None or pattern in shown.casefold()):
+                newest_lines.append(parsed)
+    return list(newest_lines)
 
 
 def _rotated(file: Path) -> list[Path]:
     """The older files of a rotated log, oldest first."""
     older = (file.with_name(f"{file.name}.{number}") for number in range(ROTATED, 0, -1))
-    return [each for each in older if each.is_file()]
+    return [rotated for rotated in older if rotated.is_file()]
 
 
 def _read(file: Path) -> list[str]:
@@ -94,7 +94,7 @@ def _read(file: Path) -> list[str]:
         size = source.tell()
         source.seek(max(0, size - READ_BYTES))
         lines = source.read().decode(errors="replace").splitlines()
-    return lines[1:] if size > READ_BYTES else lines  # the first line may be half of one
+    return lines[1:] if size > READ_BYTES else lines  # the first line may be incomplete
 
 
 def _parse(line: str) -> LogLine:
@@ -107,7 +107,7 @@ def _parse(line: str) -> LogLine:
 
 def _moment(line: LogLine) -> datetime | None:
     try:
-        found = datetime.fromisoformat(str(line.get("timestamp", "")).replace("Z", "+00:00"))
+        moment = datetime.fromisoformat(str(line.get("timestamp", "")).replace("Z", "+00:00"))
     except ValueError:
         return None
-    return found if found.tzinfo else found.replace(tzinfo=UTC)
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)

@@ -127,7 +127,7 @@ def test_a_driver_of_the_older_generation_is_fenced_by_the_new_columns_alone(lab
     end = {name: text.replace("1", "2") for name, text in at.end.items()}
     zombie.writer.running = lambda batch: RunningBatch(at.query_id, at.batch + 1, at.end, end, {})
     zombie.writer.stateful = False
-    zombie.writer._ours.append(at.attempt)  # it landed the newest batch itself
+    zombie.writer._own_attempts.append(at.attempt)  # it landed the newest batch itself
     rows = zombie.writer.session.table(stream.sql).where("n = 1")
     columns = lab.spark.table(stream.sql).drop("none").schema.jsonValue()
     columns["fields"].append({"name": "extra", "type": "string", "nullable": True, "metadata": {}})

@@ -137,7 +137,7 @@ def test_a_csv_with_other_columns_is_refused(lab: Any, folder: Folder) -> None:
     error = lab.fail(spec(lab, folder, "csv", files={"columns": "n INT, s STRING"}))
     assert isinstance(error, Blocked)
     assert error.reason == "file-unfit"
-    assert "it begins with s, n; declared are n, s" in error.why
+    assert "its header is s, n; declared are n, s" in error.why
 
 
 def test_parquet_lands_and_what_does_not_fit_is_refused_by_name(lab: Any, folder: Folder) -> None:
@@ -196,7 +196,7 @@ def test_orc_lands_and_what_does_not_fit_is_refused_by_name(lab: Any, folder: Fo
     lab.started.clear()
     error = lab.fail(document)
     assert isinstance(error, Blocked)
-    assert "d.orc: it is no ORC file" in error.why
+    assert "d.orc: it is not a valid ORC file" in error.why
 
 
 EVERY_TYPE: dict[str, Any] = {
@@ -252,8 +252,8 @@ def test_avro_lands_and_what_does_not_fit_is_refused_by_name(lab: Any, folder: F
     whole = avro(fits, *({"n": number, "s": "w", "at": 0} for number in (5, 6)))
     for content, words in (
         (avro(records_of(n="string", at="long")), "n is STRING, declared is BIGINT; it has no column s; at is BIGINT"),
-        (whole[:-20], "it is no Avro file: it ends in the middle of a block"),
-        (b"no Avro", "it is no Avro file: it does not begin with b'Obj"),
+        (whole[:-20], "it is not a valid Avro file: it is truncated: it ends in the middle of a block"),
+        (b"no Avro", "it is not a valid Avro file: it does not begin with b'Obj"),
     ):
         folder.put("c.avro", content)
         lab.started.clear()

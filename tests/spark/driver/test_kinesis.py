@@ -107,9 +107,9 @@ def test_counts_by_key_are_those_of_all_records(shore: Any, kinesis: Rig) -> Non
 
 
 def test_what_is_wrong_with_kinesis_is_named_before_a_query_starts(shore: Any, kinesis: Rig) -> None:
-    with pytest.raises(SpecError, match="There is no Kinesis stream nowhere"):
+    with pytest.raises(SpecError, match="Kinesis stream nowhere does not exist"):
         shore.start(shore.spec("none", source=source("nowhere")))
-    with pytest.raises(SpecError, match="There is no AWS connection 'nobody'"):
+    with pytest.raises(SpecError, match="AWS connection 'nobody' does not exist"):
         shore.start(shore.spec("none", source=source("nowhere", connection="nobody")))
     file = kinesis.secrets / "aws" / "away.ini"
     file.write_text((file.with_name(f"{CONNECTION}.ini")).read_text().replace(kinesis.endpoint, "http://127.0.0.1:9"))

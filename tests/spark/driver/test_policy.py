@@ -136,7 +136,7 @@ def test_few_bad_rows_go_aside_the_rest_is_proven_and_people_hear_of_it_once(
         quality.carried_out("removal-settled")
     assert quality.counted == (117, 3, 0, 0)
     again = quality.check()
-    said = f"3 rows that fail column_values_to_be_between(n) went from {quality.table} to"
+    said = f"3 rows that fail column_values_to_be_between(n) moved from {quality.table} to"
     assert again["verdict"] == "pass" and said in again["note"] and held["run"] in again["note"]
     assert quality.refs == (again["to_snapshot"],) * 2
     with quality.registry() as connection:

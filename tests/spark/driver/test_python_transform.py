@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from lakeward.connectors.python.code import told
+from lakeward.connectors.python.code import summary
 from lakeward.engine import analysis
 from lakeward.operations import preview
 from lakeward.platform.errors import Poison, SpecError
@@ -199,4 +199,4 @@ def test_a_file_that_is_no_python_is_told_by_its_line() -> None:
     try:
         compile("a = (\n", "_lakeward_0/mine/x.py", "exec")
     except SyntaxError as error:
-        assert "python/mine/x.py:1" in told(error)
+        assert "python/mine/x.py:1" in summary(error)

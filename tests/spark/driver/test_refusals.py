@@ -73,7 +73,7 @@ def test_a_broker_that_is_not_there(lab: Any) -> None:
 def test_a_connection_nobody_knows(lab: Any) -> None:
     document = lab.spec("t")
     document["source"]["kafka"]["connection"] = "elsewhere"
-    with pytest.raises(SpecError, match="no Kafka connection 'elsewhere'"):
+    with pytest.raises(SpecError, match="Kafka connection 'elsewhere' does not exist"):
         lab.start(document)
 
 

@@ -88,7 +88,7 @@ def test_closed_windows_get_their_late_rows_and_open_ones_stay(lab: Any, catalog
     lab.produce(topic, [_at(82)])
     lab.run(document, 1)
     assert _rows(lab)[(40, "a")] == 3, "the stream lands its open windows itself"
-    with pytest.raises(Refused, match="no window of 0:10:00 lies whole"):
+    with pytest.raises(Refused, match="no closed window of 0:10:00 is between"):
         _run(lab, document, 80, 90)
 
     admin = AdminClient({"bootstrap.servers": lab.kafka.bootstrap})

@@ -92,7 +92,7 @@ class Rig:
 
     def restore(self, to: int, *, yes: bool = True) -> Outcome:
         operation = Restore(self.operator, Request(Restore.name, self.table, "bad rows"), to)
-        if yes and operation.unfinished() is None:
+        if yes and operation.interrupted_plan() is None:
             operation = operation.answered("", Approval("bob", operation.plan().key))
         return self.operator.run(operation)
 

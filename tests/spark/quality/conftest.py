@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 import pytest
+from log_lines import line
 from sqlalchemy import Connection
 
 from lakeward.connectors.delta import location
@@ -92,7 +93,9 @@ class Checked:
             scope=scope,
             suite=suite,
         )
-        results = self.process.ask(request, timeout_s=240, tell=lambda level, text, fields: self.told.append(text))
+        results = self.process.ask(
+            request, timeout_s=240, tell=lambda level, event, fields: self.told.append(line(event, fields))
+        )
         return results[0] if results else {}
 
     @property

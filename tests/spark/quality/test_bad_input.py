@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from log_lines import line
 from proxy import Proxy
 
 from lakeward.quality.runs.request import Request
@@ -20,7 +21,7 @@ def asked(table: Any, **more: Any) -> list[dict[str, Any]]:
     given = {"runtime": table.runtime, "registry_url": table.url, "project": table.project, "tables": (table.name,)}
     request = Request(**{**given, **more})
     found: list[dict[str, Any]] = table.process.ask(
-        request, timeout_s=240, tell=lambda level, text, fields: table.told.append(text)
+        request, timeout_s=240, tell=lambda level, event, fields: table.told.append(line(event, fields))
     )
     return found
 
@@ -110,8 +111,8 @@ def test_a_connect_server_that_dies_half_way_is_an_error_and_the_next_run_proves
     runtime = table.runtime.model_copy(update={"connect": f"127.0.0.1:{proxy.port}"})
 
     def tell(level: str, text: str, fields: dict[str, Any]) -> None:
-        table.told.append(text)
-        if "1 commit since" in text:  # decided what to read, and about to ask for it
+        table.told.append(line(text, fields))
+        if "1 commit since" in table.told[-1]:  # decided what to read, and about to ask for it
             proxy.set("reset")
 
     request = Request(runtime=runtime, registry_url=table.url, project=table.project, tables=(table.name,))

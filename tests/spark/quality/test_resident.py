@@ -17,6 +17,7 @@ from typing import Any
 
 import psutil
 import pytest
+from log_lines import line
 from sqlalchemy import select
 
 from lakeward.connectors.spark.connect import session
@@ -51,6 +52,7 @@ from datetime import timedelta
 from lakeward.quality.resident import serve
 from lakeward.quality.resident.serve import Resident
 from lakeward.platform.runtime import Home, Project
+
 serve.WARM_AFTER_S = 1e9  # on a busy machine that takes longer than an asker waits
 resident = Resident(Home.locate(), Project.locate(), ttl=timedelta(seconds={TTL.total_seconds()}), grace_s=1)
 signal.signal(signal.SIGTERM, resident.stop)
@@ -81,7 +83,7 @@ class Resident:
         self.told.clear()
         return check(
             self.table.runtime, self.table.url, self.table.project, [self.table.name],
-            timeout_s=timeout_s, tell=lambda level, text, fields: self.told.append(text),
+            timeout_s=timeout_s, tell=lambda level, event, fields: self.told.append(line(event, fields)),
         )  # fmt: skip
 
     def begun(self, work: Callable[[], bool] = lambda: True) -> Future[list[dict[str, Any]]]:
@@ -158,7 +160,7 @@ def test_it_serves_runs_outlives_a_hung_one_and_a_zombie_of_it_keeps_nothing(res
     (first,) = resident.check()
     assert (first["verdict"], table.verified) == ("pass", table.head)
     assert not any("process of its own" in each for each in resident.told)
-    assert any("2 checks" in each for each in resident.told), "what the run tells reaches the asker"
+    assert any("checks=2" in each for each in resident.told), "what the run tells reaches the asker"
     worker = resident.worker.pid
     bad = table.append(bad=2)
     table.suite("{type: expect_column_values_to_not_be_null, kwargs: {column: carrier}, severity: warning}")

@@ -9,6 +9,7 @@ from time import sleep
 from typing import Any
 
 import pytest
+from log_lines import line
 
 from lakeward.connectors.spark.connect import session
 from lakeward.quality.runs.request import Request
@@ -198,7 +199,7 @@ def test_a_table_that_is_gone_is_an_error_and_does_not_stop_the_others(make_tabl
     results = there.process.ask(
         Request(runtime=there.runtime, registry_url=there.url, project=there.project),
         timeout_s=240,
-        tell=lambda level, text, fields: there.told.append(text),
+        tell=lambda level, event, fields: there.told.append(line(event, fields)),
     )
     assert {each["table"]: each["verdict"] for each in results} == {gone.name: "error", there.name: "pass"}
     gone.sql("CREATE TABLE {t} (id BIGINT) USING iceberg")

@@ -89,7 +89,7 @@ def test_the_engine_of_one_run_wins_over_the_policy(alone, site, make_table):
     done = maintain_table(site, table.name, ["compact"], on="connect")
     assert done["actions"][0]["result"] == "done"
     table.append(times=4)
-    with pytest.raises(Exception, match="no Spark Connect server here"):
+    with pytest.raises(Exception, match="has no Spark Connect server"):
         run.maintain(alone.runtime, alone.project, table.name, ["compact"], engine="connect")
 
 
@@ -151,7 +151,7 @@ def test_executors_of_a_cluster_do_the_work_and_are_given_back(site, make_table,
         driver = cluster.driver().model_dump(mode="json", exclude_unset=True)
         site.project.settings_file.write_text(yaml.safe_dump({"drivers": {"maintenance": driver}}))
         file = secret_file(site.runtime, "maintenance")
-        with pytest.raises(SpecError, match="cannot log in to its Spark cluster") as told:
+        with pytest.raises(SpecError, match="cannot authenticate to its Spark cluster") as told:
             maintain_table(site, table.name, ["compact"], on="submit")
         assert str(file) in told.value.why
         private.write(private.folder(file.parent) / file.name, cluster.secret)
@@ -188,7 +188,7 @@ def test_a_warm_server_that_dies_in_the_middle_is_told_and_the_next_run_works(al
         warm = MaintenanceContext.of(server.runtime, site.project)
         entry = maintain_table(warm, table.name, ["compact"], on="connect", engine=Killed)["actions"][0]
         assert entry["result"] == "failed"
-        assert "the Spark Connect server went away in the middle (localhost:" in entry["why"]
+        assert "the Spark Connect server stopped during the statement (localhost:" in entry["why"]
         assert "nothing was rewritten" in entry["why"]
         assert table.head() == before
         with pytest.raises(DependencyDown, match="does not answer"):

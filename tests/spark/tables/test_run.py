@@ -110,7 +110,7 @@ def test_the_commands_speak_the_contract(command, make_table):
 def test_an_unknown_table_or_action_is_told_with_the_known_ones(command, make_table):
     table = make_table()
     code, _, said = command("tables", "maintain", "maintained.nope")
-    assert (code, "no table 'maintained.nope'" in said, table.name in said) == (2, True, True)
+    assert (code, "Table maintained.nope does not exist" in said, table.name in said) == (2, True, True)
     code, _, said = command("tables", "maintain", table.name, "--actions", "vacuum")
     assert (code, "no action 'vacuum'" in said) == (2, True)
     code, _, said = command("tables", "maintain", table.name, "--actions", "restore")

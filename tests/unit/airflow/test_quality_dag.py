@@ -80,7 +80,7 @@ def test_a_red_verdict_has_words_of_its_own(runtime: Runtime, postgres: Any, ver
 def test_a_run_that_found_nothing_new_left_no_record_and_is_green(runtime: Runtime) -> None:
     with capture_logs() as told:
         log_verdict(runtime, "ns.t", "r0")
-    assert ["the earlier verdict stands" in each["event"] for each in told] == [True]
+    assert ["the earlier verdict is still valid" in each["event"] for each in told] == [True]
 
 
 def test_a_policy_that_may_not_act_says_why_in_the_log_and_the_run(

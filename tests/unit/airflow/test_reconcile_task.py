@@ -78,7 +78,7 @@ def test_a_pass_leaves_it_to_the_look_at_the_tables_unless_that_stays_away(
 @pytest.mark.parametrize(
     ("days", "told"),
     [
-        (300, "Removed runs older than 14d and their logs; some are left for the next day"),
+        (300, "Removed runs older than 14d and their logs; some remain until the next day"),
         (1, "Removed runs older than 14d and their logs"),  # no run is past its time: Airflow is not even started
     ],
 )

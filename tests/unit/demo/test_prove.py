@@ -58,11 +58,11 @@ def test_good_rows_landed_and_broken_ones_kept_is_a_proof() -> None:
     ("landed", "kept", "words"),
     [
         (at(0), at(1), "1 records are missing"),
-        (at(0, 2, 2), at(1), "1 records are there more than once"),
-        (at(0, 2, 9), at(1), "positions the broker does not know"),
-        (at(0), at(1, 2), "quarantine holds 1 good records"),
+        (at(0, 2, 2), at(1), "1 records are stored more than once"),
+        (at(0, 2, 9), at(1), "positions that the broker does not have"),
+        (at(0), at(1, 2), "quarantine has 1 valid records"),
         (at(0, 1, 2), [], "lacks 1 broken ones"),
-        (at(0, 2), at(1, 1), "holds 1 records twice"),
+        (at(0, 2), at(1, 1), "has 1 records twice"),
     ],
 )
 def test_anything_else_is_named(landed: list[Position], kept: list[Position], words: str) -> None:
@@ -109,7 +109,7 @@ def test_every_very_late_departure_has_an_alert_and_repeats_are_counted(kafka: A
     assert (second.missing, second.landed, second.wrong) == (0, 2, ())
     sender.send([alert(1)], per_second=1e6)
     third = Prover(kafka.bootstrap, Tables({}), source).alerts(spec)
-    assert "not that late" in third.wrong[0]
+    assert "below the limit" in third.wrong[0]
 
 
 def test_recorded_batches_become_ranges_of_the_topic() -> None:

@@ -301,7 +301,7 @@ def test_a_window_is_seen_and_a_stream_that_rests_in_it_says_so(
 
     def awake() -> list[str]:
         with connect() as connection:
-            return writer_pauses.awake(connection, [stream, "not-running"])
+            return writer_pauses.running(connection, [stream, "not-running"])
 
     with connect() as connection:
         assert leases.take(connection, writer_pauses.WINDOW, "a.t", "mine", "a test", writer_pauses.TTL)

@@ -85,8 +85,8 @@ def test_the_secret_is_handed_over_in_a_private_file_that_does_not_stay(launch, 
         (None, 0, "No such file"),
         ("s3cret", 0o644, "chmod 600"),
         ("", 0o600, "is empty"),
-        ("s3cret spark.ui.port 1", 0o600, "more than one word"),
-        ("s3cret\nspark.master local", 0o600, "more than one word"),
+        ("s3cret spark.ui.port 1", 0o600, "contains white space"),
+        ("s3cret\nspark.master local", 0o600, "contains white space"),
     ],
 )
 def test_a_secret_that_is_not_in_order_is_told_and_not_repeated(launch, text, mode, words) -> None:

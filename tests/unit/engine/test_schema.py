@@ -99,7 +99,7 @@ def test_what_a_table_can_take_at_any_depth() -> None:
         (struct(b="long"), struct(a="long"), "only in the table: a"),
         (struct(p=struct(y="long")), struct(p=struct(x="long")), "only in the table: p.x"),
         (struct(a="long"), struct("q", a="long", q="long"), "only in the table: q"),
-        (struct(N="long"), struct(n="long"), "N is n in the table: names that differ in case alone"),
+        (struct(N="long"), struct(n="long"), "N is n in the table: names that differ in case only"),
         (struct(p="long"), struct(p=struct(x="long")), "p is BIGINT, the table has STRUCT<`x`: BIGINT>"),
         (struct(p=array("long")), struct(p=mapping("long")), "p is ARRAY<BIGINT>, the table has MAP<STRING, BIGINT>"),
         (struct(m=mapping("long", "long")), struct(m=mapping("long", "integer")), "the keys of a map stay as they are"),

@@ -181,7 +181,7 @@ def test_a_stream_that_is_drained_runs_again_when_the_wait_is_broken_off(
     one = operator()
     with connected() as connection:
         ticket = operations.begin(connection, "flights", "reset", author="ada", holder="test", token="t")
-    monkeypatch.setattr(Runner, "see", broken)
+    monkeypatch.setattr(Runner, "observe", broken)
     with pytest.raises(raised):
         Waiting(one, ticket).drain()
     with connected() as connection:
@@ -230,7 +230,7 @@ def test_a_host_that_is_gone_for_good_is_given_up_by_a_person_once_its_lease_has
     assert "its lease is live" in refused.value.why
     with connected() as connection:
         connection.execute(text("UPDATE leases SET until = now() - interval '1 minute' WHERE scope <> 'process'"))
-    seen = operator().see("flights")
+    seen = operator().observe("flights")
     assert seen.verdict.state is State.UNKNOWN
     assert "lakeward streams restart flights --kill" in seen.verdict.why
 

@@ -80,7 +80,7 @@ def test_a_dead_holder_is_taken_over_and_cannot_go_on(operator, deployed, connec
     with connected() as connection:
         assert [item.result for item in operations.newest(connection, "flights")] == ["failed", "done"][::-1]
     with pytest.raises(Refused, match="Lost the operation lock on stream flights"):
-        Waiting(operator, dead).keep()
+        Waiting(operator, dead).renew()
 
 
 def test_what_a_dead_holder_had_stopped_runs_before_the_next_one_looks(deployed, connected) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from datetime import timedelta
 
-from lakeward.airflow.reconcile_dag import LOOK_S, build, look_and_act
+from lakeward.airflow.reconcile_dag import OBSERVE_S, build, reconcile_streams
 from lakeward.registry import leases, restarts
 from lakeward.supervision.decide.health import State
 from lakeward.supervision.reconcile import reconcile_once
@@ -22,7 +22,7 @@ def test_a_second_driver_that_dies_while_the_first_is_waited_for_is_seen_at_the_
     deployed("alerts", driver="second")
 
     def once(chance: float = 0.0):
-        return reconcile_once(connected, runtime, backend, holder="test", chance=lambda: chance, calm_s=0.0)
+        return reconcile_once(connected, runtime, backend, holder="test", chance=lambda: chance, startup_grace_s=0.0)
 
     def kill(name: str) -> None:
         [job] = [job for job in backend.find() if job.driver == name and job.life.value == "alive"]
@@ -47,10 +47,12 @@ def test_a_second_driver_that_dies_while_the_first_is_waited_for_is_seen_at_the_
             raise Seen
 
     with suppress(Seen):
-        look_and_act(runtime, sleep=sleep, start=lambda *_: "started", backend=backend, chance=lambda: 0.9, calm_s=0.0)
+        reconcile_streams(
+            runtime, sleep=sleep, start=lambda *_: "started", backend=backend, chance=lambda: 0.9, startup_grace_s=0.0
+        )
     assert deaths("second") == 1
     assert len(waits) == 2
-    assert max(waits) <= LOOK_S
+    assert max(waits) <= OBSERVE_S
 
 
 def test_a_run_beside_another_pass_looks_once_that_is_over(deployed, connected, runtime, backend):
@@ -64,7 +66,7 @@ def test_a_run_beside_another_pass_looks_once_that_is_over(deployed, connected, 
         with connected() as connection:
             leases.release(connection, "reconcile", ["streams"], "another")
 
-    look_and_act(runtime, sleep=sleep, start=lambda *_: "started", backend=backend, calm_s=0.0)
+    reconcile_streams(runtime, sleep=sleep, start=lambda *_: "started", backend=backend, startup_grace_s=0.0)
     assert len(waits) == 1
     assert [job.driver for job in backend.find()] == ["nyc"]
 

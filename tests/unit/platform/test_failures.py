@@ -65,7 +65,7 @@ def test_a_dependency_seen_in_the_text_beats_the_exit_code() -> None:
 
 
 def test_exit_codes_in_words() -> None:
-    assert exit_words(None) == "is gone without a word"
+    assert exit_words(None) == "ended without an error report"
     assert exit_words(-9) == exit_words(137) == "was killed by SIGKILL"
     assert exit_words(1) == "ended with exit code 1"
 
@@ -87,7 +87,7 @@ def test_exit_codes_in_words() -> None:
         ("hung in a batch: no batch for 6 min", None, FailureClass.INFRA, Cause.HUNG, "hung in a batch"),
         ("ExecutorLostFailure (executor 3 exited)", 1, FailureClass.INFRA, Cause.EXECUTOR, "lost an executor"),
         ("", -9, FailureClass.INFRA, Cause.KILLED, "was killed by SIGKILL"),
-        ("", None, FailureClass.INFRA, Cause.KILLED, "is gone without a word"),
+        ("", None, FailureClass.INFRA, Cause.KILLED, "ended without an error report"),
         ("something nobody has seen", 1, FailureClass.INFRA, None, "ended with exit code 1"),
     ],
 )  # fmt: skip

@@ -43,7 +43,7 @@ def test_a_run_is_claimed_once_the_oldest_first(registry):
     found = claimed(registry)
     assert found is not None and found.claim == Claim(first, 1)
     assert (found.request, found.session_id) == ({"tables": ["ns.t"]}, None)
-    assert 299 < found.left_s <= 300
+    assert 299 < found.remaining_s <= 300
     assert claimed(registry, run=first) is None, "somebody works on it"
     assert (one := claimed(registry)) is not None and one.claim == Claim(second, 1)
     assert claimed(registry) is None
@@ -70,7 +70,7 @@ def test_a_heartbeat_keeps_a_run_and_tells_the_asker(registry):
     assert check_runs.beat(registry, found.claim, TTL, [("info", "three", {})])
     assert claimed(registry) is None
     seen = check_runs.extend_wait(registry, run, WANTED)
-    assert seen is not None and (seen.state, seen.claim, seen.owner, seen.lapsed_s) == ("working", 1, "worker", None)
+    assert seen is not None and (seen.state, seen.claim, seen.owner, seen.expired_s) == ("working", 1, "worker", None)
     assert [each[1] for each in seen.told] == ["one", "two", "three"]
 
 
@@ -80,7 +80,7 @@ def test_past_its_heartbeat_a_run_is_taken_over_and_the_older_claim_is_fenced(re
     assert one is not None
     check_runs.remember_session(registry, one.claim, "session-1")
     seen = check_runs.extend_wait(registry, run, WANTED)
-    assert seen is not None and seen.lapsed_s is not None and seen.lapsed_s >= 1
+    assert seen is not None and seen.expired_s is not None and seen.expired_s >= 1
     assert held(registry, one.claim), "nobody took it: a paused process may go on"
     two = claimed(registry)
     assert two is not None and two.claim == Claim(run, 2)

@@ -16,7 +16,7 @@ def messages(loaded):
 def test_the_key_is_a_column_to_partition_by_and_to_tell_records_apart(stream):
     loaded = stream(HEAD + ALL + SINK + "watermark: {column: at, delay: 1h}\ndeduplicate: {keys: [_kafka_key]}\n")
     assert messages(loaded) == []
-    kept = loaded.streams["a"].spec.sources["source"].kept_columns
+    kept = loaded.streams["a"].spec.sources["source"].added_columns
     assert kept[:3] == ("_kafka_key", "_kafka_headers", "_kafka_topic")
 
 

@@ -77,7 +77,7 @@ def test_a_cluster_that_cannot_be_made_leaves_no_half(tmp_path: Path, monkeypatc
     server = Postgres(tmp_path / "pg", ports.any_free(), {"fsync": "off"})
     # A program that fails, in place of one that would have to be broken: initdb is not ours.
     monkeypatch.setattr("lakeward.stack.postgres.binary", lambda name: Path("/bin/false"))
-    with pytest.raises(LakewardError, match="could not be initialised"):
+    with pytest.raises(LakewardError, match="Cannot initialise PostgreSQL"):
         server.initialise("x")
     assert not server.data.exists()
     assert not list(server.folder.glob("password-*")), "the administrator's password does not stay on the disk"

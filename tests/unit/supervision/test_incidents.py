@@ -129,7 +129,7 @@ def test_a_master_that_is_away_is_one_incident_of_the_streams_whose_drivers_need
         connection.execute(table.update().values(spec={"sources": {}, "sink": {"console": {}}}))
         connection.execute(launches.update().where(launches.c.name.in_(nine[:4])).values(backend="standalone"))
     summary = reconcile_once(
-        connected, runtime, backend, holder="test", settings=settings, chance=lambda: 0.0, calm_s=0.0
+        connected, runtime, backend, holder="test", settings=settings, chance=lambda: 0.0, startup_grace_s=0.0
     )
     incident = open_ones(connected)["dependency", f"master:spark://127.0.0.1:{port}"]
     assert incident.fields["streams"] == nine[:4]

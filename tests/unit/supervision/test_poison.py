@@ -17,7 +17,7 @@ def die(connected, runtime, backend, eventually):
 
     def once():
         def run():
-            reconcile_once(connected, runtime, backend, holder="test", chance=lambda: 0.0, calm_s=0.0)
+            reconcile_once(connected, runtime, backend, holder="test", chance=lambda: 0.0, startup_grace_s=0.0)
 
         before = failures()
         run()

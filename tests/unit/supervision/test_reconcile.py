@@ -26,7 +26,7 @@ def once(connected, runtime, backend):
     """One pass without jitter; the server of the tests has just been started, which is no outage here."""
 
     def run(**options):
-        options = {"holder": "test", "chance": lambda: 0.0, "calm_s": 0.0, **options}
+        options = {"holder": "test", "chance": lambda: 0.0, "startup_grace_s": 0.0, **options}
         return reconcile_once(connected, runtime, backend, **options)
 
     return run
@@ -196,7 +196,7 @@ def test_limits_and_trigger_of_the_running_generation_decide_about_a_stall(conne
         connection.execute(generations.update().where(generations.c.stream == "hourly").values(spec=spec))
         facts = observe.read(connection)
     sights = {name: observe.health_input(facts, [], facts.by_id[name]) for name in ("flights", "hourly")}
-    assert {name: each.patience_s for name, each in sights.items()} == {"flights": 300.0, "hourly": 7200.0}
+    assert {name: each.stall_after_s for name, each in sights.items()} == {"flights": 300.0, "hourly": 7200.0}
 
 
 def test_drivers_that_ran_on_while_nobody_looked_are_kept_and_the_timeline_says_so(
@@ -265,9 +265,9 @@ def test_two_passes_at_once_are_one(once, deployed, connected):
 def test_a_lost_registry_calms_the_next_pass(once, deployed, connected, runtime):
     deployed("flights")
     StartupGracePeriod(runtime.drivers).lost()
-    summary = once(calm_s=15.0)
+    summary = once(startup_grace_s=15.0)
     assert summary.done == ()
-    assert "drivers renew first" in (summary.calm or "")
+    assert "drivers renew first" in (summary.startup_grace or "")
 
 
 def test_an_unreachable_registry_is_remembered(runtime, backend):

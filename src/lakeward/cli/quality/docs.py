@@ -37,8 +37,8 @@ def docs(
         chosen = list(dict.fromkeys(tables or verifications.tables(connection)))
         rows = {name: verifications.newest(connection, name, limit=last) for name in chosen}
         runs = {
-            name: [recorded(row, verifications.checks_of(connection, row["run"])) for row in each]
-            for name, each in rows.items()
+            name: [recorded(row, verifications.checks_of(connection, row["run"])) for row in rows_of]
+            for name, rows_of in rows.items()
         }
     missing = [name for name in chosen if not runs[name]]
     if missing or not chosen:
@@ -49,7 +49,7 @@ def docs(
         )
     index = build(runs, (to or context.runtime.data_docs).absolute(), last)
     total = sum(map(len, runs.values()))
-    data = {"index": str(index), "tables": {name: len(each) for name, each in runs.items()}}
+    data = {"index": str(index), "tables": {name: len(rows_of) for name, rows_of in runs.items()}}
     context.output.either(
         data,
         f"{index}\n  {count(total, 'run')} of {count(len(runs), 'table')}   open the file in a browser on this machine",

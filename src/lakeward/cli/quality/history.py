@@ -46,10 +46,10 @@ def text(data: History, now: datetime) -> str:
         f"{count(spent['spark_jobs'], 'Spark job')}, {spent['duration_s']:g} s"
     ]
     width = max((len(check_name(check)) for check in data["checks"]), default=0)
-    for each in sorted(data["checks"], key=lambda check: ("fail", "error", "pass", "skipped").index(check["state"])):
-        marks = "".join(_MARKS[point["state"]] for point in each["points"])
-        line = f"  {each['state']:<7} {each['severity']:<8} {check_name(each):<{width}}  {marks}"
-        lines.append(line.rstrip() + _since(each, now))
+    for result in sorted(data["checks"], key=lambda check: ("fail", "error", "pass", "skipped").index(check["state"])):
+        marks = "".join(_MARKS[point["state"]] for point in result["points"])
+        line = f"  {result['state']:<7} {result['severity']:<8} {check_name(result):<{width}}  {marks}"
+        lines.append(line.rstrip() + _since(result, now))
     return "\n".join(lines)
 
 

@@ -37,10 +37,10 @@ def policy_of(table: str) -> Policy:
 def carried_out(table: str) -> None:
     """Apply the policy to the table's newest run. Exit code 3 if the table stays held."""
     policy = policy_of(table)
-    told(policy.carry_out(), policy)
+    show_outcome(policy.carry_out(), policy)
 
 
-def told(result: RunDocument | None, policy: Policy) -> None:
+def show_outcome(result: RunDocument | None, policy: Policy) -> None:
     """Print a run, with the rows that were moved to quarantine.
 
     Raises:

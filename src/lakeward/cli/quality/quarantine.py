@@ -53,15 +53,15 @@ def quarantine(
     state().output.either(done.document, "\n".join(line for stream in done.data["streams"] for line in text_of(stream)))
 
 
-def text_of(found: dict[str, Any]) -> list[str]:
+def text_of(report: dict[str, Any]) -> list[str]:
     """For people: rows moved, rows that cannot be replayed, rows that remain with the reason, next command."""
-    table, would = found["table"], "would go" if found["dry_run"] else "went"
-    rows = f"{found['moved']:,} of {count(found['found'], 'row')} of {table}"
-    lines = [f"{found['stream']}: {rows} that fail {found['check']} {would} to {found['quarantine']}"]
-    lost = found["moved"] - found["records"]
+    table, would = report["table"], "would go" if report["dry_run"] else "went"
+    rows = f"{report['moved']:,} of {count(report['found'], 'row')} of {table}"
+    lines = [f"{report['stream']}: {rows} that fail {report['check']} {would} to {report['quarantine']}"]
+    lost = report["moved"] - report["records"]
     if lost:
         lines.append(f"  rows only {lost:,}: cannot be replayed, their records expired at the source")
-    lines += [f"  left      {each['count']:,}: {each['why']}" for each in found["left"]]
-    if found["moved"] and not found["dry_run"]:
+    lines += [f"  left      {entry['count']:,}: {entry['why']}" for entry in report["left"]]
+    if report["moved"] and not report["dry_run"]:
         lines.append(f"  next      lakeward quality run {table}   then, after the fix: lakeward quality replay {table}")
     return lines

@@ -35,21 +35,21 @@ def replay(
     state().output.either(done.document, "\n".join(line for stream in done.data["streams"] for line in text(stream)))
 
 
-def text(found: dict[str, Any]) -> list[str]:
+def text(report: dict[str, Any]) -> list[str]:
     """For people: records landed, records that still fail with the reason, records that cannot be replayed."""
-    would = "would land" if found["dry_run"] else "landed"
+    would = "would land" if report["dry_run"] else "landed"
     lines = [
-        f"{found['stream']}: {found['landed']:,} of {count(found['found'], 'record')} {would} in {found['table']} "
-        f"by generation {found['generation']}"
+        f"{report['stream']}: {report['landed']:,} of {count(report['found'], 'record')} {would} in {report['table']} "
+        f"by generation {report['generation']}"
     ]
-    if found["filtered"]:
-        lines.append(f"  filtered  {found['filtered']:,}: the transform filters them now")
-    if found["present"]:
-        lines.append(f"  present   {found['present']:,}: the table has them already")
-    for check in found["failing"]:
+    if report["filtered"]:
+        lines.append(f"  filtered  {report['filtered']:,}: the transform filters them now")
+    if report["present"]:
+        lines.append(f"  present   {report['present']:,}: the table has them already")
+    for check in report["failing"]:
         lines.append(f"  still bad {check['count']:,}: {check['reason']}: {'; '.join(check['errors'])}")
-    lines += [f"  left      {each['count']:,}: {each['why']}" for each in found["left"]]
-    if found["failing"] and found["pending_generation"] is not None:
-        waits = f"generation {found['pending_generation']} is pending; replay uses the running one"
-        lines.append(f"  next      {waits}: lakeward streams upgrade {found['stream']}")
+    lines += [f"  left      {entry['count']:,}: {entry['why']}" for entry in report["left"]]
+    if report["failing"] and report["pending_generation"] is not None:
+        waits = f"generation {report['pending_generation']} is pending; replay uses the running one"
+        lines.append(f"  next      {waits}: lakeward streams upgrade {report['stream']}")
     return lines

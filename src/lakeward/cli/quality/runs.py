@@ -56,11 +56,11 @@ def run(
     )  # fmt: skip
     result = results[0]
     if suite is None and scope is None and result["verdict"] == "hold":
-        from lakeward.cli.quality.policy import policy_of, told
+        from lakeward.cli.quality.policy import policy_of, show_outcome
 
         policy = policy_of(table)
         if policy.due(result):
-            told(policy.carry_out(), policy)
+            show_outcome(policy.carry_out(), policy)
             return
     here.output.either(result, run_text(result))
     if result["verdict"] in ("hold", "error"):

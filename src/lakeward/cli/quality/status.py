@@ -30,8 +30,8 @@ def status(
     from lakeward.quality.results.status import proof_status
 
     here, now = state(), datetime.now(UTC)
-    found = proof_status(here.runtime, registry_url(here.home), here.project, None if table is None else [table])
-    documents = [each.document(now) for each in found]
+    statuses = proof_status(here.runtime, registry_url(here.home), here.project, None if table is None else [table])
+    documents = [table_status.document(now) for table_status in statuses]
     here.output.either({"tables": documents}, text(documents, now))
     if any(document["error"] or document["lag"]["late"] or document["verdict"] not in _WELL for document in documents):
         raise typer.Exit(3)

@@ -37,7 +37,7 @@ def import_(
     done = imported(_read(file), _name(table), owner, author())
     target = write(table, done.document, [f"Imported from {file.name}."], force=force)
     shown = target.relative_to(state().project.root).as_posix()
-    problems = [each for each in lint(state().project) if each.file == shown]
+    problems = [item for item in lint(state().project) if item.file == shown]
     ok = all(problem.severity != "error" for problem in problems)
     count = len(done.document["expectations"])
     data = {
@@ -50,7 +50,7 @@ def import_(
     }
     lines = [
         f"{shown}: {count} expectation{'' if count == 1 else 's'}",
-        *(f"  not carried  {each}" for each in done.left),
+        *(f"  not carried  {item}" for item in done.left),
     ]
     lines += [problem.text() for problem in problems]
     lines.append(
@@ -136,6 +136,13 @@ def _read(file: Path) -> Any:
     try:
         return json.loads(file.read_text(encoding="utf-8-sig"))
     except OSError as error:
-        raise SpecError(f"Cannot read {file}", why=error.strerror or str(error), code="LW-1216") from None
+        raise SpecError(
+            f"Cannot read {file}", why=error.strerror or str(error), next="correct the path of the file", code="LW-1216"
+        ) from None
     except ValueError as error:  # also for bytes that are not text
-        raise SpecError(f"{file} is not JSON", why=str(error), code="LW-1217") from None
+        raise SpecError(
+            f"{file} is not JSON",
+            why=str(error),
+            next="name a suite written as JSON by Great Expectations or by: lakeward quality export",
+            code="LW-1217",
+        ) from None

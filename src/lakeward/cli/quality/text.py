@@ -63,9 +63,9 @@ def _range(result: RunDocument) -> str:
     start, end = result["from_snapshot"], result["to_snapshot"]
     noun = noun_of(result)
     text = f"{noun} {end}" if start is None else f"{noun}s {start} (exclusive) to {end}"
-    found = result.get("range")
-    if found:
-        text += f": {found['why']}" + (f", {found['rows']:,} rows" if found["rows"] is not None else "")
+    range_ = result.get("range")
+    if range_:
+        text += f": {range_['why']}" + (f", {range_['rows']:,} rows" if range_["rows"] is not None else "")
     return text + _batches(result.get("batches"))
 
 

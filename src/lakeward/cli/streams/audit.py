@@ -84,11 +84,11 @@ def audit(runtime: Runtime, spec: StreamSpec, late_dropped: int) -> AuditDocumen
     catalog = load_catalog(CATALOG, **pyiceberg_properties(runtime.lake, runtime.pgpass))
     replayed = Replay()
     if spec.sink.postgres:
-        (position, landed), (aside, gone) = _postgres(runtime, spec), _aside(catalog, spec, replayed)
+        (position, landed), (quarantined, removed) = _postgres(runtime, spec), _quarantined(catalog, spec, replayed)
     elif spec.sink.delta:
-        (position, landed), (aside, gone) = _delta(runtime, spec), _aside(catalog, spec, replayed)
+        (position, landed), (quarantined, removed) = _delta(runtime, spec), _quarantined(catalog, spec, replayed)
     else:
-        position, landed, replayed, aside, gone = _iceberg(catalog, spec)
+        position, landed, replayed, quarantined, removed = _iceberg(catalog, spec)
     totals = _totals(position, replayed)
     position = position.model_copy(update={"totals": totals})
     holes = any(source.kinesis is not None for source in spec.sources.values())  # sequence numbers are not consecutive
@@ -107,7 +107,7 @@ def audit(runtime: Runtime, spec: StreamSpec, late_dropped: int) -> AuditDocumen
             "duplicates": None,
             "partitions": _ranges(position, spec),
         }
-    result = count(landed, str(spec.id), position, aside, erased=gone)
+    result = count(landed, str(spec.id), position, quarantined, erased=removed)
     return {
         "stream": str(spec.id),
         "sink": spec.sink.label,
@@ -154,10 +154,10 @@ def _iceberg(catalog: Catalog, spec: StreamSpec) -> tuple[Position, Scan, Replay
         except NoSuchTableError:
             raise _nothing(spec, f"the table {spec.sink.label} does not exist") from None
         newest = of(table.properties, str(spec.id), spec.sink.label)
-        aside, gone = _aside(catalog, spec, newest)
-        gone += erased.of(table.properties, str(spec.id), spec.sink.label)
+        quarantined, removed = _quarantined(catalog, spec, newest)
+        removed += erased.of(table.properties, str(spec.id), spec.sink.label)
         if of(catalog.load_table(spec.sink.label).properties, str(spec.id), spec.sink.label) == newest:
-            return _position(table.properties, spec), scan(table), newest, aside, gone
+            return _position(table.properties, spec), scan(table), newest, quarantined, removed
     raise Transient(
         f"Cannot audit stream {spec.id} now",
         why="its quarantine is being replayed",
@@ -166,7 +166,7 @@ def _iceberg(catalog: Catalog, spec: StreamSpec) -> tuple[Position, Scan, Replay
     )
 
 
-def _aside(catalog: Catalog, spec: StreamSpec, newest: Replay) -> tuple[Scan | None, int]:
+def _quarantined(catalog: Catalog, spec: StreamSpec, newest: Replay) -> tuple[Scan | None, int]:
     """The quarantined rows, None while the table does not exist (the first start creates it), and the number of rows
     erased from it."""
     from pyiceberg.exceptions import NoSuchTableError
@@ -205,17 +205,17 @@ def _postgres(runtime: Runtime, spec: StreamSpec) -> tuple[Position, Scan]:
     """Position and rows of a PostgreSQL table; the rows are read later and may exceed the position's count."""
     from lakeward.connectors.postgres.position_store import of
 
-    kept = of(runtime, spec)
-    state = kept.state()
+    store = of(runtime, spec)
+    state = store.state()
     if state.oid is None:
-        raise _nothing(spec, f"the table {kept.table.text} does not exist")
+        raise _nothing(spec, f"the table {store.table.text} does not exist")
     if state.position is None:
-        raise _nothing(spec, f"{kept.table.positions.text} has no position of the stream")
-    return state.position, kept.scan()
+        raise _nothing(spec, f"{store.table.positions.text} has no position of the stream")
+    return state.position, store.scan()
 
 
-def _position(kept: Mapping[str, str], spec: StreamSpec) -> Position:
-    text = kept.get(key(spec.id))
+def _position(properties: Mapping[str, str], spec: StreamSpec) -> Position:
+    text = properties.get(key(spec.id))
     if text is None:
         raise _nothing(spec, f"{spec.sink.label} has no position of the stream")
     return parse(text, spec.id, spec.sink.label)

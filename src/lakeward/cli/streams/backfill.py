@@ -96,10 +96,10 @@ def _between(text: str) -> tuple[datetime, datetime]:
     if not dots:
         raise typer.BadParameter("two times with .. between them: 2026-11-01T00:00Z..2026-11-02T00:00Z",
                                  param_hint="--windows")  # fmt: skip
-    found = _time(low, "--windows takes two event times"), _time(high, "--windows takes two event times")
-    if found[0] >= found[1]:
+    times = _time(low, "--windows takes two event times"), _time(high, "--windows takes two event times")
+    if times[0] >= times[1]:
         raise typer.BadParameter(f"{low} is not before {high}", param_hint="--windows")
-    return found
+    return times
 
 
 def _length(text: str) -> timedelta:
@@ -118,7 +118,7 @@ _FILE_TIMES = "with --from-files, --from and --to are times at which files were 
 
 def _time(text: str, why: str = _FILE_TIMES) -> datetime:
     try:
-        found = datetime.fromisoformat(text)
+        time = datetime.fromisoformat(text)
     except ValueError:
         raise SpecError(
             f"Cannot read {text} as a time",
@@ -126,4 +126,4 @@ def _time(text: str, why: str = _FILE_TIMES) -> datetime:
             next="write it like 2026-11-21T03:00:00Z, or omit it",
             code="LW-1227",
         ) from None
-    return found if found.tzinfo is not None else found.replace(tzinfo=UTC)
+    return time if time.tzinfo is not None else time.replace(tzinfo=UTC)

@@ -32,11 +32,11 @@ def events(stream: Stream, lines: Lines = 30, since: Since = None) -> None:
     young = _moment(since)
     with state().registry() as connection:
         row = streams.get(connection, stream)
-        found = recorded.newest(connection, "stream", stream, lines)
-        found += recorded.newest(connection, "driver", row.driver, lines)
-    found = [entry for entry in found if young is None or entry.at >= young]
-    found = sorted(found, key=lambda entry: (entry.at, entry.id))[-lines:]
-    shown = [entry.as_json() for entry in found]
+        entries = recorded.newest(connection, "stream", stream, lines)
+        entries += recorded.newest(connection, "driver", row.driver, lines)
+    entries = [entry for entry in entries if young is None or entry.at >= young]
+    entries = sorted(entries, key=lambda entry: (entry.at, entry.id))[-lines:]
+    shown = [entry.as_json() for entry in entries]
     state().output.either({"stream": stream, "events": shown}, timeline(shown))
 
 
@@ -47,7 +47,7 @@ def logs(stream: Stream, lines: Lines = 50, since: Since = None, grep: Grep = No
 
     driver = _driver(stream)
     log = expect(driver.log, "the log of a driver that is here")
-    file, found = tail(Path(log), stream, lines, since=_moment(since), grep=grep)
+    file, found_lines = tail(Path(log), stream, lines, since=_moment(since), grep=grep)
     if file is None:
         raise LakewardError(
             f"The log of driver {driver.name} is missing",
@@ -56,22 +56,22 @@ def logs(stream: Stream, lines: Lines = 50, since: Since = None, grep: Grep = No
             code="LW-1228",
         )
     state().output.note(str(file))
-    data = {"stream": stream, "driver": driver.name, "file": file, "lines": found}
-    state().output.either(data, "\n".join(text(entry) for entry in found))
+    data = {"stream": stream, "driver": driver.name, "file": file, "lines": found_lines}
+    state().output.either(data, "\n".join(text(entry) for entry in found_lines))
 
 
 @app.command()
 def batches(stream: Stream, lines: Lines = 20) -> None:
     """The newest batches a stream landed, with their offsets, oldest first."""
-    from lakeward.cli.streams.text import batches as told
+    from lakeward.cli.streams.text import batches as batches_text
     from lakeward.registry import batches as recorded
     from lakeward.registry import streams
 
     with state().registry() as connection:
         streams.get(connection, stream)
-        found = recorded.newest(connection, stream, lines)[::-1]
-    shown = [{name: value for name, value in entry.as_json().items() if name != "stream"} for entry in found]
-    state().output.either({"stream": stream, "batches": shown}, told(shown))
+        batches_ = recorded.newest(connection, stream, lines)[::-1]
+    shown = [{name: value for name, value in entry.as_json().items() if name != "stream"} for entry in batches_]
+    state().output.either({"stream": stream, "batches": shown}, batches_text(shown))
 
 
 @app.command()
@@ -119,18 +119,18 @@ def ui(
     if launch == 0 and not driver.ended and driver.spark_ui:
         state().output.show({"stream": stream, "driver": driver.name, "url": driver.spark_ui, "live": True})
         return
-    kept = spark_history.launches(state().runtime.drivers, driver.name)
-    if len(kept) <= launch:
+    launches = spark_history.launches(state().runtime.drivers, driver.name)
+    if len(launches) <= launch:
         raise LakewardError(
             f"No event log of driver {driver.name} for launch {launch}",
-            why=f"{len(kept)} launches with an event log are in {state().runtime.drivers / driver.name}",
+            why=f"{len(launches)} launches with an event log are in {state().runtime.drivers / driver.name}",
             next=f"lakeward streams logs {stream}",
             code="LW-1230",
         )
     state().output.note("Starting Spark's history server")
-    with spark_history.serve(kept[launch], port or ports.any_free()) as server:
+    with spark_history.serve(launches[launch], port or ports.any_free()) as server:
         state().output.show(
-            {"stream": stream, "driver": driver.name, "url": server.url, "live": False, "launch": kept[launch].name}
+            {"stream": stream, "driver": driver.name, "url": server.url, "live": False, "launch": launches[launch].name}
         )
         state().output.note("Ctrl-C ends it")
         server.process.wait()
@@ -172,7 +172,7 @@ def _moment(since: str | None) -> datetime | None:
     except ValueError:
         pass
     try:
-        found = datetime.fromisoformat(since.replace("Z", "+00:00"))
+        moment = datetime.fromisoformat(since.replace("Z", "+00:00"))
     except ValueError:
         raise SpecError(
             f"Cannot read --since {since}",
@@ -180,4 +180,4 @@ def _moment(since: str | None) -> datetime | None:
             next="write it like 90s, 2h or 2026-11-21T03:10:00Z",
             code="LW-1232",
         ) from None
-    return found if found.tzinfo else found.replace(tzinfo=UTC)
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)

@@ -186,8 +186,8 @@ def hold(
 
     moment = until_when(until, for_)
     with state().registry() as connection:
-        told = holding.hold(connection, stream, moment, author=author(), comment=comment)
-    state().output.show({"operation": "hold", "stream": stream, "result": "done", "detail": told})
+        detail = holding.hold(connection, stream, moment, author=author(), comment=comment)
+    state().output.show({"operation": "hold", "stream": stream, "result": "done", "detail": detail})
 
 
 @app.command()
@@ -196,8 +196,8 @@ def unhold(stream: Stream, comment: Comment = "") -> None:
     from lakeward.operations import hold as holding
 
     with state().registry() as connection:
-        told = holding.lift(connection, stream, author=author(), comment=comment)
-    state().output.show({"operation": "unhold", "stream": stream, "result": "done", "detail": told})
+        detail = holding.lift(connection, stream, author=author(), comment=comment)
+    state().output.show({"operation": "unhold", "stream": stream, "result": "done", "detail": detail})
 
 
 @dataclass(frozen=True)

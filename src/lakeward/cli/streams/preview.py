@@ -30,19 +30,21 @@ def preview(
     spec, runtime = of_project(stream).spec, state().runtime
     samples = previewing.newest_samples(spec, runtime, rows)
     with analysis.session([spec], runtime) as spark:
-        found = previewing.of(spark, spec, runtime, samples, rows)
-    state().output.either({"stream": stream, **asdict(found)}, text(found))
+        result = previewing.of(spark, spec, runtime, samples, rows)
+    state().output.either({"stream": stream, **asdict(result)}, text(result))
 
 
-def text(found: Preview) -> str:
+def text(result: Preview) -> str:
     """For people: a row a line, then the records that would go to quarantine."""
-    lines = [f"{found.read:,} records read, {found.landed:,} rows would land, {len(found.quarantined):,} quarantined"]
-    lines += [f"  {json.dumps(row, ensure_ascii=False)}" for row in found.rows]
-    if found.landed > len(found.rows):
-        lines.append(f"  and {found.landed - len(found.rows):,} more")
+    lines = [
+        f"{result.read:,} records read, {result.landed:,} rows would land, {len(result.quarantined):,} quarantined"
+    ]
+    lines += [f"  {json.dumps(row, ensure_ascii=False)}" for row in result.rows]
+    if result.landed > len(result.rows):
+        lines.append(f"  and {result.landed - len(result.rows):,} more")
     lines += [
         f"quarantined  {record['record'] or record['source']}: {record['reason']}: {record['error']}"
-        for record in found.quarantined
+        for record in result.quarantined
     ]
-    lines += ["columns", *(f"  {name} {kind}" for name, kind in found.columns.items())]
-    return "\n".join([*lines, *(f"note   {note}" for note in found.notes)])
+    lines += ["columns", *(f"  {name} {kind}" for name, kind in result.columns.items())]
+    return "\n".join([*lines, *(f"note   {note}" for note in result.notes)])

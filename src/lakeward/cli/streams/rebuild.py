@@ -57,9 +57,9 @@ def _spark(plan: RebuildPlan) -> Iterator[Fill]:
     from lakeward.operations.rebuild.fill import Fill
 
     runtime, output = state().runtime, state().output
-    wanted = Assignment(plan.stream, plan.target.generation, plan.target.spec, plan.target.checkpoint)
-    with analysis.session([wanted.spec], runtime, lake=True) as spark:
+    assignment = Assignment(plan.stream, plan.target.generation, plan.target.spec, plan.target.checkpoint)
+    with analysis.session([assignment.spec], runtime, lake=True) as spark:
         yield Fill(
-            spark, wanted, runtime, plan.made, plan.fill, plan.start,
+            spark, assignment, runtime, plan.made, plan.fill, plan.start,
             tell=lambda report: output.note(f"batch {report.batches}: {report.landed:,} rows landed"),
         )  # fmt: skip

@@ -42,15 +42,15 @@ def list_streams(
             code="LW-1235",
         )
     view = _view()
-    found = [entry(view, stream) for stream in view.facts.streams]
-    found = [
+    entries = [entry(view, stream) for stream in view.facts.streams]
+    entries = [
         stream
-        for stream in found
+        for stream in entries
         if (only is None or stream["state"] == only)
         and (tag is None or tag in stream["tags"])
         and (owner is None or stream["owner"] == owner)
     ]
-    state().output.either({"streams": found}, table(found, view.facts.now))
+    state().output.either({"streams": entries}, table(entries, view.facts.now))
 
 
 @app.command()
@@ -60,8 +60,8 @@ def status(stream: Stream) -> None:
     from lakeward.supervision.decide.health import TROUBLE
     from lakeward.supervision.report.block import block
 
-    view, found = report.read(lambda: state().registry(), state().runtime, stream)
-    state().output.either(found, "\n".join(block(found)))
+    view, document = report.read(lambda: state().registry(), state().runtime, stream)
+    state().output.either(document, "\n".join(block(document)))
     if view.verdicts[stream].state in TROUBLE:
         raise typer.Exit(3)
 
@@ -83,8 +83,8 @@ def audit(stream: Stream) -> None:
             next="lakeward deploy",
             code="LW-1236",
         )
-    found = stream_audit.audit(state().runtime, spec, totals["late_dropped"])
+    document = stream_audit.audit(state().runtime, spec, totals["late_dropped"])
     columns = ["source", "partition", "from", "to", "missing", "duplicates"]
-    state().output.show(found, rows="partitions", columns=columns)
-    if found["missing"] or found["duplicates"] or found.get("beyond"):
+    state().output.show(document, rows="partitions", columns=columns)
+    if document["missing"] or document["duplicates"] or document.get("beyond"):
         raise typer.Exit(3)

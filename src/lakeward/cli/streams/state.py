@@ -44,10 +44,10 @@ def show(
             code="LW-1237",
         )
     with analysis.session() as spark:
-        found = state_store.read(spark, folder, rows)
-        kept = files.read(files.files_of(spark, folder), folder).conf if found else {}
+        stores = state_store.read(spark, folder, rows)
+        conf = files.read(files.files_of(spark, folder), folder).conf if stores else {}
     reported = (seen.progress or {}).get("stateOperators") if seen is not None else None
-    data = document(stream, folder, found, state_store.provider(kept), reported or [], state_store.frozen(kept))
+    data = document(stream, folder, stores, state_store.provider(conf), reported or [], state_store.frozen(conf))
     state().output.either(data, text(data))
 
 
@@ -66,8 +66,8 @@ def document(
     """
     shown = []
     for store in stores:
-        told = reported[store.operator] if store.operator < len(reported) else {}
-        figures = {"rows": told.get("numRowsTotal"), "memory_bytes": told.get("memoryUsedBytes")}
+        progress = reported[store.operator] if store.operator < len(reported) else {}
+        figures = {"rows": progress.get("numRowsTotal"), "memory_bytes": progress.get("memoryUsedBytes")}
         shown.append({**asdict(store), "provider": provider, **figures})
     return {"stream": stream, "checkpoint": folder, "stateful": bool(stores), "frozen": dict(frozen), "stores": shown}
 

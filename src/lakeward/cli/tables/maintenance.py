@@ -66,10 +66,10 @@ def policy(table: Table) -> None:
     writers = {str(spec.sink.table): spec.sink.mode for spec in loaded.specs if spec.sink.table is not None}
     landing = tuple(spec.id for spec in loaded.specs if name in spec.tables)
     delta = any(spec.sink.delta is not None and spec.sink.delta.table == name for spec in loaded.specs)
-    found = resolve_policy(loaded.tables, name, class_of(name, writers, landing, delta=delta))
-    document = found.policy.model_dump(mode="json", by_alias=True)
-    data = {"table": name, "streams": landing, "policy": document, "origins": found.origins}
-    state().output.either(data, with_origins(document, found.origins))
+    resolved = resolve_policy(loaded.tables, name, class_of(name, writers, landing, delta=delta))
+    document = resolved.policy.model_dump(mode="json", by_alias=True)
+    data = {"table": name, "streams": landing, "policy": document, "origins": resolved.origins}
+    state().output.either(data, with_origins(document, resolved.origins))
 
 
 @app.command("import-policy")
@@ -80,9 +80,9 @@ def import_policy(
     """Print policies of Apache Polaris as an entry of conf/tables.yaml; settings without a counterpart are listed."""
     from lakeward.spec.model import polaris
 
-    found = polaris.imported(file.read_text(encoding="utf-8"), match)
-    data = {"match": match, "settings": found.settings, "unmapped": found.unmapped}
-    state().output.either(data, polaris.entry(found, match).rstrip())
+    imported = polaris.imported(file.read_text(encoding="utf-8"), match)
+    data = {"match": match, "settings": imported.settings, "unmapped": imported.unmapped}
+    state().output.either(data, polaris.entry(imported, match).rstrip())
 
 
 @app.command()
@@ -176,7 +176,7 @@ def maintain(
     from lakeward.tables import run
 
     here = state()
-    chosen = [each.strip() for each in actions.split(",") if each.strip()] if actions else None
+    chosen = [item.strip() for item in actions.split(",") if item.strip()] if actions else None
     console = isinstance(here.output, ConsoleOutput)
     data = run.maintain(
         here.runtime,
@@ -186,11 +186,11 @@ def maintain(
         partitions=partitions or (),
         dry_run=dry_run,
         engine=engine,
-        tell=(lambda found: _show_plan(found["plan"])) if console else (lambda _: None),
+        tell=(lambda report: _show_plan(report["plan"])) if console else (lambda _: None),
     )
     if console:
-        for each in data["actions"]:
-            here.output.note(f"{each['action']}: {each['result']} in {each['duration_s']:.1f} s. {each['why']}")
+        for item in data["actions"]:
+            here.output.note(f"{item['action']}: {item['result']} in {item['duration_s']:.1f} s. {item['why']}")
     else:
         here.output.show(data)
     code = max((_EXITS.get(action["result"], 0) for action in data["actions"]), default=0)

@@ -1,1 +1,1 @@
-"""AWS, and what speaks its protocols: accounts by their connections, object stores."""
+"""AWS and compatible services: accounts by their connections, object stores."""

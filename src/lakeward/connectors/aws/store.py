@@ -1,4 +1,4 @@
-"""An object store that speaks S3's protocol: what Spark and PyIceberg are told of it, and whether it does its work."""
+"""S3-compatible object stores: settings for Spark and PyIceberg, and a check of access."""
 
 from __future__ import annotations
 
@@ -14,155 +14,159 @@ from lakeward.platform.errors import DependencyDown, LakewardError, SpecError
 from lakeward.platform.runtime import Lake
 
 CONNECT_S, ANSWER_S = 3, 10
-"""How long a look at the store waits for a connection, and for an answer."""
+"""How long a request to the store waits for a connection, and for an answer."""
 CHECKPOINT_FILES = {
-    # A file of a checkpoint is there whole or not at all, by one PUT; the usual way, a rename, is a copy on S3.
+    # It writes a checkpoint file atomically by one PUT; the default, a rename, is a copy on S3.
     "spark.sql.streaming.checkpointFileManagerClass": "org.apache.spark.internal.io.cloud."
     "AbortableStreamBasedCheckpointFileManager",
 }
-"""Conf of a stream whose checkpoint stands on S3."""
+"""The Spark conf of a stream with a checkpoint on S3."""
 _SCHEMES = ("s3://", "s3a://")
-_NAMED = "create it, or correct catalog: warehouse: and checkpoints: in conf/lakeward.yaml, or files: path: of a stream"
+_NO_BUCKET_NEXT = (
+    "create it, or correct catalog: warehouse: and checkpoints: in conf/lakeward.yaml, or files: path: of a stream"
+)
 _IO = "org.apache.iceberg.io.ResolvingFileIO"
-"""By the scheme of each path: tables made before the warehouse moved to S3 stay readable where they are."""
+"""It chooses by the scheme of each path, so tables created before the warehouse moved to S3 stay readable."""
 _PROVIDER = "software.amazon.awssdk.auth.credentials.DefaultCredentialsProvider"
 
 
 def on_s3(place: str) -> bool:
-    """Whether a place is one of an object store."""
+    """Whether a path is on an object store."""
     return place.startswith(_SCHEMES)
 
 
 def account_of(lake: Lake) -> Account | None:
-    """The account of the deployment's object store; None where it has no store.
+    """The account of the deployment's object store; None if it has no store.
 
     Raises:
-        SpecError: the connection is not there, or not in order.
+        SpecError: the connection does not exist, or is not valid.
     """
     return None if lake.store is None else account.find(lake.store.connection, lake.store.connections)
 
 
 def spark_conf(lake: Lake, catalog: str) -> dict[str, str]:
-    """Where the store is, for Iceberg's catalog and for Hadoop's s3a. No key: see `environment`.
+    """The Spark conf of the store, for Iceberg's catalog and for Hadoop's s3a. It has no key: see `environment`.
 
     Args:
         catalog: the prefix of the catalog's properties.
     """
-    found = account_of(lake)
-    if found is None:
+    account_ = account_of(lake)
+    if account_ is None:
         return {}
     conf = {
         f"{catalog}.io-impl": _IO,
         "spark.hadoop.fs.s3a.aws.credentials.provider": _PROVIDER,
-        # A store that is away is said within a minute; the stream waits longer than that by itself.
+        # A store that is down is reported within a minute; the stream itself waits longer.
         "spark.hadoop.fs.s3a.attempts.maximum": "3",
         "spark.hadoop.fs.s3a.retry.limit": "3",
         "spark.hadoop.fs.s3a.connection.establish.timeout": "5s",
     }
-    if found.region is not None:
-        conf[f"{catalog}.client.region"] = conf["spark.hadoop.fs.s3a.endpoint.region"] = found.region
-    if found.endpoint is not None:
+    if account_.region is not None:
+        conf[f"{catalog}.client.region"] = conf["spark.hadoop.fs.s3a.endpoint.region"] = account_.region
+    if account_.endpoint is not None:
         conf |= {
-            f"{catalog}.s3.endpoint": found.endpoint,
-            f"{catalog}.s3.path-style-access": "true",  # buckets have no host names of their own there
-            "spark.hadoop.fs.s3a.endpoint": found.endpoint,
+            f"{catalog}.s3.endpoint": account_.endpoint,
+            f"{catalog}.s3.path-style-access": "true",  # such a store has no host name for each bucket
+            "spark.hadoop.fs.s3a.endpoint": account_.endpoint,
             "spark.hadoop.fs.s3a.path.style.access": "true",
-            "spark.hadoop.fs.s3a.connection.ssl.enabled": str(found.endpoint.startswith("https")).lower(),
+            "spark.hadoop.fs.s3a.connection.ssl.enabled": str(account_.endpoint.startswith("https")).lower(),
         }
     return conf
 
 
 def environment(lake: Lake, jars_at: Path | None = None) -> dict[str, str]:
-    """What a Spark application needs in its environment before its JVM starts: the file with the keys, and the jars of
-    S3, behind all others: the class archive holds only if the class path begins as it was made with.
+    """The environment of a Spark application before its JVM starts: the file with the keys, and the jars of S3.
+
+    The jars are the last ones of the class path: the class archive is valid only if the class path starts as it did at
+    the archive's creation.
 
     Args:
         jars_at: `Runtime.jars`.
     """
-    found = account_of(lake)
-    if found is None:
+    account_ = account_of(lake)
+    if account_ is None:
         return {}
-    further = os.pathsep.join(str(jar) for jar in jars.s3_classpath(jars_at))
-    return {**found.environment(), "SPARK_DIST_CLASSPATH": further}
+    s3_jars = os.pathsep.join(str(jar) for jar in jars.s3_classpath(jars_at))
+    return {**account_.environment(), "SPARK_DIST_CLASSPATH": s3_jars}
 
 
 def pyiceberg_properties(lake: Lake) -> dict[str, str]:
-    """The same for PyIceberg, with the keys: they go to its clients and nowhere else."""
-    found = account_of(lake)
-    if found is None:
+    """The catalog properties of the store for PyIceberg, with the keys, which only its clients get."""
+    account_ = account_of(lake)
+    if account_ is None:
         return {}
     names = {KEY: "s3.access-key-id", SECRET: "s3.secret-access-key", TOKEN: "s3.session-token"}  # names
-    given = {names[name]: value for name, value in found.keys().items()}
-    if found.region is not None:
-        given["s3.region"] = found.region
-    if found.endpoint is not None:
-        given["s3.endpoint"] = found.endpoint
-    return given
+    properties = {names[name]: value for name, value in account_.keys().items()}
+    if account_.region is not None:
+        properties["s3.region"] = account_.region
+    if account_.endpoint is not None:
+        properties["s3.endpoint"] = account_.endpoint
+    return properties
 
 
-def check(lake: Lake, *places: str) -> None:
-    """Whether the store lets us look into places of it; those elsewhere are not looked at.
+def check(lake: Lake, *paths: str) -> None:
+    """Check that the store can be listed at `paths`; paths outside an object store are skipped.
 
     Raises:
-        SpecError: no such bucket, or the store does not let us in.
-        DependencyDown: it does not answer.
+        SpecError: a bucket does not exist, or the store refuses access.
+        DependencyDown: the store does not answer.
     """
-    there = [place for place in places if on_s3(place)]
-    found = account_of(lake) if there else None
-    if found is None:
+    on_store = [path for path in paths if on_s3(path)]
+    account_ = account_of(lake) if on_store else None
+    if account_ is None:
         return
     from pyarrow.fs import FileSelector, FileType
 
-    system = _system(found)
-    for place in there:
-        path = place.split("://", 1)[1].rstrip("/")
+    system = _system(account_)
+    for url in on_store:
+        path = url.split("://", 1)[1].rstrip("/")
         bucket = path.split("/", 1)[0]
         try:
             empty = not system.get_file_info(FileSelector(path, allow_not_found=True))
         except OSError as error:
-            raise _error(found, place, str(error)) from None
+            raise _error(account_, url, str(error)) from None
         if empty and _kind(system, bucket) == FileType.NotFound:
             raise SpecError(
-                f"There is no bucket {bucket}",
-                why=f"{place} at {found.endpoint or 'AWS'}, as {found.where}",
-                next=_NAMED,
+                f"Bucket {bucket} does not exist",
+                why=f"{url} at {account_.endpoint or 'AWS'}, as {account_.where}",
+                next=_NO_BUCKET_NEXT,
                 code="LW-3009",
             )
 
 
 def system(lake: Lake | None, place: str) -> Any:
-    """The object store as a file system of pyarrow, by the keys of this moment.
+    """The object store as a file system of PyArrow, with the current keys.
 
     Args:
-        place: what is wanted of it, for the error.
+        place: the path, for the error.
 
     Raises:
-        SpecError: this deployment has none.
+        SpecError: this deployment has no object store.
     """
-    found = account_of(lake) if lake is not None else None
-    if found is None:
+    account_ = account_of(lake) if lake is not None else None
+    if account_ is None:
         raise SpecError(
-            f"There is no object store for {place}",
-            why="conf/lakeward.yaml names none: no warehouse, no checkpoints and no connection",
+            f"No object store is configured for {place}",
+            why="conf/lakeward.yaml has no warehouse, no checkpoints and no connection on an object store",
             next="catalog: {connection: ..} in conf/lakeward.yaml (docs/how-to/land-on-s3.md), then: lakeward stack up",
             code="LW-3006",
         )
-    return _system(found)
+    return _system(account_)
 
 
-def told(lake: Lake, place: str, said: str) -> LakewardError:
-    """What the store said of a place, as an error of ours."""
-    return _error(account_of(lake) or Account(), place, said)
+def error_of(lake: Lake, place: str, message: str) -> LakewardError:
+    """The error for a message of the store about a path."""
+    return _error(account_of(lake) or Account(), place, message)
 
 
-def _system(found: Account) -> Any:
-    keys = found.keys()
-    return _made(found.region, found.endpoint, *(keys.get(name) for name in (KEY, SECRET, TOKEN)))
+def _system(account_: Account) -> Any:
+    keys = account_.keys()
+    return _file_system(account_.region, account_.endpoint, *(keys.get(name) for name in (KEY, SECRET, TOKEN)))
 
 
 @lru_cache(maxsize=4)
-def _made(region: str | None, endpoint: str | None, *keys: str | None) -> Any:
-    """A client; its connections are worth keeping from one batch to the next."""
+def _file_system(region: str | None, endpoint: str | None, *keys: str | None) -> Any:
+    """A client, cached so that its connections stay open from one batch to the next."""
     from pyarrow.fs import S3FileSystem
 
     given = zip(("access_key", "secret_key", "session_token"), keys, strict=True)
@@ -176,33 +180,37 @@ def _made(region: str | None, endpoint: str | None, *keys: str | None) -> Any:
 
 
 def _kind(system: Any, bucket: str) -> Any:
-    """What stands at a bucket's name; None where we may not ask."""
+    """The type of the entry with a bucket's name; None if the request is refused."""
     try:
         return system.get_file_info(bucket).type
     except OSError:
         return None
 
 
-def _error(found: Account, place: str, said: str) -> LakewardError:
-    """The error for what a store answered. Its own words may repeat the key's id, never its secret."""
-    code = said.partition("AWS Error ")[2].split(" ", 1)[0] or "no answer"
-    at = f"{place} at {found.endpoint or 'AWS'}"
+def _error(account_: Account, place: str, message: str) -> LakewardError:
+    """The error for a message of the store. The message may repeat the key's id, never its secret."""
+    code = message.partition("AWS Error ")[2].split(" ", 1)[0] or "no answer"
+    at = f"{place} at {account_.endpoint or 'AWS'}"
     if code == "NO_SUCH_BUCKET":
         return SpecError(
-            f"There is no bucket for {place}", why=f"{at}, as {found.where}",
-            next=_NAMED,
-         code="LW-3007")  # fmt: skip
+            f"The bucket of {place} does not exist",
+            why=f"{at}, as {account_.where}",
+            next=_NO_BUCKET_NEXT,
+            code="LW-3007",
+        )
     if code in _REFUSED:
         return SpecError(
-            f"The object store does not let Lakeward into {place}",
-            why=f"{code} from {found.endpoint or 'AWS'}, as {found.where}",
+            f"The object store refused access to {place}",
+            why=f"{code} from {account_.endpoint or 'AWS'}, as {account_.where}",
             next=f"correct the key or its permissions: list, read, write and delete below {place}",
             code="LW-3008",
         )
     return DependencyDown(
-        "The object store does not answer", why=f"{at}: {code}",
-        next="streams wait for it; nothing is lost",
-     code="LW-3005")  # fmt: skip
+        "The object store does not answer",
+        why=f"{at}: {code}",
+        next="check the object store and the network; streams retry by themselves and lose nothing",
+        code="LW-3005",
+    )
 
 
 _REFUSED = (

@@ -1,4 +1,8 @@
-"""What a batch does to a Delta table, as files written inside a transaction that is not committed yet."""
+"""The write of a batch to a Delta table: append, replace all rows, or upsert (insert, update, delete) by key.
+
+Each writes data files inside a transaction that is not committed yet. A write that depends on existing rows (`depends`)
+is committed only if the table is still at the version it was written against.
+"""
 
 from __future__ import annotations
 
@@ -25,11 +29,11 @@ _DELETE, _NEW, _OLD, _FILE = "_lw_delete", "_lw_new", "_lw_old", "_lw_file"
 
 @dataclass(frozen=True)
 class Files:
-    """What a change commits.
+    """The file actions of a change.
 
     Attributes:
         added, removed: file actions, Java objects.
-        rows: rows it applies; None: those of the added files.
+        rows: the number of applied rows; None: the rows of the added files.
     """
 
     added: Sequence[Any]
@@ -38,20 +42,20 @@ class Files:
 
 
 class Change(Protocol):
-    """One way to write a batch."""
+    """A kind of write."""
 
     @property
     def mode(self) -> str:
-        """The sink's word for it."""
+        """The sink's mode."""
         ...
 
     @property
     def depends(self) -> bool:
-        """Whether what is written follows from what is in the table."""
+        """Whether the written rows depend on rows in the table."""
         ...
 
     def write(self, rows: DataFrame, txn: Any) -> Files:
-        """Write `rows` as files of the transaction's table; nobody sees them yet."""
+        """Write `rows` as data files of the transaction's table; no reader sees them yet."""
         ...
 
 
@@ -75,50 +79,52 @@ class Replace:
     depends = True
 
     def write(self, rows: DataFrame, txn: Any) -> Files:
-        """One write; every file there was goes."""
-        return Files(write_files(rows, txn), [each.remove() for each in jvm.in_list(txn.filterFiles())])
+        """One write; all existing files are removed."""
+        return Files(write_files(rows, txn), [file.remove() for file in jvm.in_list(txn.filterFiles())])
 
 
 @dataclass(frozen=True)
 class Upsert(ByKey):
-    """Insert, update and delete by key, the newest row of a key winning; see `ByKey`.
+    """Insert, update and delete by key; the newest row of a key wins. See `ByKey`.
 
-    Delta's own MERGE commits by itself and takes no position along, so its work is done here: the files that hold a key
-    of the batch are written again with the batch in them, all others stay.
+    Delta's own MERGE commits by itself and cannot commit a position, so this class does its work: the files that hold a
+    key of the batch are rewritten with the rows of the batch, all other files stay.
+
+    A row of the batch replaces a table row with an equal `order_by`. `ties` is not read: only a replay and a backfill
+    by key set it to False, and both refuse a Delta sink.
     """
 
     mode = "upsert"
     depends = True
 
     def write(self, rows: DataFrame, txn: Any) -> Files:
-        """One write of the rows of the files it touches.
+        """One write of the rewritten files.
 
         Raises:
-            SpecError: a key has several rows, and nothing says which is newer.
+            SpecError: a key has several rows, and no column orders them.
         """
         order = self.order(rows.columns)
-        # The batch is read several times, and must be the same; a batch with state must run once only.
-        kept = (self.newest(rows, order) if order else rows).persist()
+        # The batch is read several times with the same rows; a stateful batch must run only once.
+        newest = (self.newest(rows, order) if order else rows).persist()
         try:
-            (count,) = tally(kept)
+            (count,) = tally(newest)
             if count == 0:
                 return Files((), (), 0)
             if not order:
-                self.one_each(kept)
-            batch = self._marked(kept, txn)
+                self.one_each(newest)
+            batch = self._marked(newest, txn)
             touched = self._touched(batch, txn)
-            return Files(
-                write_files(self._merged(batch, touched, txn), txn), [each.remove() for each in touched], count
-            )
+            added = write_files(self._merged(batch, touched, txn), txn)
+            return Files(added, [file.remove() for file in touched], count)
         finally:
-            kept.unpersist()
+            newest.unpersist()
 
-    def _marked(self, kept: DataFrame, txn: Any) -> DataFrame:
-        """The batch in the table's columns, and whether each row deletes its key."""
+    def _marked(self, rows: DataFrame, txn: Any) -> DataFrame:
+        """The batch in the table's columns, with a column that says whether the row deletes its key."""
         from pyspark.sql import functions as F
 
         deleted = F.expr(f"({self.delete_when}) <=> true") if self.delete_when else F.lit(False)
-        return fitted(kept, txn, **{_DELETE: deleted}).withColumn(_NEW, F.lit(True))
+        return fitted(rows, txn, **{_DELETE: deleted}).withColumn(_NEW, F.lit(True))
 
     def _touched(self, batch: DataFrame, txn: Any) -> list[Any]:
         """The files that hold a key of the batch."""
@@ -127,12 +133,12 @@ class Upsert(ByKey):
         files = jvm.in_list(txn.filterFiles())
         if not files:
             return []
-        by_place = {str(path): file for path, file in zip(jvm.paths_of(txn, files), files, strict=True)}
+        by_path = {str(path): file for path, file in zip(jvm.paths_of(txn, files), files, strict=True)}
         keys = [F.col(quote(name)) for name in self.keys]
-        there = jvm.rows_of(batch.sparkSession, txn, files).select(*keys, F.col("_metadata.file_path").alias(_FILE))
+        existing = jvm.rows_of(batch.sparkSession, txn, files).select(*keys, F.col("_metadata.file_path").alias(_FILE))
         same = [F.col(f"t.{quote(name)}").eqNullSafe(F.col(f"s.{quote(name)}")) for name in self.keys]
-        held = there.alias("t").join(batch.select(*keys).alias("s"), same, "left_semi").select(_FILE).distinct()
-        return [by_place[unquote(urlparse(row[0]).path)] for row in held.collect()]
+        matched = existing.alias("t").join(batch.select(*keys).alias("s"), same, "left_semi").select(_FILE).distinct()
+        return [by_path[unquote(urlparse(row[0]).path)] for row in matched.collect()]
 
     def _merged(self, batch: DataFrame, touched: list[Any], txn: Any) -> DataFrame:
         """The rows of the touched files and of the batch, one of each key."""
@@ -146,14 +152,14 @@ class Upsert(ByKey):
         both = old.alias("t").join(batch.alias("s"), same, "full_outer")
         newer = F.col(_OLD).isNull()
         if self.order_by:
-            mine, theirs = F.col(f"s.{quote(self.order_by)}"), F.col(f"t.{quote(self.order_by)}")
-            newer = newer | theirs.isNull() | (mine >= theirs)
+            new_order, old_order = F.col(f"s.{quote(self.order_by)}"), F.col(f"t.{quote(self.order_by)}")
+            newer = newer | old_order.isNull() | (new_order >= old_order)
         else:
             newer = newer | F.lit(True)
-        takes = F.col(_NEW).isNotNull() & F.coalesce(newer, F.lit(False))
-        return both.where(~(takes & F.coalesce(F.col(_DELETE), F.lit(False)))).select(
+        replaces = F.col(_NEW).isNotNull() & F.coalesce(newer, F.lit(False))
+        return both.where(~(replaces & F.coalesce(F.col(_DELETE), F.lit(False)))).select(
             *(
-                F.when(takes, F.col(f"s.{quote(name)}")).otherwise(F.col(f"t.{quote(name)}")).alias(name)
+                F.when(replaces, F.col(f"s.{quote(name)}")).otherwise(F.col(f"t.{quote(name)}")).alias(name)
                 for name in columns
             )
         )
@@ -165,24 +171,24 @@ def write_files(rows: DataFrame, txn: Any) -> list[Any]:
 
 
 def fitted(rows: DataFrame, txn: Any, **more: Column) -> DataFrame:
-    """`rows` in the table's columns, by name. The transaction writes whatever it is given, so this must fit.
+    """`rows` in the table's columns, by name. The transaction does not check columns or types, so this does.
 
     Args:
-        more: columns beside the table's, made of `rows`.
+        more: additional columns, computed from `rows`.
 
     Raises:
-        SpecError: a column is missing, is too much, or cannot be stored without a possible loss.
+        SpecError: a column is missing, unknown, or cannot be stored without a possible loss.
     """
     table, session = json.loads(txn.metadata().schemaString()), rows.sparkSession
     compared = schema_evolution.compare(rows.schema.jsonValue(), table, partial(up_casts, session))
-    wrong = list(schema_evolution.differences(compared, compared.lacking, additive=False))
-    if wrong:
+    differences = list(schema_evolution.differences(compared, compared.lacking, additive=False))
+    if differences:
         raise SpecError(
-            "A batch has other columns than its Delta table",
-            why="; ".join(wrong),
+            "The columns of a batch do not match its Delta table",
+            why="; ".join(differences),
             next="change the transform, or the table: ALTER TABLE spark_catalog...",
             code="LW-3028",
         )
-    kept = rows.select("*", *(column.alias(name) for name, column in more.items()))
-    table["fields"] += [kept.schema[name].jsonValue() for name in more]
-    return kept.to(relaxed(table))  # by name, at any depth
+    extended = rows.select("*", *(column.alias(name) for name, column in more.items()))
+    table["fields"] += [extended.schema[name].jsonValue() for name in more]
+    return extended.to(relaxed(table))  # by name, at any depth

@@ -1,4 +1,4 @@
-"""May a stream land in this Delta table? Pure: its position, its history and what it can keep decide."""
+"""Checks whether a stream may land in a Delta table, from its position, ancestry and table features. Pure functions."""
 
 from __future__ import annotations
 
@@ -10,28 +10,28 @@ from lakeward.connectors.commit_protocol.follow import BlockReason
 from lakeward.connectors.commit_protocol.position import Position
 
 DOMAINS = "domainMetadata"
-"""The table feature that keeps positions."""
+"""The table feature that stores positions."""
 
 
 @dataclass(frozen=True)
 class TableState:
-    """What was read from one version of a table.
+    """The state of one stream in one version of a table.
 
     Attributes:
-        stream, table: whose position it is, and where.
-        version: the one that was read.
-        keeps: whether the table can keep a position (table feature `domainMetadata`).
-        raw: the position as it stands; None if there is none. The compare-and-set compares it.
+        stream, table: the stream and the table.
+        version: the version that was read.
+        supported: whether the table can store a position (table feature `domainMetadata`).
+        raw: the stored position, which the compare-and-set compares; None if there is none.
         position: `raw`, parsed.
-        ancestry: the table's history against the position.
-        intact: the commit the position names says the same as the position, or is not in the log any more.
-        newest_seq: the newest seq of the stream that the table still holds, for messages; None if unknown.
+        ancestry: the commits between the position and this version.
+        intact: whether the commit that the position names has the same position, or is no longer in the log.
+        newest_seq: the newest seq of the stream that is still in the table, for messages; None if unknown.
     """
 
     stream: str
     table: str
     version: int
-    keeps: bool
+    supported: bool
     raw: str | None
     position: Position | None
     ancestry: Ancestry
@@ -40,7 +40,7 @@ class TableState:
 
 
 def check_table(state: TableState) -> BlockReason | None:
-    """What blocks whatever the batch: no place for a position, or rows the position calls landed are gone."""
+    """Why no batch may land: the table cannot store a position, or landed rows are missing from it."""
     stream, table, position, ancestry = state.stream, state.table, state.position, state.ancestry
     name = f"spark_catalog.{table}"
     for link in ancestry.walked:
@@ -48,18 +48,18 @@ def check_table(state: TableState) -> BlockReason | None:
             continue
         return BlockReason(
             "no-position",
-            f"The position of stream {stream} is gone from {table}, or was put back",
-            f"version {link.snapshot} holds batch {link.attempt} of it, which no position counts: "
-            "somebody changed the table's domain metadata",
-            f'lakeward sql --write "RESTORE TABLE {name} TO VERSION AS OF {link.snapshot - 1}"   takes the batch out; '
+            f"The position of stream {stream} was removed from {table}, or set back",
+            f"version {link.snapshot} has batch {link.attempt} of the stream, which no position counts: "
+            "the table's domain metadata was changed by hand",
+            f'lakeward sql --write "RESTORE TABLE {name} TO VERSION AS OF {link.snapshot - 1}"   removes the batch; '
             f"or give the stream a new id and a new table (conf/streams/{stream}.yaml), then: lakeward deploy",
             code="LW-3030",
         )
-    if not state.keeps:
+    if not state.supported:
         return BlockReason(
             "no-domains",
-            f"Delta table {table} cannot keep the position of stream {stream}",
-            "it lacks the table feature domainMetadata: rows could not be counted in their own commit",
+            f"Delta table {table} cannot store the position of stream {stream}",
+            "it lacks the table feature domainMetadata, so a position cannot be committed together with its rows",
             f'lakeward sql --write "ALTER TABLE {name} SET TBLPROPERTIES '
             "('delta.feature.domainMetadata' = 'supported')\"   then start the stream again",
             code="LW-3031",
@@ -69,9 +69,9 @@ def check_table(state: TableState) -> BlockReason | None:
     if not state.intact:
         return BlockReason(
             "commit-overwritten",
-            f"Version {position.snapshot} of {table} is not what stream {stream} committed",
-            f"the table's state counts seq {position.seq} ({ranges.show(position.end)}), its log does not: two "
-            "processes wrote one version: one of them is no application of Lakeward (docs/adr/0045)",
+            f"Version {position.snapshot} of {table}, committed by stream {stream}, was overwritten",
+            f"the table's state has seq {position.seq} ({ranges.show(position.end)}), its log does not: two "
+            "processes wrote one version, and one of them is not an application of Lakeward (docs/adr/0045)",
             f"give the stream a new id and a new table (conf/streams/{stream}.yaml), then: lakeward deploy",
             code="LW-3032",
         )
@@ -81,19 +81,19 @@ def check_table(state: TableState) -> BlockReason | None:
         return BlockReason(
             "table-replaced",
             f"Table {table} was replaced under stream {stream}",
-            f"it is at version {state.version} and begins anew after version {position.snapshot}; everything landed up "
-            f"to seq {position.seq} ({ranges.show(position.end)}) is not in it: {position.totals.landed} rows",
-            f'lakeward sql --write "RESTORE TABLE {name} TO VERSION AS OF {position.snapshot}"   brings the rows back; '
+            f"it is at version {state.version}, and a commit after version {position.snapshot} replaced all rows; "
+            f"{position.totals.landed} landed rows up to seq {position.seq} ({ranges.show(position.end)}) are missing",
+            f'lakeward sql --write "RESTORE TABLE {name} TO VERSION AS OF {position.snapshot}"   restores the rows; '
             f"or give the stream a new id and a new table (conf/streams/{stream}.yaml), then: lakeward deploy",
             code="LW-3033",
         )
-    kept = state.newest_seq
-    lost = f"seq {kept + 1} to {position.seq}" if kept is not None else f"an unknown part up to seq {position.seq}"
+    newest = state.newest_seq
+    lost = f"seq {newest + 1} to {position.seq}" if newest is not None else f"an unknown part up to seq {position.seq}"
     return BlockReason(
         "rolled-back",
         f"Table {table} was restored to an older version under stream {stream}",
-        f"it is at version {state.version} and does not go on from version {position.snapshot}; landed but lost: "
+        f"it is at version {state.version}, which does not continue version {position.snapshot}; missing landed rows: "
         f"{lost} (up to {ranges.show(position.end)})",
-        f'lakeward sql --write "RESTORE TABLE {name} TO VERSION AS OF {position.snapshot}"   brings the rows back',
+        f'lakeward sql --write "RESTORE TABLE {name} TO VERSION AS OF {position.snapshot}"   restores the rows',
         code="LW-3029",
     )

@@ -1,7 +1,8 @@
-"""Give a Delta table new columns: first the stream's position is moved to its generation, then the columns are added.
+"""Schema evolution of a Delta table: moves the stream's position to the new generation, then adds the columns.
 
-Two commits, as Delta's own ALTER TABLE takes nothing along. In this order a driver of an older generation is fenced
-before there is a column it does not know; a kill in between leaves a table that the next start gives its columns.
+These are two commits, because Delta's ALTER TABLE cannot commit a position. In this order a driver of an older
+generation is fenced before the table has a column that it does not know. After a kill in between, the next start adds
+the columns.
 """
 
 from __future__ import annotations
@@ -30,19 +31,19 @@ def fence(session: SparkSession, folder: Path, checked: TableState, build: Calla
         build: version -> the position that names it.
 
     Raises:
-        RetryCommit: the table changed meanwhile: look again.
-        Blocked: it was restored or replaced since it was looked at.
+        RetryCommit: the table changed since it was read.
+        Blocked: the table was restored or replaced since it was read.
     """
     txn = jvm.begin(session, folder, checked.table)
     now = jvm.state_of(txn.snapshot(), folder, checked.stream, checked.table)
     if now.raw != checked.raw:
         raise RetryCommit("the position moved")
-    if (halt := check_table(now)) is not None:
-        raise halt.error()
+    if (reason := check_table(now)) is not None:
+        raise reason.error()
     moved = build(now.version + 1)
-    none = RunningBatch(moved.query_id, moved.batch, moved.end, moved.end, moved.topic_ids)
+    empty = RunningBatch(moved.query_id, moved.batch, moved.end, moved.end, moved.topic_ids)
     try:
-        jvm.commit(session, txn, [], moved, none, position.key(checked.stream))
+        jvm.commit(session, txn, [], moved, empty, position.key(checked.stream))
     except Exception as error:
         if jvm.is_concurrent_change(error):
             raise RetryCommit("another commit came first") from error
@@ -52,12 +53,12 @@ def fence(session: SparkSession, folder: Path, checked: TableState, build: Calla
 
 
 def add(session: SparkSession, folder: Path, compared: Comparison) -> None:
-    """Add the columns that a comparison found; who has them already has them.
+    """Add the columns that the table lacks according to `compared`.
 
     Raises:
-        RetryCommit: another commit came first.
+        RetryCommit: another commit came first, e.g. one that added the same columns.
     """
-    columns = ", ".join(f"{each.sql} {sql_type(each.kind)}" for each in compared.added)
+    columns = ", ".join(f"{column.sql} {sql_type(column.kind)}" for column in compared.added)
     try:
         session.sql(f"ALTER TABLE {location.by_path(folder)} ADD COLUMNS ({columns})")
     except Exception as error:

@@ -1,7 +1,7 @@
-"""Delta's Java objects through py4j: the few calls the protocol needs, and what their exceptions mean.
+"""Delta's Java objects through py4j: the calls that the commit protocol needs, and the meaning of their exceptions.
 
-All of it works on a classic Spark session (`foreachBatch` runs in the driver); objects are typed `Any` because py4j
-knows their methods only at run time.
+They need a classic Spark session (`foreachBatch` runs in the driver). Objects are typed `Any` because py4j resolves
+their methods at run time.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _ATTEMPTS = "spark.databricks.delta.maxCommitAttempts"
-_CHANGED = ("ConcurrentModificationException", "MetadataChangedException", "ProtocolChangedException")
+_CONCURRENT = ("ConcurrentModificationException", "MetadataChangedException", "ProtocolChangedException")
 
 
 def begin(session: SparkSession, folder: Path, table: str) -> Any:
     """A transaction on the newest version of a table.
 
     Raises:
-        Blocked: there is no such table (`table-missing`).
+        Blocked: the table does not exist (`table-missing`).
     """
     if not location.exists(folder):
         raise Blocked(
-            f"There is no Delta table {table}",
-            why=f"{folder} holds none: it was removed or moved under the stream",
-            next="bring the folder back, or give the stream a new id and a new table",
+            f"Delta table {table} does not exist",
+            why=f"{folder} has no Delta log: the table was removed or moved",
+            next="restore the folder, or give the stream a new id and a new table",
             reason="table-missing",
             code="LW-3035",
         )
@@ -46,14 +46,14 @@ def begin(session: SparkSession, folder: Path, table: str) -> Any:
 
 
 def state_of(snapshot: Any, folder: Path, stream: str, table: str) -> TableState:
-    """All facts of step 1: the snapshot's own, and its history from the log's files.
+    """The state of step 1: the snapshot's version and features, and the ancestry from the log's files.
 
-    The version is the snapshot's. What it holds of the stream is read from the disk: another process may have written
-    over what Delta remembers, and asking Delta costs a job.
+    The position is read from the log's files. Delta's cache may have a version that another process has overwritten
+    since, and Delta would run a Spark job.
     """
-    keeps = bool(snapshot.protocol().writerFeatureNames().contains(DOMAINS))
+    supported = bool(snapshot.protocol().writerFeatureNames().contains(DOMAINS))
     raw = _domains(snapshot, folder).get(position.key(stream))
-    return state_at(folder, int(snapshot.version()), raw, keeps, stream, table)
+    return state_at(folder, int(snapshot.version()), raw, supported, stream, table)
 
 
 def others_of(snapshot: Any, folder: Path, stream: str, table: str) -> dict[str, Position]:
@@ -69,16 +69,16 @@ def others_of(snapshot: Any, folder: Path, stream: str, table: str) -> dict[str,
 def commit(
     session: SparkSession, txn: Any, files: Sequence[Any], moved: Position, batch: RunningBatch, name: str
 ) -> int:
-    """Commit files and position as the version right after the transaction's own; which version it became.
+    """Commit files and position as the version after the transaction's; returns the committed version.
 
-    Delta would try again behind whoever was faster, by its own rules of what conflicts. It may not: everything is read
-    and checked again first, and the position names the version it is in.
+    Delta's own retry after a concurrent commit is disabled: it goes by Delta's conflict rules, but this protocol has to
+    read and check the table again, and the position names its own version.
 
     Args:
         name: the position's domain.
 
     Raises:
-        Exception: the JVM's, to be judged by `is_concurrent_change`.
+        Exception: of the JVM; see `is_concurrent_change`.
     """
     jvm: Any = session._jvm
     delta = jvm.org.apache.spark.sql.delta
@@ -86,12 +86,12 @@ def commit(
     output = getattr(jvm.org.apache.spark.sql.streaming.OutputMode, "Append" if moved.mode == "append" else "Update")()
     update = getattr(delta, "DeltaOperations$StreamingUpdate")
     operation = update(output, batch.query_id, batch.batch, jvm.scala.Option.apply(moved.attempt))
-    with _once(session):
+    with _one_commit_attempt(session):
         return int(txn.commit(_sequence(session, [*files, position_]), operation))
 
 
 def invalidate_cache(session: SparkSession, folder: Path) -> None:
-    """Drop what this process believes of a table: the next reading is the disk's."""
+    """Drop Delta's cache of a table: the next read is from the log's files."""
     jvm: Any = session._jvm
     jvm.org.apache.spark.sql.delta.DeltaLog.invalidateCache(
         session._jsparkSession, jvm.org.apache.hadoop.fs.Path(str(folder))
@@ -99,10 +99,10 @@ def invalidate_cache(session: SparkSession, folder: Path) -> None:
 
 
 def is_concurrent_change(error: BaseException) -> bool:
-    """Whether a commit failed because somebody else's came first: nothing was written."""
+    """Whether a commit failed because another commit came first; nothing was committed."""
     for throwable in _chain(error):
-        names = [each.getSimpleName() for each in _classes(throwable)]
-        if any(name.endswith(_CHANGED) for name in names):
+        names = [java_class.getSimpleName() for java_class in _classes(throwable)]
+        if any(name.endswith(_CONCURRENT) for name in names):
             return True
         if "DELTA_MAX_COMMIT_RETRIES_EXCEEDED" in str(throwable.getMessage()):
             return True
@@ -110,12 +110,12 @@ def is_concurrent_change(error: BaseException) -> bool:
 
 
 def paths_of(txn: Any, files: Sequence[Any]) -> list[Path]:
-    """Where added files stand."""
-    return [Path(str(each.absolutePath(txn.deltaLog()).toUri().getPath())) for each in files]
+    """The absolute paths of added files."""
+    return [Path(str(file.absolutePath(txn.deltaLog()).toUri().getPath())) for file in files]
 
 
 def rows_of(session: SparkSession, txn: Any, files: Sequence[Any]) -> DataFrame:
-    """The rows of some files of the version a transaction reads."""
+    """The rows of `files` at the version that a transaction reads."""
     from pyspark.sql import DataFrame
 
     log_, none = txn.deltaLog(), session._jvm.scala.Option.empty()  # type: ignore[union-attr]  # classic sessions have a JVM
@@ -124,10 +124,10 @@ def rows_of(session: SparkSession, txn: Any, files: Sequence[Any]) -> DataFrame:
 
 def _sequence(session: SparkSession, items: Sequence[Any]) -> Any:
     jvm: Any = session._jvm
-    found = jvm.java.util.ArrayList()
+    java_list = jvm.java.util.ArrayList()
     for item in items:
-        found.add(item)
-    return jvm.org.apache.spark.api.python.PythonUtils.toSeq(found)
+        java_list.add(item)
+    return jvm.org.apache.spark.api.python.PythonUtils.toSeq(java_list)
 
 
 def in_list(scala: Any) -> list[Any]:
@@ -136,20 +136,20 @@ def in_list(scala: Any) -> list[Any]:
 
 
 def _domains(snapshot: Any, folder: Path) -> dict[str, str]:
-    found = log.domains(folder, int(snapshot.version()))
-    if found is not None:
-        return found
-    return {str(each.domain()): str(each.configuration()) for each in in_list(snapshot.domainMetadata())}
+    domains = log.domains(folder, int(snapshot.version()))
+    if domains is not None:
+        return domains
+    return {str(domain.domain()): str(domain.configuration()) for domain in in_list(snapshot.domainMetadata())}
 
 
 def _activate(session: SparkSession) -> None:
-    """Delta takes the thread's session for its settings, and this thread may be a new one, or had another since."""
+    """Make `session` the thread's active session, whose settings Delta reads: a new thread has none, or another one."""
     session._get_j_spark_session_class(session._jvm).setActiveSession(session._jsparkSession)
 
 
 @contextmanager
-def _once(session: SparkSession) -> Iterator[None]:
-    """Within: a commit is tried once."""
+def _one_commit_attempt(session: SparkSession) -> Iterator[None]:
+    """Disable Delta's commit retry inside the block."""
     _activate(session)
     session.conf.set(_ATTEMPTS, "0")
     try:

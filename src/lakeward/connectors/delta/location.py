@@ -1,7 +1,7 @@
-"""Where Delta tables stand, and the name each has in Spark.
+"""The folder of a Delta table, and its name in a Spark application.
 
-Delta has no catalog here: a table is a folder below the warehouse, and every application that wants its name registers
-it in its own `spark_catalog`. No Iceberg table can have the folder: a namespace has no dot in it.
+Delta tables have no shared catalog. A table is a folder below the warehouse, and every application that uses its name
+registers it in its own `spark_catalog`. The folder never belongs to an Iceberg table: a namespace has no dot.
 """
 
 from __future__ import annotations
@@ -23,23 +23,23 @@ _FOLDER = "delta.tables"
 
 
 def warehouse(lake: Lake) -> Path | None:
-    """The folder of all Delta tables; None where the warehouse is no folder of this machine."""
-    place = lake.warehouse.removeprefix("file://")
-    return None if "://" in place or not place.startswith("/") else Path(place) / _FOLDER
+    """The folder of all Delta tables; None if the warehouse is not a local folder."""
+    path = lake.warehouse.removeprefix("file://")
+    return None if "://" in path or not path.startswith("/") else Path(path) / _FOLDER
 
 
 def folder_of(lake: Lake, table: str) -> Path:
     """The folder of `namespace.table`, whether it exists or not.
 
     Raises:
-        SpecError: the warehouse is on an object store, where Delta's log lets two writers commit one version (ADR 23).
+        SpecError: the warehouse is on an object store, where two writers can both commit one version (ADR 23).
     """
     root = warehouse(lake)
     if root is None:
         raise SpecError(
-            f"Delta table {table} cannot stand in the warehouse {lake.warehouse}",
+            f"Delta table {table} cannot be stored in the warehouse {lake.warehouse}",
             why="on an object store two processes can both commit one version of a Delta log, and the rows of one are "
-            "gone without an error (docs/adr/0023); Delta tables stand in a folder of this machine only",
+            "lost without an error (docs/adr/0023); Delta tables are supported in a local folder only",
             next="use an Iceberg table (sink: {iceberg: ..}) on an object store",
             code="LW-3036",
         )
@@ -48,20 +48,20 @@ def folder_of(lake: Lake, table: str) -> Path:
 
 
 def exists(folder: Path) -> bool:
-    """Whether a Delta table stands in `folder`."""
+    """Whether `folder` has a Delta table."""
     return DeltaLog(folder).exists
 
 
 def tables_of(lake: Lake) -> list[str]:
-    """Every Delta table of the warehouse as `namespace.table`, sorted."""
+    """All Delta tables of the warehouse as `namespace.table`, sorted."""
     root = warehouse(lake)
     if root is None or not root.is_dir():
         return []
-    return sorted(f"{each.parent.name}.{each.name}" for each in root.glob("*/*") if exists(each))
+    return sorted(f"{folder.parent.name}.{folder.name}" for folder in root.glob("*/*") if exists(folder))
 
 
 def register(session: SparkSession | ConnectSession, lake: Lake, table: str) -> None:
-    """Give `table`, which exists, its name `spark_catalog.namespace.table` in this application."""
+    """Register an existing table as `spark_catalog.namespace.table` in this application."""
     namespace = table.rpartition(".")[0]
     session.sql(f"CREATE NAMESPACE IF NOT EXISTS {quote_table(namespace, CATALOG)}")
     path = quote_text(str(folder_of(lake, table)))
@@ -69,5 +69,5 @@ def register(session: SparkSession | ConnectSession, lake: Lake, table: str) -> 
 
 
 def by_path(folder: Path) -> str:
-    """A table as SQL that needs no name: ``delta.`/path` ``."""
+    """A table in SQL by its path, without a registered name: ``delta.`/path` ``."""
     return f"delta.{quote(str(folder))}"

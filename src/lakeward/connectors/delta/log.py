@@ -1,7 +1,7 @@
-"""A Delta table's own log, read without a JVM: what each commit did, who published it, which files hold the rows.
+"""Reads a Delta log without a JVM: what each commit did, which stream published it, which files hold the rows.
 
-Only what Lakeward asks: classic checkpoints, no deletion vectors, no column mapping. A table that uses more is refused
-by name instead of being read wrongly; Spark reads it as ever.
+It supports classic checkpoints, and neither deletion vectors nor column mapping. A table that uses more is refused with
+the name of the feature, so it is never read wrongly. Spark can still read it.
 """
 
 from __future__ import annotations
@@ -28,20 +28,21 @@ from lakeward.platform.errors import Internal
 from lakeward.spec.model.position_columns import IDENTITY_COLUMNS
 
 _NEEDED = ("add.path", "add.partitionValues", "add.deletionVector", "metaData", "domainMetadata")
-_WHO = ("metaData", "protocol")
-_HOLE = "its log begins with a checkpoint of a newer form, or has a hole"
+_TABLE_ACTIONS = ("metaData", "protocol")
+INCOMPLETE = "its log begins with a checkpoint of a newer form, or a commit in its log is missing"
+"""Why a log cannot be read without Spark."""
 
 
 @dataclass(frozen=True)
 class Commit:
-    """What one commit says of itself.
+    """The commit information of one version.
 
     Attributes:
-        version: its number.
-        operation, parameters: as Delta's history shows them.
-        attempt: the writer's own word for it: `<stream>/<seq>/<nonce>` of a batch.
-        at_ms: when, by the writer's clock, milliseconds since 1970.
-        domains: the domain metadata it sets, None for one it removes.
+        version: the version number.
+        operation, parameters: as DESCRIBE HISTORY shows them.
+        attempt: the user metadata of the commit: `<stream>/<seq>/<nonce>` for a batch.
+        at_ms: the time of the commit by the writer's clock, in milliseconds since 1970.
+        domains: the domain metadata that the commit sets; None for a removed domain.
     """
 
     version: int
@@ -53,7 +54,7 @@ class Commit:
 
     @property
     def parent(self) -> int | None:
-        """The version whose rows this one goes on from; None if it begins anew, -1 if that cannot be told."""
+        """The version whose rows this version continues; None if it starts without rows, -1 if it is unknown."""
         if self.operation == "RESTORE":
             target = self.parameters.get("version")
             return int(target) if target is not None and str(target).isdigit() else -1
@@ -63,38 +64,38 @@ class Commit:
 
     @property
     def link(self) -> Link:
-        """As a link of the chain of what is in the table."""
+        """The commit as a link of the table's ancestry."""
         return Link(self.version, self.version, self.parent, self.operation, self.attempt, self.attempt)
 
 
 def commit(folder: Path, version: int) -> Commit | None:
-    """One commit; None where its file is gone (Delta cleans its log up after the table's retention)."""
-    about: dict[str, Any] = {}
+    """One commit; None if its file no longer exists (Delta deletes log files after the table's retention)."""
+    info: dict[str, Any] = {}
     domains: dict[str, str | None] = {}
     try:
-        for action in DeltaLog(folder).actions(version, "commitInfo", "domainMetadata"):  # its files are not parsed
-            about |= action.get("commitInfo") or {}
+        for action in DeltaLog(folder).actions(version, "commitInfo", "domainMetadata"):  # file actions are not parsed
+            info |= action.get("commitInfo") or {}
             if (domain := action.get("domainMetadata")) is not None:
                 domains[domain["domain"]] = None if domain.get("removed") else domain["configuration"]
     except FileNotFoundError:
         return None
     return Commit(
         version=version,
-        operation=str(about.get("operation", "unknown")),
-        parameters=about.get("operationParameters") or {},
-        attempt=about.get("userMetadata"),
-        at_ms=int(about.get("timestamp") or 0),
+        operation=str(info.get("operation", "unknown")),
+        parameters=info.get("operationParameters") or {},
+        attempt=info.get("userMetadata"),
+        at_ms=int(info.get("timestamp") or 0),
         domains=domains,
     )
 
 
 @dataclass(frozen=True)
 class Head:
-    """Who a table is at its newest version, whatever forms of Delta it uses.
+    """Metadata and protocol of a table at its newest version, for every table feature of Delta.
 
     Attributes:
-        metadata, protocol: as the log has them.
-        versions: commits whose file is kept -> when (milliseconds since 1970, the time of its file), oldest first.
+        metadata, protocol: the actions of the log.
+        versions: version of a commit whose file exists -> the file's time (milliseconds since 1970), oldest first.
     """
 
     folder: Path
@@ -105,7 +106,7 @@ class Head:
 
     @property
     def table_id(self) -> str:
-        """The table's own id: another one after it was removed, or replaced, and made again."""
+        """The table id. A table that was removed or replaced, and created again, has another id."""
         return str(self.metadata.get("id"))
 
     @property
@@ -118,98 +119,104 @@ class Head:
 
     @property
     def fields(self) -> list[dict[str, Any]]:
-        """The columns, as Delta's schema has them."""
-        found: list[dict[str, Any]] = json.loads(self.metadata.get("schemaString") or '{"fields": []}')["fields"]
-        return found
+        """The columns, as in Delta's schema."""
+        fields: list[dict[str, Any]] = json.loads(self.metadata.get("schemaString") or '{"fields": []}')["fields"]
+        return fields
 
 
 def head(folder: Path) -> Head | None:
-    """The newest version; None if there is no table. Reads the commits since the newest checkpoint, no list of files.
+    """The newest version; None if there is no table. Reads the commits since the newest checkpoint, not the data files.
 
     Raises:
-        Refused: only Spark can tell.
+        Refused: only Spark can read the log.
     """
-    files = DeltaLog(folder)
-    if not files.exists:
+    delta_log = DeltaLog(folder)
+    if not delta_log.exists:
         return None
-    listing = files.listing()
+    listing = delta_log.listing()
     if not listing.versions:
-        raise files.unreadable("its log has no commit left")
+        raise delta_log.unreadable("its log has no commit")
     newest = max(listing.versions)
     base = listing.checkpoint(newest)
-    said: dict[str, Mapping[str, Any]] = {}
+    latest: dict[str, Mapping[str, Any]] = {}
     try:
         for version in range(newest, base, -1):
-            for action in files.actions(version, *_WHO):
-                said = {**action, **said}
-            if len(said) == len(_WHO):
+            for action in delta_log.actions(version, *_TABLE_ACTIONS):
+                latest = {**action, **latest}
+            if len(latest) == len(_TABLE_ACTIONS):
                 break
     except FileNotFoundError:
-        raise files.unreadable(_HOLE) from None
-    if len(said) < len(_WHO):
-        for action in files.checkpoint_actions(listing.checkpoints.get(base, ()), _WHO):
-            who = {key: value for key, value in action.items() if value.get("id") or value.get("minReaderVersion")}
-            said = {**who, **said}
-    if len(said) < len(_WHO):
-        raise files.unreadable(_HOLE)
-    return Head(folder, newest, said["metaData"], said["protocol"], files.times(listing))
+        raise delta_log.unreadable(INCOMPLETE) from None
+    if len(latest) < len(_TABLE_ACTIONS):
+        for action in delta_log.checkpoint_actions(listing.checkpoints.get(base, ()), _TABLE_ACTIONS):
+            # A row of a checkpoint has every kind of action; the kinds it is not are empty.
+            filled = {key: value for key, value in action.items() if value.get("id") or value.get("minReaderVersion")}
+            latest = {**filled, **latest}
+    if len(latest) < len(_TABLE_ACTIONS):
+        raise delta_log.unreadable(INCOMPLETE)
+    return Head(folder, newest, latest["metaData"], latest["protocol"], delta_log.times(listing))
 
 
 def live(head: Head) -> list[Mapping[str, Any]] | None:
-    """The `add` actions of the files the newest version has; None where only Spark can tell."""
-    files = DeltaLog(head.folder)
-    wanted = ("add.path", "add.partitionValues", "add.stats", "add.deletionVector")
-    found: dict[str, Mapping[str, Any]] = {}
+    """The `add` actions of the files of the newest version; None if only Spark can read the log."""
+    delta_log = DeltaLog(head.folder)
+    columns = ("add.path", "add.partitionValues", "add.stats", "add.deletionVector")
+    added: dict[str, Mapping[str, Any]] = {}
     try:
-        for _, said in groupby(files.replay(files.listing(), head.version, wanted, "add", "remove"), itemgetter(0)):
-            actions = [action for _, action in said]
-            for path in [each["remove"]["path"] for each in actions if "remove" in each]:
-                found.pop(path, None)
-            found |= {each["add"]["path"]: each["add"] for each in actions if "add" in each}
+        replayed = delta_log.replay(delta_log.listing(), head.version, columns, "add", "remove")
+        for _, commit_actions in groupby(replayed, itemgetter(0)):
+            actions = [action for _, action in commit_actions]
+            for path in [action["remove"]["path"] for action in actions if "remove" in action]:
+                added.pop(path, None)
+            added |= {action["add"]["path"]: action["add"] for action in actions if "add" in action}
     except (FileNotFoundError, ValueError):
         return None
-    return list(found.values())
+    return list(added.values())
 
 
 def walk(folder: Path, head: int, at: int | None) -> Ancestry:
-    """From version `head` down to `at`, the position's; None: there is no position, and all that is left is listed."""
+    """Walks from version `head` down to `at`, the version of the position.
+
+    Without a position (`at` is None) it lists all commits that the log still has.
+    """
 
     def look_up(version: int) -> Link | None:
         if version < 0 or (at is not None and version <= at):
-            return Link(version, version, None)  # there the walk ends, whatever stands below it
+            return Link(version, version, None)  # the walk ends here; older commits do not matter
         return link(folder, version)
 
     return ancestry.walk(head, look_up, at, at if at is not None else 0)
 
 
 def link(folder: Path, version: int) -> Link | None:
-    """One commit as a link of the chain; None where its file is gone."""
-    found = commit(folder, version)
-    return None if found is None else found.link
+    """One commit as a link of the table's ancestry; None if its file no longer exists."""
+    info = commit(folder, version)
+    return None if info is None else info.link
 
 
 def domains(folder: Path, version: int) -> dict[str, str] | None:
-    """The domain metadata at a version, as anybody who opens the table now reads it; None where only Spark can tell.
+    """The domain metadata at a version, as a process that opens the table now reads it; None if only Spark can read it.
 
-    The newest checkpoint up to there and the commits behind it, from the disk: no job, and no cache of anybody's.
+    It is read from the newest checkpoint up to that version and from the commits after it, without a Spark job and
+    without a cache.
     """
-    files = DeltaLog(folder)
-    found: dict[str, str] = {}
+    delta_log = DeltaLog(folder)
+    domains: dict[str, str] = {}
     try:
-        for _, action in files.replay(files.listing(), version, ("domainMetadata",), "domainMetadata"):
-            _set_domain(found, action)
+        for _, action in delta_log.replay(delta_log.listing(), version, ("domainMetadata",), "domainMetadata"):
+            _set_domain(domains, action)
     except FileNotFoundError:
         return None
-    return found
+    return domains
 
 
-def _set_domain(found: dict[str, str], action: Action) -> None:
+def _set_domain(domains: dict[str, str], action: Action) -> None:
     if (domain := action.get("domainMetadata")) is None:
         return
     if domain.get("removed"):
-        found.pop(domain["domain"], None)
+        domains.pop(domain["domain"], None)
     else:
-        found[domain["domain"]] = domain["configuration"]
+        domains[domain["domain"]] = domain["configuration"]
 
 
 @dataclass(frozen=True)
@@ -217,10 +224,10 @@ class TableLog:
     """A table at its newest version.
 
     Attributes:
-        folder, version: where, and which.
-        files: path as the log has it -> the values of the partition columns, as text.
+        folder, version: the folder of the table and the version.
+        files: path as in the log -> the values of the partition columns, as text.
         domains: domain -> configuration.
-        metadata: the table's own: id, configuration, columns.
+        metadata: id, configuration and columns of the table.
     """
 
     folder: Path
@@ -231,10 +238,10 @@ class TableLog:
 
 
 def read(folder: Path) -> TableLog | None:
-    """The newest version of the table in `folder`; None if there is none.
+    """The newest version of the table in `folder`; None if there is no table.
 
     Raises:
-        Refused: the table uses something only Spark reads here.
+        Refused: the table uses a feature that only Spark reads.
     """
     log = DeltaLog(folder)
     if not log.exists:
@@ -243,7 +250,7 @@ def read(folder: Path) -> TableLog | None:
     base = listing.checkpoint()
     following = [version for version in listing.versions if version > base]
     if following != list(range(base + 1, base + 1 + len(following))) or (base < 0 and not following):
-        raise log.unreadable(_HOLE)
+        raise log.unreadable(INCOMPLETE)
     version = following[-1] if following else base
     files: dict[str, Mapping[str, str | None]] = {}
     domains: dict[str, str] = {}
@@ -253,8 +260,8 @@ def read(folder: Path) -> TableLog | None:
             if add.get("deletionVector"):
                 raise log.unreadable("it has deletion vectors")
             files[add["path"]] = dict(add.get("partitionValues") or {})
-        if (gone := action.get("remove")) is not None:
-            files.pop(gone["path"], None)
+        if (remove := action.get("remove")) is not None:
+            files.pop(remove["path"], None)
         _set_domain(domains, action)
         metadata = action.get("metaData") or metadata
     configuration = dict(metadata.get("configuration") or {})
@@ -264,19 +271,19 @@ def read(folder: Path) -> TableLog | None:
 
 
 def scan(table: TableLog) -> Scan:
-    """Reads the identity columns of the newest version's rows, file by file."""
+    """Reads the identity columns of the rows of the newest version, file by file."""
 
     def rows(topics: Sequence[str], stream: str | None) -> Iterator[pa.RecordBatch]:
         if stream is not None:
             raise Internal(
-                f"Rows of stream {stream} alone were asked for",
-                why="only an Iceberg quarantine table names streams",
+                f"The rows of stream {stream} alone cannot be read from a Delta table",
+                why="only the rows of an Iceberg quarantine table name their stream",
                 code="LW-3037",
             )
         topic = IDENTITY_COLUMNS["kafka"][0]
         for path, values in table.files.items():
-            found = _identity(table.folder, path, values)
-            yield from found.filter(pc.is_in(found.column(topic), value_set=pa.array(topics))).to_batches()
+            records = _identity(table.folder, path, values)
+            yield from records.filter(pc.is_in(records.column(topic), value_set=pa.array(topics))).to_batches()
 
     return rows
 
@@ -285,17 +292,17 @@ _TYPES = dict(zip(IDENTITY_COLUMNS["kafka"], (pa.string(), pa.int32(), pa.int64(
 
 
 def _identity(folder: Path, path: str, values: Mapping[str, str | None]) -> pa.Table:
-    """The identity columns of one file; those the table is partitioned by are the same in every row of it."""
+    """The identity columns of one file. A partition column has one value for the whole file."""
     file = pq.ParquetFile(absolute(folder, path))
-    inside = file.read([name for name in _TYPES if name not in values])
+    stored = file.read([name for name in _TYPES if name not in values])
     columns = {
-        name: pa.repeat(pa.scalar(values[name]).cast(kind), inside.num_rows) if name in values else inside.column(name)
+        name: pa.repeat(pa.scalar(values[name]).cast(kind), stored.num_rows) if name in values else stored.column(name)
         for name, kind in _TYPES.items()
     }
     return pa.table(columns)
 
 
 def absolute(folder: Path, path: str) -> Path:
-    """The log has paths as URIs, relative to the table unless the file came from elsewhere."""
+    """The absolute path of a file. The log stores URIs, relative to the table unless the file is outside its folder."""
     parsed = urlparse(path)
     return folder / unquote(parsed.path if parsed.scheme else path)

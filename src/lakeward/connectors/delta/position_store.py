@@ -1,7 +1,8 @@
 """The position of a stream in a Delta table: domain metadata, moved without Spark by the next version of the log.
 
-A version is taken once, by a hard link (ADR 45), so the version after the one that was read is the compare-and-set.
-The commit has no rows: `commitInfo` and the domain, as the writer of a batch commits them (ADR 22).
+A version can be committed only once, by a hard link (ADR 45), so committing the version after the one that was read is
+the compare-and-set. The commit has no rows: only `commitInfo` and the domain, as the writer of a batch commits them
+(ADR 22).
 """
 
 from __future__ import annotations
@@ -30,28 +31,28 @@ from lakeward.connectors.delta.log import Head
 from lakeward.platform.errors import LakewardError, Refused, Transient
 
 OPERATION = "LAKEWARD MOVE POSITION"
-"""What `DESCRIBE HISTORY` calls the commit."""
+"""The operation of the commit in `DESCRIBE HISTORY`."""
 
-_HARMLESS = frozenset({
+_INDIFFERENT = frozenset({
     DOMAINS, "appendOnly", "invariants", "checkConstraints", "generatedColumns", "allowColumnDefaults",
     "changeDataFeed", "identityColumns", "columnMapping", "deletionVectors", "timestampNtz", "clustering",
     "rowTracking", "typeWidening", "typeWidening-preview", "variantType", "variantType-preview", "icebergCompatV1",
     "icebergCompatV2", "v2Checkpoint", "vacuumProtocolCheck", "checkpointProtection",
 })  # fmt: skip
-"""Writer features that ask nothing of a commit which adds no file and changes no column."""
-_STAMPED = "delta.enableInCommitTimestamps"
+"""Writer features with no requirement for a commit that adds no file and changes no column."""
+_IN_COMMIT_TIMESTAMPS = "delta.enableInCommitTimestamps"
 
 
 @dataclass(frozen=True)
 class DeltaPositionStore(PositionStore):
-    """The position of one stream in one Delta table in a folder of this machine."""
+    """The position of one stream in one Delta table in a local folder."""
 
     folder: Path
     name: str
     stream: str
 
     def read(self) -> StoredPosition:
-        """The newest version of the log."""
+        """Read the position from the newest version of the log."""
         head = log.head(self.folder)
         if head is None:
             return StoredPosition(None, None, missing(self.name, self.stream))
@@ -59,22 +60,25 @@ class DeltaPositionStore(PositionStore):
         return StoredPosition(state.raw, state.position, check_table(state) or self._not_writable(head), state)
 
     def _swap(self, expected: StoredPosition, moved: Position) -> Position:
-        """One version with the position alone. Another writer's version that leaves the position as it is (OPTIMIZE, a
-        second stream) is no reason to give up: the version after it is taken."""
+        """Commit a version with the position alone.
+
+        If another writer commits first and leaves the position unchanged (OPTIMIZE, a second stream), the next version
+        is tried.
+        """
         for _ in range(SWAP_ATTEMPTS):
             head = log.head(self.folder)
             if head is None:
-                raise moved_meanwhile(self.stream, f"table {self.name} is gone")
+                raise moved_meanwhile(self.stream, f"table {self.name} no longer exists")
             state = self._state(head)
             if state.raw != expected.raw:
                 at = state.position
-                why = f"now at seq {at.seq}, batch {at.batch} of query {at.query_id or 'none'}" if at else "it is gone"
-                raise moved_meanwhile(self.stream, why)
-            if (halt := check_table(state) or self._not_writable(head)) is not None:
+                now = f"at seq {at.seq}, batch {at.batch} of query {at.query_id or 'none'}" if at else "missing"
+                raise moved_meanwhile(self.stream, f"the position is now {now}")
+            if (reason := check_table(state) or self._not_writable(head)) is not None:
                 raise Refused(
                     f"The position of stream {self.stream} was not moved",
-                    why=f"{halt.what}: {halt.why}",
-                    next=halt.next,
+                    why=f"{reason.what}: {reason.why}",
+                    next=reason.next,
                     code="LW-3041",
                 )
             version = head.version + 1
@@ -83,14 +87,20 @@ class DeltaPositionStore(PositionStore):
                 self._read_back(version, stored)
                 return stored
         raise Transient(
-            f"The position of stream {self.stream} could not be set in {self.name}: contention", code="LW-3038"
+            f"The position of stream {self.stream} in {self.name} was not set: contention",
+            why=f"other writers committed first in each of {SWAP_ATTEMPTS} attempts",
+            next="repeat the command",
+            code="LW-3038",
         )
 
     def scan(self) -> Scan:
         table = log.read(self.folder)
         if table is None:
             raise LakewardError(
-                f"Delta table {self.name} does not exist", why=f"there is none in {self.folder}", code="LW-3040"
+                f"Delta table {self.name} does not exist",
+                why=f"{self.folder} has no Delta log",
+                next="lakeward tables health   lists the tables that exist",
+                code="LW-3040",
             )
         return log.scan(table)
 
@@ -99,29 +109,31 @@ class DeltaPositionStore(PositionStore):
         return str(self.folder)
 
     def _state(self, head: Head) -> TableState:
-        kept = log.domains(self.folder, head.version)
-        if kept is None:
-            raise DeltaLog(self.folder).unreadable("its log begins with a checkpoint of a newer form, or has a hole")
-        keeps = DOMAINS in (head.protocol.get("writerFeatures") or ())
-        return state_at(self.folder, head.version, kept.get(position.key(self.stream)), keeps, self.stream, self.name)
+        domains = log.domains(self.folder, head.version)
+        if domains is None:
+            raise DeltaLog(self.folder).unreadable(log.INCOMPLETE)
+        raw = domains.get(position.key(self.stream))
+        supported = DOMAINS in (head.protocol.get("writerFeatures") or ())
+        return state_at(self.folder, head.version, raw, supported, self.stream, self.name)
 
     def _not_writable(self, head: Head) -> BlockReason | None:
-        """The protocol's rule: whoever does not know every writer feature of a table must not write it."""
-        unknown = sorted(set(head.protocol.get("writerFeatures") or ()) - _HARMLESS - {"inCommitTimestamp"})
-        if head.properties.get(_STAMPED, "").lower() == "true":
+        """Delta's protocol forbids a write by a writer that does not support every writer feature of the table."""
+        unknown = sorted(set(head.protocol.get("writerFeatures") or ()) - _INDIFFERENT - {"inCommitTimestamp"})
+        if head.properties.get(_IN_COMMIT_TIMESTAMPS, "").lower() == "true":
             unknown.append("inCommitTimestamp")
         if not unknown:
             return None
         return BlockReason(
             "features",
-            f"The position in Delta table {self.name} is moved by batches alone",
-            f"it has writer features that a commit without Spark does not serve: {', '.join(unknown)}",
-            "put the checkpoint back from a copy, or land into a new table under a new id",
+            f"The position of stream {self.stream} in Delta table {self.name} cannot be moved without Spark",
+            f"the table has writer features that a commit without Spark does not support: {', '.join(unknown)}",
+            "restore the stream's checkpoint from a copy, or give the stream a new id and a new table "
+            f"(conf/streams/{self.stream}.yaml), then: lakeward deploy",
             code="LW-3039",
         )
 
     def _commit(self, head: Head, stored: Position) -> list[dict[str, Any]]:
-        about = {
+        info = {
             "timestamp": int(time.time() * 1000),
             "operation": OPERATION,
             "operationParameters": {},
@@ -134,35 +146,37 @@ class DeltaPositionStore(PositionStore):
             "txnId": str(uuid.uuid4()),
         }
         domain = {"domain": position.key(self.stream), "configuration": stored.to_json(), "removed": False}
-        return [{"commitInfo": about}, {"domainMetadata": domain}]
+        return [{"commitInfo": info}, {"domainMetadata": domain}]
 
     def _read_back(self, version: int, stored: Position) -> None:
-        """A writer without our log store renames over a version that is there (ADR 45)."""
-        found = log.commit(self.folder, version)
-        if found is None or found.domains.get(position.key(self.stream)) != stored.to_json():
+        """Check that the version was not replaced: a writer without our log store renames over it (ADR 45)."""
+        committed = log.commit(self.folder, version)
+        if committed is None or committed.domains.get(position.key(self.stream)) != stored.to_json():
             raise moved_meanwhile(self.stream, f"version {version} of {self.name} was overwritten by another process")
 
 
-def state_at(folder: Path, version: int, raw: str | None, keeps: bool, stream: str, table: str) -> TableState:
-    """All facts about one stream at one version, its history from the log's files.
+def state_at(folder: Path, version: int, raw: str | None, supported: bool, stream: str, table: str) -> TableState:
+    """The state of one stream in a table at one version. Its ancestry is read from the log's files.
 
     Args:
-        raw: the position as the version has it.
-        keeps: whether the table has the feature of domain metadata.
+        raw: the position at that version.
+        supported: whether the table has the feature `domainMetadata`.
     """
     name = position.key(stream)
     parsed = position.parse(raw, stream, table) if raw is not None else None
     at = parsed.snapshot if parsed is not None else None
-    walked = log.walk(folder, version, at)
+    ancestry_ = log.walk(folder, version, at)
     published = log.commit(folder, at) if at is not None else None
     return TableState(
         stream=stream,
         table=table,
         version=version,
-        keeps=keeps,
+        supported=supported,
         raw=raw,
         position=parsed,
-        ancestry=walked,
+        ancestry=ancestry_,
         intact=published is None or published.domains.get(name) == raw,
-        newest_seq=None if walked.right else ancestry.newest_of(stream, version, lambda below: log.link(folder, below)),
+        newest_seq=(
+            None if ancestry_.right else ancestry.newest_of(stream, version, lambda below: log.link(folder, below))
+        ),
     )

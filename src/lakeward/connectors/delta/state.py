@@ -1,6 +1,7 @@
-"""The files of a Delta table, live and taken out, from its log alone: no JVM, no data file is opened.
+"""The live and the removed files of a Delta table, from its log alone: no JVM runs, no data file is opened.
 
-`log.read` tells which files hold the rows; this tells of each how large it is, how old, and whether a rewrite made it.
+`log.read` returns the paths of the live files. `read` here adds size and age of each file, and which commits were
+rewrites.
 """
 
 from __future__ import annotations
@@ -16,8 +17,8 @@ from lakeward.connectors.delta import log
 from lakeward.connectors.delta.delta_log import DeltaLog
 from lakeward.platform.errors import Refused
 
-WINDOW = 1000  # newest commits whose own words are read; older files are known by the checkpoint alone
-_WANTED = (
+WINDOW = 1000  # newest commits whose files are parsed; older data files are known from the checkpoint alone
+_COLUMNS = (
     "add.path", "add.size", "add.partitionValues", "add.stats", "add.modificationTime", "add.deletionVector",
     "remove.path", "remove.deletionTimestamp", "remove.size",
 )  # fmt: skip
@@ -25,13 +26,13 @@ _WANTED = (
 
 @dataclass(frozen=True)
 class Live:
-    """A file that holds rows.
+    """A live data file.
 
     Attributes:
-        size: bytes.
-        rows: None where its writer did not say.
-        at_ms: when it was written, milliseconds since 1970.
-        partition: values of the partition columns, as text.
+        size: its size in bytes.
+        rows: its number of rows; None if its writer did not record it.
+        at_ms: when it was written, in milliseconds since 1970.
+        partition: the values of the partition columns, as text.
     """
 
     size: int
@@ -42,12 +43,12 @@ class Live:
 
 @dataclass(frozen=True)
 class Change:
-    """What one commit did to the files.
+    """The data files that one commit added and removed.
 
     Attributes:
-        at_ms: when it was committed (the time of its file).
-        added, removed: paths, as the log has them.
-        rewrite: it moved rows between files and changed none (`dataChange` is false on all it did).
+        at_ms: the time of the commit file.
+        added, removed: paths as in the log.
+        rewrite: whether it only moved rows between files (`dataChange` is false in all its actions).
     """
 
     version: int
@@ -62,13 +63,13 @@ class State:
     """A table at its newest version.
 
     Attributes:
-        versions: commits whose file is kept -> when (milliseconds since 1970), oldest first.
-        checkpoint: version of the newest one; -1: none.
-        log_bytes: of everything in the log's folder.
-        files: path -> file.
-        gone: path -> when it was taken out (milliseconds since 1970), as far as the log still says; VACUUM's business.
+        versions: version of a commit whose file exists -> its time (milliseconds since 1970), oldest first.
+        checkpoint: version of the newest checkpoint; -1 if there is none.
+        log_bytes: size of all files in the log's folder.
+        files: path -> live file.
+        removed: path -> when it was removed (milliseconds since 1970), if still in the log. VACUUM deletes the file.
         changes: the newest commits, oldest first.
-        domains, metadata: as of `log.TableLog`.
+        domains, metadata: see `log.TableLog`.
     """
 
     folder: Path
@@ -77,7 +78,7 @@ class State:
     checkpoint: int
     log_bytes: int
     files: Mapping[str, Live]
-    gone: Mapping[str, int]
+    removed: Mapping[str, int]
     changes: tuple[Change, ...]
     domains: Mapping[str, str]
     metadata: Mapping[str, Any]
@@ -93,60 +94,60 @@ class State:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The columns of the schema, nested ones left out."""
-        return tuple(str(each["name"]) for each in self._fields)
+        """The names of the top-level columns."""
+        return tuple(str(field["name"]) for field in self._fields)
 
     def type_of(self, column: str) -> str:
-        """A column's type as the schema has it, `string`; empty for one that is not simple or not there."""
-        return next(
-            (str(each["type"]) for each in self._fields if each["name"] == column and isinstance(each["type"], str)), ""
-        )
+        """The type of a column as in the schema, e.g. `string`; empty for a nested or a missing column."""
+        types = (field["type"] for field in self._fields if field["name"] == column)
+        return next((kind for kind in types if isinstance(kind, str)), "")
 
     @property
     def _fields(self) -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = json.loads(self.metadata.get("schemaString") or '{"fields": []}')["fields"]
-        return found
+        fields: list[dict[str, Any]] = json.loads(self.metadata.get("schemaString") or '{"fields": []}')["fields"]
+        return fields
 
 
 def read(folder: Path, since: int = -1) -> State | None:
-    """The newest version of the table in `folder`; None if there is none.
+    """The newest version of the table in `folder`; None if there is no table.
 
     Args:
-        since: a version from which on commits are wanted in their own words; no more than `WINDOW` are read.
+        since: commits after this version are parsed, at most `WINDOW` of them.
 
     Raises:
-        Refused: the table uses something only Spark reads here.
+        Refused: the table uses a feature that only Spark reads.
     """
     table = log.read(folder)
     if table is None:
         return None
-    read_ = DeltaLog(folder)
-    listing = read_.listing()
-    versions = {version: at for version, at in read_.times(listing).items() if version <= table.version}
+    delta_log = DeltaLog(folder)
+    listing = delta_log.listing()
+    versions = {version: at for version, at in delta_log.times(listing).items() if version <= table.version}
     base = listing.checkpoint(table.version)
     files: dict[str, Live] = {}
-    gone: dict[str, int] = {}
-    for action in read_.checkpoint_actions(listing.checkpoints.get(base, ()), _WANTED):
+    removed_at: dict[str, int] = {}
+    for action in delta_log.checkpoint_actions(listing.checkpoints.get(base, ()), _COLUMNS):
         if (add := action.get("add")) is not None:
             files[add["path"]] = _live(add)
         elif (remove := action.get("remove")) is not None:
-            gone[remove["path"]] = int(remove.get("deletionTimestamp") or 0)
+            removed_at[remove["path"]] = int(remove.get("deletionTimestamp") or 0)
     changes: list[Change] = []
-    for version in [each for each in versions if each > min(base, max(since, table.version - WINDOW))]:
-        change, taken = _change(read_, version, versions[version])
+    oldest = min(base, max(since, table.version - WINDOW))
+    for version in [version for version in versions if version > oldest]:
+        change, removed = _change(delta_log, version, versions[version])
         if version > base:
             for path in change.removed:
                 files.pop(path, None)
-            gone |= taken
+            removed_at |= removed
             files |= change.added
             for path in change.added:
-                gone.pop(path, None)
+                removed_at.pop(path, None)
         changes.append(change)
     if set(files) != set(table.files):
         raise Refused(
             f"The log of the Delta table in {folder} changed while it was read",
-            why="a checkpoint or a clean-up came between",
-            next="try again",
+            why="a checkpoint was written or the log was cleaned up in between",
+            next="repeat the command",
             code="LW-3048",
         )
     return State(
@@ -154,28 +155,30 @@ def read(folder: Path, since: int = -1) -> State | None:
         version=table.version,
         versions=versions,
         checkpoint=base,
-        log_bytes=read_.size(),
+        log_bytes=delta_log.size(),
         files=files,
-        gone=gone,
+        removed=removed_at,
         changes=tuple(changes),
         domains=table.domains,
         metadata=table.metadata,
     )
 
 
-def _change(files: DeltaLog, version: int, at_ms: int) -> tuple[Change, dict[str, int]]:
+def _change(delta_log: DeltaLog, version: int, at_ms: int) -> tuple[Change, dict[str, int]]:
+    """The change of one commit, and path -> when the file was removed."""
     added: dict[str, Live] = {}
-    taken: dict[str, int] = {}
-    said: list[bool] = []
-    with suppress(FileNotFoundError):  # cleaned up meanwhile
-        for action in files.actions(version, "add", "remove"):
+    removed: dict[str, int] = {}
+    data_changes: list[bool] = []
+    with suppress(FileNotFoundError):  # the log's clean-up deleted it since the listing
+        for action in delta_log.actions(version, "add", "remove"):
             if (add := action.get("add")) is not None:
                 added[add["path"]] = _live(add)
-                said.append(bool(add.get("dataChange", True)))
+                data_changes.append(bool(add.get("dataChange", True)))
             elif (remove := action.get("remove")) is not None:
-                taken[remove["path"]] = int(remove.get("deletionTimestamp") or at_ms)
-                said.append(bool(remove.get("dataChange", True)))
-    return Change(version, at_ms, added, tuple(taken), rewrite=bool(said) and not any(said)), taken
+                removed[remove["path"]] = int(remove.get("deletionTimestamp") or at_ms)
+                data_changes.append(bool(remove.get("dataChange", True)))
+    rewrite = bool(data_changes) and not any(data_changes)
+    return Change(version, at_ms, added, tuple(removed), rewrite=rewrite), removed
 
 
 def _live(add: Mapping[str, Any]) -> Live:

@@ -1,4 +1,4 @@
-"""Delta tables that streams land in: created with what the protocol stands on."""
+"""Creates the Delta tables of streams, with the table features that the commit protocol needs."""
 
 from __future__ import annotations
 
@@ -15,34 +15,34 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 PROPERTIES: Mapping[str, str] = {
-    # The position is an entry of its own in a commit; without the feature there is no place for it.
+    # The position is stored as domain metadata, in the commit of its rows.
     "delta.feature.domainMetadata": "supported",
-    # The audit reads the rows' positions without Spark, and does not know deletion vectors.
+    # The audit reads the positions of rows without Spark, and does not support deletion vectors.
     "delta.enableDeletionVectors": "false",
 }
 
 
 def create(session: SparkSession, lake: Lake, table: str, schema: StructType, partition_by: Sequence[str] = ()) -> bool:
-    """Create `table` unless it exists, and name it in this application. True when this call created it.
+    """Create `table` unless it exists, and register it in this application. Returns whether this call created it.
 
     Args:
         session: any session with Delta.
         table: `namespace.table`.
-        schema: the columns; all become optional, because a stream cannot promise more than its source does.
-        partition_by: columns.
+        schema: the columns; all become nullable, because a source does not guarantee values.
+        partition_by: the partition columns.
 
     Raises:
-        SpecError: the warehouse is no folder of this machine.
+        SpecError: the warehouse is not a local folder.
     """
     folder = location.folder_of(lake, table)
-    fresh = not location.exists(folder)
-    if fresh:
+    missing = not location.exists(folder)
+    if missing:
         settings = ", ".join(f"{quote_text(name)} = {quote_text(value)}" for name, value in sorted(PROPERTIES.items()))
-        fields = ", ".join(quote(each) for each in partition_by)
+        fields = ", ".join(quote(column) for column in partition_by)
         session.sql(
             f"CREATE TABLE IF NOT EXISTS {location.by_path(folder)} ({columns.ddl(session, schema)}) USING delta "
             + (f"PARTITIONED BY ({fields}) " if fields else "")
             + f"TBLPROPERTIES ({settings})"
         )
     location.register(session, lake, table)
-    return fresh
+    return missing

@@ -1,4 +1,4 @@
-"""`DeltaWriter`: `TableWriter` for Delta. Rows and position are one commit, the very next one after what was read."""
+"""`DeltaWriter`: `TableWriter` for Delta. Rows and position are one commit, the version after the one that was read."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Staged:
-    """Files in the table's folder that no commit names yet.
+    """Data files in the table's folder that no commit names yet.
 
     Attributes:
         attempt: `<stream>/<seq>/<nonce>`.
-        rows: records they apply.
-        actions: what the commit says of files, Java objects.
-        paths: the files that were written.
-        metadata: the table's columns and properties they were written by.
-        version: what the table was at.
-        session: the batch's own.
+        rows: the number of records that they apply.
+        actions: the file actions of the commit, Java objects.
+        paths: the written files.
+        metadata: the table's columns and properties at the time of the write, as JSON.
+        version: the table's version at the time of the write.
+        session: the batch's own session.
     """
 
     attempt: str
@@ -53,8 +53,8 @@ class DeltaWriter(TableWriter[TableState, Staged]):
     """Lands one stream in one Delta table.
 
     Args:
-        folder: the table's.
-        change: what a batch does to it.
+        folder: the table's folder.
+        change: how a batch changes the table.
     """
 
     folder: Path = Path()
@@ -69,8 +69,11 @@ class DeltaWriter(TableWriter[TableState, Staged]):
         return f"by DESCRIBE HISTORY spark_catalog.{self.table} (lakeward sql)"
 
     def load(self, session: SparkSession) -> TableState:
-        """The newest version. Where the position is not what was seen last, Delta forgets what it remembers of the log:
-        another process may have written over a commit of ours."""
+        """The newest version.
+
+        If the position is not the expected one, Delta's cache of the log is dropped and the table read again: another
+        process may have overwritten a commit of this writer.
+        """
         state = self._state(jvm.begin(session, self.folder, self.table))
         if self._began and state.raw != self._expected:
             jvm.invalidate_cache(session, self.folder)
@@ -81,10 +84,10 @@ class DeltaWriter(TableWriter[TableState, Staged]):
         return check_table(state)
 
     def stage(self, rows: DataFrame, state: TableState, attempt: str) -> Staged:
-        """Write the files. Nothing in the log names them; without the commit they are VACUUM's.
+        """Write the data files. The log does not name them; if they are never committed, VACUUM deletes them.
 
         Raises:
-            RetryCommit: they were taken away while they were written.
+            RetryCommit: a file was deleted while the batch was written.
         """
         session = rows.sparkSession
         txn = jvm.begin(session, self.folder, self.table)
@@ -92,8 +95,8 @@ class DeltaWriter(TableWriter[TableState, Staged]):
         paths = jvm.paths_of(txn, files.added)
         try:
             count = files.rows if files.rows is not None else sum(pq.read_metadata(path).num_rows for path in paths)
-        except FileNotFoundError as gone:
-            raise RetryCommit(f"a staged file is gone: {gone.filename}") from gone
+        except FileNotFoundError as error:
+            raise RetryCommit(f"staged file {error.filename} no longer exists") from error
         return Staged(
             attempt=attempt,
             rows=count,
@@ -105,12 +108,12 @@ class DeltaWriter(TableWriter[TableState, Staged]):
         )
 
     def publish(self, state: TableState, staged: Staged, batch: RunningBatch, build: Build) -> Position:
-        """Again and again while only other commits came first: the staged files stay good."""
+        """Commit the staged files, again after each unrelated commit that came first: the staged files stay valid."""
         for attempt in range(ATTEMPTS):
             if attempt:
                 pause(attempt)
             txn = jvm.begin(staged.session, self.folder, self.table)
-            self._still(txn, state, staged)
+            self._check_unchanged(txn, state, staged)
             version = int(txn.snapshot().version()) + 1
             moved = build(version, version)
             failpoints.hit("before-publish")
@@ -119,38 +122,38 @@ class DeltaWriter(TableWriter[TableState, Staged]):
                 landed = jvm.commit(staged.session, txn, staged.actions, moved, batch, name)
             except Exception as error:
                 if jvm.is_concurrent_change(error):
-                    continue  # nothing was written: read and check again
+                    continue  # nothing was committed: read and check the table again
                 raise
             failpoints.hit("after-publish")
             if landed != version:
                 raise LakewardError(
-                    f"Delta committed version {landed} of {self.table} where version {version} was asked for",
-                    why="the position names the version it is in; this is an error of ours, or of another Delta",
+                    f"Delta committed version {landed} of {self.table} instead of version {version}",
+                    why="the position names its own version; this is a fault of Lakeward, or Delta's version differs",
                     code="LW-3049",
                 )
-            found = log.commit(self.folder, version)
-            if found is not None and found.domains.get(name) != moved.to_json():
+            committed = log.commit(self.folder, version)
+            if committed is not None and committed.domains.get(name) != moved.to_json():
                 jvm.invalidate_cache(staged.session, self.folder)
                 raise RetryCommit(f"version {version} was overwritten by another process")
             return moved
-        raise self.contention(batch.batch, "other commits came first, every time")
+        raise self.contention(batch.batch, f"other writers committed first in each of {ATTEMPTS} attempts")
 
-    def _still(self, txn: Any, state: TableState, staged: Staged) -> None:
-        """Raise unless the table is what was checked, as far as this batch goes by it."""
+    def _check_unchanged(self, txn: Any, state: TableState, staged: Staged) -> None:
+        """Raise if the table changed since it was checked in a way that affects this batch."""
         now = self._state(txn)
         if now.raw != state.raw:
             raise RetryCommit("the position moved")
-        # The position does not go back with a RESTORE: between step 1 and here only a new look can tell.
-        halt = check_table(now)
-        if halt is not None:
-            raise halt.error()
+        # A RESTORE does not set the position back, so a rollback since step 1 is found only by this check.
+        reason = check_table(now)
+        if reason is not None:
+            raise reason.error()
         if str(txn.metadata().json()) != staged.metadata:
             raise RetryCommit("the table's columns or properties changed")
         if self.change.depends and now.version != staged.version:
-            raise RetryCommit("the table changed, and what was written follows from what was in it")
-        gone = [path.name for path in staged.paths if not path.exists()]
-        if gone:
-            raise RetryCommit(f"{len(gone)} staged files are gone (VACUUM)")
+            raise RetryCommit("the table changed, and the written rows depend on its rows")
+        missing = [path.name for path in staged.paths if not path.exists()]
+        if missing:
+            raise RetryCommit(f"{len(missing)} staged files no longer exist (VACUUM)")
 
     def _state(self, txn: Any) -> TableState:
         return jvm.state_of(txn.snapshot(), self.folder, self.stream, self.table)

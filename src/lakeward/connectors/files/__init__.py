@@ -1,1 +1,1 @@
-"""Files that arrive in a folder, as a source."""
+"""File source: files that arrive in a folder."""

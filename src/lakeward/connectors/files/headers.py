@@ -1,7 +1,7 @@
-"""What a file of columns says of them, compared with the declared ones before anything of it is read.
+"""Schema check of a source file (Parquet, ORC, Avro, CSV) against the declared columns, before the file is read.
 
-Spark makes nulls of a column that a Parquet or Avro file lacks, and dies inside a task, after minutes, at a type it
-cannot convert or a header that does not fit.
+Spark reads a column that a Parquet or Avro file lacks as nulls. A type that it cannot convert, or a CSV header that
+does not match, fails inside a task, minutes later.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ _WIDER = {
     "int": {"tinyint", "smallint"},
     "bigint": {"tinyint", "smallint", "int"},
     "double": {"float"},
-    "timestamp": {"timestamp_ntz"},  # a time without a zone is one of UTC, as everywhere here
+    "timestamp": {"timestamp_ntz"},  # a time without a zone is in UTC, as everywhere in Lakeward
 }
-"""Declared type -> types of a file whose every value it holds."""
+"""Declared type -> narrower file types that it can hold without loss."""
 _AVRO_WIDER = {key: _WIDER[key] for key in ("bigint", "double")}
-"""Spark does not read a time without a zone of an Avro file as a TIMESTAMP."""
+"""Spark cannot read a time without a zone of an Avro file as a TIMESTAMP."""
 _NAMES = {"parquet": "Parquet", "orc": "ORC", "avro": "Avro"}
 _PACKED = (".bz2", ".zst", ".snappy", ".lz4", ".deflate")
-"""Of a CSV packed so, Spark's own comparison of the header is left."""
+"""Compressions of CSV whose header is compared by Spark only."""
 
 
 def differences(files: FileAccess, url: str, source: FilesSource, declared: StructType) -> list[str]:
-    """What of the declared columns the file does not have so, in words; a file that is gone says nothing."""
+    """How a file differs from the declared columns, one clause each; empty for a missing file."""
     name = unquote(url)
     if source.format == "csv" and (not source.header or name.endswith(_PACKED)):
         return []
@@ -52,7 +52,7 @@ def differences(files: FileAccess, url: str, source: FilesSource, declared: Stru
 
 def _csv(file: IO[bytes], declared: StructType, *, packed: bool) -> list[str]:
     try:
-        # Whatever is wrong in a row further on is that row's, so what is not UTF-8 is passed over here.
+        # Errors of encoding in later rows concern those rows only, so they are replaced here.
         with (
             gzip.open(file) if packed else file as plain,
             io.TextIOWrapper(cast(IO[bytes], plain), "utf-8-sig", "replace", newline="") as text,
@@ -60,37 +60,37 @@ def _csv(file: IO[bytes], declared: StructType, *, packed: bool) -> list[str]:
             header = next(csv.reader(text), None)
     except (gzip.BadGzipFile, csv.Error) as error:
         return [f"its header cannot be read: {error}"]
-    wanted = declared.fieldNames()
-    if header is None or [name.lower() for name in header] == [name.lower() for name in wanted]:
+    names = declared.fieldNames()
+    if header is None or [name.lower() for name in header] == [name.lower() for name in names]:
         return []
-    return [f"it begins with {', '.join(header)}; declared are {', '.join(wanted)}"]
+    return [f"its header is {', '.join(header)}; declared are {', '.join(names)}"]
 
 
 def _typed(file: Any, kind: str, declared: StructType) -> list[str]:
-    """Of a file that knows its columns and their types."""
+    """The differences of a file that stores the types of its columns."""
     wider = _AVRO_WIDER if kind == "avro" else _WIDER
     try:
         typed = columns_of(file, kind)
     except FileNotFoundError:
         raise
     except (ValueError, OSError) as error:  # pyarrow's ArrowInvalid is a ValueError
-        return [f"it is no {_NAMES[kind]} file: {str(error).splitlines()[0]}"]
+        return [f"it is not a valid {_NAMES[kind]} file: {str(error).splitlines()[0]}"]
     has = {name.lower(): spark for name, spark in typed.items()}
-    found = []
+    different = []
     for field in declared.fields:
-        wanted, there = field.dataType.simpleString(), has.get(field.name.lower())
-        if there is None:
-            found.append(f"it has no column {field.name}")
-        elif there != wanted and there not in wider.get(wanted, set()):
-            found.append(f"{field.name} is {there.upper()}, declared is {wanted.upper()}")
-    return found
+        expected, actual = field.dataType.simpleString(), has.get(field.name.lower())
+        if actual is None:
+            different.append(f"it has no column {field.name}")
+        elif actual != expected and actual not in wider.get(expected, set()):
+            different.append(f"{field.name} is {actual.upper()}, declared is {expected.upper()}")
+    return different
 
 
 def columns_of(file: Any, kind: str) -> dict[str, str]:
-    """The columns of a Parquet, ORC or Avro file -> their types as Spark calls them.
+    """Column -> Spark type, of a Parquet, ORC or Avro file.
 
     Raises:
-        ValueError, OSError: it is none.
+        ValueError, OSError: it is not such a file.
     """
     if kind == "avro":
         return avro_columns_of(file)
@@ -140,17 +140,17 @@ _LOGICAL = {
     ("long", "local-timestamp-millis"): "timestamp_ntz",
     ("long", "local-timestamp-micros"): "timestamp_ntz",
 }
-"""Avro's type and logical type -> Spark's; any other logical type but decimal is passed over, as Spark does."""
+"""(Avro type, logical type) -> Spark type. Decimal is separate; Spark ignores all other logical types."""
 
 
 def avro_columns_of(file: Any) -> dict[str, str]:
-    """The fields of an Avro file's records -> their types as Spark calls them.
+    """Field -> Spark type, of the records of an Avro file.
 
     Args:
-        file: open for reading bytes, at its beginning; seekable.
+        file: a seekable binary file at its beginning.
 
     Raises:
-        ValueError: it is no Avro file of records, or not all of it is there.
+        ValueError: it is not an Avro file of records, or it is truncated.
     """
     import fastavro
 
@@ -160,7 +160,7 @@ def avro_columns_of(file: Any) -> dict[str, str]:
     try:
         header = cast(dict[str, Any], fastavro.schemaless_reader(file, _HEADER, None))
         schema: Any = fastavro.schema.expand_schema(json.loads(header["meta"]["avro.schema"]))
-    # A broken header breaks the parser of it in every way there is; a store that is away is none of them.
+    # A broken header can raise any of these in the parser. An unreachable store raises other errors.
     except (
         ValueError,
         LookupError,
@@ -172,36 +172,36 @@ def avro_columns_of(file: Any) -> dict[str, str]:
         raise ValueError(f"its header cannot be read: {type(error).__name__} {error}".rstrip()) from None
     file.seek(-_MARK, os.SEEK_END)
     if file.read(_MARK) != header["sync"]:
-        raise ValueError("it ends in the middle of a block: was it moved in whole?")
+        raise ValueError("it is truncated: it ends in the middle of a block")
     if not isinstance(schema, dict) or schema["type"] != "record":
         raise ValueError(f"its records are {type_of(schema).upper()}, not records with fields")
     return {field["name"]: type_of(field["type"]) for field in schema["fields"]}
 
 
 def type_of(schema: Any) -> str:
-    """Spark's name of an expanded Avro schema, e.g. `struct<n:int>`; of a record inside itself its own name."""
+    """The Spark type of an expanded Avro schema, e.g. `struct<n:int>`; a recursive record is shown by name."""
     if isinstance(schema, str):
         return _PLAIN.get(schema, schema)
     if isinstance(schema, list):
-        return _union([each for each in schema if each != "null"])
+        return _union([branch for branch in schema if branch != "null"])
     kind, logical = schema["type"], schema.get("logicalType")
     if not isinstance(kind, str):
         return type_of(kind)
     if kind == "record":
-        return "struct<" + ",".join(f"{each['name']}:{type_of(each['type'])}" for each in schema["fields"]) + ">"
+        return "struct<" + ",".join(f"{field['name']}:{type_of(field['type'])}" for field in schema["fields"]) + ">"
     if kind == "array":
         return f"array<{type_of(schema['items'])}>"
     if kind == "map":
         return f"map<string,{type_of(schema['values'])}>"
     if logical == "decimal" and kind in ("bytes", "fixed"):
         return f"decimal({schema['precision']},{schema.get('scale', 0)})"
-    # Spark writes its intervals as numbers and says so beside them.
+    # Spark writes intervals as numbers and records their Spark type as a property.
     return _LOGICAL.get((kind, logical)) or schema.get("spark.sql.catalyst.type") or _PLAIN.get(kind, kind)
 
 
 def _union(kinds: list[Any]) -> str:
-    """A union without its null: one type, the wider of two numbers, else a struct with a member for each."""
-    names = [type_of(each) for each in kinds]
+    """The Spark type of a union without null: one type, the wider of two numbers, else a struct of members."""
+    names = [type_of(kind) for kind in kinds]
     if len(names) == 1:
         return names[0]
     if sorted(names) == ["bigint", "int"]:

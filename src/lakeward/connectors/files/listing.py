@@ -1,8 +1,8 @@
-"""Files named once and then read in steps: which, in what order, and whether they are still what they were.
+"""File listing of a backfill: the files of a pattern, their order, and a check that they did not change.
 
-Their order is that of their times, so that what arrives later comes last. A position counts the files from the first
-on and holds a hash over path, size and time of each: a file that was changed, taken away or put in between gives
-another hash.
+Files are ordered by modification time, so that files that arrive later come last. A position is the number of files
+from the first one and a hash over their paths, sizes and times: a file that was changed, removed or added in between
+gives another hash.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _DIGITS, _SHOWN = 32, 5
 
 @dataclass(frozen=True)
 class Listed:
-    """One file: absolute path, bytes, time of its last change in nanoseconds since 1970."""
+    """One file: absolute path, size in bytes, modification time in nanoseconds since 1970."""
 
     path: Path
     size: int
@@ -33,7 +33,7 @@ class Listed:
 
     @property
     def url(self) -> str:
-        """As Spark calls it."""
+        """The file's URL, as Spark writes it."""
         return self.path.as_uri()
 
 
@@ -42,8 +42,8 @@ class Listing:
     """The files of a pattern at one moment.
 
     Attributes:
-        pattern: absolute, as it was asked for.
-        since: files changed before this time are left out; None: none are.
+        pattern: the absolute pattern of the request.
+        since: files changed before this time are excluded; None: no limit.
         files: in order.
     """
 
@@ -53,7 +53,7 @@ class Listing:
 
     @property
     def start(self) -> str:
-        """The position before the first file. What was asked for is part of it: it tells two listings apart."""
+        """The position before the first file. It contains the pattern, which distinguishes two listings."""
         since = {} if self.since is None else {"since": self.since.astimezone(UTC).isoformat()}
         return _text({"files": 0, "of": self.pattern, **since})
 
@@ -63,11 +63,11 @@ class Listing:
         return self.at(len(self.files))
 
     def at(self, count: int) -> str:
-        """The position after so many files."""
+        """The position after `count` files."""
         return self.start if count == 0 else _text({"files": count, "hash": self._hashes[count - 1]})
 
     def next(self, at: str, most: int) -> str | None:
-        """The position at most `most` files on; None at the end."""
+        """The position at most `most` files later; None at the end."""
         count = files_in(at)
         return None if count >= len(self.files) else self.at(min(len(self.files), count + most))
 
@@ -76,108 +76,108 @@ class Listing:
         return self.files[files_in(start) : files_in(end)]
 
     def between(self, start: str, end: str) -> list[Taken]:
-        """The same, as the log of a source tells them."""
-        return [Taken(each.url, each.modified // 1_000_000, 0) for each in self.within(start, end)]
+        """The same files, in the form of a source log."""
+        return [Taken(file.url, file.modified // 1_000_000, 0) for file in self.within(start, end)]
 
     def canonical(self, offset: str) -> str:
-        """A position of ours has one form only."""
+        """The position itself: it has one form only."""
         return offset
 
     def entry_of(self, position: str) -> int:
-        """How many files a position stands for."""
+        """The number of files that a position counts."""
         return files_in(position)
 
     def goes_on(self, position: str, since: str) -> None:
-        """Refuse to go on after files that are not what they were when they landed.
+        """Refuse to continue after landed files that have changed since.
 
         Args:
-            position: an earlier run came so far.
-            since: when (RFC 3339).
+            position: the position that an earlier run reached.
+            since: the time of that run (RFC 3339).
 
         Raises:
-            Refused: names those that were changed after that.
+            Refused: names the files that changed after that time.
         """
         count = files_in(position)
         if count <= len(self.files) and self.at(count) == position:
             return
         moment = datetime.fromisoformat(since).timestamp() * 1e9
-        touched = [str(each.path) for each in self.files if each.modified > moment]
+        changed = [str(file.path) for file in self.files if file.modified > moment]
         raise Refused(
-            f"The files of {self.pattern} are not what they were",
-            why=f"{count} of them have landed, and one of those was changed, removed, or another came between them"
-            + (f"; changed since {since}: {_some(touched)}" if touched else ""),
-            next="put them back as they were; or land all of them into another new table",
+            f"Cannot continue the backfill from {self.pattern}: landed files changed",
+            why=f"{count} files have landed; one of them was changed or removed, or another file was added between them"
+            + (f"; changed since {since}: {_some(changed)}" if changed else ""),
+            next="restore these files, or land all files into another new table",
             code="LW-3050",
         )
 
     @staticmethod
     def unchanged(files: Iterable[Listed]) -> None:
-        """Refuse files that were changed while they were read.
+        """Refuse files that changed while they were read.
 
         Raises:
             Refused: names them.
         """
-        changed = [str(each.path) for each in files if _stat(each.path) != (each.size, each.modified)]
+        changed = [str(file.path) for file in files if _stat(file.path) != (file.size, file.modified)]
         if changed:
             raise Refused(
                 "Files were changed or removed while they were read",
                 why=_some(changed),
-                next="wait until nobody writes there, then give the same command again; nothing of them has landed",
+                next="wait until no process writes there, then repeat the command; nothing of these files has landed",
                 code="LW-3053",
             )
 
     @cached_property
     def _hashes(self) -> list[str]:
-        rolled, found = "", []
-        for each in self.files:
-            one = f"{rolled}\n{each.path}\n{each.size}\n{each.modified}"
-            rolled = hashlib.sha256(one.encode()).hexdigest()[:_DIGITS]
-            found.append(rolled)
-        return found
+        rolled, hashes = "", []
+        for file in self.files:
+            text = f"{rolled}\n{file.path}\n{file.size}\n{file.modified}"
+            rolled = hashlib.sha256(text.encode()).hexdigest()[:_DIGITS]
+            hashes.append(rolled)
+        return hashes
 
 
-def look(pattern: str, since: datetime | None = None, until: datetime | None = None) -> Listing:
-    """List files now.
+def list_files(pattern: str, since: datetime | None = None, until: datetime | None = None) -> Listing:
+    """List the files of a pattern now.
 
     Args:
-        pattern: a file, a folder (with those below it) or a pattern such as `in/*/*.json`; `**` is any folders.
-        since, until: times of their last change, from (inclusive) and to (exclusive).
+        pattern: a file, a folder (with its subfolders) or a pattern such as `in/*/*.json`; `**` matches any folders.
+        since, until: limits of the modification time, from (inclusive) and to (exclusive).
 
     Raises:
-        SpecError: it is on another machine, or there are none.
+        SpecError: the pattern is on another machine, or matches no file.
     """
     if not here(pattern):
         raise SpecError(
-            f"Files at {pattern} cannot be landed from here yet",
-            why="files are listed with their sizes and times on this machine only",
-            next="copy them to a folder of this machine",
+            f"Cannot land files at {pattern} yet",
+            why="files can be listed with size and time on the local file system only",
+            next="copy them to a local folder and name that folder",
             code="LW-3051",
         )
     whole = str(Path(local(pattern)).expanduser().absolute())
     folder = folder_of(whole)
     named = [Path(whole)] if Path(whole).exists() else Path(folder or "/").glob(whole[len(folder) + 1 :] or "*")
-    paths = {file for each in named for file in (each.rglob("*") if each.is_dir() else [each])}
-    low, high = (None if each is None else each.timestamp() * 1e9 for each in (since, until))
-    found = []
+    paths = {file for path in named for file in (path.rglob("*") if path.is_dir() else [path])}
+    low, high = (None if limit is None else limit.timestamp() * 1e9 for limit in (since, until))
+    files = []
     for path in paths:
         if path.name.startswith((".", "_")) or not path.is_file():
-            continue  # what is being written, and what other tools note beside their files
+            continue  # files that are still being written, and metadata of other tools
         size, modified = _stat(path)
         if size and (low is None or modified >= low) and (high is None or modified < high):
-            found.append(Listed(path, size, modified))
-    if not found:
+            files.append(Listed(path, size, modified))
+    if not files:
         bounds = " in that range of time" if since or until else ""
         raise SpecError(
             f"There are no files at {pattern}{bounds}",
-            why=f"looked for {whole}; empty ones and names that begin with . or _ do not count",
+            why=f"no file matches {whole}; empty files and names that begin with . or _ are excluded",
             next="give --from-files a file, a folder, or a quoted pattern such as 'archive/*/*.json'",
             code="LW-3052",
         )
-    return Listing(whole, since, tuple(sorted(found, key=lambda one: (one.modified, str(one.path)))))
+    return Listing(whole, since, tuple(sorted(files, key=lambda file: (file.modified, str(file.path)))))
 
 
 def files_in(position: str) -> int:
-    """How many files a position of a listing counts."""
+    """The number of files that a position of a listing counts."""
     return int(json.loads(position)["files"])
 
 
@@ -188,10 +188,10 @@ def path_of(url: str) -> Path:
 
 def _stat(path: Path) -> tuple[int, int]:
     try:
-        found = path.stat()
+        status = path.stat()
     except FileNotFoundError:
         return (-1, -1)
-    return (found.st_size, found.st_mtime_ns)
+    return (status.st_size, status.st_mtime_ns)
 
 
 def _text(document: dict[str, object]) -> str:

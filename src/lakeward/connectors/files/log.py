@@ -1,9 +1,9 @@
-"""The log in which Spark's file source counts the files it has taken, and the position made of it.
+"""Source log of Spark's file source, in which it records the files it has read, and the position derived from it.
 
-Spark's own offset of a file source is the number of its last log entry, `{"logOffset":3}`: two histories that took
-other files into entry 3 have equal offsets, and an older copy of a checkpoint skips files without a word. So the
-position is `{"files":16,"hash":".."}`: how many files, and a hash over their paths, in the order they were taken,
-that goes on from entry to entry. It depends on the files alone, not on how many a batch took.
+Spark's offset of a file source is the number of the last log entry, `{"logOffset":3}`. Two histories with different
+files in entry 3 have equal offsets, and an older copy of a checkpoint would skip files silently. Therefore the position
+is `{"files":16,"hash":".."}`: the number of files, and a rolling hash over their paths in the order they were read. It
+depends on the files only, not on the sizes of batches.
 """
 
 from __future__ import annotations
@@ -20,23 +20,28 @@ from lakeward.platform.errors import LakewardError
 
 _OFFSET = "logOffset"
 _COMPACT = ".compact"
-_KEPT = 8
-"""So many positions are remembered; a batch asks for two, again and again."""
+_CACHED = 8
+"""The number of cached positions; a batch needs two, several times."""
 _DIGITS = 32
 
 
 class LogBroken(LakewardError):
-    """A file of the log is absent or cannot be read: which files were taken is not known. `file` names it."""
+    """Raised when a file of the log is missing or damaged: the files already read are unknown. `file` names it."""
 
     def __init__(self, file: str, why: str) -> None:
-        super().__init__("The log of a file source is damaged", why=f"{file}: {why}", code="LW-3001")
+        super().__init__(
+            "The log of a file source is damaged",
+            why=f"{file}: {why}",
+            next="restore the checkpoint from a backup",
+            code="LW-3001",
+        )
         self.file = file
         self.reason = why
 
 
 @dataclass(frozen=True)
 class Taken:
-    """One file. `path` as a URL, `modified` in milliseconds since 1970, `entry` the number of its log entry."""
+    """One file: `path` as a URL, `modified` in milliseconds since 1970, `entry` the number of its log entry."""
 
     path: str
     modified: int
@@ -45,16 +50,16 @@ class Taken:
 
 @dataclass(frozen=True)
 class Rolled:
-    """Everything up to a log entry: how many files, and the hash over their paths."""
+    """The state after a log entry: the number of files, and the rolling hash over their paths."""
 
     files: int = 0
     hash: str = ""
 
     def with_files(self, taken: Iterable[Taken]) -> Rolled:
-        """Further files. Those of one entry are counted in the order of their paths."""
+        """The state after further files. Files of one entry are ordered by path."""
         count, rolled = self.files, self.hash
-        for each in sorted(taken, key=lambda one: (one.entry, one.path)):
-            count, rolled = count + 1, hashlib.sha256(f"{rolled}\n{each.path}".encode()).hexdigest()[:_DIGITS]
+        for file in sorted(taken, key=lambda file: (file.entry, file.path)):
+            count, rolled = count + 1, hashlib.sha256(f"{rolled}\n{file.path}".encode()).hexdigest()[:_DIGITS]
         return Rolled(count, rolled)
 
     @property
@@ -64,12 +69,12 @@ class Rolled:
 
 
 def log_offset(offset: str) -> int | None:
-    """The number in Spark's offset of a file source; None for any other text."""
+    """The entry number in Spark's offset of a file source; None for another text."""
     try:
-        found: Any = json.loads(offset)
+        document: Any = json.loads(offset)
     except ValueError:
         return None
-    number = found.get(_OFFSET) if isinstance(found, dict) else None
+    number = document.get(_OFFSET) if isinstance(document, dict) else None
     return number if isinstance(number, int) else None
 
 
@@ -79,20 +84,20 @@ def offset_text(number: int) -> str:
 
 
 def number_of(name: str) -> int | None:
-    """The entry a file of the log is named after, of a compaction the last one; None for any other file."""
+    """The entry number in the name of a log file (of a compaction: the last entry); None for another file."""
     plain = name.removesuffix(_COMPACT)
     return int(plain) if plain.isdigit() else None
 
 
 def count_of(position: str) -> int | None:
-    """How many files a position stands for; None for the position of another kind of source."""
+    """The number of files of a position; None for the position of another kind of source."""
     try:
-        found: Any = json.loads(position)
+        document: Any = json.loads(position)
     except ValueError:
         return None
-    if not isinstance(found, dict) or found.keys() != {"files", "hash"}:
+    if not isinstance(document, dict) or document.keys() != {"files", "hash"}:
         return None
-    return found["files"] if isinstance(found["files"], int) else None
+    return document["files"] if isinstance(document["files"], int) else None
 
 
 @dataclass
@@ -100,7 +105,7 @@ class SourceLog:
     """The log of one source of one query.
 
     Args:
-        files: reads it.
+        files: reads the log.
         folder: `<checkpoint>/sources/<number>`.
     """
 
@@ -110,43 +115,43 @@ class SourceLog:
     _entry_of: dict[str, int] = field(default_factory=dict)
 
     def canonical(self, offset: str) -> str:
-        """Spark's offset as a position; a text that is none stays.
+        """Spark's offset as a position; another text is returned unchanged.
 
         Raises:
-            LogBroken: the log does not tell.
+            LogBroken: the log is incomplete.
         """
         number = log_offset(offset)
         return offset if number is None else self._rolled(number).text
 
     def between(self, start: str, end: str) -> list[Taken]:
-        """The files after one position up to another, of positions `canonical` gave; `-` is the beginning.
+        """The files between two positions that `canonical` returned; `-` is the beginning.
 
         Raises:
-            LogBroken: the log does not tell.
+            LogBroken: the log is incomplete.
         """
         first = -1 if start == NO_DATA else self._entry_of[start]
         last = -1 if end == NO_DATA else self._entry_of[end]
         return list(self._taken(first + 1, last))
 
     def entry_of(self, position: str) -> int:
-        """The log entry at which a position ends, of positions `canonical` gave."""
+        """The last log entry of a position that `canonical` returned."""
         return self._entry_of[position]
 
     def _rolled(self, number: int) -> Rolled:
-        found = self._known.get(number)
-        if found is None:
-            below = max((each for each in self._known if each < number), default=-1)
-            found = self._known.get(below, Rolled()).with_files(self._taken(below + 1, number))
-            self._known[number] = found
-            self._entry_of[found.text] = number
-            for old in sorted(self._known)[:-_KEPT]:
+        state = self._known.get(number)
+        if state is None:
+            below = max((known for known in self._known if known < number), default=-1)
+            state = self._known.get(below, Rolled()).with_files(self._taken(below + 1, number))
+            self._known[number] = state
+            self._entry_of[state.text] = number
+            for old in sorted(self._known)[:-_CACHED]:
                 self._entry_of.pop(self._known.pop(old).text, None)
-        return found
+        return state
 
     def _taken(self, first: int, last: int) -> Iterator[Taken]:
         """The files of the entries `first` to `last`, both inclusive.
 
-        Every tenth entry is a compaction: it holds all files of the entries before it, which are removed later.
+        Every tenth entry is a compaction: it contains all files of the earlier entries, which are removed later.
         """
         if last < first:
             return
@@ -154,15 +159,15 @@ class SourceLog:
         compact = sorted(int(name.removesuffix(_COMPACT)) for name in names if _is_compact(name))
         number = first
         while number <= last:
-            above = [each for each in compact if each >= number]
-            inside = [each for each in above if each <= last]
-            if inside:  # one file says it all, up to there
+            above = [entry for entry in compact if entry >= number]
+            inside = [entry for entry in above if entry <= last]
+            if inside:  # this file contains all entries up to its own
                 yield from self._parsed(f"{inside[-1]}{_COMPACT}", number, inside[-1])
                 number = inside[-1] + 1
             elif str(number) in names:
                 yield from self._parsed(str(number), number, number)
                 number += 1
-            elif above:  # a later compaction has taken it in
+            elif above:  # the entry was merged into a later compaction
                 yield from self._parsed(f"{above[0]}{_COMPACT}", number, last)
                 return
             else:
@@ -173,17 +178,17 @@ class SourceLog:
         text = self.files.text(file)
         lines = [] if text is None else text.split("\n")
         if not lines or not lines[0].startswith("v"):
-            raise LogBroken(file, "it is absent" if text is None else "it is empty or cut")
+            raise LogBroken(file, "it is absent" if text is None else "it is empty or truncated")
         for line in lines[1:]:
             if not line.strip():
                 continue
             try:
-                found = json.loads(line)
-                one = Taken(str(found["path"]), int(found["timestamp"]), int(found["batchId"]))
+                entry = json.loads(line)
+                taken = Taken(str(entry["path"]), int(entry["timestamp"]), int(entry["batchId"]))
             except (ValueError, KeyError, TypeError):
-                raise LogBroken(file, "its JSON is cut") from None
-            if first <= one.entry <= last:
-                yield one
+                raise LogBroken(file, "its JSON is truncated") from None
+            if first <= taken.entry <= last:
+                yield taken
 
 
 def _is_compact(name: str) -> bool:

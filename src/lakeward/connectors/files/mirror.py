@@ -1,8 +1,8 @@
-"""A copy of a file source's log beside its table, from which a lost checkpoint is made anew.
+"""Copy of a file source's log, stored next to the table, from which a lost checkpoint is rebuilt.
 
-The position says how many files have landed and a hash over which; their names are only in the log, and the log is in
-the checkpoint. So the log's newest files are copied before the batch lands that they belong to. Whether a copy is the
-right one, and up to where, the hash in the position tells: a copy that was cut, or another's, is no use but no danger.
+The position has the number of landed files and a hash over their names. The names are in the log only, and the log is
+in the checkpoint. Therefore the newest files of the log are copied before their batch lands. The hash in the position
+verifies the copy: a truncated or foreign copy is useless, but not dangerous.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from lakeward.connectors.aws.store import on_s3
 from lakeward.connectors.file_access import FileAccess
 from lakeward.connectors.files.log import LogBroken, SourceLog, number_of, offset_text
 
-_LOOKED_AT = 20
-"""The copy is ahead of the position by an entry or two; further back than this nobody looks."""
+_SEARCHED = 20
+"""How many entries before the end of the copy are compared; the copy is one or two entries ahead of the position."""
 
 
 def place(location: str, stream: str, source: str) -> str | None:
-    """The copy's folder, beside the folder of the table, on this machine or on S3; None for a table elsewhere."""
+    """The folder of the copy, next to the table's folder, local or on S3; None for tables elsewhere."""
     plain = location.removeprefix("file:").rstrip("/")
     if on_s3(plain):
         return f"{plain}.sources/{stream}/{source}"
@@ -27,12 +27,12 @@ def place(location: str, stream: str, source: str) -> str | None:
 
 @dataclass
 class Mirror:
-    """Keeps the copy of one source's log.
+    """Maintains the copy of one source log.
 
     Args:
-        files: reads and writes both.
+        files: reads the log and writes the copy.
         log: the log's folder in the checkpoint.
-        folder: the copy's.
+        folder: the folder of the copy.
     """
 
     files: FileAccess
@@ -41,21 +41,21 @@ class Mirror:
     _copied: set[str] = field(default_factory=set)
 
     def copy(self, last: int) -> None:
-        """Bring the copy up to entry `last`; what somebody removed is there again, and nothing of another log."""
+        """Copy entries up to `last`; removed files are copied again, and files of another log are deleted."""
         names = self.files.names(self.log)
-        wanted = {name for name in names if (number := number_of(name)) is not None and number <= last}
-        there = set(self.files.names(self.folder))
-        for name in sorted(wanted - (self._copied & there)):
+        expected = {name for name in names if (number := number_of(name)) is not None and number <= last}
+        present = set(self.files.names(self.folder))
+        for name in sorted(expected - (self._copied & present)):
             _copy(self.files, f"{self.log}/{name}", f"{self.folder}/{name}")
-        for name in there - wanted:
+        for name in present - expected:
             self.files.remove(f"{self.folder}/{name}")
-        self._copied = wanted
+        self._copied = expected
 
 
 def find(files: FileAccess, folder: str, position: str) -> int | None:
-    """The entry of the copied log at which a position ends; None if the copy does not hold it."""
+    """The entry of the copied log at which a position ends; None if the copy does not contain it."""
     numbers = [number for name in files.names(folder) if (number := number_of(name)) is not None]
-    for number in range(max(numbers, default=-1), -1, -1)[:_LOOKED_AT]:
+    for number in range(max(numbers, default=-1), -1, -1)[:_SEARCHED]:
         try:
             if SourceLog(files, folder).canonical(offset_text(number)) == position:
                 return number
@@ -65,7 +65,7 @@ def find(files: FileAccess, folder: str, position: str) -> int | None:
 
 
 def restore(files: FileAccess, folder: str, last: int, into: str) -> str:
-    """Copy the log up to entry `last` into a checkpoint; Spark's offset of it."""
+    """Copy the log up to entry `last` into a checkpoint; returns Spark's offset of that entry."""
     for name in files.names(folder):
         number = number_of(name)
         if number is not None and number <= last:

@@ -1,8 +1,8 @@
-"""Reading files: as a stream of what arrives in a folder, and named ones again as a batch.
+"""File reader: reads files that arrive in a folder as a stream, and named files as a batch.
 
-Options of Spark that would pass over files in silence are set here and are nobody's to choose: a file older than the
-newest one by more than `maxFileAge` (7 days by default) is ignored, so are folders below the one named, and missing or
-corrupt files where a session asks for that.
+Spark options that skip files silently are fixed here and cannot be configured. By default Spark ignores files older
+than the newest one by more than `maxFileAge` (7 days), subfolders, and, depending on the session, missing or corrupt
+files.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 CORRUPT = "_lw_corrupt"
-"""The text of a CSV row whose number of values is not that of the columns."""
+"""Column with the text of a CSV row that has a wrong number of values."""
 _ALWAYS = {
-    "recursiveFileLookup": "true",  # else a folder below is passed over, or becomes a column
+    "recursiveFileLookup": "true",  # otherwise a subfolder is skipped, or becomes a column
     "ignoreMissingFiles": "false",
     "ignoreCorruptFiles": "false",
 }
 
 
 def record_column(source: str) -> str:
-    """The column in which a record of columns (CSV, Parquet, Avro) stands as one struct until it is decoded."""
+    """The struct column of a typed record (CSV, Parquet, Avro) until it is decoded."""
     return f"_lw_record_{source}"
 
 
@@ -59,8 +59,8 @@ def read(session: SparkSession, name: str, source: FilesSource, schema: StructTy
 def read_files(
     session: SparkSession, name: str, source: FilesSource, schema: StructType | None, paths: Sequence[str]
 ) -> DataFrame:
-    """The records of named files, as a batch. Fails where one is gone."""
-    options = {**_ALWAYS, **_format_options(source), "__globPaths__": "false"}  # a name may hold a `*`
+    """The records of named files, as a batch. Fails if one is missing."""
+    options = {**_ALWAYS, **_format_options(source), "__globPaths__": "false"}  # a name may contain a `*`
     reader = _with_schema(session.read.format(_format(source)).options(**options), source, schema)
     return _shape(reader.load([unquote(path) for path in paths]), name, source, schema)
 
@@ -74,10 +74,10 @@ def _format_options(source: FilesSource) -> Mapping[str, str]:
         return {}
     return {
         "header": "true" if source.header else "false",
-        "enforceSchema": "false",  # a header that names other columns is refused, not read by place
+        "enforceSchema": "false",  # a header with other columns is refused, not read by position
         "mode": "PERMISSIVE",
         "columnNameOfCorruptRecord": CORRUPT,
-        "columnPruning": "false",  # what is not read cannot be found bad
+        "columnPruning": "false",  # all columns are read, so that invalid ones are detected
         "multiLine": "true",
         "quote": '"',
         "escape": '"',
@@ -88,7 +88,7 @@ def _format_options(source: FilesSource) -> Mapping[str, str]:
 
 def _with_schema(reader: Any, source: FilesSource, schema: StructType | None) -> Any:
     if schema is None:
-        return reader.schema("value STRING")  # else a place without files, as S3 has none, has no columns
+        return reader.schema("value STRING")  # otherwise an empty folder, e.g. on S3, has no columns
     if source.format in TYPED:
         return reader.schema(schema)
     from pyspark.sql.types import StringType, StructField, StructType
@@ -101,15 +101,15 @@ def _shape(raw: DataFrame, name: str, source: FilesSource, schema: StructType | 
     from pyspark.sql import functions as F
 
     where = [
-        # `file:/in/a` here and `file:///in/a` in the source's log are one file: it is called as the log calls it.
+        # `file:/in/a` here and `file:///in/a` in the source log are one file: the form of the log is used.
         F.regexp_replace(F.col("_metadata.file_path"), "^file:/(?!/)", "file:///").alias("_file_path"),
         F.col("_metadata.file_modification_time").alias("_file_modified"),
-        # In a streaming plan this is the batch's own timestamp: the same for every task, and when it is replayed.
+        # In a streaming plan this is the timestamp of the batch: equal in every task, and in a replay.
         F.current_timestamp().alias(INGESTED_AT),
     ]
     if schema is None:
         lines = raw.select(F.col("value").cast("binary").alias(VALUE), *where)
-        # A line of spaces is no record of JSON; in a text it is a line.
+        # A blank line is not a JSON record; in a text file it is a line.
         return lines if source.format == "text" else lines.where(F.trim(F.col(VALUE).cast("string")) != "")
     extra = [CORRUPT] if source.format == "csv" else []
     fields = F.struct(*(F.col(f"`{field}`") for field in [*schema.fieldNames(), *extra]))

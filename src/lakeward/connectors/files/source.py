@@ -1,4 +1,4 @@
-"""Files as a source of a stream."""
+"""File source of a stream."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ _SHOWN = 5
 class FilesStreamSource(StreamSource):
     """Files of one folder or pattern.
 
-    `log` is where the running query counts what it has taken, known once its plan is: which of the checkpoint's
-    sources this is. Without a query it is the files a person named.
+    `log` is the source log of the running query, set when its plan is known (`opened`). In a backfill it is the listing
+    of the named files.
     """
 
     log: SourceLog | Listing | None = None
@@ -51,8 +51,8 @@ class FilesStreamSource(StreamSource):
 
     @property
     def identity(self) -> tuple[str, ...]:
-        """A line has no number of its own: it is known by its file and its content. Two equal bad lines of one file
-        come in one batch, and both are kept."""
+        """A line is identified by file and content, because it has no number. Two equal invalid lines of one file come
+        in one batch, and both are quarantined."""
         return ("_file_path", "reason", "raw")
 
     @property
@@ -64,7 +64,10 @@ class FilesStreamSource(StreamSource):
             _ = self._decoder.schema
         elif self.files.format != "text":
             raise SpecError(
-                f"Source {self.name}: files of {self.files.format} need decode: {{json: ..}}", code="LW-3057"
+                f"Source {self.name} has no decoder",
+                why=f"files of format {self.files.format} need decode: {{json: ..}}",
+                next="declare decode: {json: ..}, then: lakeward deploy",
+                code="LW-3057",
             )
 
     def ids(self) -> dict[str, str]:
@@ -74,9 +77,9 @@ class FilesStreamSource(StreamSource):
             store.check(expect(self.access.lake, "the settings of the object store"), folder)
         elif not Path(folder).is_dir():
             raise DependencyDown(
-                f"The folder of source {self.name} is not there",
-                why=f"{folder} is no folder of this machine now",
-                next="create or mount it (the stream tries again by itself), or correct files: path: and deploy",
+                f"The folder of source {self.name} does not exist",
+                why=f"{folder} is not a local folder",
+                next="create or mount it (the stream retries by itself), or correct path:, then: lakeward deploy",
                 code="LW-3058",
             )
         return {local(self.files.path): "files"}
@@ -94,9 +97,9 @@ class FilesStreamSource(StreamSource):
         number = None if self._copy is None else mirror.find(self.access, self._copy, position)
         if number is None or self._copy is None:
             raise Blocked(
-                f"Source {self.name} of stream {self.stream} cannot go on where its table ends",
-                why=f"which files have landed is not in {self._copy or 'any copy of its log'}: {position}",
-                next="put the checkpoint back from a copy, or land into a new table under a new id",
+                f"Cannot rebuild the checkpoint of stream {self.stream}: no log of source {self.name}",
+                why=f"the landed files are unknown: {self._copy or 'no copy of the log'} does not have {position}",
+                next="restore the checkpoint from a backup, or land into a new table under a new id",
                 reason="log-missing",
                 code="LW-3054",
             )
@@ -111,7 +114,7 @@ class FilesStreamSource(StreamSource):
         return reader.read(session, self.name, self.files, self._schema)
 
     def again(self, session: SparkSession, start: str, end: str) -> DataFrame:
-        paths = [each.path for each in self._opened().between(start, end)]
+        paths = [file.path for file in self._opened().between(start, end)]
         return reader.read_files(session, self.name, self.files, self._schema, paths)
 
     def decode(self, raw: DataFrame) -> DataFrame:
@@ -132,28 +135,28 @@ class FilesStreamSource(StreamSource):
         schema = self._schema
         if schema is None or end in (start, NO_DATA):
             return
-        for each in self._opened().between(start, end):
-            found = headers.differences(self.access, each.path, self.files, schema)
-            if found:
+        for file in self._opened().between(start, end):
+            differences = headers.differences(self.access, file.path, self.files, schema)
+            if differences:
                 raise Blocked(
-                    f"A file of stream {stream} is not what source {self.name} declares",
-                    why=f"{each.path}: {'; '.join(found)}",
-                    next="put a right file in its place under the same name (one without rows gives its rows up), "
+                    f"A file of stream {stream} does not match the declared columns of source {self.name}",
+                    why=f"{file.path}: {'; '.join(differences)}",
+                    next="replace it with a correct file of the same name (an empty file gives up its rows), "
                     f"then: lakeward streams start {stream}",
                     reason="file-unfit",
                     code="LW-3059",
                 )
 
     def before_landing(self, stream: str, start: str, end: str, listed: Collection[str]) -> None:
-        taken = {each.path for each in self._opened().between(start, end)} if end != start else set()
-        gone = sorted(taken - set(listed))
-        if gone:
-            more = f" and {len(gone) - _SHOWN} more" if len(gone) > _SHOWN else ""
+        taken = {file.path for file in self._opened().between(start, end)} if end != start else set()
+        missing = sorted(taken - set(listed))
+        if missing:
+            more = f" and {len(missing) - _SHOWN} more" if len(missing) > _SHOWN else ""
             raise Blocked(
-                f"Files that stream {stream} was to land are gone",
-                why=f"source {self.name} took them into this batch, and Spark passes over them without a word: "
-                f"{', '.join(gone[:_SHOWN])}{more}",
-                next="put them back under the same names (an empty one gives its rows up), then: "
+                f"Files of stream {stream} were removed before they landed",
+                why=f"source {self.name} listed them for this batch, and Spark skips missing files silently: "
+                f"{', '.join(missing[:_SHOWN])}{more}",
+                next="restore them under the same names (an empty file gives up its rows), then: "
                 f"lakeward streams start {stream}",
                 reason="source-files-gone",
                 code="LW-3055",
@@ -163,7 +166,7 @@ class FilesStreamSource(StreamSource):
 
     @cached_property
     def _decoder(self) -> JsonDecoder | ColumnsDecoder | None:
-        """None: a line is its text."""
+        """The decoder; None if a line stays text."""
         if self.files.columns is not None:
             corrupt = reader.CORRUPT if self.files.format == "csv" else None
             return ColumnsDecoder(self.files.columns, reader.record_column(self.name), corrupt)
@@ -181,7 +184,7 @@ class FilesStreamSource(StreamSource):
         if self.log is None:
             raise Internal(
                 f"The log of source {self.name} is missing",
-                why="a batch runs after its query was built",
+                why="the source was used before its query was planned",
                 code="LW-3056",
             )
         return self.log

@@ -1,1 +1,1 @@
-"""A folder of batches: plain files, exactly once."""
+"""File sink: a folder of batches, plain files, exactly once."""

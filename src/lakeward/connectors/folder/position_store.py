@@ -1,4 +1,4 @@
-"""The position of a stream in a folder of files: in the newest batch's folder, which is its compare-and-set."""
+"""Position store of a file sink: the position is in the folder of the newest batch, published by a rename."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from lakeward.platform.errors import Refused
 
 @dataclass(frozen=True)
 class FolderPositionStore(PositionStore):
-    """The position of the one stream that writes a folder. It is read here; only a batch moves it."""
+    """The position of the stream that writes a folder. Read only: operations cannot move it."""
 
     path: Path
     stream: str
@@ -24,20 +24,20 @@ class FolderPositionStore(PositionStore):
         return str(self.path)
 
     def read(self) -> StoredPosition:
-        """The newest batch's position. A folder that is not there has none: the first batch makes it."""
+        """The position of the newest batch; none if the folder does not exist, because the first batch creates it."""
         at = store.newest(self.path, self.stream)
         return StoredPosition(None if at is None else at.to_json(), at)
 
     def _swap(self, expected: StoredPosition, moved: Position) -> Position:
-        raise self._refused("the position in its folder is moved by its batches alone")
+        raise self._refused("only a batch moves the position of a folder")
 
     def scan(self) -> Scan:
-        raise self._refused("the rows of a folder are not read back: csv and json files do not say their types")
+        raise self._refused("the rows of a folder cannot be read back, because csv and json files have no types")
 
     def _refused(self, why: str) -> Refused:
         return Refused(
-            f"The position of stream {self.stream} in {self.path} cannot be moved", why=why,
-            next="put a lost checkpoint back from a copy",
+            f"Cannot move the position of stream {self.stream} in folder {self.path}", why=why,
+            next="restore a lost checkpoint from a backup",
          code="LW-3060")  # fmt: skip
 
     @property

@@ -1,8 +1,8 @@
-"""A folder that holds a stream's batches, each in a folder of its own with the position that counts it.
+"""Storage of a file sink: one subfolder for each batch, with its files and the stream's position.
 
-`<path>/seq=000000000012/` comes into being by one rename of a folder that was written beside it (`_staging/`): its
-files and its position are there together or not at all, and of two that publish the same seq one gets an error. That is
-what a rename on a file system of one machine does, and what an object store does not.
+`<path>/seq=000000000012/` is created by renaming a folder written in `_staging/`. The rename is atomic: files and
+position appear together, and of two writers of one seq the second gets an error. This holds on a local file system, not
+on an object store.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from lakeward.connectors.commit_protocol.position import Position
 from lakeward.platform.errors import Blocked, SpecError
 
 MANIFEST = "_lakeward_position"
-"""In each batch's folder: the stream's id in the first line, its position behind it. Readers pass over such names."""
+"""File in each batch folder: the stream id in the first line, then its position. Readers skip such names."""
 STAGING = "_staging"
 _SEQ = "seq="
 _SEQ_NAME = re.compile(rf"{_SEQ}[0-9]+")
@@ -27,22 +27,22 @@ _STALE_S = 24 * 3600.0
 
 
 class Taken(Exception):
-    """Raised when a batch of this seq is in the folder already."""
+    """Raised when the folder already has a batch with this seq."""
 
 
 def folder_of(path: Path, seq: int) -> Path:
-    """Where the batch of a seq stands."""
+    """The folder of the batch with a seq."""
     return path / f"{_SEQ}{seq:012d}"
 
 
 def newest(path: Path, stream: str) -> Position | None:
-    """The position of the newest batch; None for a folder without any.
+    """The position of the newest batch; None without a batch.
 
     Raises:
-        Blocked: the newest batch has no position that can be read (`position-unreadable`), or is another stream's.
+        Blocked: the position of the newest batch cannot be read (`position-unreadable`), or it is of another stream.
     """
     try:
-        names = [each.name for each in path.iterdir() if _SEQ_NAME.fullmatch(each.name)]
+        names = [item.name for item in path.iterdir() if _SEQ_NAME.fullmatch(item.name)]
     except FileNotFoundError:
         return None
     if not names:
@@ -52,17 +52,17 @@ def newest(path: Path, stream: str) -> Position | None:
         text = (folder / MANIFEST).read_text(encoding="utf-8")
     except FileNotFoundError:
         raise Blocked(
-            f"The position of stream {stream} is gone from {path}",
-            why=f"{folder.name}, the newest batch, has no {MANIFEST}: somebody removed it",
-            next=f"put it back from a copy, then: lakeward streams start {stream}",
+            f"The position of stream {stream} is missing in folder {path}",
+            why=f"the newest batch, {folder.name}, has no file {MANIFEST}",
+            next=f"restore the file from a backup, then: lakeward streams start {stream}",
             reason="position-unreadable",
             code="LW-3062",
         ) from None
     owner, _, rest = text.partition("\n")
     if owner != stream:
         raise Blocked(
-            f"Folder {path} holds batches of stream {owner}",
-            why=f"a folder has one writer, and {stream} would count on where {owner} stopped",
+            f"Folder {path} belongs to stream {owner}",
+            why=f"a folder has one writer, and stream {stream} would continue the count of {owner}",
             next=f"name another path in conf/streams/{stream}.yaml, then: lakeward deploy",
             reason="diverged",
             code="LW-3061",
@@ -71,46 +71,49 @@ def newest(path: Path, stream: str) -> Position | None:
 
 
 def prepare(path: Path, stream: str) -> None:
-    """Make the folder, and remove what died half way long ago.
+    """Create the folder, and remove staged folders older than a day that were never published.
 
     Raises:
-        SpecError: it holds something else than batches, or cannot be made.
+        SpecError: it contains other files than batches, or cannot be created.
     """
     try:
         (path / STAGING).mkdir(parents=True, exist_ok=True)
-        strangers = sorted(each.name for each in path.iterdir() if not each.name.startswith((_SEQ, "_", ".")))
-        if strangers:
+        foreign = sorted(item.name for item in path.iterdir() if not item.name.startswith((_SEQ, "_", ".")))
+        if foreign:
             raise SpecError(
-                f"Folder {path} of stream {stream} holds something else",
-                why=f"readers would take it for rows: {', '.join(strangers[:5])}",
-                next=f"name a folder of its own in conf/streams/{stream}.yaml, then: lakeward deploy",
+                f"Folder {path} of stream {stream} contains foreign files",
+                why=f"readers would read them as rows: {', '.join(foreign[:5])}",
+                next=f"name an empty folder in conf/streams/{stream}.yaml, then: lakeward deploy",
                 code="LW-3063",
             )
-        for left in (path / STAGING).iterdir():
-            if time.time() - left.stat().st_mtime > _STALE_S:
-                shutil.rmtree(left, ignore_errors=True)
+        for staged in (path / STAGING).iterdir():
+            if time.time() - staged.stat().st_mtime > _STALE_S:
+                shutil.rmtree(staged, ignore_errors=True)
     except OSError as error:
         raise SpecError(
-            f"Folder {path} of stream {stream} cannot be written", why=str(error),
-            next=f"correct path: in conf/streams/{stream}.yaml, or its rights, then: lakeward streams start {stream}",
-         code="LW-3064") from None  # fmt: skip
+            f"Cannot write to folder {path} of stream {stream}",
+            why=str(error),
+            next=f"correct path: in conf/streams/{stream}.yaml, or the permissions of the folder, "
+            f"then: lakeward streams start {stream}",
+            code="LW-3064",
+        ) from None
 
 
 def publish(staged: Path, path: Path, stream: str, at: Position) -> None:
-    """Make a staged folder the batch of its seq, on disk and for every reader at once.
+    """Publish a staged folder as the batch of its seq: fsync its files, then rename it.
 
     Raises:
-        Taken: there is one.
+        Taken: the folder already has a batch with this seq.
     """
     (staged / MANIFEST).write_text(f"{stream}\n{at.to_json()}", encoding="utf-8")
     for file in staged.rglob("*"):
         _to_disk(file)
     _to_disk(staged)
     try:
-        staged.rename(folder_of(path, at.seq))  # refused by the system where a folder with something in it is
+        staged.rename(folder_of(path, at.seq))  # the system refuses to replace a folder that is not empty
     except OSError as error:
         if folder_of(path, at.seq).exists():
-            raise Taken(f"seq {at.seq} is in {path} already") from error
+            raise Taken(f"folder {path} already has seq {at.seq}") from error
         raise
     _to_disk(path)
 
@@ -122,7 +125,7 @@ def discard(staged: Path) -> None:
 
 
 def _to_disk(place: Path) -> None:
-    """After a power cut the checkpoint must not know of files that are not there."""
+    """fsync: after a power failure the checkpoint must not refer to files that were lost."""
     handle = os.open(place, os.O_RDONLY)
     try:
         os.fsync(handle)

@@ -1,4 +1,4 @@
-"""`FolderWriter`: `TableWriter` for a folder of files. A batch is written beside the others and renamed in."""
+"""Table writer of a file sink: a batch is written to a staging folder and published by a rename."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _OPTIONS: dict[str, dict[str, str]] = {"csv": {"header": "true"}, "json": {"igno
 
 @dataclass(frozen=True)
 class FolderState:
-    """The folder as its newest batch describes it: the position in canonical JSON, and parsed."""
+    """State of the folder: the position of the newest batch, as canonical JSON and parsed."""
 
     raw: str | None
     position: Position | None
@@ -32,12 +32,12 @@ class FolderState:
 
 @dataclass(frozen=True)
 class Staged:
-    """A folder beside the batches, which readers pass over.
+    """A staged folder, which readers skip.
 
     Attributes:
         attempt: `<stream>/<seq>/<nonce>`.
-        rows: how many it holds.
-        folder: where it is.
+        rows: number of rows.
+        folder: its path.
     """
 
     attempt: str
@@ -47,12 +47,12 @@ class Staged:
 
 @dataclass
 class FolderWriter(TableWriter[FolderState, Staged]):
-    """Lands one stream in one folder; `table` is its path in words.
+    """Lands one stream in one folder; `table` is the name of the folder in messages.
 
     Args:
         path: the folder.
-        format: of its files, as Spark calls it.
-        partition_by: columns whose values become folders below each batch.
+        format: Spark's name of the file format.
+        partition_by: columns whose values become subfolders of each batch.
     """
 
     path: Path = field(kw_only=True)
@@ -72,7 +72,7 @@ class FolderWriter(TableWriter[FolderState, Staged]):
         """The position of the newest batch.
 
         Raises:
-            Blocked: it cannot be read, or the folder is another stream's.
+            Blocked: it cannot be read, or it is of another stream.
         """
         at = store.newest(self.path, self.stream)
         return FolderState(None if at is None else at.to_json(), at)
@@ -81,15 +81,15 @@ class FolderWriter(TableWriter[FolderState, Staged]):
         return None
 
     def decide(self, state: FolderState, batch: RunningBatch) -> Decision:
-        """With a step that exists for a folder: the operations that move a position know tables only."""
+        """The decision of `TableWriter`, with a next step for folders: operations move positions of tables only."""
         decision = super().decide(state, batch)
         if not isinstance(decision, BlockReason):
             return decision
-        step = "put the checkpoint back from a copy; or give the stream a new id and a new folder"
+        step = "restore the checkpoint from a backup, or give the stream a new id and a new folder"
         return replace(decision, next=f"{step} (conf/streams/{self.stream}.yaml), then: lakeward deploy")
 
     def stage(self, rows: DataFrame, state: FolderState, attempt: str) -> Staged:
-        """Write the files into a folder of their own."""
+        """Write the files into a staging folder."""
         _, seq, nonce = attempt.rsplit("/", 2)
         folder = self.path / store.STAGING / f"{seq}-{nonce}"
         self._staged.append(folder)
@@ -97,23 +97,23 @@ class FolderWriter(TableWriter[FolderState, Staged]):
         return Staged(attempt, self.write(rows, folder), folder)
 
     def write(self, rows: DataFrame, folder: Path) -> int:
-        """Write the rows as files; how many there are."""
-        kept = rows.persist()
+        """Write the rows as files; returns their number."""
+        persisted = rows.persist()
         try:
-            (count,) = tally(kept)
+            (count,) = tally(persisted)
             if count:
-                writer = kept.write.format(self.format).options(**_OPTIONS.get(self.format, {})).mode("append")
-                parted = writer.partitionBy(*self.partition_by) if self.partition_by else writer
-                parted.save(f"file://{folder}")
+                writer = persisted.write.format(self.format).options(**_OPTIONS.get(self.format, {})).mode("append")
+                partitioned = writer.partitionBy(*self.partition_by) if self.partition_by else writer
+                partitioned.save(f"file://{folder}")
         finally:
-            kept.unpersist()
+            persisted.unpersist()
         return count
 
     def publish(self, state: FolderState, staged: Staged, batch: RunningBatch, build: Build) -> Position:
-        """Rename the folder to that of its seq, with the position in it.
+        """Rename the staged folder to the folder of its seq, with the position in it.
 
         Raises:
-            Redo: the position moved, or what was staged was removed.
+            RetryCommit: the position moved, or the staged folder was removed.
         """
         if self.load(self.session).raw != state.raw:
             raise RetryCommit("the position moved")
@@ -126,11 +126,11 @@ class FolderWriter(TableWriter[FolderState, Staged]):
         except FileNotFoundError:
             if staged.folder.exists():
                 raise
-            raise RetryCommit(f"the staged folder {staged.folder.name} is gone") from None
+            raise RetryCommit(f"the staged folder {staged.folder.name} was removed") from None
         failpoints.hit("after-publish")
         return moved
 
     def release(self) -> None:
-        """Remove what was staged and not published."""
+        """Remove staged folders that were not published."""
         while self._staged:
             store.discard(self._staged.pop())

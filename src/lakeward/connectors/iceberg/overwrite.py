@@ -46,7 +46,7 @@ class Covers(Protocol):
         """The condition as Iceberg's expression, or a wider one that contains the whole range."""
         ...
 
-    def standing(self, metadata: Any) -> None:
+    def check_replaceable(self, metadata: Any) -> None:
         """Check again, in the publishing transaction, that the range may be replaced.
 
         Raises:
@@ -102,7 +102,7 @@ class OverwriteWriter(IcebergWriter):
         start = transaction.startMetadata()
         publish.still_staged(start, staged)
         covers, base = self._covers, self._bases[staged.attempt]
-        covers.standing(start)
+        covers.check_replaceable(start)
         published = publish.is_on_main(start, staged)
         change = transaction.newOverwrite()
         if base.snapshot is not None:

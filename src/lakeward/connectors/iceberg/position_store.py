@@ -119,6 +119,7 @@ class _AssertPosition(ValidatableTableRequirement):
             raise moved_meanwhile(self.stream, why)
 
 
+@answering()
 def write_position(catalog: Catalog, table: str, stream: str, new: Position, expected: str | None) -> Position:
     """Set a stream's position without any data: the primitive of import, reset and restore.
 
@@ -133,6 +134,7 @@ def write_position(catalog: Catalog, table: str, stream: str, new: Position, exp
         Refused: `seq` would not rise, landed rows are missing from the table, or the catalog is a REST catalog, whose
             commits do not compare properties.
         Transient: other writers committed first at every attempt.
+        DependencyDown: the catalog does not answer. If it failed during the commit, the position may have been set.
     """
     from pyiceberg.catalog.rest import RestCatalog
 
@@ -181,6 +183,7 @@ def write_position(catalog: Catalog, table: str, stream: str, new: Position, exp
     )
 
 
+@answering()
 def remove_position(
     catalog: Catalog, table: str, stream: str, expected: str, properties: Mapping[str, str | None]
 ) -> None:
@@ -189,6 +192,7 @@ def remove_position(
     Raises:
         Fenced: the table has another position than `expected`.
         Transient: other writers committed first at every attempt.
+        DependencyDown: the catalog does not answer. If it failed during the commit, the position may have been removed.
     """
     removed = [position.key(stream), *(name for name, value in properties.items() if value is None)]
     restored = {name: value for name, value in properties.items() if value is not None}

@@ -1,8 +1,8 @@
-"""Records of topics that were kept in files, read as if they came from the topics.
+"""Archived records of Kafka topics: reads files as if their records came from the topics.
 
 A line of a `json` or `text` file is the value of a record. A Parquet, ORC or Avro file has the value in a column
-`value`, and may have the rest of the record beside it, in the columns that Spark's Kafka source has: `key headers topic
-partition offset timestamp`. What a file does not have is null: the row came from no offset that anybody knows.
+`value`, and may have the other columns of Spark's Kafka source: `key headers topic partition offset timestamp`. Columns
+that the file lacks are null; without `offset` the offset of the record is unknown.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 Kind = Literal["json", "text", "parquet", "orc", "avro"]
 FORMATS: tuple[Kind, ...] = get_args(Kind)
-"""What the records of a topic can be kept in. CSV is none: a record has one value, not columns."""
+"""The supported file formats. CSV is not one of them: a record has one value, not columns."""
 _PATH = "_file_path"
 _PLAIN = ("string", "binary")
 _COLUMNS: dict[str, tuple[str, tuple[str, ...]]] = {
@@ -40,25 +40,25 @@ _COLUMNS: dict[str, tuple[str, tuple[str, ...]]] = {
     "offset": ("_kafka_offset", ("bigint",)),
     "timestamp": ("_kafka_timestamp", ("timestamp", "timestamp_ntz")),
 }
-"""Column of a file -> the column of a record, and the types it may have."""
+"""Column of a file -> the column of a record, and the allowed types."""
 _TYPES = {VALUE: "BINARY", **OWN_COLUMNS}
 
 
 @dataclass
 class TopicArchiveSource(KafkaStreamSource):
-    """Records of a stream's topics out of `listing`, in `format`."""
+    """Records of a stream's topics from the files of `listing`, in `format`."""
 
     listing: Listing = field(kw_only=True)
     format: Kind = field(kw_only=True)
 
     @property
     def identity(self) -> tuple[str, ...]:
-        """As of any file: the file and the content of the record."""
+        """The same as for any file: the file and the content of the record."""
         return (_PATH, "reason", "raw")
 
     @property
     def traces(self) -> tuple[str, ...]:
-        """As of the topics: a row still stands for one record."""
+        """The same as for the topics: a row comes from one record."""
         return super().identity
 
     @property
@@ -66,30 +66,31 @@ class TopicArchiveSource(KafkaStreamSource):
         return (_PATH,)
 
     def prepare(self) -> None:
-        """The decoder, and the columns of every file.
+        """Prepare the decoder, and check the columns of every file.
 
         Raises:
-            SpecError: names the file that has not the columns of a record.
+            SpecError: a file does not have the columns of a record; the error names the file.
         """
         super().prepare()
         if self.format not in TYPED:
             return
-        for each in self.listing.files:
-            wrong = headers.differences(FileAccess(), each.url, self._files, self._schema)
-            if wrong:
+        for file in self.listing.files:
+            differences = headers.differences(FileAccess(), file.url, self._files, self._schema)
+            if differences:
                 raise SpecError(
-                    f"A file has other columns than the first one: {each.path}",
-                    why=f"{'; '.join(wrong)}; first: {self.listing.files[0].path}",
-                    next="land them apart: --from-files for each kind, --into the same stream's table by key",
+                    f"The columns of file {file.path} differ from those of the first file",
+                    why=f"{'; '.join(differences)}; first file: {self.listing.files[0].path}",
+                    next="land the files in groups of equal columns: one --from-files for each group, --into the same "
+                    "stream's table by key",
                     code="LW-3107",
                 )
 
     def ids(self) -> dict[str, str]:
-        """Nothing is read from the topics."""
+        """Empty: nothing is read from the topics."""
         return {}
 
     def read(self, session: SparkSession, *, fresh: bool, begin: str | None) -> DataFrame:
-        """The topics' columns, to plan with; nothing is read."""
+        """The topics' columns, for planning; nothing is read."""
         from pyspark.sql import functions as F
 
         return super().read(session, fresh=fresh, begin=begin).withColumn(_PATH, F.lit(None).cast("string"))
@@ -98,13 +99,15 @@ class TopicArchiveSource(KafkaStreamSource):
         """The records of the files between two positions of the listing."""
         from pyspark.sql import functions as F
 
-        paths = [each.path for each in self.listing.between(start, end)]
+        paths = [file.path for file in self.listing.between(start, end)]
         raw = files_source.read_files(session, self.name, self._files, self._schema if self._typed else None, paths)
         record = files_source.record_column(self.name)
-        found = {_COLUMNS[name][0]: F.col(record)[name] for name in self._has} if self._typed else {VALUE: F.col(VALUE)}
+        present = {VALUE: F.col(VALUE)}
+        if self._typed:
+            present = {_COLUMNS[name][0]: F.col(record)[name] for name in self._record_columns}
         columns = (reader.KEY, VALUE, reader.HEADERS, *self.spec.position_columns[:-1])
         return raw.select(
-            *(found.get(name, F.lit(None)).cast(_TYPES[name]).alias(name) for name in columns), INGESTED_AT, _PATH
+            *(present.get(name, F.lit(None)).cast(_TYPES[name]).alias(name) for name in columns), INGESTED_AT, _PATH
         )
 
     @property
@@ -112,32 +115,32 @@ class TopicArchiveSource(KafkaStreamSource):
         return self.format in TYPED
 
     @cached_property
-    def _has(self) -> dict[str, str]:
+    def _record_columns(self) -> dict[str, str]:
         """The columns of a record that the first file has -> their types.
 
         Raises:
-            SpecError: no `value`, or a column of another type.
+            SpecError: the file has no column `value`, or a column of another type.
         """
         first = self.listing.files[0]
         with FileAccess().open(str(first.path)) as file:
-            there = headers.columns_of(file, self.format)
-        found = {name: there[name] for name in _COLUMNS if name in there}
-        wrong = [f"{name} is {kind}" for name, kind in found.items() if kind not in _COLUMNS[name][1]]
-        if wrong or "value" not in found:
-            why = "; ".join(wrong) or f"it has no column value, but {', '.join(there) or 'none'}"
+            columns = headers.columns_of(file, self.format)
+        present = {name: columns[name] for name in _COLUMNS if name in columns}
+        mistyped = [f"{name} is {kind}" for name, kind in present.items() if kind not in _COLUMNS[name][1]]
+        if mistyped or "value" not in present:
+            why = "; ".join(mistyped) or f"it has no column value; its columns: {', '.join(columns) or 'none'}"
             valid = "; ".join(f"{name}: {' or '.join(kinds)}" for name, (_, kinds) in _COLUMNS.items())
             raise SpecError(
-                f"A file does not hold the records of a topic: {first.path}",
+                f"File {first.path} does not have the records of a topic",
                 why=why,
-                next=f"columns of a record: {valid}",
+                next=f"valid columns of a record: {valid}",
                 code="LW-3106",
             )
-        return found
+        return present
 
     @cached_property
     def _files(self) -> FilesSource:
-        columns = ", ".join(f"`{name}` {kind}" for name, kind in self._has.items()) if self._typed else None
-        # Not checked as a stream's source is: times in ORC are read as Spark wrote them.
+        columns = ", ".join(f"`{name}` {kind}" for name, kind in self._record_columns.items()) if self._typed else None
+        # The checks of a stream's source are skipped: times in ORC are read as Spark wrote them.
         return FilesSource.model_construct(
             path=self.listing.pattern, format=self.format, columns=columns, max_files_per_trigger=1, nulls=None,
             header=True, after="keep",

@@ -1,6 +1,6 @@
-"""What a Kafka cluster says from outside of any query: which topics there are, their ids, where they end.
+"""Asks a Kafka cluster about topics without a query: their ids, offsets, retention and access.
 
-Spark's own lag figures stop when the query stops; these do not.
+Spark's lag figures stop when the query stops; these do not.
 """
 
 from __future__ import annotations
@@ -23,29 +23,29 @@ TIMEOUT_S = 10.0
 
 
 def topic_ids(cluster: Cluster, source: KafkaSource, timeout_s: float = TIMEOUT_S) -> dict[str, str]:
-    """The topics a source reads now, with their ids. A topic deleted and created again has another id.
+    """Topic -> id of the topics that a source reads now. A topic that was deleted and created again has another id.
 
     Raises:
         DependencyDown: the broker does not answer.
-        SpecError: a topic named in the spec does not exist or may not be read, or the broker refuses the login.
+        SpecError: a topic of the spec does not exist or may not be read, or the broker refuses the login.
     """
     names = [str(topic) for topic in source.topics]
     if source.pattern:
         names = [name for name in _list(cluster, timeout_s) if re.fullmatch(source.pattern, name)]
-    found, missing = _describe(cluster, sorted(names), "Read", timeout_s)
+    ids, missing = _describe(cluster, sorted(names), "Read", timeout_s)
     if missing and not source.pattern:
-        there = ", ".join(sorted(name for name in _list(cluster, timeout_s) if name[0] != "_")) or "none"
+        existing = ", ".join(sorted(name for name in _list(cluster, timeout_s) if name[0] != "_")) or "none"
         raise SpecError(
             f"Kafka has no topic {', '.join(missing)}",
-            why=f"the brokers at {cluster.bootstrap} have: {there}",
+            why=f"the brokers at {cluster.bootstrap} have: {existing}",
             next="create the topic, or correct kafka: topics: in the stream's file",
             code="LW-3108",
         )
-    return found
+    return ids
 
 
 def check_writable(cluster: Cluster, topic: str, timeout_s: float = TIMEOUT_S) -> None:
-    """A topic that is not there yet may be one that the broker makes at the first record.
+    """Check that a topic may be written. A missing topic passes: the broker may create it at the first record.
 
     Raises:
         DependencyDown: the broker does not answer.
@@ -57,50 +57,51 @@ def check_writable(cluster: Cluster, topic: str, timeout_s: float = TIMEOUT_S) -
 def _describe(
     cluster: Cluster, names: Sequence[str], operation: str, timeout_s: float
 ) -> tuple[dict[str, str], list[str]]:
-    """Topic -> id of those there are, and those there are not; refused where `operation` is not granted."""
+    """Topic -> id of the existing topics, and the missing topics; raises if `operation` is not granted."""
     from confluent_kafka import KafkaError, KafkaException, TopicCollection
     from confluent_kafka.admin import AclOperation  # type: ignore[attr-defined]  # public, but not marked as exported
 
     if not names:
         return {}, []
-    admin, found, missing = _admin(cluster), {}, []
+    admin, ids, missing = _admin(cluster), {}, []
     try:
-        asked = admin.describe_topics(
+        answers = admin.describe_topics(
             TopicCollection(list(names)), include_authorized_operations=True, request_timeout=timeout_s
         )
-        for name, answer in asked.items():
+        for name, answer in answers.items():
             try:
-                known = answer.result(timeout=timeout_s + 5)
+                description = answer.result(timeout=timeout_s + 5)
             except KafkaException as error:
                 if error.args[0].code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
-                    raise refusals.denied(cluster, operation, name, seen=False) from None
+                    raise refusals.denied(cluster, operation, name, described=False) from None
                 if error.args[0].code() not in (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC):
                     raise
                 missing.append(name)
                 continue
-            # A broker without access control grants everything; one that says nothing is not second-guessed.
-            if known.authorized_operations and AclOperation[operation.upper()] not in known.authorized_operations:
-                raise refusals.denied(cluster, operation, name, seen=True)
-            found[name] = str(known.topic_id)
+            # Without access control the broker lists every operation. An empty list means that it does not say.
+            granted = description.authorized_operations
+            if granted and AclOperation[operation.upper()] not in granted:
+                raise refusals.denied(cluster, operation, name, described=True)
+            ids[name] = str(description.topic_id)
     except (KafkaException, TimeoutError) as error:
-        raise _down(cluster, error) from None
-    return found, missing
+        raise _failure(cluster, error) from None
+    return ids, missing
 
 
 def _list(cluster: Cluster, timeout_s: float) -> list[str]:
-    """The topics there are, as far as they may be seen."""
+    """The topics that the login may list."""
     from confluent_kafka import KafkaException
 
     try:
         return list(_admin(cluster).list_topics(timeout=timeout_s).topics)
     except KafkaException as error:
-        raise _down(cluster, error) from None
+        raise _failure(cluster, error) from None
 
 
 def end_offsets(cluster: Cluster, topics: Sequence[str], timeout_s: float = TIMEOUT_S) -> Offsets:
-    """Where each partition ends (the offset of the next record, uncommitted ones included).
+    """The end of each partition: the offset of the next record, uncommitted records included.
 
-    Topics that do not exist are left out.
+    Missing topics are left out.
 
     Raises:
         DependencyDown: the broker does not answer.
@@ -109,7 +110,7 @@ def end_offsets(cluster: Cluster, topics: Sequence[str], timeout_s: float = TIME
 
 
 def begin_offsets(cluster: Cluster, topics: Sequence[str], timeout_s: float = TIMEOUT_S) -> Offsets:
-    """The first offset each partition still has.
+    """The first offset that each partition still has.
 
     Raises:
         DependencyDown: the broker does not answer.
@@ -118,17 +119,17 @@ def begin_offsets(cluster: Cluster, topics: Sequence[str], timeout_s: float = TI
 
 
 def offsets_at(cluster: Cluster, topics: Sequence[str], moment: datetime, timeout_s: float = TIMEOUT_S) -> Offsets:
-    """The first record of each partition that was written at `moment` or later; its end where there is none.
+    """The first record of each partition that was written at `moment` or later; the partition's end if there is none.
 
     Raises:
         DependencyDown: the broker does not answer.
     """
     millis = int(moment.timestamp() * 1000)
-    found = _offsets(cluster, topics, timeout_s, lambda spec: spec.for_timestamp(millis))
+    offsets = _offsets(cluster, topics, timeout_s, lambda spec: spec.for_timestamp(millis))
     ends = end_offsets(cluster, topics, timeout_s)
     return {
         topic: {part: at if at >= 0 else ends[topic][part] for part, at in parts.items()}
-        for topic, parts in found.items()
+        for topic, parts in offsets.items()
     }
 
 
@@ -137,26 +138,26 @@ def _offsets(cluster: Cluster, topics: Sequence[str], timeout_s: float, edge: Ca
     from confluent_kafka.admin import OffsetSpec  # type: ignore[attr-defined]  # public, but not marked as exported
 
     admin = _admin(cluster)
-    found: Offsets = {}
+    offsets: Offsets = {}
     try:
-        known = admin.list_topics(timeout=timeout_s).topics
-        wanted = {
+        existing = admin.list_topics(timeout=timeout_s).topics
+        requests = {
             TopicPartition(topic, partition): edge(OffsetSpec)
             for topic in topics
-            if topic in known
-            for partition in known[topic].partitions
+            if topic in existing
+            for partition in existing[topic].partitions
         }
-        if not wanted:
+        if not requests:
             return {}
-        for each, answer in admin.list_offsets(wanted, request_timeout=timeout_s).items():
-            found.setdefault(each.topic, {})[each.partition] = answer.result(timeout=timeout_s + 5).offset
+        for part, answer in admin.list_offsets(requests, request_timeout=timeout_s).items():
+            offsets.setdefault(part.topic, {})[part.partition] = answer.result(timeout=timeout_s + 5).offset
     except (KafkaException, TimeoutError) as error:
-        raise _down(cluster, error) from None
-    return found
+        raise _failure(cluster, error) from None
+    return offsets
 
 
 def retentions(cluster: Cluster, topics: Sequence[str], timeout_s: float = TIMEOUT_S) -> dict[str, float | None]:
-    """How long each topic keeps a record, in seconds; None for ever. Topics nobody tells about are left out.
+    """The retention of each topic in seconds; None: unlimited. Missing topics, and topics without access, are left out.
 
     Raises:
         DependencyDown: the broker does not answer.
@@ -166,66 +167,71 @@ def retentions(cluster: Cluster, topics: Sequence[str], timeout_s: float = TIMEO
 
     if not topics:
         return {}
-    asked = [ConfigResource(ConfigResource.Type.TOPIC, topic) for topic in topics]
-    found: dict[str, float | None] = {}
+    resources = [ConfigResource(ConfigResource.Type.TOPIC, topic) for topic in topics]
+    retention: dict[str, float | None] = {}
     try:
-        for resource, answer in _admin(cluster).describe_configs(asked, request_timeout=timeout_s).items():
+        for resource, answer in _admin(cluster).describe_configs(resources, request_timeout=timeout_s).items():
             try:
-                kept = int(answer.result(timeout=timeout_s + 5)["retention.ms"].value)
+                millis = int(answer.result(timeout=timeout_s + 5)["retention.ms"].value)
             except KafkaException as error:
                 if error.args[0].retriable():
                     raise
-                continue  # no such topic, or not allowed to ask
-            found[str(resource.name)] = kept / 1000 if kept >= 0 else None
+                continue  # the topic does not exist, or its configuration may not be read
+            retention[str(resource.name)] = millis / 1000 if millis >= 0 else None
     except (KafkaException, TimeoutError) as error:
-        raise _down(cluster, error) from None
-    return found
+        raise _failure(cluster, error) from None
+    return retention
 
 
 def written_at(cluster: Cluster, at: Offsets, timeout_s: float = 5.0) -> dict[tuple[str, int], float]:
-    """When the record at each offset was written (seconds since 1970); partitions that give none in time are left out.
+    """When the record at each offset was written (seconds since 1970); partitions that do not answer in time are left
+    out.
 
-    It fetches: ask seldom.
+    It fetches records, so it should be called rarely.
     """
     from confluent_kafka import Consumer, TopicPartition
 
-    places = [TopicPartition(topic, part, offset) for topic, parts in at.items() for part, offset in parts.items()]
-    found: dict[tuple[str, int], float] = {}
-    one_record = {"queued.min.messages": 1, "fetch.message.max.bytes": 1024}  # a partition: all that is wanted
-    consumer = Consumer(cluster.reader("lakeward-lag") | one_record)
+    assigned = [TopicPartition(topic, part, offset) for topic, parts in at.items() for part, offset in parts.items()]
+    times: dict[tuple[str, int], float] = {}
+    one_record = {"queued.min.messages": 1, "fetch.message.max.bytes": 1024}  # only one record a partition is needed
+    consumer = Consumer(cluster.consumer("lakeward-lag") | one_record)
     try:
-        consumer.assign(places)
+        consumer.assign(assigned)
         end = time.monotonic() + timeout_s
-        while len(found) < len(places) and time.monotonic() < end:
+        while len(times) < len(assigned) and time.monotonic() < end:
             for message in consumer.consume(100, timeout=0.2):
                 topic, part = message.topic(), message.partition()
-                if message.error() is None and topic is not None and part is not None and (topic, part) not in found:
-                    found[topic, part] = message.timestamp()[1] / 1000
+                if message.error() is None and topic is not None and part is not None and (topic, part) not in times:
+                    times[topic, part] = message.timestamp()[1] / 1000
                     consumer.pause([TopicPartition(topic, part)])
     finally:
         consumer.close()
-    return found
+    return times
 
 
 def _admin(cluster: Cluster) -> Any:
-    client, told = _client(cluster, os.getpid(), cluster.version)
+    client, errors = _client(cluster, os.getpid(), cluster.version)
     client.poll(0)
-    told.clear()
+    errors.clear()
     return client
 
 
 @lru_cache(maxsize=8)
 def _client(cluster: Cluster, pid: int, version: int) -> tuple[Any, list[Any]]:
-    """One client a cluster, for it is asked all day; not across a fork, which its threads do not survive, and not
-    after its settings changed. With it comes what its connections say, which no request does."""
+    """An admin client and the list of its connection errors, which no request returns.
+
+    The client is cached because it is used all day. A new one is created after a fork, which its threads do not
+    survive, and after a change of the settings.
+    """
     from confluent_kafka.admin import AdminClient
 
-    told: list[Any] = []
-    patience = {"socket.timeout.ms": 10_000, "reconnect.backoff.max.ms": 1_000}
-    return AdminClient(cluster.client() | patience | {"error_cb": told.append}), told
+    errors: list[Any] = []
+    timeouts = {"socket.timeout.ms": 10_000, "reconnect.backoff.max.ms": 1_000}
+    return AdminClient(cluster.client() | timeouts | {"error_cb": errors.append}), errors
 
 
-def _down(cluster: Cluster, error: Exception) -> LakewardError:
-    client, told = _client(cluster, os.getpid(), cluster.version)
+def _failure(cluster: Cluster, error: Exception) -> LakewardError:
+    """The error of a failed request."""
+    client, errors = _client(cluster, os.getpid(), cluster.version)
     client.poll(0)
-    return refusals.of(cluster, error, told)
+    return refusals.of(cluster, error, errors)

@@ -1,13 +1,13 @@
-"""A Kafka cluster by the id of its connection: where its brokers are, and how one connects to them.
+"""Kafka connections: finds the brokers of a cluster, and how to connect to them, by the connection's id.
 
-| looked for in | written by |
+| searched | written by |
 |---|---|
 | `<connections>/airflow/kafka/<id>.json` | Lakeward's tasks, from the Airflow connection of that id |
 | `<connections>/kafka/<id>.properties` | a person, in librdkafka's names |
 | `Runtime.kafka` | `lakeward stack up`: brokers without security |
 
-The first one counts. Files are read each time a client is made, so that a changed password needs no new launch, and
-no secret stands in a value that could be printed.
+The first match is used. Files are read each time a client is created, so a changed password needs no new launch and no
+printable value has a secret.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from lakeward.platform.runtime import Runtime
 
 @dataclass(frozen=True)
 class Cluster:
-    """How the brokers of one connection are reached.
+    """The brokers of one connection.
 
     Attributes:
         connection: the connection's id.
         bootstrap: `host:port,host:port`.
-        file: where the rest stands, passwords among it; None where nothing else is needed.
+        file: the file with the other settings, e.g. passwords; None if no other settings are needed.
     """
 
     connection: str
@@ -41,21 +41,21 @@ class Cluster:
 
     @property
     def settings(self) -> Settings:
-        """Everything, read anew.
+        """All settings, read from the file each time.
 
         Raises:
-            SpecError: the file is gone, or wrong by now.
+            SpecError: the file no longer exists, or is not valid.
         """
         return Settings(self.bootstrap) if self.file is None else _read(self.connection, self.file)
 
     @property
     def where(self) -> str:
-        """Where a person finds its settings."""
+        """Where its settings are, for messages."""
         return self.bootstrap if self.file is None else _where(self.connection, self.file)
 
     @property
     def version(self) -> int:
-        """Another number when the file was changed."""
+        """A number that changes when the file changes."""
         try:
             return 0 if self.file is None else self.file.stat().st_mtime_ns
         except OSError:
@@ -63,12 +63,12 @@ class Cluster:
 
     def client(self) -> dict[str, Any]:
         """Properties of a client of librdkafka."""
-        # librdkafka writes every refused connection to stderr; the error that is raised says it once.
+        # librdkafka writes every failed connection to stderr; the raised error reports it once.
         return {**self.settings.librdkafka(), "log_level": 0}
 
-    def reader(self, group: str) -> dict[str, Any]:
-        """Properties of a consumer that is told its partitions: no group is joined and nothing is committed, but the
-        library wants a name for one."""
+    def consumer(self, group: str) -> dict[str, Any]:
+        """Properties of a consumer with assigned partitions: it joins no group and commits no offsets, but librdkafka
+        requires a group id."""
         return self.client() | {"group.id": group, "enable.auto.commit": False, "auto.offset.reset": "earliest"}
 
 
@@ -76,37 +76,37 @@ def find(connection: str, runtime: Runtime) -> Cluster:
     """The cluster of a connection.
 
     Raises:
-        SpecError: this deployment does not know the connection, or it is not in order.
+        SpecError: the connection does not exist, or is not valid.
     """
-    for folder, suffix in _places(runtime):
+    for folder, suffix in _folders(runtime):
         file = folder / f"{connection}{suffix}"
         if file.exists():
-            found = _read(connection, file)
-            return Cluster(connection, found.bootstrap, file if found.secure else None)
+            read = _read(connection, file)
+            return Cluster(connection, read.bootstrap, file if read.secure else None)
     if connection in runtime.kafka:
         return Cluster(connection, runtime.kafka[connection])
     own = f"the file {runtime.connections / 'kafka' / connection}.properties" if runtime.connections else "a file"
     raise SpecError(
-        f"There is no Kafka connection {connection!r}",
+        f"Kafka connection {connection!r} does not exist",
         why=f"known connections: {', '.join(names(runtime)) or 'none'}",
-        next=f"make it in Airflow (type kafka) or as {own} (docs/how-to/connect-to-kafka.md), "
+        next=f"create it in Airflow (type kafka) or as {own} (docs/how-to/connect-to-kafka.md), "
         "or name another one under kafka: connection:",
         code="LW-3109",
     )
 
 
 def names(runtime: Runtime) -> list[str]:
-    """The ids of all connections that are known here."""
-    files = {each.stem for folder, suffix in _places(runtime) for each in folder.glob(f"[!.]*{suffix}")}
+    """The ids of all existing connections."""
+    files = {file.stem for folder, suffix in _folders(runtime) for file in folder.glob(f"[!.]*{suffix}")}
     return sorted(files | set(runtime.kafka))
 
 
 def from_airflow(runtime: Runtime) -> Path | None:
-    """The folder of what Airflow knows; None where there is no place for it."""
+    """The folder of the connections from Airflow; None if the runtime has no folder for connections."""
     return None if runtime.connections is None else runtime.connections / "airflow" / "kafka"
 
 
-def _places(runtime: Runtime) -> list[tuple[Path, str]]:
+def _folders(runtime: Runtime) -> list[tuple[Path, str]]:
     airflow = from_airflow(runtime)
     if airflow is None or runtime.connections is None:
         return []
@@ -126,14 +126,14 @@ def _read(connection: str, file: Path) -> Settings:
     except (OSError, ValueError) as error:
         raise SpecError(
             f"Kafka connection {connection} cannot be read",
-            why=f"{file}: {getattr(error, 'strerror', None) or 'it is no text'}",
+            why=f"{file}: {getattr(error, 'strerror', None) or 'it is not valid text'}",
             next="correct the file (docs/how-to/connect-to-kafka.md)",
             code="LW-3112",
         ) from None
     if mode & 0o077:
         raise SpecError(
-            f"Kafka connection {connection} is open to other users",
-            why=f"{file} has mode {mode:04o}, and may hold a password",
+            f"Kafka connection {connection} is readable by other users",
+            why=f"{file} has mode {mode:04o}, and may have a password",
             next=f"chmod 600 {file}",
             code="LW-3110",
         )
@@ -141,24 +141,24 @@ def _read(connection: str, file: Path) -> Settings:
 
 
 def _properties(connection: str, file: Path, text: str) -> Mapping[str, str]:
-    """`key=value` lines; lines that begin with # say nothing. A value is taken as it stands: nothing is escaped."""
-    found: dict[str, str] = {}
-    wrong = []
+    """Parse `key=value` lines; lines that start with # are comments. Values have no escapes."""
+    properties: dict[str, str] = {}
+    problems = []
     for number, line in enumerate(text.splitlines(), 1):
         if not line.strip() or line.lstrip().startswith("#"):
             continue
         key, equals, value = line.partition("=")
         if not equals:
-            wrong.append(f"line {number} is not key=value")
-        elif key.strip() in found:
-            wrong.append(f"line {number} says {key.strip()} again")
+            problems.append(f"line {number} is not key=value")
+        elif key.strip() in properties:
+            problems.append(f"line {number} repeats {key.strip()}")
         else:
-            found[key.strip()] = value.strip()
-    if wrong:
+            properties[key.strip()] = value.strip()
+    if problems:
         raise SpecError(
             f"Kafka connection {connection} cannot be read",
-            why=f"{file}: {'; '.join(wrong)}",
+            why=f"{file}: {'; '.join(problems)}",
             next="correct the file (docs/how-to/connect-to-kafka.md)",
             code="LW-3111",
         )
-    return found
+    return properties

@@ -1,6 +1,6 @@
-"""Does the broker still have what comes after a position? Pure.
+"""Checks that the broker still has the records after a position (pure).
 
-Spark finds out too, but in the middle of a batch, with a stack trace, and again at every restart.
+Spark detects missing records too, but in the middle of a batch, with a stack trace, and again after every restart.
 """
 
 from __future__ import annotations
@@ -15,36 +15,37 @@ def check(stream: str, at: str, begins: Mapping[str, Mapping[int, int]], ends: M
     """Compare a position with the first and last offsets of the broker's partitions.
 
     Args:
-        stream: for the text.
-        at: the position, exclusive.
-        begins, ends: topic -> partition -> offset. Topics the broker did not name are not judged.
+        stream: the stream's id, for the message.
+        at: the position; its offsets are the next ones to read.
+        begins, ends: topic -> partition -> offset. Topics that the broker did not return are not checked.
 
     Raises:
-        Blocked: records are gone that were never landed, or the partition is shorter than what was landed.
+        Blocked: records that were never landed are no longer there, or a partition ends before the position.
     """
-    gone, shorter = [], []
+    expired, shorter = [], []
     for topic, partitions in position.parse(at).items():
         for partition, offset in partitions.items():
             first = begins.get(topic, {}).get(partition)
             last = ends.get(topic, {}).get(partition)
             if first is not None and first > offset:
-                gone.append(f"{topic}/{partition}: {offset} to {first - 1} ({first - offset:,} offsets)")
+                expired.append(f"{topic}/{partition}: {offset} to {first - 1} ({first - offset:,} offsets)")
             elif last is not None and last < offset:
                 shorter.append(f"{topic}/{partition}: landed up to {offset}, it ends at {last}")
-    if gone:
+    if expired:
         raise Blocked(
-            f"Kafka no longer has records that stream {stream} never landed",
-            why="retention took " + "; ".join(gone),
-            next=f"lakeward streams reset {stream} --to available --dry-run   goes on with what is left, "
-            "and keeps the range as skipped",
+            f"Kafka no longer has records that stream {stream} has not landed",
+            why="retention deleted " + "; ".join(expired),
+            next=f"lakeward streams reset {stream} --to available --dry-run   continues with the available records, "
+            "and records the range as skipped",
             reason="source-expired",
             code="LW-3113",
         )
     if shorter:
         raise Blocked(
-            f"A topic of stream {stream} is shorter than what was landed from it",
-            why="; ".join(shorter) + ": it was deleted and created again, or these are other brokers",
-            next=f"check the connection, or give the stream a new id and table (conf/streams/{stream}.yaml) and deploy",
+            f"A topic of stream {stream} ends before the position of the stream",
+            why="; ".join(shorter) + ": the topic was deleted and created again, or these are other brokers",
+            next="check the connection, or give the stream a new id and a new table "
+            f"(conf/streams/{stream}.yaml), then: lakeward deploy",
             reason="topic-replaced",
             code="LW-3114",
         )

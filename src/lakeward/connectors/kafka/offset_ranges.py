@@ -1,4 +1,4 @@
-"""The rows of a range of offsets, in a table whose rows carry them."""
+"""`OffsetRange`: selects the rows of a range of Kafka offsets in a table whose rows have the position columns."""
 
 from __future__ import annotations
 
@@ -19,7 +19,11 @@ TOPIC, PARTITION, OFFSET = IDENTITY_COLUMNS["kafka"]
 
 @dataclass(frozen=True)
 class OffsetRange:
-    """From `start` (inclusive) to `end` (exclusive), canonical offsets of `source`, which `stream` lands in `table`."""
+    """The range from `start` (inclusive) to `end` (exclusive), in canonical offsets.
+
+    Attributes:
+        stream, table, source: `stream` lands records of `source` in `table`.
+    """
 
     stream: str
     table: str
@@ -30,7 +34,7 @@ class OffsetRange:
 
     @property
     def parts(self) -> list[tuple[str, int, int, int]]:
-        """(topic, partition, from, to) of the partitions that have anything in it."""
+        """(topic, partition, from, to) of the partitions with records in the range."""
         first, last = kafka_position.parse(self.start), kafka_position.parse(self.end)
         return [
             (topic, part, first[topic][part], to)
@@ -40,21 +44,21 @@ class OffsetRange:
         ]
 
     def condition(self) -> Column:
-        """On the position columns of a row."""
+        """The range as a Spark condition on the position columns."""
         from pyspark.sql import functions as F
 
-        each = [
+        conditions = [
             (F.col(TOPIC) == topic) & (F.col(PARTITION) == part) & (F.col(OFFSET) >= low) & (F.col(OFFSET) < high)
             for topic, part, low, high in self.parts
         ]
-        return reduce(lambda a, b: a | b, each, F.lit(False))
+        return reduce(lambda a, b: a | b, conditions, F.lit(False))
 
     def expression(self, jvm: Any) -> Any:
-        """The same for Iceberg."""
+        """The range as an Iceberg expression on the position columns."""
         of = jvm.org.apache.iceberg.expressions.Expressions
-        # `and` and `or` are words of Python; Java's methods are called so.
+        # The Java methods are named `and` and `or`, which are keywords of Python.
         both, either = getattr(of, "and"), getattr(of, "or")
-        each = [
+        expressions = [
             reduce(
                 both,
                 [
@@ -64,13 +68,13 @@ class OffsetRange:
             )
             for topic, part, low, high in self.parts
         ]  # fmt: skip
-        return reduce(either, each, of.alwaysFalse())
+        return reduce(either, expressions, of.alwaysFalse())
 
-    def standing(self, metadata: Any) -> None:
-        """The stream must have passed the range: what it has not, it lands itself.
+    def check_replaceable(self, metadata: Any) -> None:
+        """Check that the stream's position is past the range; records after the position are landed by the stream.
 
         Raises:
-            Refused: it was set back meanwhile.
+            Refused: the position was set back since the range was chosen.
         """
         raw = metadata.properties().get(position.key(self.stream))
         at = position.parse(raw, self.stream, self.table).end.get(self.source, "-") if raw is not None else "-"
@@ -78,8 +82,8 @@ class OffsetRange:
         behind = [f"{t}/{p}" for t, p, _, to in self.parts if passed.get(t, {}).get(p, -1) < to]
         if behind:
             raise Refused(
-                f"Stream {self.stream} was set back while its rows were overwritten",
-                why=f"it lands these records itself now: {', '.join(behind)} (it is at {at})",
-                next=f"lakeward streams status {self.stream}   then give the same command again",
+                f"The position of stream {self.stream} was set back while its rows were overwritten",
+                why=f"the stream lands these records again itself: {', '.join(behind)} (its position is {at})",
+                next=f"lakeward streams status {self.stream}   then repeat the command",
                 code="LW-3115",
             )

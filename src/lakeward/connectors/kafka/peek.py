@@ -1,4 +1,4 @@
-"""A look at a few records between two offsets, outside of any query and any consumer group."""
+"""Reads a few records between two offsets for a person to see, without a query and without a consumer group."""
 
 from __future__ import annotations
 
@@ -12,12 +12,17 @@ from lakeward.platform.text import moment
 from lakeward.telemetry.mask import mask
 
 SHOWN = 160
-"""Characters of a value that are shown."""
+"""The most characters of a value that are shown."""
 
 
 @dataclass(frozen=True)
 class Peeked:
-    """One record. `value` is the beginning of it as text; `size` its bytes, None for a tombstone."""
+    """One record.
+
+    Attributes:
+        size: the size of the value in bytes; None for a tombstone.
+        value: the start of the value as text.
+    """
 
     topic: str
     partition: int
@@ -27,10 +32,10 @@ class Peeked:
     value: str
 
     @property
-    def words(self) -> str:
-        """In one line."""
-        what = "no value" if self.size is None else f"{self.size:,} bytes: {self.value}"
-        return f"{self.topic}/{self.partition} offset {self.offset}, {moment(self.written_at)}, {what}"
+    def text(self) -> str:
+        """The record as one line."""
+        content = "no value" if self.size is None else f"{self.size:,} bytes: {self.value}"
+        return f"{self.topic}/{self.partition} offset {self.offset}, {moment(self.written_at)}, {content}"
 
 
 def records(
@@ -42,7 +47,7 @@ def records(
 ) -> list[Peeked]:
     """The first records from `start` (inclusive) to `end` (exclusive) of each partition, `most` in all.
 
-    What the broker does not give in time is left out.
+    Records that the broker does not return in time are missing.
     """
     from confluent_kafka import Consumer, TopicPartition
 
@@ -52,10 +57,10 @@ def records(
         for part, until in parts.items()
         if start.get(topic, {}).get(part, 0) < until
     }
-    each = max(1, most // max(1, len(ranges)))
-    found: dict[tuple[str, int], list[Peeked]] = {place: [] for place in ranges}
+    per_partition = max(1, most // max(1, len(ranges)))
+    peeked: dict[tuple[str, int], list[Peeked]] = {key: [] for key in ranges}
     done: set[tuple[str, int]] = set()
-    consumer = Consumer(cluster.reader("lakeward-peek") | {"fetch.message.max.bytes": 65_536})
+    consumer = Consumer(cluster.consumer("lakeward-peek") | {"fetch.message.max.bytes": 65_536})
     try:
         consumer.assign([TopicPartition(topic, part, low) for (topic, part), (low, _) in ranges.items()])
         limit = time.monotonic() + timeout_s
@@ -64,16 +69,15 @@ def records(
                 topic, part, offset = message.topic(), message.partition(), message.offset()
                 if message.error() is not None or topic is None or part is None or offset is None:
                     continue
-                place, kept = (topic, part), found[topic, part]
-                if offset < ranges[place][1] and len(kept) < each:
-                    kept.append(_peeked(topic, part, offset, message.timestamp()[1], message.value()))
-                if offset >= ranges[place][1] - 1 or len(kept) >= each:
-                    done.add(place)
+                key, read = (topic, part), peeked[topic, part]
+                if offset < ranges[key][1] and len(read) < per_partition:
+                    read.append(_peeked(topic, part, offset, message.timestamp()[1], message.value()))
+                if offset >= ranges[key][1] - 1 or len(read) >= per_partition:
+                    done.add(key)
     finally:
         consumer.close()
-    return sorted((one for kept in found.values() for one in kept), key=lambda r: (r.topic, r.partition, r.offset))[
-        :most
-    ]
+    everything = [record for read in peeked.values() for record in read]
+    return sorted(everything, key=lambda record: (record.topic, record.partition, record.offset))[:most]
 
 
 def _peeked(topic: str, part: int, offset: int, millis: int, value: bytes | None) -> Peeked:

@@ -1,4 +1,4 @@
-"""The position form of Kafka: canonical JSON `{"topic":{"partition":offset}}`, offsets exclusive at the end."""
+"""A Kafka position as text: canonical JSON `{"topic":{"partition":offset}}`; the offset is the next one to read."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ Offsets = dict[str, dict[int, int]]
 
 NO_DATA = "-"
 EARLIEST = -2
-"""What Spark's source takes for "from the beginning of the partition"."""
+"""The offset by which Spark's source starts at the beginning of a partition."""
 
 
 def canonical(offsets: str) -> str:
-    """One text for one position, whatever order Spark wrote it in."""
+    """The canonical text of a position, independent of the order in which Spark wrote it."""
     return render(parse(offsets))
 
 
 def parse(text: str) -> Offsets:
-    """Read a position; `-` is a source without data yet."""
+    """Parse a position; `-` is a source without data yet."""
     if text == NO_DATA:
         return {}
     return {
@@ -29,20 +29,20 @@ def parse(text: str) -> Offsets:
 
 
 def render(offsets: Mapping[str, Mapping[int, int]]) -> str:
-    """Write a position in canonical form."""
+    """The position as canonical text."""
     plain = {t: {str(p): o for p, o in sorted(parts.items())} for t, parts in sorted(offsets.items())}
     return json.dumps(plain, separators=(",", ":"))
 
 
-def span(start: str, end: str) -> tuple[Offsets, Offsets]:
-    """Start and end with the same partitions: a partition that appeared meanwhile starts at its beginning."""
+def same_partitions(start: str, end: str) -> tuple[Offsets, Offsets]:
+    """Start and end with the partitions of the end. A partition that `start` lacks starts at its beginning."""
     last = parse(end)
     first = parse(start)
     return {t: {p: first.get(t, {}).get(p, EARLIEST) for p in parts} for t, parts in last.items()}, last
 
 
 def behind(position: str, ends: Mapping[str, Mapping[int, int]]) -> int:
-    """Records (by offsets) between a position and the broker's ends; partitions the position lacks count whole."""
+    """The number of offsets between a position and the ends; partitions that the position lacks count from 0."""
     landed = parse(position)
     return sum(
         max(0, end - landed.get(topic, {}).get(partition, 0))

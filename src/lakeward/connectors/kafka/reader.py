@@ -1,4 +1,4 @@
-"""Reading topics: as a stream, and one range of offsets again as a batch."""
+"""Reads topics with Spark: as a stream, and one range of offsets as a batch."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 KEY, HEADERS = "_kafka_key", "_kafka_headers"
-"""What a record has beside its value; they keep their names in rows."""
+"""The columns of a record beside its value; rows have the same names."""
 _CLOCK = "timestamp_millis(CAST(java_method('java.lang.System', 'currentTimeMillis') AS BIGINT))"
 
 
@@ -24,12 +24,12 @@ def options(source: KafkaSource, cluster: Cluster, *, fresh: bool, begin: str | 
     """Options of Spark's Kafka source.
 
     Args:
-        source: the spec.
-        cluster: where they are.
-        fresh: the checkpoint is new: only then does a starting offset mean anything.
-        begin: a position that a new checkpoint has to go on from, instead of the spec's `starting_offsets`.
+        source: the source of the spec.
+        cluster: its brokers.
+        fresh: whether the checkpoint is new; Spark ignores starting offsets otherwise.
+        begin: the position from which a new checkpoint continues, instead of the spec's `starting_offsets`.
     """
-    chosen = {
+    settings = {
         **spark_options.options(cluster),
         "kafka.isolation.level": source.isolation_level,
         "kafka.default.api.timeout.ms": "30000",
@@ -37,13 +37,13 @@ def options(source: KafkaSource, cluster: Cluster, *, fresh: bool, begin: str | 
         "failOnDataLoss": "true",  # a lost range must stop the stream, never be skipped
         "includeHeaders": "true",
     }
-    chosen["subscribePattern" if source.pattern else "subscribe"] = source.pattern or ",".join(source.topics)
+    settings["subscribePattern" if source.pattern else "subscribe"] = source.pattern or ",".join(source.topics)
     if source.max_offsets_per_trigger is not None:
-        chosen["maxOffsetsPerTrigger"] = str(source.max_offsets_per_trigger)
+        settings["maxOffsetsPerTrigger"] = str(source.max_offsets_per_trigger)
     if fresh:
         start = source.starting_offsets
-        chosen["startingOffsets"] = begin or (start if isinstance(start, str) else json.dumps(start))
-    return chosen
+        settings["startingOffsets"] = begin or (start if isinstance(start, str) else json.dumps(start))
+    return settings
 
 
 def read(
@@ -57,25 +57,25 @@ def read(
 ) -> DataFrame:
     """The topics as a stream of raw records: `_kafka_key _value _kafka_headers` and the position columns.
 
-    With `unbatched` a record's `_ingested_at` is when it was read, and not when its batch began.
+    `_ingested_at` is the start of the batch; with `unbatched` it is when the record was read.
     """
-    chosen = options(source, cluster, fresh=fresh, begin=begin)
-    return _shape(session.readStream.format("kafka").options(**chosen).load(), unbatched=unbatched)
+    kafka_options = options(source, cluster, fresh=fresh, begin=begin)
+    return _shape(session.readStream.format("kafka").options(**kafka_options).load(), unbatched=unbatched)
 
 
 def read_range(session: SparkSession, source: KafkaSource, cluster: Cluster, start: str, end: str) -> DataFrame:
-    """The same records once more, as a batch: everything from `start` (inclusive) to `end` (exclusive)."""
-    first, last = position.span(start, end)
-    chosen = options(source, cluster, fresh=False)
+    """The records from `start` (inclusive) to `end` (exclusive) as a batch."""
+    first, last = position.same_partitions(start, end)
+    kafka_options = options(source, cluster, fresh=False)
     for name in ("subscribe", "subscribePattern", "maxOffsetsPerTrigger"):
-        chosen.pop(name, None)
+        kafka_options.pop(name, None)
     assign = {topic: sorted(parts) for topic, parts in last.items()}
-    chosen |= {
+    kafka_options |= {
         "assign": json.dumps(assign),
         "startingOffsets": position.render(first),
         "endingOffsets": position.render(last),
     }
-    return _shape(session.read.format("kafka").options(**chosen).load())
+    return _shape(session.read.format("kafka").options(**kafka_options).load())
 
 
 def _shape(raw: DataFrame, *, unbatched: bool = False) -> DataFrame:
@@ -90,7 +90,7 @@ def _shape(raw: DataFrame, *, unbatched: bool = False) -> DataFrame:
         "offset": "_kafka_offset",
         "timestamp": "_kafka_timestamp",
     }
-    # In a streaming plan this is the batch's own timestamp: the same for every task, and the same when it is replayed.
-    # Without batches that would be minutes old, and continuous processing refuses it: there each row asks the clock.
+    # In a streaming plan current_timestamp is the batch's timestamp, the same for every task and every retry. Without
+    # batches it would be minutes old, and continuous processing refuses it, so each row reads the clock.
     now = F.expr(_CLOCK) if unbatched else F.current_timestamp()
     return raw.select(*(F.col(old).alias(new) for old, new in renamed.items()), now.alias(INGESTED_AT))

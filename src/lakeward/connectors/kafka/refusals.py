@@ -1,4 +1,4 @@
-"""Why a cluster does not do what it was asked, as errors that name what a person can change."""
+"""Errors for failed requests to a Kafka cluster: no answer, login refused, TLS handshake failed, access denied."""
 
 from __future__ import annotations
 
@@ -10,40 +10,48 @@ from lakeward.connectors.kafka.cluster import Cluster
 from lakeward.connectors.kafka.settings import CA, MECHANISM, PASSWORD, USERNAME
 from lakeward.platform.errors import DependencyDown, LakewardError, SpecError
 
-_MOMENT = re.compile(r" \(after \d+ms in state \w+[^)]*\)|: $")
+_TIMING = re.compile(r" \(after \d+ms in state \w+[^)]*\)|: $")
 
 
-def of(cluster: Cluster, error: Exception, told: Sequence[Any] = ()) -> LakewardError:
-    """What a failed request means.
+def of(cluster: Cluster, error: Exception, connection_errors: Sequence[Any] = ()) -> LakewardError:
+    """The error for a failed request.
 
     Args:
-        error: of the request; where nobody could log in that is a time-out.
-        told: errors of the connection itself (`KafkaError`), which say why.
+        error: the error of the request; a refused login ends in a time-out.
+        connection_errors: errors of the connection (`KafkaError`), which have the cause.
     """
     from confluent_kafka import KafkaError
 
     own = [error.args[0]] if error.args and isinstance(error.args[0], KafkaError) else []
-    for each in (*told, *own):
-        if each.code() in (KafkaError._AUTHENTICATION, KafkaError.SASL_AUTHENTICATION_FAILED):
-            return _login(cluster, _text(each))
-        if each.code() == KafkaError._SSL:
-            return _handshake(cluster, _text(each))
+    for cause in (*connection_errors, *own):
+        if cause.code() in (KafkaError._AUTHENTICATION, KafkaError.SASL_AUTHENTICATION_FAILED):
+            return _login(cluster, _text(cause))
+        if cause.code() == KafkaError._SSL:
+            return _handshake(cluster, _text(cause))
     reason = _text(own[0]) if own else str(error) or "no answer in time"
     return DependencyDown(
         "Kafka does not answer",
         why=f"brokers {cluster.bootstrap}: {reason}",
-        next="lakeward stack status   (the stream tries again by itself)",
+        next="lakeward stack status   (the stream retries by itself)",
         code="LW-3116",
     )
 
 
-def denied(cluster: Cluster, operation: str, topic: str, *, seen: bool) -> SpecError:
-    """The user may not do something (`Read`, `Write`) with a topic; `seen` tells whether it may know of it at all."""
+def denied(cluster: Cluster, operation: str, topic: str, *, described: bool) -> SpecError:
+    """The error for an operation (`Read`, `Write`) on a topic that is not granted.
+
+    Args:
+        described: whether the login may describe the topic.
+    """
     principal, broker = cluster.settings.principal, cluster.bootstrap.partition(",")[0]
-    lacks = f"operation {operation} is not granted" if seen else "it may not describe the topic, if there is one"
+    denial = (
+        f"operation {operation} is not granted"
+        if described
+        else "operation Describe is not granted, so it is unknown whether the topic exists"
+    )
     return SpecError(
         f"Kafka does not allow {principal} to {operation.lower()} topic {topic}",
-        why=f"connection {cluster.connection}, brokers {cluster.bootstrap}: {lacks}",
+        why=f"connection {cluster.connection}, brokers {cluster.bootstrap}: {denial}",
         next=f"kafka-acls.sh --bootstrap-server {broker} --add --allow-principal {principal} --topic {topic} "
         f"--operation {operation} --operation Describe   then start the stream again: lakeward streams start",
         code="LW-3117",
@@ -51,10 +59,10 @@ def denied(cluster: Cluster, operation: str, topic: str, *, seen: bool) -> SpecE
 
 
 def _login(cluster: Cluster, reason: str) -> SpecError:
-    found = cluster.settings
+    settings = cluster.settings
     return SpecError(
-        f"Kafka does not let {found.principal} in",
-        why=f"connection {cluster.connection}, {MECHANISM} {found.mechanism}: {reason}",
+        f"Kafka refused the login of {settings.principal}",
+        why=f"connection {cluster.connection}, {MECHANISM} {settings.mechanism}: {reason}",
         next=f"correct {USERNAME}, {PASSWORD} or {MECHANISM} in {cluster.where}, "
         "then start the stream again: lakeward streams start",
         code="LW-3118",
@@ -62,16 +70,16 @@ def _login(cluster: Cluster, reason: str) -> SpecError:
 
 
 def _handshake(cluster: Cluster, reason: str) -> DependencyDown:
-    """A certificate that is renewed at the broker needs nobody here: it is tried again."""
-    found = cluster.settings
+    """The error for a failed TLS handshake. It is retried: a certificate may be renewed at the broker."""
+    settings = cluster.settings
     return DependencyDown(
-        "The TLS handshake with Kafka fails",
-        why=f"connection {cluster.connection}, {CA} {found.ca or 'of the machine'}: {reason}",
-        next=f"name the authority that signed the brokers' certificates as {CA} in {cluster.where} "
-        "(the stream tries again by itself)",
+        "The TLS handshake with Kafka failed",
+        why=f"connection {cluster.connection}, {CA} {settings.ca or 'of the machine'}: {reason}",
+        next=f"set {CA} in {cluster.where} to the certificate of the authority that signed the brokers' certificates "
+        "(the stream retries by itself)",
         code="LW-3119",
     )
 
 
 def _text(error: Any) -> str:
-    return _MOMENT.sub("", str(error.str()))
+    return _TIMING.sub("", str(error.str()))

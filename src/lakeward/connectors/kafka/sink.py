@@ -1,4 +1,4 @@
-"""Writing to a topic: at least once. Kafka keeps no position of ours, so only the lease fences a second driver."""
+"""Writes to a topic, at least once. Kafka stores no stream position, so only the lease fences a second driver."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
-SURE = {"kafka.enable.idempotence": "true", "kafka.acks": "all"}
-"""A record counts as sent when every replica has it, and a retry of the producer does not double it."""
+DURABLE = {"kafka.enable.idempotence": "true", "kafka.acks": "all"}
+"""A record counts as sent when every in-sync replica has it, and a retry of the producer does not duplicate it."""
 
 
 def shape(rows: DataFrame, sink: KafkaSink) -> DataFrame:
-    """Rows as records: `key` and `value`; the whole row as JSON unless the spec says otherwise.
+    """Rows as records: `key` and `value`. Without expressions in the spec the value is the whole row as JSON.
 
-    The expressions are the user's own SQL over the row's columns.
+    The expressions are the user's SQL over the columns of a row.
     """
     from pyspark.sql import functions as F
 
@@ -35,25 +35,28 @@ def write(rows: DataFrame, sink: KafkaSink, cluster: Cluster) -> None:
     """Send one batch. A batch that is replayed is sent again.
 
     Raises:
-        SpecError: the sink sends changes of groups, and their keys do not tell them apart.
+        SpecError: mode is `update`, and two groups have the same key or a group has no key.
     """
     records = shape(rows, sink)
     if sink.mode == "update":
-        _one_a_key(records, sink)
-    records.write.format("kafka").options(**spark_options.options(cluster), **SURE).option("topic", sink.topic).save()
+        _check_keys_unique(records, sink)
+    records.write.format("kafka").options(**spark_options.options(cluster), **DURABLE).option(
+        "topic", sink.topic
+    ).save()
 
 
-def _one_a_key(records: DataFrame, sink: KafkaSink) -> None:
-    """A batch holds each group that changed once. Two of one key would overwrite each other wherever it is read."""
+def _check_keys_unique(records: DataFrame, sink: KafkaSink) -> None:
+    """Raise if two groups have the same key. A batch has each changed group once; a reader that keeps the newest record
+    of a key would lose one of two groups with the same key."""
     from pyspark.sql import functions as F
 
     groups = records.groupBy("key").count().where(F.col("key").isNull() | (F.col("count") > 1)).limit(1).collect()
     if groups:
         key, count = groups[0]
-        what = f"{count} groups have the key {mask(str(key))[:SHOWN]!r}" if key is not None else "a group has no key"
+        why = f"{count} groups have the key {mask(str(key))[:SHOWN]!r}" if key is not None else "a group has no key"
         raise SpecError(
-            f"The changes for topic {sink.topic} cannot be told apart",
-            why=f"key: {sink.key}: {what}",
+            f"The groups sent to topic {sink.topic} have no unique key",
+            why=f"key: {sink.key}: {why}",
             next="make the key of every column of GROUP BY: key: to_json(struct(a, b)), then deploy and start again",
             code="LW-3121",
         )

@@ -1,4 +1,4 @@
-"""Topics as a source of a stream."""
+"""`KafkaStreamSource`: topics of one Kafka cluster as a source of a stream."""
 
 from __future__ import annotations
 
@@ -19,14 +19,19 @@ if TYPE_CHECKING:
 
 @dataclass
 class KafkaStreamSource(RecordSource):
-    """Records of the topics of one cluster. `unbatched`: they leave as they come."""
+    """Records of the topics of one cluster.
+
+    Attributes:
+        cluster: the cluster.
+        unbatched: whether the query has no micro-batches (real-time mode and continuous processing).
+    """
 
     cluster: Cluster
     unbatched: bool = False
 
     @property
     def kafka(self) -> KafkaSource:
-        """The connector's own part of the spec."""
+        """The connector's part of the spec."""
         return expect(self.spec.kafka, "a source `kafka`")
 
     @property

@@ -1,7 +1,7 @@
-"""Options of Spark's Kafka source and sink: what its Java client needs to connect, and no secret among it.
+"""Options of Spark's Kafka source and sink: what the Java client needs to connect, without secrets.
 
-Options stand in plans, in the UI and in the event log. The user and the password are in a private file, which Kafka's
-own config provider reads inside the client: the option says only where. Executors read the same path.
+Options are visible in plans, in the Spark UI and in the event log. User and password are in a private file, which
+Kafka's own config provider reads inside the client: the option has only its path. Executors read the same path.
 """
 
 from __future__ import annotations
@@ -22,38 +22,38 @@ _MODULES = {
 
 
 def options(cluster: Cluster) -> dict[str, str]:
-    """Options with `kafka.` before them; writes the private file anew where it has changed.
+    """The options, with the prefix `kafka.`; rewrites the private file if the login changed.
 
     Raises:
-        SpecError: the connection is not in order any more, or the private file cannot be written.
+        SpecError: the connection is no longer valid, or the private file cannot be written.
     """
     settings = cluster.settings
-    found = {"bootstrap.servers": settings.bootstrap}
+    properties = {"bootstrap.servers": settings.bootstrap}
     if settings.secure:
-        found["security.protocol"] = settings.protocol
+        properties["security.protocol"] = settings.protocol
     if settings.ca is not None:
-        found |= {"ssl.truststore.type": "PEM", "ssl.truststore.location": str(settings.ca)}
+        properties |= {"ssl.truststore.type": "PEM", "ssl.truststore.location": str(settings.ca)}
     if not settings.verify:
-        found["ssl.endpoint.identification.algorithm"] = ""
+        properties["ssl.endpoint.identification.algorithm"] = ""
     if settings.mechanism:
         file = _secrets(cluster, settings)
-        found |= {
+        properties |= {
             "sasl.mechanism": settings.mechanism,
             "config.providers": "file",
             "config.providers.file.class": "org.apache.kafka.common.config.provider.FileConfigProvider",
             "config.providers.file.param.allowed.paths": str(file.parent),
             JAAS: f"${{file:{file}:{JAAS}}}",
         }
-    return {f"kafka.{key}": value for key, value in found.items()}
+    return {f"kafka.{key}": value for key, value in properties.items()}
 
 
 def file_of(connection: Path) -> Path:
-    """Where the login of a connection stands, beside the connection's own file."""
+    """The private file with the login of a connection, in a folder beside the connection's file."""
     return connection.parent / "java" / f"{connection.stem}.properties"
 
 
 def _secrets(cluster: Cluster, settings: Settings) -> Path:
-    """The file with the login, beside the connection's own."""
+    """Write the private file with the login."""
     connection = expect(cluster.file, "the file of a connection with a login")
     text = f"{JAAS}={escaped(login(settings))}\n"
     try:
@@ -61,9 +61,9 @@ def _secrets(cluster: Cluster, settings: Settings) -> Path:
         private.update(file, text)
     except OSError as error:
         raise SpecError(
-            f"Kafka connection {cluster.connection} cannot be handed to Spark",
-            why=f"its login goes into {connection.parent / 'java'}: {error.strerror}",
-            next="let the user Lakeward runs as write there",
+            f"The login of Kafka connection {cluster.connection} cannot be written for Spark",
+            why=f"folder {connection.parent / 'java'}: {error.strerror}",
+            next="give the user that runs Lakeward write access to the folder",
             code="LW-3122",
         ) from None
     return file
@@ -71,17 +71,17 @@ def _secrets(cluster: Cluster, settings: Settings) -> Path:
 
 def login(settings: Settings) -> str:
     """The JAAS line of a login."""
-    user, password = (f'"{_quoted(each)}"' for each in (settings.username, settings.password))
+    user, password = (f'"{_quoted(text)}"' for text in (settings.username, settings.password))
     return f"{_MODULES[settings.mechanism]} required username={user} password={password};"
 
 
 def _quoted(text: str) -> str:
-    """As a word in JAAS's quotes has it."""
+    """`text` escaped for a quoted word in a JAAS line."""
     return text.replace("\\", "\\\\").replace('"', '\\"')
 
 
 def escaped(text: str) -> str:
-    """As a value in a file of Java's properties has it, in plain ASCII."""
+    """`text` escaped for a value in a Java properties file, in ASCII."""
     units = text.replace("\\", "\\\\").encode("utf-16-be")
     codes = (int.from_bytes(units[at : at + 2]) for at in range(0, len(units), 2))
     return "".join(chr(code) if 32 <= code < 127 else f"\\u{code:04x}" for code in codes)

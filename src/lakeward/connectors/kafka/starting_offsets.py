@@ -1,4 +1,4 @@
-"""Where a stream that was never started begins, as offsets: what `latest` means is settled once and not at each try."""
+"""Resolves `starting_offsets` to numbers once, so that `latest` means the same offsets at every start attempt."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ _LATEST = -1
 
 
 def resolve(source: KafkaSource, cluster: Cluster, topics: list[str]) -> str:
-    """`starting_offsets` as a position that names each partition there is.
+    """`starting_offsets` as a position with every existing partition.
 
     Raises:
         DependencyDown: the broker does not answer.
     """
     begins, ends = broker.begin_offsets(cluster, topics), broker.end_offsets(cluster, topics)
     chosen = source.starting_offsets
-    found: position.Offsets = {}
+    resolved: position.Offsets = {}
     for topic, parts in ends.items():
         for part, end in parts.items():
             begin = begins[topic][part]
@@ -26,24 +26,24 @@ def resolve(source: KafkaSource, cluster: Cluster, topics: list[str]) -> str:
                 at = EARLIEST if chosen == "earliest" else _LATEST
             else:
                 at = chosen.get(topic, {}).get(str(part), EARLIEST)  # type: ignore[call-overload]  # a Topic is a str
-            found.setdefault(topic, {})[part] = {EARLIEST: begin, _LATEST: end}.get(at, at)
-    return position.render(found)
+            resolved.setdefault(topic, {})[part] = {EARLIEST: begin, _LATEST: end}.get(at, at)
+    return position.render(resolved)
 
 
-def widened(known: str, cluster: Cluster, topics: list[str]) -> str:
-    """The position with the partitions that came since: those begin at their first record.
+def with_new_partitions(known: str, cluster: Cluster, topics: list[str]) -> str:
+    """The position extended by new partitions, which start at their first record.
 
     Raises:
         DependencyDown: the broker does not answer.
     """
     at, begins = position.parse(known), broker.begin_offsets(cluster, topics)
     return position.render(
-        {topic: {p: at.get(topic, {}).get(p, first) for p, first in each.items()} for topic, each in begins.items()}
+        {topic: {p: at.get(topic, {}).get(p, first) for p, first in parts.items()} for topic, parts in begins.items()}
     )
 
 
 def partitions(cluster: Cluster, topics: list[str]) -> int:
-    """How many partitions the topics have together.
+    """The number of partitions of all topics together.
 
     Raises:
         DependencyDown: the broker does not answer.

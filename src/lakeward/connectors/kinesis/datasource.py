@@ -1,6 +1,6 @@
 """Spark's Python data source for Kinesis: `latestOffset` reads ahead in the driver, workers read the same again.
 
-Imported only where Spark runs; the classes are Spark's own kind.
+Import it only where Spark runs: its classes extend Spark's.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from pyspark.sql.datasource import (  # noqa: TID253  # imported by the inlet when a stream starts, and by Spark's workers
+from pyspark.sql.datasource import (  # noqa: TID253  # imported by the source when a stream starts, and by Spark's workers
     DataSource,
     DataSourceReader,
     DataSourceStreamReader,
@@ -28,12 +28,12 @@ COLUMNS = (
     "_kinesis_arrived TIMESTAMP"
 )
 MOST, START, END = "max_records_per_trigger", "start", "end"
-"""Further options: of a stream its cap and where it begins; of a range its two positions. Spark lowers their names."""
+"""Other options: of a stream the cap and the start, of a range the two positions. Spark lower-cases their names."""
 
 
 @dataclass
 class ShardRange(InputPartition):
-    """A part of one shard."""
+    """A range of records of one shard."""
 
     shard: str
     first: ShardOffset
@@ -41,7 +41,7 @@ class ShardRange(InputPartition):
 
 
 class KinesisSource(DataSource):
-    """One stream, or one range of it."""
+    """The data source: one Kinesis stream, or a range of it."""
 
     @classmethod
     def name(cls) -> str:
@@ -72,7 +72,7 @@ class KinesisRangeReader(DataSourceReader):
 
 
 class KinesisStreamReader(DataSourceStreamReader):
-    """The stream. Spark makes one in its driver's Python, and others in workers, which only `read`."""
+    """The stream reader. Spark creates one in the driver's Python; those in workers only `read`."""
 
     def __init__(self, options: Mapping[str, str]) -> None:
         self.place = Place.of(options)
@@ -90,7 +90,7 @@ class KinesisStreamReader(DataSourceStreamReader):
         return self._first
 
     def latestOffset(self) -> dict[str, str]:  # noqa: N802  # Spark's name
-        # After a restart Spark has said by `partitions` where it stands; of a fresh query it asks this first.
+        # After a restart Spark calls `partitions` first, which sets the position; in a new query it calls this first.
         at = self.initialOffset() if self._at is None else self._at
         self._at = self._reading().step(at)
         return self._at
@@ -114,5 +114,5 @@ def _ranges(start: Mapping[str, str], end: Mapping[str, str]) -> list[ShardRange
 
 
 def _read(place: Place, part: ShardRange) -> Iterator[Row]:
-    for each in Stream(place).between(part.shard, part.first, part.last):
-        yield row(place, part.shard, each)
+    for record in Stream(place).between(part.shard, part.first, part.last):
+        yield row(place, part.shard, record)

@@ -1,15 +1,15 @@
-"""The position form of Kinesis: how far each shard is read, as canonical JSON `{"shard": "mark"}`. Pure.
+"""A Kinesis position as text: canonical JSON `{"shard": "mark"}`, the next record of each shard. Pure functions.
 
-| mark | stands for |
+| mark | meaning |
 |---|---|
-| `TRIM_HORIZON@0` | from the oldest record there is |
+| `TRIM_HORIZON@0` | from the oldest record |
 | `AT:<ms>@<ms>` | from the first record that arrived at that time |
 | `<sequence number>@<ms>` | after that record |
 | `END` | a closed shard that was read to its end |
 
-Behind the `@` stands a time (milliseconds since 1970): whatever arrived before it was seen. Sequence numbers have holes
-and say nothing of time, so this alone tells whether retention can have taken something unseen. The entry `*` is where
-shards begin that are found later.
+The time after the `@` (milliseconds since 1970): every record that arrived before it was read. Sequence numbers have
+gaps and no time, so only this time shows whether retention may have deleted unread records. The entry `*` is the mark
+of shards that are found later.
 """
 
 from __future__ import annotations
@@ -28,7 +28,12 @@ Marks = dict[str, str]
 
 @dataclass(frozen=True)
 class ShardOffset:
-    """One mark. `where`: `TRIM_HORIZON`, `AT:<ms>`, a sequence number or `END`. `seen_ms`: 0 where nothing is known."""
+    """One mark.
+
+    Attributes:
+        where: `TRIM_HORIZON`, `AT:<ms>`, a sequence number or `END`.
+        seen_ms: every record that arrived before this time was read (milliseconds since 1970); 0: unknown.
+    """
 
     where: str
     seen_ms: int = 0
@@ -40,7 +45,7 @@ class ShardOffset:
 
     @classmethod
     def at(cls, moment_ms: int) -> ShardOffset:
-        """From the first record that arrived at a time."""
+        """The mark of the first record that arrived at a time."""
         return cls(f"{_AT}{moment_ms}", moment_ms)
 
     @property
@@ -49,12 +54,12 @@ class ShardOffset:
 
     @property
     def sequence(self) -> str | None:
-        """The last record read; None before the first."""
+        """The sequence number of the last record read; None before the first."""
         return self.where if self.where.isdigit() else None
 
     @property
     def moment_ms(self) -> int | None:
-        """The time it begins at, if it does."""
+        """The time of an `AT:` mark; None for other marks."""
         return int(self.where.removeprefix(_AT)) if self.where.startswith(_AT) else None
 
     def __str__(self) -> str:
@@ -62,29 +67,29 @@ class ShardOffset:
 
 
 def parse(text: str) -> Marks:
-    """Read a position; `-` is a source without data yet."""
+    """Parse a position; `-` is a source without data yet."""
     return {} if text == NO_DATA else {str(shard): str(mark) for shard, mark in json.loads(text).items()}
 
 
 def render(marks: Mapping[str, str]) -> str:
-    """Write a position in canonical form."""
+    """The position as canonical text."""
     return json.dumps(dict(marks), sort_keys=True, separators=(",", ":"))
 
 
 def ranges(start: Mapping[str, str], end: Mapping[str, str]) -> dict[str, tuple[ShardOffset, ShardOffset]]:
-    """What lies between two positions: shard -> (after, up to). Shards that did not move are left out.
+    """The records between two positions: shard -> (after, up to). Shards whose mark did not move are left out.
 
-    A shard that was read to its end has no number to stop at: its records up to its end are meant.
+    A shard that was read to its end has no last sequence number: the range goes up to its end.
     """
     begin = start.get(BEGIN) or end.get(BEGIN, str(ShardOffset(HORIZON)))
-    found = {}
+    moved = {}
     for shard, mark in sorted(end.items()):
         first, last = ShardOffset.parse(start.get(shard, begin)), ShardOffset.parse(mark)
         if shard != BEGIN and first.where != last.where:
-            found[shard] = (first, last)
-    return found
+            moved[shard] = (first, last)
+    return moved
 
 
 def canonical(offset: str) -> str:
-    """Spark's text of an offset as the one that is compared and kept."""
+    """The canonical text of an offset that Spark wrote."""
     return render(parse(offset))

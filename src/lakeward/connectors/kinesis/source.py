@@ -1,4 +1,4 @@
-"""A Kinesis stream as a source of a stream."""
+"""`KinesisStreamSource`: a Kinesis stream as a source of a stream."""
 
 from __future__ import annotations
 
@@ -31,16 +31,18 @@ _ACTIONS = "kinesis:DescribeStreamSummary, ListShards, GetShardIterator, GetReco
 
 
 def place_of(source: KinesisSource, runtime: Runtime) -> Place:
-    """Where a stream is, with its connection.
+    """The address and connection of a Kinesis stream.
 
     Raises:
-        SpecError: boto3 is not installed, or the connection is not there or not in order.
+        SpecError: boto3 is not installed, or the connection does not exist or is not valid.
     """
     if importlib.util.find_spec("boto3") is None:
         raise SpecError(
-            "A Kinesis source needs boto3", why="it is not installed where the driver runs",
+            "A Kinesis source needs boto3",
+            why="boto3 is not installed where the driver runs",
             next="pip install 'lakeward[kinesis]'   (in a checkout: uv sync --extra kinesis)",
-         code="LW-3124")  # fmt: skip
+            code="LW-3124",
+        )
     account.find(source.connection, runtime.connections)
     folder = "" if runtime.connections is None else str(runtime.connections)
     return Place(str(source.stream), str(source.region), str(source.connection or ""), folder)
@@ -48,13 +50,13 @@ def place_of(source: KinesisSource, runtime: Runtime) -> Place:
 
 @dataclass
 class KinesisStreamSource(RecordSource):
-    """Records of one stream."""
+    """Records of one Kinesis stream."""
 
     place: Place
 
     @property
     def kinesis(self) -> KinesisSource:
-        """The connector's own part of the spec."""
+        """The connector's part of the spec."""
         return expect(self.spec.kinesis, "a source `kinesis`")
 
     @property
@@ -105,11 +107,11 @@ class KinesisStreamSource(RecordSource):
         return ShardOffset.at(int(time.time() * 1000) if moment is None else moment)
 
     def _ask(self, question: Callable[[Stream], _Answer]) -> _Answer:
-        """Ask Kinesis in the driver, outside of any query.
+        """Send requests to Kinesis from the driver, without a query.
 
         Raises:
-            SpecError: there is no such stream, or Kinesis does not let us in.
-            DependencyDown: it does not answer.
+            SpecError: the stream does not exist, or Kinesis refuses access.
+            DependencyDown: Kinesis does not answer.
         """
         from botocore.exceptions import BotoCoreError, ClientError
 
@@ -125,16 +127,23 @@ class KinesisStreamSource(RecordSource):
         at = f"{self.place.name} in {self.place.region}: {code}, as {where}"
         if code.startswith("ResourceNotFound"):
             return SpecError(
-                f"There is no Kinesis stream {self.place.name}", why=at,
-                next="create it, or correct kinesis: stream: and region: and deploy",
-             code="LW-3126")  # fmt: skip
+                f"Kinesis stream {self.place.name} does not exist",
+                why=at,
+                next="create it, or correct kinesis: stream: and region:, then: lakeward deploy",
+                code="LW-3126",
+            )
         if code.startswith(_REFUSED) or code in ("NoCredentialsError", "PartialCredentialsError"):
             return SpecError(
-                f"Kinesis does not let Lakeward read stream {self.place.name}", why=at,
-                next=f"correct the key, or allow it {_ACTIONS}",
-             code="LW-3127")  # fmt: skip
+                f"Kinesis refused access to stream {self.place.name}",
+                why=at,
+                next=f"correct the access key, or grant {_ACTIONS}",
+                code="LW-3127",
+            )
         return DependencyDown(
-            "Kinesis does not answer", why=at, next="streams wait for it; nothing is lost", code="LW-3125"
+            "Kinesis does not answer",
+            why=at,
+            next="check Kinesis and the network; streams retry by themselves and lose nothing",
+            code="LW-3125",
         )
 
     @property
@@ -145,5 +154,5 @@ class KinesisStreamSource(RecordSource):
 def _shape(raw: DataFrame) -> DataFrame:
     from pyspark.sql import functions as F
 
-    # In a streaming plan this is the batch's own timestamp: the same for every task, and the same when it is replayed.
+    # In a streaming plan this is the batch's timestamp, the same for every task and every retry.
     return raw.withColumn(INGESTED_AT, F.current_timestamp())

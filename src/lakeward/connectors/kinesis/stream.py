@@ -1,4 +1,4 @@
-"""One stream as the API of Kinesis shows it: its shards, and their records. For the driver and for Spark's workers."""
+"""Kinesis API client for one stream: its shards and their records. The driver and Spark's workers use it."""
 
 from __future__ import annotations
 
@@ -9,19 +9,23 @@ from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
-from lakeward.connectors.aws import account
-from lakeward.connectors.aws.account import KEY, SECRET, TOKEN
+from lakeward.connectors.aws.account import KEY, SECRET, TOKEN, Account, find
 from lakeward.connectors.kinesis.shard_offsets import HORIZON, ShardOffset
 
 MOST = 10_000
-"""Records of one answer, by Kinesis' own limit."""
+"""The most records of one answer, by Kinesis' limit."""
 _EXPIRED = "ExpiredIteratorException"
-_GONE = "ResourceNotFoundException"
+_NOT_FOUND = "ResourceNotFoundException"
 
 
 @dataclass(frozen=True)
 class Shard:
-    """One shard. `parents`: those it was split or merged from; `closed`: nothing is written to it any more."""
+    """One shard.
+
+    Attributes:
+        parents: the shards that it was split or merged from.
+        closed: whether no more records are written to it.
+    """
 
     id: str
     parents: tuple[str, ...]
@@ -30,8 +34,12 @@ class Shard:
 
 @dataclass(frozen=True)
 class Answer:
-    """Records of a shard, in its order. `after`: where to go on, None at a closed shard's end; `at_tip`: there are no
-    more now."""
+    """Records of a shard, in order.
+
+    Attributes:
+        after: the iterator of the next request; None at the end of a closed shard.
+        at_tip: whether there are no further records now.
+    """
 
     records: list[Mapping[str, Any]]
     after: str | None
@@ -40,11 +48,11 @@ class Answer:
 
 @dataclass(frozen=True)
 class Place:
-    """Which stream, and how it is reached: plain values, so that Spark can carry them to its workers.
+    """The address and connection of a stream, in plain values that Spark can send to its workers.
 
     Attributes:
-        connection: id of the AWS connection; empty: the machine's own identity.
-        connections: folder of the connections.
+        connection: the id of the AWS connection; empty: the machine's identity.
+        connections: the folder of the connections.
     """
 
     name: str
@@ -53,57 +61,57 @@ class Place:
     connections: str = ""
 
     def options(self) -> dict[str, str]:
-        """As options of a Spark data source."""
+        """The options of the Spark data source."""
         return {"stream": self.name, "region": self.region, "connection": self.connection,
                 "connections": self.connections}  # fmt: skip
 
     @classmethod
     def of(cls, options: Mapping[str, str]) -> Place:
-        """What `options` gave."""
+        """Parse the result of `options`."""
         return cls(options["stream"], options["region"], options.get("connection", ""), options.get("connections", ""))
 
     @property
-    def holder(self) -> account.Account:
-        """Whose keys it is reached with.
+    def account(self) -> Account:
+        """The account whose keys are used.
 
         Raises:
-            SpecError: the connection is not in order.
+            SpecError: the connection is not valid.
         """
-        return account.find(self.connection or None, Path(self.connections) if self.connections else None)
+        return find(self.connection or None, Path(self.connections) if self.connections else None)
 
     def client(self) -> Any:
-        """A client of boto3, with the keys as they are now: one a process until they change, for making one is dear.
+        """A client of boto3 with the current keys. It is cached in the process until they change.
 
         Raises:
-            SpecError: the connection is not in order.
+            SpecError: the connection is not valid.
         """
-        found = self.holder
-        return _client(self, found, 0 if found.file is None else found.file.stat().st_mtime_ns)
+        account = self.account
+        return _client(self, account, 0 if account.file is None else account.file.stat().st_mtime_ns)
 
-    def connect(self, found: account.Account, patience_s: float | None = None) -> Any:
-        """A client of an account; with `patience_s` one that asks once and waits no longer than that."""
+    def connect(self, account: Account, timeout_s: float | None = None) -> Any:
+        """A client of an account; with `timeout_s` it waits at most that long and does not retry."""
         import boto3
         from botocore.config import Config
 
-        keys = found.keys()
+        keys = account.keys()
         given = {name: keys[name] for name in (KEY, SECRET, TOKEN) if name in keys}
-        how = Config(
-            connect_timeout=patience_s or 5,
-            read_timeout=patience_s or 20,
-            retries={"mode": "standard", "total_max_attempts": 5 if patience_s is None else 1},
+        config = Config(
+            connect_timeout=timeout_s or 5,
+            read_timeout=timeout_s or 20,
+            retries={"mode": "standard", "total_max_attempts": 5 if timeout_s is None else 1},
         )
         return boto3.session.Session(**given).client(
-            "kinesis", region_name=self.region, endpoint_url=found.endpoint, config=how
+            "kinesis", region_name=self.region, endpoint_url=account.endpoint, config=config
         )
 
 
 @lru_cache(maxsize=8)
-def _client(place: Place, found: account.Account, version: int) -> Any:
-    return place.connect(found)
+def _client(place: Place, account: Account, version: int) -> Any:
+    return place.connect(account)
 
 
 Row = tuple[Any, ...]
-"""Of `datasource.COLUMNS`, in order."""
+"""The values of `datasource.COLUMNS`, in order."""
 
 
 def row(place: Place, shard: str, record: Mapping[str, Any]) -> Row:
@@ -119,7 +127,7 @@ def row(place: Place, shard: str, record: Mapping[str, Any]) -> Row:
 
 
 class Stream:
-    """Reads one stream. Not for several threads."""
+    """Reads one stream. It is not thread-safe."""
 
     def __init__(self, place: Place) -> None:
         self.place = place
@@ -129,27 +137,27 @@ class Stream:
         return self.place.client()
 
     def summary(self) -> tuple[str, int]:
-        """An id that changes when the stream is deleted and made again, and its retention in milliseconds."""
-        found = self._client.describe_stream_summary(StreamName=self.place.name)["StreamDescriptionSummary"]
-        made = int(found["StreamCreationTimestamp"].timestamp() * 1000)
-        return f"{found['StreamARN']}/{made}", int(found["RetentionPeriodHours"]) * 3_600_000
+        """An id that changes when the stream is deleted and created again, and its retention in milliseconds."""
+        summary = self._client.describe_stream_summary(StreamName=self.place.name)["StreamDescriptionSummary"]
+        created = int(summary["StreamCreationTimestamp"].timestamp() * 1000)
+        return f"{summary['StreamARN']}/{created}", int(summary["RetentionPeriodHours"]) * 3_600_000
 
     def shards(self) -> dict[str, Shard]:
-        """Every shard that still has records, or can get some."""
-        found: dict[str, Shard] = {}
-        asked: dict[str, str] = {"StreamName": self.place.name}
+        """All shards that are open or still have records."""
+        shards: dict[str, Shard] = {}
+        request: dict[str, str] = {"StreamName": self.place.name}
         while True:
-            page = self._client.list_shards(**asked)
-            for each in page["Shards"]:
-                parents = tuple(each[key] for key in ("ParentShardId", "AdjacentParentShardId") if each.get(key))
-                closed = "EndingSequenceNumber" in each["SequenceNumberRange"]
-                found[each["ShardId"]] = Shard(each["ShardId"], parents, closed)
+            page = self._client.list_shards(**request)
+            for shard in page["Shards"]:
+                parents = tuple(shard[key] for key in ("ParentShardId", "AdjacentParentShardId") if shard.get(key))
+                closed = "EndingSequenceNumber" in shard["SequenceNumberRange"]
+                shards[shard["ShardId"]] = Shard(shard["ShardId"], parents, closed)
             if not page.get("NextToken"):
-                return found
-            asked = {"NextToken": page["NextToken"]}
+                return shards
+            request = {"NextToken": page["NextToken"]}
 
     def iterator(self, shard: str, after: ShardOffset) -> str:
-        """Where reading a shard begins."""
+        """An iterator after a mark of a shard."""
         if after.sequence is not None:
             kind: dict[str, Any] = {
                 "ShardIteratorType": "AFTER_SEQUENCE_NUMBER",
@@ -163,23 +171,23 @@ class Stream:
         return self._iterator(shard, kind)
 
     def _iterator(self, shard: str, kind: dict[str, Any]) -> str:
-        found = self._client.get_shard_iterator(StreamName=self.place.name, ShardId=shard, **kind)
-        return str(found["ShardIterator"])
+        answer = self._client.get_shard_iterator(StreamName=self.place.name, ShardId=shard, **kind)
+        return str(answer["ShardIterator"])
 
     def records(self, iterator: str, most: int) -> Answer | None:
-        """The next records; None where the iterator is too old (five minutes)."""
+        """The next records; None if the iterator has expired (after five minutes)."""
         from botocore.exceptions import ClientError
 
         try:
-            found = self._client.get_records(ShardIterator=iterator, Limit=min(most, MOST))
+            answer = self._client.get_records(ShardIterator=iterator, Limit=min(most, MOST))
         except ClientError as error:
             if error.response["Error"]["Code"] == _EXPIRED:
                 return None
             raise
-        return Answer(found["Records"], found.get("NextShardIterator"), found.get("MillisBehindLatest") == 0)
+        return Answer(answer["Records"], answer.get("NextShardIterator"), answer.get("MillisBehindLatest") == 0)
 
     def has(self, shard: str, sequence: str) -> bool:
-        """Whether a record that was read can still be read: then nothing after it is gone."""
+        """Whether a record still exists; if it does, so do all records after it."""
         from botocore.exceptions import ClientError
 
         kind = {"ShardIteratorType": "AT_SEQUENCE_NUMBER", "StartingSequenceNumber": sequence}
@@ -191,30 +199,30 @@ class Stream:
                     return bool(answer.records[0]["SequenceNumber"] == sequence)
                 iterator = None if answer is None or answer.at_tip else answer.after
         except ClientError as error:
-            if error.response["Error"]["Code"] not in (_GONE, "InvalidArgumentException"):
+            if error.response["Error"]["Code"] not in (_NOT_FOUND, "InvalidArgumentException"):
                 raise
         return False
 
     def between(self, shard: str, first: ShardOffset, last: ShardOffset) -> Iterator[Mapping[str, Any]]:
-        """The records after one mark, up to another, in the shard's order: the same ones whenever it is asked.
+        """The records after one mark up to another, in the shard's order; the same records at every call.
 
         Raises:
-            LookupError: the last one is not there any more.
+            LookupError: the last record no longer exists.
         """
         end = None if last.sequence is None else int(last.sequence)
         closed = False
-        here, iterator = first, self.iterator(shard, first)
+        current, iterator = first, self.iterator(shard, first)
         while True:
             answer = self.records(iterator, MOST)
             if answer is None:
-                iterator = self.iterator(shard, here)
+                iterator = self.iterator(shard, current)
                 continue
             for record in answer.records:
                 number = int(record["SequenceNumber"])
                 if end is not None and number > end:
                     raise LookupError(self._missing(shard, last))
                 yield record
-                here = ShardOffset(record["SequenceNumber"])
+                current = ShardOffset(record["SequenceNumber"])
                 if number == end:
                     return
             closed = closed or (not answer.records and answer.at_tip and self.shards()[shard].closed)

@@ -1,4 +1,4 @@
-"""Rows into the driver's log, for looking: a few of each batch, as JSON, and how many are not shown."""
+"""Console sink, for inspection: logs some rows of each batch as JSON in the driver's log, and counts the others."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ if TYPE_CHECKING:
 _log = structlog.get_logger(__name__)
 
 LONGEST = 1000
-"""A row's text is cut here: a log is no place for a large one."""
+"""A row's text is cut after this many characters, so that large rows do not fill the log."""
 
 
 def write(rows: DataFrame, stream: str, batch: int, most: int) -> None:
-    """Log up to `most` rows of a batch. `rows` must be kept: it is read twice."""
+    """Log up to `most` rows of a batch. `rows` must be persisted: it is read twice."""
     from pyspark.sql import functions as F
 
     whole = F.to_json(F.struct(*(F.col(f"`{name}`") for name in rows.columns)), {"ignoreNullFields": "false"})
@@ -24,6 +24,6 @@ def write(rows: DataFrame, stream: str, batch: int, most: int) -> None:
     for text in shown:
         cut = text if len(text) <= LONGEST else f"{text[:LONGEST]}… ({len(text):,} characters)"
         _log.info("row", stream=stream, batch=batch, row=cut)
-    left = rows.count() - len(shown)
-    if left:
-        _log.info("rows not shown", stream=stream, batch=batch, rows=left, shown=len(shown))
+    hidden = rows.count() - len(shown)
+    if hidden:
+        _log.info("rows not shown", stream=stream, batch=batch, rows=hidden, shown=len(shown))

@@ -1,4 +1,4 @@
-"""Data sources that are passed on to Spark by their name: whether it has one of that name, and writing to it."""
+"""Spark data sources by name: check that the class path has one of this name, and append to it."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ if TYPE_CHECKING:
 _BUNDLES = {
     "hudi": "Hudi's bundle for Spark 4.1 is org.apache.hudi:hudi-spark4.1-bundle_2.13",
 }
-"""Names whose jar is known -> where it is."""
+"""Data source name -> Maven coordinates of its jar, for names whose jar is known."""
 
 
 def check(session: SparkSession, name: str, where: str) -> None:
-    """Whether Spark has a data source of this name.
+    """Check that Spark has a data source of this name.
 
     Raises:
-        SpecError: it has none, or one that does not fit this Spark.
+        SpecError: there is none, or it does not fit this version of Spark.
     """
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
@@ -30,13 +30,13 @@ def check(session: SparkSession, name: str, where: str) -> None:
     except (PySparkException, Py4JError):
         known = _BUNDLES.get(name.lower().rpartition(".")[2])
         raise SpecError(
-            f"There is no data source of the name {name} on the class path",
-            why=f"{where} names it; {known or 'its jar is not among those Lakeward runs with'}",
-            next="jars come from one reviewed list: add it to ivy.xml, python -m lakeward.jars pin; or correct name:",
+            f"There is no data source {name} on the class path",
+            why=f"{where} names it; {known or 'its jar is not in the list of jars that Lakeward runs with'}",
+            next="correct name:, or add the jar to ivy.xml and run: python -m lakeward.jars pin",
             code="LW-3128",
         ) from None
 
 
 def write(rows: DataFrame, name: str, options: dict[str, str]) -> None:
-    """Append a batch's rows."""
+    """Append the rows of a batch."""
     rows.write.format(name).options(**options).mode("append").save()

@@ -1,4 +1,4 @@
-"""Any streaming source of Spark by its name: what it reads is known, how far it is only to Spark's checkpoint."""
+"""Any Spark streaming source by name. Its offsets are known to Spark's checkpoint only."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class FormatStreamSource(NotReplayableSource):
-    """Rows of a data source that nothing more is known of."""
+    """Rows of a Spark data source, without an interpretation of its offsets."""
 
     _schema: Any = field(default=None, init=False)
 

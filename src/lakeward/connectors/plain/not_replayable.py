@@ -1,4 +1,4 @@
-"""Sources of which Spark alone knows how far they are: a range of them cannot be read a second time."""
+"""Base class of sources whose offsets only Spark interprets: a range cannot be read a second time."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class NotReplayableSource(StreamSource):
-    """Rows that come in a batch of Spark's and never again by themselves."""
+    """Rows that Spark delivers in one batch and that cannot be requested again."""
 
     @property
     def identity(self) -> tuple[str, ...]:
@@ -29,4 +29,4 @@ class NotReplayableSource(StreamSource):
         return False
 
     def again(self, session: SparkSession, start: str, end: str) -> DataFrame:
-        raise NotImplementedError("`replays` is False: nobody asks for this")
+        raise NotImplementedError("`replays` is False: this method must not be called")

@@ -1,4 +1,4 @@
-"""Generated rows as a source: for experiments and benchmarks. They follow from the second alone, so they replay."""
+"""Rate source: generated rows for experiments and benchmarks. Ranges can be replayed, because time determines rows."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ if TYPE_CHECKING:
 
 @dataclass
 class RateStreamSource(StreamSource):
-    """`timestamp` and `value`, so many rows a second; the position is the second since the checkpoint began."""
+    """Columns `timestamp` and `value`, at a fixed rate; the position is the number of seconds since the first batch."""
 
     @property
     def identity(self) -> tuple[str, ...]:
-        """A row is known by its content: no two have one `value`."""
+        """A row is identified by its content: `value` is unique."""
         return ("reason", "raw")
 
     @property
     def per_second(self) -> int:
-        """Rows."""
+        """Rows generated per second."""
         return expect(self.spec.rate, "a source `rate`").rows_per_second
 
     def read(self, session: SparkSession, *, fresh: bool, begin: str | None) -> DataFrame:
@@ -35,7 +35,7 @@ class RateStreamSource(StreamSource):
         return rows.select("timestamp", "value", F.current_timestamp().alias(INGESTED_AT))
 
     def again(self, session: SparkSession, start: str, end: str) -> DataFrame:
-        """As many rows with the same values; their times are not known here, and nobody asks for them: none is bad."""
+        """The same values; `timestamp` is the present time instead of the original one, which is not recorded."""
         from pyspark.sql import functions as F
 
         first = 0 if start == NO_DATA else int(start)
@@ -46,5 +46,5 @@ class RateStreamSource(StreamSource):
     def decode(self, raw: DataFrame) -> DataFrame:
         from pyspark.sql import functions as F
 
-        nothing = [F.lit(None).cast(kind).alias(name) for name, kind in ((REASON, "string"), (ERROR, "string"))]
-        return raw.select("timestamp", "value", INGESTED_AT, *nothing, F.lit(None).cast("binary").alias(RAW))
+        no_error = [F.lit(None).cast(kind).alias(name) for name, kind in ((REASON, "string"), (ERROR, "string"))]
+        return raw.select("timestamp", "value", INGESTED_AT, *no_error, F.lit(None).cast("binary").alias(RAW))

@@ -1,4 +1,4 @@
-"""Lines of a TCP socket: for looking. They are in the driver's memory and nowhere else, so nothing is read twice."""
+"""Socket source, for inspection: lines of a TCP socket. They are in the driver's memory only and cannot be replayed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class SocketStreamSource(NotReplayableSource):
-    """`value`, a line. Spark connects when the query starts; nothing here does, a server may take one client only."""
+    """Column `value`: one line. Only Spark connects, when the query starts: the server may accept a single client."""
 
     @property
     def socket(self) -> SocketSource:

@@ -1,1 +1,1 @@
-"""PostgreSQL as a sink: a stream's rows and its position in one statement of one transaction."""
+"""PostgreSQL as a sink: rows and position of a batch are committed by one statement."""

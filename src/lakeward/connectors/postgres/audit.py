@@ -1,4 +1,4 @@
-"""The audit's view of a table of PostgreSQL: three columns, in pieces, as one moment has them."""
+"""Reads the identity columns of a PostgreSQL table for the audit, in pieces, from one snapshot."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ _PIECE_ROWS = 50_000
 
 
 def scan(link: connection, table: Name) -> Scan:
-    """Reads the identity columns of the table's rows."""
+    """A function that reads the identity columns of the table's rows."""
     names = IDENTITY_COLUMNS["kafka"]
     kinds = (pa.string(), pa.int32(), pa.int64())
 
     def read(topics: Sequence[str], stream: str | None) -> Iterator[pa.RecordBatch]:
         if stream is not None:
             raise Internal(
-                f"Rows of stream {stream} alone were asked for",
-                why="only an Iceberg quarantine table names streams",
+                f"The rows of stream {stream} alone cannot be read from a PostgreSQL table",
+                why="only the rows of an Iceberg quarantine table name their stream",
                 code="LW-3129",
             )
-        with link.cursor("lakeward_audit", withhold=True) as cursor:  # on the server: the table may be large
+        with link.cursor("lakeward_audit", withhold=True) as cursor:  # a server-side cursor: the table may be large
             cursor.itersize = _PIECE_ROWS
             cursor.execute(
                 f"SELECT {listed(names)} FROM {table.quoted} WHERE {quote(names[0])} = ANY(%s)",  # noqa: S608  # all quoted
@@ -38,8 +38,7 @@ def scan(link: connection, table: Name) -> Scan:
             )
             while piece := cursor.fetchmany(_PIECE_ROWS):
                 values = zip(*piece, strict=True)
-                yield pa.record_batch(
-                    [pa.array(each, kind) for each, kind in zip(values, kinds, strict=True)], list(names)
-                )
+                arrays = [pa.array(column, kind) for column, kind in zip(values, kinds, strict=True)]
+                yield pa.record_batch(arrays, list(names))
 
     return read

@@ -1,4 +1,4 @@
-"""May a stream land in this table of PostgreSQL? Pure: which table it is, and what its position says, decide."""
+"""Checks whether a stream may land in a PostgreSQL table, from the table's oid and the position. Pure functions."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from lakeward.connectors.postgres.name import Name, quote
 
 @dataclass(frozen=True)
 class TableState:
-    """What the catalog and the table of positions said.
+    """The state of one stream in one table, from the catalog and the table of positions.
 
     Attributes:
-        stream, table: whose position it is, and where.
-        oid: PostgreSQL's own id of the table; None where there is no table of this name.
-        kind: what it is, where it is no table; None for a table.
-        unlogged: it, or a partition of it, is emptied when the server crashes.
-        columns: its columns by name.
-        raw: the position as it stands; None if there is none. The compare-and-set compares it.
+        stream, table: the stream and the table.
+        oid: the oid of the table; None if no table has this name.
+        kind: what has this name if it is not a table, e.g. "a view"; None for a table.
+        unlogged: whether the table or a partition of it is unlogged: a crash of the server empties it.
+        columns: the table's columns by name.
+        raw: the stored position, which the compare-and-set compares; None if there is none.
         position: `raw`, parsed.
-        kept: the id of the table that the position was landed in.
-        moved: what the table of that id is called now, where it is another than this; None where it is gone.
+        position_oid: the oid of the table that the position was stored for.
+        renamed_to: the current name of the table with `position_oid` if it is not this table; None if it was dropped.
     """
 
     stream: str
@@ -36,20 +36,20 @@ class TableState:
     columns: Mapping[str, Column] = field(default_factory=dict)
     raw: str | None = None
     position: Position | None = None
-    kept: int | None = None
-    moved: Name | None = None
+    position_oid: int | None = None
+    renamed_to: Name | None = None
 
 
 def check_table(state: TableState) -> BlockReason | None:
-    """What blocks whatever the batch: rows that the position calls landed are not in this table, or may vanish."""
+    """Why no batch may land: landed rows are not in this table, or a crash may empty it."""
     stream, name = state.stream, state.table
-    if state.oid is None or (state.position is not None and state.kept != state.oid):
-        return _another(state)
+    if state.oid is None or (state.position is not None and state.position_oid != state.oid):
+        return _not_the_table(state)
     if state.unlogged:
         return BlockReason(
             "unlogged",
-            f"Table {name.text} is unlogged, or has a partition that is",
-            f"a crash of the server empties it, and the position of stream {stream} would call its rows landed",
+            f"Table {name.text} is unlogged, or has an unlogged partition",
+            f"a crash of the server empties it, but the position of stream {stream} would count its rows as landed",
             f"ALTER TABLE {name.quoted} SET LOGGED (each unlogged partition, too), "
             f"then: lakeward streams start {stream}",
             code="LW-3131",
@@ -57,33 +57,38 @@ def check_table(state: TableState) -> BlockReason | None:
     return None
 
 
-def _another(state: TableState) -> BlockReason:
-    """The table of the position is not here: renamed, dropped, or made anew."""
+def _not_the_table(state: TableState) -> BlockReason:
+    """The reason for a table that is not the one of the position: it was renamed, dropped or created again."""
     stream, name, at = state.stream, state.table, state.position
     landed = f"{at.totals.landed} rows up to seq {at.seq} ({ranges.show(at.end)})" if at else "nothing"
-    afresh = f"give the stream a new id and a new table (conf/streams/{stream}.yaml), then: lakeward deploy"
-    if state.moved is not None:
-        there = f"{state.moved.text} has it (oid {state.kept}): {landed}"
-        steps = [f"RENAME TO {quote(name.table)}"] if state.moved.table != name.table else []
-        steps += [f"SET SCHEMA {quote(name.schema)}"] if state.moved.schema != name.schema else []
-        back = f"ALTER TABLE {state.moved.quoted} {steps[0]};   puts it back"
+    new_table = f"give the stream a new id and a new table (conf/streams/{stream}.yaml), then: lakeward deploy"
+    if state.renamed_to is not None:
+        other = state.renamed_to
+        steps = [f"RENAME TO {quote(name.table)}"] if other.table != name.table else []
+        steps += [f"SET SCHEMA {quote(name.schema)}"] if other.schema != name.schema else []
         return BlockReason(
-            "table-renamed", f"The table of stream {stream} is not called {name.text} any more", there,
-            f"{back}; or {afresh}",
-         code="LW-3132")  # fmt: skip
+            "table-renamed",
+            f"Table {name.text} of stream {stream} was renamed",
+            f"it is now {other.text} (oid {state.position_oid}), with the landed rows: {landed}",
+            f"ALTER TABLE {other.quoted} {steps[0]};   restores the name; or {new_table}",
+            code="LW-3132",
+        )
     if state.oid is None:
         return BlockReason(
-            "table-missing", f"Table {name.text} of stream {stream} is gone",
-            f"it was dropped, with what was landed in it: {landed}", f"put it back from a backup; or {afresh}",
-         code="LW-3133")  # fmt: skip
+            "table-missing",
+            f"Table {name.text} of stream {stream} does not exist",
+            f"it was dropped with its landed rows: {landed}",
+            f"restore it from a backup; or {new_table}",
+            code="LW-3133",
+        )
     accept = (
         f"UPDATE {name.positions.quoted} SET table_oid = {state.oid} "  # noqa: S608  # a person runs it; names are quoted
         f"WHERE stream = '{stream}' AND table_name = '{name.table}'"
     )
     return BlockReason(
         "table-replaced",
-        f"Table {name.text} was made anew under stream {stream}",
-        f"its oid is {state.oid}, the position was landed in {state.kept}, which is gone: {landed}",
-        f"where a dump that was taken together with {name.positions.text} was restored: {accept}; else {afresh}",
+        f"Table {name.text} of stream {stream} was dropped and created again",
+        f"its oid is {state.oid}; the position was stored for oid {state.position_oid}, which was dropped: {landed}",
+        f"if the table was restored from a dump that includes {name.positions.text}: {accept}; otherwise {new_table}",
         code="LW-3130",
     )

@@ -1,4 +1,4 @@
-"""Do the transform's columns fit a table of PostgreSQL? Pure: every difference, with the statement that removes it."""
+"""Compares the transform's columns with a PostgreSQL table: differences, and statements that fix them (pure)."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from lakeward.platform.errors import SpecError
 
 @dataclass(frozen=True)
 class Column:
-    """A column as the catalog has it.
+    """A column of the catalog.
 
     Attributes:
-        kind: its type as `format_type` writes it; of a domain, that of what the domain is made of.
-        declared: the type as it is declared: differs from `kind` for a domain.
-        filled: it gets a value by itself: a default, an identity, an expression.
-        closed: `EXPRESSION` or `IDENTITY` where nobody may give it a value (generated always); else empty.
-        required: NOT NULL.
-        enum: its type is an enum.
+        kind: its type as `format_type` writes it; for a domain, the base type.
+        declared: its declared type; differs from `kind` for a domain.
+        filled: whether the server provides a value: a default, an identity, an expression.
+        closed: `EXPRESSION` or `IDENTITY` if the column is generated always and cannot be written; else empty.
+        required: whether it is NOT NULL.
+        enum: whether its type is an enum.
     """
 
     kind: str
@@ -33,38 +33,40 @@ class Column:
 
 @dataclass(frozen=True)
 class Index:
-    """A unique index that an upsert can go by: valid, not partial, not deferrable, on plain columns.
+    """A unique index that ON CONFLICT can use: valid, not partial, not deferrable, on plain columns.
 
     Attributes:
         columns: its key.
-        nulls_equal: two nulls are one value to it.
+        nulls_equal: whether it is NULLS NOT DISTINCT.
     """
 
     columns: frozenset[str]
     nulls_equal: bool
 
 
-def wanted(stream: str, given: Mapping[str, str]) -> dict[str, str]:
-    """The columns of a table made for the transform's columns (name -> Spark type).
+def column_types(stream: str, given: Mapping[str, str]) -> dict[str, str]:
+    """The PostgreSQL types of the transform's columns (name -> Spark type), for a new table.
 
     Raises:
-        SpecError: PostgreSQL has no type for one.
+        SpecError: PostgreSQL has no type for a column, or its name is too long.
     """
-    found = {name: types.own(kind) for name, kind in given.items()}
-    lost = [f"{name} is {given[name].upper()}" for name, kind in found.items() if kind is None]
+    mapped = {name: types.postgres_type(kind) for name, kind in given.items()}
+    unmapped = [f"{name} is {given[name].upper()}" for name, kind in mapped.items() if kind is None]
     long = [name for name in given if len(name.encode()) > 63]  # NAMEDATALEN - 1
-    if lost or long:
-        why = [f"PostgreSQL has no type of the same values: {', '.join(lost)}"] if lost else []
+    if unmapped or long:
+        why = [f"PostgreSQL has no type of the same values: {', '.join(unmapped)}"] if unmapped else []
         why += [f"a name has 63 bytes at most: {', '.join(long)}"] if long else []
         raise SpecError(
-            f"PostgreSQL cannot hold the columns of stream {stream}", why="; ".join(why),
+            f"PostgreSQL cannot store the columns of stream {stream}",
+            why="; ".join(why),
             next=f"cast or rename them in the transform of conf/streams/{stream}.yaml, then: lakeward deploy",
-         code="LW-3135")  # fmt: skip
-    return {name: kind for name, kind in found.items() if kind is not None}
+            code="LW-3135",
+        )
+    return {name: kind for name, kind in mapped.items() if kind is not None}
 
 
 def lacking(given: Mapping[str, str], has: Mapping[str, Column]) -> list[str]:
-    """The transform's columns that the table may be given: no other one has their name in another case."""
+    """The transform's columns that can be added to the table: no column of it has the same name, ignoring case."""
     known = {name.lower() for name in has}
     return [name for name in given if name.lower() not in known]
 
@@ -75,55 +77,59 @@ def compare(
     """Compare the transform's columns (name -> Spark type) with the table's.
 
     Args:
-        empty: columns of the table that a newer generation added: this one leaves them null.
+        empty: columns of the table that a newer generation added; this generation leaves them null.
 
     Raises:
-        SpecError: names every missing, extra and unfitting column, and the ALTER TABLE for it.
+        SpecError: lists every missing, extra and mismatched column, with an ALTER TABLE that fixes them.
     """
-    made = wanted(stream, given)
+    kinds = column_types(stream, given)
     why: list[str] = []
     alter: list[str] = []
     extra = [name for name in given if name not in has]
     if extra:
         why.append(f"not in the table: {', '.join(extra)}")
-        alter += [f"ADD COLUMN {quote(name)} {made[name]}" for name in extra]
+        alter += [f"ADD COLUMN {quote(name)} {kinds[name]}" for name in extra]
     for name, kind in given.items():
         column = has.get(name)
         if column is None:
             continue
         if column.closed:
-            why.append(f"{name} is generated by the table, nobody may write it")
+            why.append(f"{name} is generated by the table and cannot be written")
             alter.append(f"ALTER COLUMN {quote(name)} DROP {column.closed}")
         elif not types.fits(kind, column.kind, enum=column.enum):
-            why.append(f"{name} is {kind.upper()}, the table has {column.declared}: not every value keeps its meaning")
-            alter.append(f"ALTER COLUMN {quote(name)} TYPE {made[name]}")
-    silent = [name for name, column in has.items() if name not in given and not column.filled]
-    silent = [name for name in silent if name not in empty or has[name].required]
-    if silent:
-        why.append(f"only in the table, and without a default: {', '.join(silent)}")
-        alter += [f"DROP COLUMN {quote(name)}" for name in silent]
+            why.append(
+                f"{name} is {kind.upper()}, the table has {column.declared}: not every value would be stored unchanged"
+            )
+            alter.append(f"ALTER COLUMN {quote(name)} TYPE {kinds[name]}")
+    unset = [name for name, column in has.items() if name not in given and not column.filled]
+    unset = [name for name in unset if name not in empty or has[name].required]
+    if unset:
+        why.append(f"only in the table, and without a default: {', '.join(unset)}")
+        alter += [f"DROP COLUMN {quote(name)}" for name in unset]
     if why:
         raise SpecError(
-            f"The transform of stream {stream} gives other columns than table {table.text} has", why="; ".join(why),
+            f"The transform of stream {stream} gives other columns than table {table.text} has",
+            why="; ".join(why),
             next=f"change the transform in conf/streams/{stream}.yaml, or the table: "
             f"ALTER TABLE {table.quoted} {', '.join(alter)};",
-         code="LW-3136")  # fmt: skip
+            code="LW-3136",
+        )
 
 
 def check_keys(
     stream: str, table: Name, keys: Sequence[str], has: Mapping[str, Column], indexes: Sequence[Index], release: int
 ) -> None:
-    """An upsert goes by a unique index on exactly its keys, which must tell null keys apart from none.
+    """Check that the table has a unique index on exactly the keys, which treats two null keys as equal.
 
     Args:
-        release: of the server, e.g. 180003: nulls that are not distinct came with 15.
+        release: the server's version, e.g. 180003; NULLS NOT DISTINCT exists since 15.
 
     Raises:
-        SpecError: there is none; names the statement that makes it.
+        SpecError: the table has no such index; the error has the statement that creates it.
     """
-    known = [index for index in indexes if index.columns == frozenset(keys)]
+    matching = [index for index in indexes if index.columns == frozenset(keys)]
     optional = [name for name in keys if not has[name].required]
-    if known and (not optional or any(index.nulls_equal for index in known)):
+    if matching and (not optional or any(index.nulls_equal for index in matching)):
         return
     modern = release >= 150_000  # PostgreSQL 15
     nulls = " NULLS NOT DISTINCT" if optional and modern else ""
@@ -131,14 +137,16 @@ def check_keys(
     if optional and not modern:
         statements.insert(0, f"ALTER TABLE {table.quoted} " + ", ".join(
             f"ALTER COLUMN {quote(name)} SET NOT NULL" for name in optional) + ";")  # fmt: skip
-        if known:
+        if matching:
             del statements[1:]
     why = (
-        f"the unique index on ({', '.join(keys)}) takes any number of rows whose key is null: {', '.join(optional)}"
-        if known
-        else f"it has no unique index on exactly ({', '.join(keys)}), valid and not partial, to tell its rows by"
+        f"the unique index on ({', '.join(keys)}) allows any number of rows whose key is null: {', '.join(optional)}"
+        if matching
+        else f"it has no valid, non-partial unique index on exactly ({', '.join(keys)})"
     )
     raise SpecError(
-        f"The upsert of stream {stream} cannot tell the rows of table {table.text} apart", why=why,
+        f"Table {table.text} has no unique key for the upsert of stream {stream}",
+        why=why,
         next=f"as the owner of the table: {' '.join(statements)} then: lakeward streams start {stream}",
-     code="LW-3134")  # fmt: skip
+        code="LW-3134",
+    )

@@ -1,4 +1,4 @@
-"""Reaching a PostgreSQL database, and what its errors mean for a stream."""
+"""Connects to a PostgreSQL database, and classifies its errors for a stream."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 CONNECT_TIMEOUT_S = 5
 LOCK_TIMEOUT_MS = 20_000
-"""How long a statement waits for somebody's lock of the table; the batch is tried again after it."""
+"""How long a statement waits for a lock; afterwards the batch is retried."""
 
 _TLS = ("sslmode", "sslrootcert", "sslcert", "sslkey")
 _SETTINGS = {
@@ -26,49 +26,56 @@ _SETTINGS = {
     # The statement that moves the position must see what others committed while it waited for the position's row.
     "default_transaction_isolation": "read committed",
 }
-# Connection trouble, no resources, shut down or starting, not a primary (any more), role may not log in.
-_AWAY = ("08", "53", "57P", "58", "25006", "28", "3D")
-_AGAIN = {"40001": "serialization failure", "40P01": "deadlock", "55P03": "lock_timeout", "57014": "statement_timeout"}
+# Connection errors, no resources, shutting down or starting, not a primary, role may not log in.
+_UNAVAILABLE = ("08", "53", "57P", "58", "25006", "28", "3D")
+_RETRYABLE = {
+    "40001": "serialization failure",
+    "40P01": "deadlock",
+    "55P03": "lock_timeout",
+    "57014": "statement_timeout",
+}
 
 
 def find(connection: str, known: Mapping[str, Database]) -> Database:
     """The database of a connection.
 
     Raises:
-        SpecError: this deployment does not know the connection, or does not understand it.
+        SpecError: the connection does not exist in this deployment, or is not valid.
     """
-    found = known.get(connection)
-    if found is None:
+    database = known.get(connection)
+    if database is None:
         raise SpecError(
-            f"There is no PostgreSQL connection {connection!r}",
+            f"PostgreSQL connection {connection!r} does not exist",
             why=f"known connections: {', '.join(sorted(known)) or 'none'}",
             next="name one of them under connection:, or add one to Airflow (type postgres)",
             code="LW-3139",
         )
-    if found.wrong:
+    if database.wrong:
         raise SpecError(
-            f"PostgreSQL connection {connection!r} cannot be used", why=found.wrong,
+            f"PostgreSQL connection {connection!r} is not valid",
+            why=database.wrong,
             next="correct it in Airflow, or in the file (docs/how-to/land-in-postgresql.md)",
-         code="LW-3140")  # fmt: skip
-    return found
+            code="LW-3140",
+        )
+    return database
 
 
-def connect(database: Database, pgpass: Path | None, who: str, timeout_s: int = CONNECT_TIMEOUT_S) -> connection:
-    """A connection that commits each statement by itself; whoever asks for it closes it.
+def connect(database: Database, pgpass: Path | None, user: str, timeout_s: int = CONNECT_TIMEOUT_S) -> connection:
+    """A connection in autocommit mode; the caller closes it.
 
     Args:
-        pgpass: the deployment's password file; None: libpq's own (`PGPASSFILE`).
-        who: shown in `pg_stat_activity`.
+        pgpass: the deployment's password file; None: libpq's default (`PGPASSFILE`).
+        user: what uses the connection, for `application_name` in `pg_stat_activity`.
 
     Raises:
-        DependencyDown: it cannot be had.
+        DependencyDown: the database does not answer, or refuses the login.
     """
     import psycopg2
 
-    how: dict[str, Any] = {name: value for name in _TLS if (value := getattr(database, name)) is not None}
+    options: dict[str, Any] = {name: value for name in _TLS if (value := getattr(database, name)) is not None}
     passwords = database.passfile or pgpass
-    if passwords is not None and passwords.exists():  # else libpq looks at PGPASSFILE by itself
-        how["passfile"] = str(passwords)
+    if passwords is not None and passwords.exists():  # otherwise libpq uses PGPASSFILE
+        options["passfile"] = str(passwords)
     try:
         link = psycopg2.connect(
             host=database.host,
@@ -77,19 +84,19 @@ def connect(database: Database, pgpass: Path | None, who: str, timeout_s: int = 
             user=database.user,
             connect_timeout=timeout_s,
             client_encoding="UTF8",
-            application_name=f"lakeward {who}"[:63],
-            # A server that is gone without a word is noticed within half a minute.
+            application_name=f"lakeward {user}"[:63],
+            # A server that vanished without closing the connection is detected within half a minute.
             keepalives_idle=10,
             keepalives_interval=5,
             keepalives_count=3,
             tcp_user_timeout=30_000,
-            **how,
+            **options,
         )
         link.autocommit = True
         with link.cursor() as cursor:
             for name, value in _SETTINGS.items():
                 cursor.execute("SELECT set_config(%s, %s, false)", (name, value))
-            # What was committed must stay: the checkpoint goes on from it.
+            # A committed batch must survive a crash of the server: the checkpoint continues after it.
             cursor.execute(
                 "SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit')='off'"
             )
@@ -99,59 +106,65 @@ def connect(database: Database, pgpass: Path | None, who: str, timeout_s: int = 
 
 
 def down(database: Database, error: BaseException) -> DependencyDown:
-    """The error for a database that does not do its work."""
+    """The error for a database that does not answer or cannot work."""
     return DependencyDown(
         "PostgreSQL does not answer",
-        why=f"{database.user}@{database.host}:{database.port}/{database.database}: {words(error)}",
-        next="streams wait for it inside their batches; nothing is lost",
+        why=f"{database.user}@{database.host}:{database.port}/{database.database}: {message(error)}",
+        next="start the database; streams wait inside their batches and lose nothing",
         code="LW-3137",
     )
 
 
-def words(error: BaseException) -> str:
-    """What PostgreSQL said, in one line."""
+def message(error: BaseException) -> str:
+    """PostgreSQL's message, in one line."""
     diag = getattr(error, "diag", None)
     parts = [getattr(diag, name, None) for name in ("message_primary", "message_detail", "context")]
-    said = "; ".join(part.strip().splitlines()[0] for part in parts if part and part.strip())
+    text = "; ".join(part.strip().splitlines()[0] for part in parts if part and part.strip())
     lines = str(error).strip().splitlines()
-    return said or (lines[0] if lines else type(error).__name__)
+    return text or (lines[0] if lines else type(error).__name__)
 
 
-def away(error: Exception) -> bool:
-    """Whether the database went away, or cannot work, whatever it was asked."""
+def unavailable(error: Exception) -> bool:
+    """Whether the database is down or cannot work, independent of the statement."""
     import psycopg2
 
     code = getattr(error, "pgcode", None)
-    if code is None:  # libpq's own: the connection is closed, or was lost
+    if code is None:  # an error of libpq: the connection is closed or was lost
         return isinstance(error, psycopg2.OperationalError | psycopg2.InterfaceError) or (
             type(error) is psycopg2.DatabaseError
         )
-    return str(code).startswith(_AWAY)
+    return str(code).startswith(_UNAVAILABLE)
 
 
-def again(error: psycopg2.Error) -> str | None:
-    """Why the same statement may succeed when it is tried again; None where it will not."""
-    found = _AGAIN.get(error.pgcode or "")
-    return None if found is None else f"{found}: {words(error)}"
+def retry_reason(error: psycopg2.Error) -> str | None:
+    """Why the same statement may succeed in a retry; None if it will not."""
+    reason = _RETRYABLE.get(error.pgcode or "")
+    return None if reason is None else f"{reason}: {message(error)}"
 
 
 def refused(error: psycopg2.Error, stream: str, table: Name, role: str) -> LakewardError:
-    """The error for what PostgreSQL refuses, by what a person can do about it."""
+    """The error for a statement that PostgreSQL refused: missing privilege, invalid row, or another cause."""
     code = error.pgcode or ""
-    name, said = table.text, words(error)
+    name, text = table.text, message(error)
     if code == "42501":
         return SpecError(
-            f"Role {role} may not do what stream {stream} needs in {name}", why=said,
+            f"Role {role} lacks a privilege on {name} that stream {stream} needs",
+            why=text,
             next=f"as the owner of the table: GRANT SELECT, INSERT, UPDATE ON {table.quoted}, {table.positions.quoted} "
             f'TO "{role}"; then: lakeward streams start {stream}',
-         code="LW-3141")  # fmt: skip
+            code="LW-3141",
+        )
     if code.startswith(("22", "23")):
         return SpecError(
-            f"Table {name} does not take a row of stream {stream}", why=f"{said} (SQLSTATE {code})",
-            next=f"let a rule of conf/streams/{stream}.yaml put such rows into quarantine, or change the transform or "
-            "the table; then: lakeward deploy",
-         code="LW-3142")  # fmt: skip
+            f"Table {name} refused a row of stream {stream}",
+            why=f"{text} (SQLSTATE {code})",
+            next=f"add a rule to conf/streams/{stream}.yaml that moves such rows to quarantine, or change the "
+            "transform or the table; then: lakeward deploy",
+            code="LW-3142",
+        )
     return SpecError(
-        f"Stream {stream} cannot land in table {name}", why=f"{said} (SQLSTATE {code or 'unknown'})",
+        f"Stream {stream} cannot land in table {name}",
+        why=f"{text} (SQLSTATE {code or 'unknown'})",
         next=f"compare the table (psql: \\d {name}) with the transform; then: lakeward streams start {stream}",
-     code="LW-3138")  # fmt: skip
+        code="LW-3138",
+    )

@@ -1,8 +1,7 @@
-"""Give a table of PostgreSQL new columns, and move the stream's position to its generation in the same transaction.
+"""Schema evolution of a PostgreSQL table: adds columns and moves the stream's position, in one transaction.
 
-Both statements travel as one message, which PostgreSQL carries out as one transaction: a driver that is stopped in
-between holds no lock. The table is locked before the position's row, as a batch that lands does, so that the two wait
-for each other and never each for the other.
+Both statements are sent as one message, which PostgreSQL runs as one transaction: a driver that is stopped in between
+holds no lock. The table is locked before the position's row, in the same order as by a batch, so there is no deadlock.
 """
 
 from __future__ import annotations
@@ -21,21 +20,21 @@ from lakeward.telemetry import failpoints
 if TYPE_CHECKING:
     from psycopg2.extensions import connection
 
-_NONE_MOVED, _IS_THERE, _NO_RIGHT = "22012", "42701", "42501"  # division by zero, duplicate column, no privilege
+_DIVISION_BY_ZERO, _DUPLICATE_COLUMN, _NO_PRIVILEGE = "22012", "42701", "42501"
 
 
 def evolve(link: connection, state: TableState, added: Mapping[str, str], moved: Position | None) -> None:
     """Add the columns and move the position, both or neither.
 
     Args:
-        state: as it was read and compared.
+        state: the state that was read and compared.
         added: column -> type.
-        moved: the position afterwards; None where the stream has none in this table yet.
+        moved: the new position; None if the stream has no position in this table yet.
 
     Raises:
-        Redo: the position moved, or somebody else added a column.
-        SpecError: the role may not change the table.
-        psycopg2.Error: it is away, or refuses it.
+        RetryCommit: the position moved, or another process added a column.
+        SpecError: the role may not alter the table.
+        psycopg2.Error: the database does not answer, or refuses the statement.
     """
     import psycopg2
 
@@ -45,6 +44,7 @@ def evolve(link: connection, state: TableState, added: Mapping[str, str], moved:
     statements, values = alter, list[object]()
     if moved is not None:
         values = [moved.to_json(), state.stream, state.table.table, state.raw]
+        # If no row was updated, 1 / 0 fails and rolls the new columns back.
         statements += (
             f"; WITH moved AS (UPDATE {state.table.positions.quoted} SET position = %s "  # noqa: S608  # all quoted
             "WHERE stream = %s AND table_name = %s AND position = %s RETURNING 1) SELECT 1 / count(*) FROM moved"
@@ -54,14 +54,16 @@ def evolve(link: connection, state: TableState, added: Mapping[str, str], moved:
         with link.cursor() as cursor:
             cursor.execute(statements, tuple(values))
     except psycopg2.Error as error:
-        if error.pgcode == _NONE_MOVED:
+        if error.pgcode == _DIVISION_BY_ZERO:
             raise RetryCommit("the position moved") from None
-        if error.pgcode == _IS_THERE:
-            raise RetryCommit(links.words(error)) from None
-        if error.pgcode == _NO_RIGHT:
+        if error.pgcode == _DUPLICATE_COLUMN:
+            raise RetryCommit(links.message(error)) from None
+        if error.pgcode == _NO_PRIVILEGE:
             raise SpecError(
-                f"Stream {state.stream} may not give table {state.table.text} new columns", why=links.words(error),
-                next=f"as its owner: {alter}; then: lakeward streams start {state.stream}",
-             code="LW-3143") from None  # fmt: skip
+                f"Stream {state.stream} may not add columns to table {state.table.text}",
+                why=links.message(error),
+                next=f"as the owner of the table: {alter}; then: lakeward streams start {state.stream}",
+                code="LW-3143",
+            ) from None
         raise
     failpoints.hit("after-evolve")

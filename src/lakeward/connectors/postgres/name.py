@@ -1,4 +1,4 @@
-"""Names in PostgreSQL, and the one place where they are quoted for it."""
+"""Quotes identifiers for PostgreSQL; the only module that does."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 POSITIONS = "lakeward_positions"
-"""The table beside the target that holds the positions of the streams that land in its schema."""
+"""The table with the positions of all streams that land in a schema."""
 
 
 def quote(identifier: str) -> str:
     """One identifier, quoted for PostgreSQL.
 
     Raises:
-        ValueError: no quoting makes it a name.
+        ValueError: it is empty or has a NUL character.
     """
     if not identifier or "\x00" in identifier:
         raise ValueError(f"not an identifier: {identifier!r}")
@@ -21,7 +21,7 @@ def quote(identifier: str) -> str:
 
 
 def listed(names: Iterable[str]) -> str:
-    """Columns as SQL has them: quoted, with commas."""
+    """Quoted column names, separated by commas."""
     return ", ".join(quote(name) for name in names)
 
 
@@ -30,7 +30,7 @@ class Name:
     """A table.
 
     Attributes:
-        schema, table: as they are written, upper and lower case told apart.
+        schema, table: case-sensitive.
     """
 
     schema: str
@@ -38,21 +38,21 @@ class Name:
 
     @classmethod
     def of(cls, text: str) -> Name:
-        """From `table` (in schema `public`) or `schema.table`."""
+        """Parse `table` (in schema `public`) or `schema.table`."""
         schema, _, table = text.rpartition(".")
         return cls(schema or "public", table)
 
     @property
     def text(self) -> str:
-        """For people: `public.flights`."""
+        """The name for messages: `public.flights`."""
         return f"{self.schema}.{self.table}"
 
     @property
     def quoted(self) -> str:
-        """For SQL."""
+        """The name for SQL."""
         return f"{quote(self.schema)}.{quote(self.table)}"
 
     @property
     def positions(self) -> Name:
-        """Where the positions of what lands in it stand."""
+        """The table of positions in the same schema."""
         return Name(self.schema, POSITIONS)

@@ -1,4 +1,4 @@
-"""A stream's table of PostgreSQL for whoever has no Spark: reports, the audit, operations."""
+"""The position of a stream in PostgreSQL, and its rows for the audit; without Spark."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class PostgresPositionStore(PositionStore):
-    """The table that has a stream's rows and, beside it, the position. Each call has a connection of its own."""
+    """The position of one stream in the table of positions beside its table. Each call opens its own connection."""
 
     stream: str
     table: Name
@@ -40,49 +40,50 @@ class PostgresPositionStore(PositionStore):
         return self.table.text
 
     def state(self) -> TableState:
-        """As `table.read`.
+        """Read the table and the position; see `table.read`.
 
         Raises:
             DependencyDown: the database does not answer.
-            SpecError: it refuses.
+            SpecError: the database refuses a statement.
         """
-        with self._asking() as held:
-            return table.read(held, self.stream, self.table)
+        with self._connection() as opened:
+            return table.read(opened, self.stream, self.table)
 
     def read(self) -> StoredPosition:
         state = self.state()
         return StoredPosition(state.raw, state.position, check_table(state), state)
 
     def _swap(self, expected: StoredPosition, moved: Position) -> Position:
-        """One statement on the table of positions, which compares the id of the table too."""
-        with self._asking() as held:
-            if not publish.publish(held, expected.state, moved, None):
-                raise moved_meanwhile(self.stream, f"in {self.name} it is not what was read; nothing was changed")
+        """Update the table of positions by one statement."""
+        with self._connection() as opened:
+            if not publish.publish(opened, expected.state, moved, None):
+                raise moved_meanwhile(self.stream, f"the position in {self.name} is not the one that was read")
         return moved
 
     def scan(self) -> Scan:
         return self._rows
 
     def _rows(self, topics: Sequence[str], stream: str | None) -> Iterator[pa.RecordBatch]:
-        with self._asking() as held:
-            yield from audit.scan(held, self.table)(topics, stream)
+        with self._connection() as opened:
+            yield from audit.scan(opened, self.table)(topics, stream)
 
     @contextmanager
-    def _asking(self) -> Iterator[connection]:
-        with closing(link.connect(self.database, self.pgpass, f"about {self.stream}")) as held:
+    def _connection(self) -> Iterator[connection]:
+        """A connection whose errors are those of the stream."""
+        with closing(link.connect(self.database, self.pgpass, f"about {self.stream}")) as opened:
             try:
-                yield held
+                yield opened
             except psycopg2.Error as error:
-                if link.away(error) or link.again(error):
+                if link.unavailable(error) or link.retry_reason(error):
                     raise link.down(self.database, error) from None
                 raise link.refused(error, self.stream, self.table, self.database.user) from None
 
 
 def of(runtime: Runtime, spec: StreamSpec) -> PostgresPositionStore:
-    """The store of a stream whose sink is PostgreSQL.
+    """The position store of a stream whose sink is PostgreSQL.
 
     Raises:
-        SpecError: this deployment does not know its connection.
+        SpecError: its connection does not exist in this deployment.
     """
     sink = expect(spec.sink.postgres, "a sink `postgres`")
     database = link.find(str(sink.connection), runtime.postgres)

@@ -1,7 +1,7 @@
-"""A batch on its way into PostgreSQL: Spark writes it as text, COPY takes it into a table that only this session sees.
+"""Stages a batch in PostgreSQL: Spark writes it as text, COPY loads it into a temporary table of the session.
 
-Rows never pass through Python one by one, and never stand in the driver's memory: Spark's tasks write files in COPY's
-own format below `spark.local.dir`, of which only those of finished tasks count, and libpq reads them in pieces.
+Rows neither pass through Python one by one nor are held in the driver's memory: Spark's tasks write files in COPY's
+text format below `spark.local.dir` (only files of finished tasks are used), and libpq reads them in pieces.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ _NOT_TEXT = "22021"
 
 
 def write(rows: DataFrame, has: Mapping[str, Column]) -> Path:
-    """The rows as files in COPY's text format; the caller removes the folder.
+    """Write the rows as files in COPY's text format; the caller removes the returned folder.
 
     Args:
-        has: the columns of the table they go into.
+        has: the columns of the target table.
     """
     from pyspark.sql import functions as F
 
     local = rows.sparkSession.sparkContext.getConf().get("spark.local.dir") or tempfile.gettempdir()
     folder = Path(tempfile.mkdtemp(prefix="lakeward-copy-", dir=local.split(",")[0]))
-    texts = [types.written(field.name, field.dataType, has[field.name].kind) for field in rows.schema.fields]
+    texts = [types.copy_text(field.name, field.dataType, has[field.name].kind) for field in rows.schema.fields]
     try:
         line = rows.select(F.concat_ws("\t", *texts).alias("line"))
         line.write.option("compression", "none").text(f"file://{folder}/rows")
@@ -50,22 +50,22 @@ def write(rows: DataFrame, has: Mapping[str, Column]) -> Path:
 
 
 def remove(folder: Path) -> None:
-    """Remove what `write` made."""
+    """Remove the folder that `write` created."""
     shutil.rmtree(folder, ignore_errors=True)
 
 
 def copy(link: connection, folder: Path, table: Name, names: Sequence[str], has: Mapping[str, Column]) -> int:
-    """Take the files into a fresh temporary table of the target's types. Gives how many rows they are.
+    """Load the files into a new temporary table with the target's types; returns the number of rows.
 
     Raises:
-        SpecError: a text holds what PostgreSQL's cannot.
-        psycopg2.Error: it refuses a row, or is away.
+        SpecError: a text has a character that PostgreSQL cannot store.
+        psycopg2.Error: PostgreSQL refuses a row, or does not answer.
     """
-    made = ", ".join(f"{quote(name)} {has[name].declared}" for name in names)
+    definitions = ", ".join(f"{quote(name)} {has[name].declared}" for name in names)
     total = 0
     with link.cursor() as cursor:
         cursor.execute(f"DROP TABLE IF EXISTS {STAGED}")
-        cursor.execute(f"CREATE TEMPORARY TABLE {STAGED.rpartition('.')[2]} ({made})")
+        cursor.execute(f"CREATE TEMPORARY TABLE {STAGED.rpartition('.')[2]} ({definitions})")
         for file in sorted((folder / "rows").glob("part-*")):
             with file.open("rb") as lines:
                 try:
@@ -79,54 +79,54 @@ def copy(link: connection, folder: Path, table: Name, names: Sequence[str], has:
 
 
 def rule_for(column: str) -> str:
-    """The rule, in Spark SQL, that holds for every text PostgreSQL takes."""
+    """The rule, in Spark SQL, that every text passes which PostgreSQL can store."""
     return f"is_valid_utf8({column}) AND NOT contains({column}, char(0))"
 
 
 def _not_text(file: Path, table: Name, names: Sequence[str], error: psycopg2.Error) -> SpecError:
-    """PostgreSQL says no more than the line; which column it is, its file tells."""
-    where = "a column"
+    """The error for an invalid text. PostgreSQL names only the line, so the column is searched in the file."""
+    column = "?"
     with file.open("rb") as lines:
         for line in lines:
             for name, value in zip(names, line.rstrip(b"\n").split(b"\t"), strict=False):
                 if b"\x00" in value or value.decode("utf-8", "replace").encode() != value:
-                    where = name
+                    column = name
                     break
             else:
                 continue
             break
     primary = (error.diag.message_primary or "").strip()
     return SpecError(
-        f"A text of column {where} cannot stand in table {table.text}",
-        why=f"{primary}: PostgreSQL's text holds no NUL character and nothing that is not Unicode",
-        next=f"let a rule put such rows into quarantine: rules: {{real_text: {rule_for(where)!r}}}, or take it out in "
-        f"the transform: replace({where}, char(0), ''); then: lakeward deploy",
+        f"A text of column {column} cannot be stored in table {table.text}",
+        why=f"{primary}: PostgreSQL stores neither NUL characters nor invalid UTF-8",
+        next=f"add a rule that moves such rows to quarantine: rules: {{real_text: {rule_for(column)!r}}}, or remove "
+        f"the character in the transform: replace({column}, char(0), ''); then: lakeward deploy",
         code="LW-3144",
     )
 
 
-def distinct(link: connection, keys: Sequence[str]) -> int:
-    """How many keys the staged rows have."""
+def count_keys(link: connection, keys: Sequence[str]) -> int:
+    """The number of distinct keys of the staged rows."""
     [(count,)] = query(link, f"SELECT count(*) FROM (SELECT DISTINCT {listed(keys)} FROM {STAGED}) k")  # noqa: S608  # all quoted
     return int(count)
 
 
-def twice(link: connection, keys: Sequence[str]) -> tuple[str, int] | None:
-    """A key that several staged rows have, in words, and how many; None where there is none."""
+def duplicate_key(link: connection, keys: Sequence[str]) -> tuple[str, int] | None:
+    """A key that several staged rows have, as text, and the number of its rows; None if every key is unique."""
     names = listed(keys)
-    found = query(link, f"SELECT {names}, count(*) FROM {STAGED} GROUP BY {names} HAVING count(*) > 1 LIMIT 1")  # noqa: S608  # all quoted
-    if not found:
+    rows = query(link, f"SELECT {names}, count(*) FROM {STAGED} GROUP BY {names} HAVING count(*) > 1 LIMIT 1")  # noqa: S608  # all quoted
+    if not rows:
         return None
-    *values, count = found[0]
+    *values, count = rows[0]
     return ", ".join(f"{name}={value}" for name, value in zip(keys, values, strict=True)), int(count)
 
 
 def source(names: Sequence[str], keys: Sequence[str], order: Sequence[str]) -> str:
-    """The staged rows as a SELECT; with an order, the newest of each key only. Ends where a condition may follow.
+    """The SELECT of the staged rows, without a condition; with `order` only the newest row of each key.
 
     Args:
         names, keys: columns.
-        order: columns that say which of two rows is newer, null the oldest.
+        order: the columns that order rows of a key; null is the oldest.
     """
     if not order:
         return f"SELECT {listed(names)} FROM {STAGED}"  # noqa: S608  # all quoted

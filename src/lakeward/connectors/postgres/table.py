@@ -1,6 +1,6 @@
-"""A table of PostgreSQL and the positions beside it: read from the catalog, made when they are missing.
+"""Reads and creates a PostgreSQL table and the table of positions in its schema; checks privileges.
 
-Statements take names through `name.quote` and values bound.
+Names in statements are quoted by `name.quote`; values are bound.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ SELECT c.oid, c.relkind, c.relpersistence = 'u' OR EXISTS (
     SELECT FROM pg_partition_tree(c.oid) p JOIN pg_class k ON k.oid = p.relid WHERE k.relpersistence = 'u')
 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = %s AND c.relname = %s
 """
-_WHERE = "SELECT n.nspname, c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = %s"
+_NAME = "SELECT n.nspname, c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = %s"
 _COLUMNS = """
 SELECT a.attname, format_type(coalesce(nullif(t.typbasetype, 0), t.oid),
            CASE WHEN t.typtype = 'd' THEN t.typtypmod ELSE a.atttypmod END),
@@ -49,7 +49,7 @@ WHERE i.indrelid = %s AND i.indisunique AND i.indisvalid AND i.indimmediate AND 
   AND k.n <= i.indnkeyatts
 GROUP BY i.indexrelid, {nulls}
 """
-_NEEDED = {"append": ("INSERT",), "upsert": ("SELECT", "INSERT", "UPDATE")}
+_PRIVILEGES = {"append": ("INSERT",), "upsert": ("SELECT", "INSERT", "UPDATE")}
 
 
 def query(link: connection, statement: str, values: Sequence[object] = ()) -> list[tuple[Any, ...]]:
@@ -63,19 +63,19 @@ def read(link: connection, stream: str, table: Name) -> TableState:
     """The table and the stream's position now.
 
     Raises:
-        Blocked: the position is there and cannot be read (`position-unreadable`).
+        Blocked: the position cannot be parsed (`position-unreadable`).
     """
-    found = query(link, _FIND, (table.schema, table.table))
-    oid, kind, unlogged = found[0] if found else (None, "", False)
-    raw, kept = None, None
+    relations = query(link, _FIND, (table.schema, table.table))
+    oid, kind, unlogged = relations[0] if relations else (None, "", False)
+    raw, position_oid = None, None
     if _exists(link, table.positions):
-        for text, where in query(
+        for text, stored_oid in query(
             link,
             f"SELECT position, table_oid FROM {table.positions.quoted} WHERE stream = %s AND table_name = %s",  # noqa: S608  # all quoted
             (stream, table.table),
         ):
-            raw, kept = text, where
-    now = query(link, _WHERE, (kept,)) if kept is not None and kept != oid else []
+            raw, position_oid = text, stored_oid
+    names = query(link, _NAME, (position_oid,)) if position_oid is not None and position_oid != oid else []
     return TableState(
         stream=stream,
         table=table,
@@ -85,15 +85,15 @@ def read(link: connection, stream: str, table: Name) -> TableState:
         columns={} if oid is None else columns(link, oid),
         raw=raw,
         position=None if raw is None else position.parse(raw, stream, table.text),
-        kept=kept,
-        moved=Name(*now[0]) if now else None,
+        position_oid=position_oid,
+        renamed_to=Name(*names[0]) if names else None,
     )
 
 
 def find(link: connection, table: Name) -> int | None:
-    """The oid of a table or view; None where there is none of that name."""
-    found = query(link, _FIND, (table.schema, table.table))
-    return int(found[0][0]) if found else None
+    """The oid of a table or view; None if it does not exist."""
+    relations = query(link, _FIND, (table.schema, table.table))
+    return int(relations[0][0]) if relations else None
 
 
 def others(link: connection, stream: str, table: Name) -> dict[str, Position]:
@@ -109,26 +109,26 @@ def others(link: connection, stream: str, table: Name) -> dict[str, Position]:
 
 
 def columns(link: connection, oid: int) -> dict[str, Column]:
-    """Its columns, in order."""
+    """The columns of a table, in order."""
     return {name: Column(*rest) for name, *rest in query(link, _COLUMNS, (oid,))}
 
 
 def indexes(link: connection, oid: int) -> list[Index]:
-    """Its unique indexes that an upsert can go by."""
-    nulls = "i.indnullsnotdistinct" if link.server_version >= 150_000 else "false"  # came with 15
+    """The unique indexes of a table that an upsert can use."""
+    nulls = "i.indnullsnotdistinct" if link.server_version >= 150_000 else "false"  # new in PostgreSQL 15
     return [Index(frozenset(names), equal) for names, equal in query(link, _INDEXES.format(nulls=nulls), (oid,))]
 
 
-def prepare(link: connection, stream: str, table: Name, made: Mapping[str, str], keys: Sequence[str]) -> bool:
-    """Make what is missing: the schema, the table of positions, the table. True when the table was made now.
+def prepare(link: connection, stream: str, table: Name, types: Mapping[str, str], keys: Sequence[str]) -> bool:
+    """Create the schema, the table of positions and the table if missing; returns whether the table was created.
 
     Args:
-        made: column -> type of a table that is made here.
-        keys: what its rows are told apart by; empty: nothing.
+        types: column -> type of a new table.
+        keys: the unique key of a new table; empty: it has none.
     """
     release = link.server_version
     with link.cursor() as cursor:
-        # Two drivers that start at once would both make them; whoever comes second finds them made.
+        # The lock serializes drivers that start at once: the second one finds the tables of the first one.
         cursor.execute("SELECT pg_advisory_lock(hashtext('lakeward'), hashtext(%s))", (table.schema,))
         try:
             if not query(link, "SELECT FROM pg_namespace WHERE nspname = %s", (table.schema,)):
@@ -143,7 +143,7 @@ def prepare(link: connection, stream: str, table: Name, made: Mapping[str, str],
                 return False
             modern = release >= 150_000  # PostgreSQL 15
             required = {} if modern else dict.fromkeys(keys, " NOT NULL")
-            parts = [f"{quote(name)} {kind}{required.get(name, '')}" for name, kind in made.items()]
+            parts = [f"{quote(name)} {kind}{required.get(name, '')}" for name, kind in types.items()]
             if keys:
                 parts.append(f"UNIQUE {'NULLS NOT DISTINCT ' if modern else ''}({listed(keys)})")
             cursor.execute(f"CREATE TABLE {table.quoted} ({', '.join(parts)})")
@@ -154,17 +154,17 @@ def prepare(link: connection, stream: str, table: Name, made: Mapping[str, str],
 
 
 def check_rights(link: connection, stream: str, table: Name, mode: str, role: str) -> None:
-    """What the role needs and does not have.
+    """Check that the role has the privileges that the stream needs.
 
     Raises:
-        SpecError: names it, with the statement that grants it.
+        SpecError: a privilege is missing; the error has the statement that grants it.
     """
     missing: list[str] = []
-    for place, needed in ((table, _NEEDED[mode]), (table.positions, ("SELECT", "INSERT", "UPDATE"))):
-        lacks = [right for right in needed
-                 if not query(link, "SELECT has_table_privilege(%s, %s)", (place.quoted, right))[0][0]]  # fmt: skip
-        if lacks:
-            missing.append(f"GRANT {', '.join(lacks)} ON {place.quoted} TO {quote(role)};")
+    for name, needed in ((table, _PRIVILEGES[mode]), (table.positions, ("SELECT", "INSERT", "UPDATE"))):
+        granted = "SELECT has_table_privilege(%s, %s)"
+        lacking = [privilege for privilege in needed if not query(link, granted, (name.quoted, privilege))[0][0]]
+        if lacking:
+            missing.append(f"GRANT {', '.join(lacking)} ON {name.quoted} TO {quote(role)};")
     [(database, temporary)] = query(
         link, "SELECT current_database(), has_database_privilege(current_database(), 'TEMPORARY')"
     )
@@ -172,9 +172,11 @@ def check_rights(link: connection, stream: str, table: Name, mode: str, role: st
         missing.append(f"GRANT TEMPORARY ON DATABASE {quote(database)} TO {quote(role)};")
     if missing:
         raise SpecError(
-            f"Role {role} lacks rights that stream {stream} needs in {table.text}", why=" ".join(missing),
-            next=f"run these as the owner, then: lakeward streams start {stream}",
-         code="LW-3145")  # fmt: skip
+            f"Role {role} lacks privileges on {table.text} that stream {stream} needs",
+            why=" ".join(missing),
+            next=f"run these statements as the owner, then: lakeward streams start {stream}",
+            code="LW-3145",
+        )
 
 
 def _exists(link: connection, table: Name) -> bool:

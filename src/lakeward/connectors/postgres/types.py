@@ -1,8 +1,8 @@
-"""Which PostgreSQL type holds which Spark type, and how a value is written for `COPY ... FROM STDIN`.
+"""Maps Spark types to PostgreSQL types, and formats values for `COPY ... FROM STDIN`.
 
-Values travel as text, in COPY's own text format, and each type is written so that PostgreSQL reads back the very same
-value: a timestamp with its offset, years with their era, floats by their digits, bytes in hex, NULL as `\\N`. What has
-no type of the same values in PostgreSQL is refused by name.
+Values are sent in COPY's text format so that PostgreSQL reads back exactly the same value: a timestamp with its offset,
+years with their era, floats by their digits, bytes in hex, NULL as `\\N`. A Spark type without a PostgreSQL type of the
+same values is refused with the column's name.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _WIDER = {
     "tinyint": ("smallint", "integer", "bigint"), "smallint": ("smallint", "integer", "bigint"),
     "int": ("integer", "bigint", "double precision"), "bigint": ("bigint",),
     "float": ("real", "double precision"),
-    # Their input reads any text, or refuses the row: nothing is changed on the way.
+    # These types store the text unchanged or refuse the row.
     "string": ("text", "character varying", "citext", "uuid", "json", "jsonb", "inet", "cidr"),
     "variant": ("jsonb", "json"),
 }  # fmt: skip
@@ -36,8 +36,8 @@ _NUMERIC = re.compile(r"numeric(?:\((\d+),(-?\d+)\))?")
 _STAMP = "yyyyyy-MM-dd HH:mm:ss.SSSSSS"
 
 
-def own(kind: str) -> str | None:
-    """The type of a column made for a Spark type (`simpleString`); None: PostgreSQL has none of the same values."""
+def postgres_type(kind: str) -> str | None:
+    """The PostgreSQL type of a new column for a Spark type (`simpleString`); None if no type has the same values."""
     decimal = _DECIMAL.fullmatch(kind)
     if decimal:
         return f"numeric({decimal[1]},{decimal[2]})"
@@ -45,7 +45,7 @@ def own(kind: str) -> str | None:
 
 
 def fits(kind: str, column: str, *, enum: bool = False) -> bool:
-    """Whether a column of PostgreSQL's type `column` (as `format_type` writes it) keeps every value of a Spark type."""
+    """Whether a PostgreSQL column of type `column` (by `format_type`) stores every value of a Spark type unchanged."""
     base = column.partition("(")[0]
     if kind == "string":
         return enum or base in _WIDER["string"]
@@ -69,12 +69,12 @@ def _in_numeric(kind: str, numeric: re.Match[str]) -> bool:
     return int(numeric[2]) >= scale and int(numeric[1]) - int(numeric[2]) >= whole
 
 
-def written(name: str, kind: DataType, column: str) -> Column:
-    """A column of Spark as text for COPY.
+def copy_text(name: str, kind: DataType, column: str) -> Column:
+    """A Spark column as text for COPY.
 
     Args:
-        name, kind: of the column in Spark.
-        column: the type it goes into.
+        name, kind: the name and type of the Spark column.
+        column: the type of the PostgreSQL column.
     """
     from pyspark.sql import functions as F
 
@@ -83,7 +83,7 @@ def written(name: str, kind: DataType, column: str) -> Column:
     value, simple = F.col(quote(name)), kind.simpleString()
     if simple == "binary":
         text = F.concat(F.lit("\\\\x"), F.hex(value))
-    elif simple == "date":  # by its number: a calendar's text would go through a time zone
+    elif simple == "date":  # as a Julian day: formatting it as text would apply a time zone
         text = F.concat(F.lit("J"), (F.unix_date(value).cast("bigint") + 2_440_588).cast("string"))
     elif simple == "timestamp":
         text = F.date_format(value, f"{_STAMP}XXXXX G")

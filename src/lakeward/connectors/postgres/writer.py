@@ -1,4 +1,4 @@
-"""`PostgresWriter`: `TableWriter` for PostgreSQL. A batch waits in a temporary table; one statement lands it."""
+"""`PostgresWriter`: `TableWriter` for PostgreSQL. A batch is staged in a temporary table; one statement lands it."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ class Staged:
 
     Attributes:
         attempt: `<stream>/<seq>/<nonce>`.
-        rows: how many land: of an upsert, one a key.
-        statement: the INSERT that lands them; None where there are none.
+        rows: the number of rows that land; one per key in an upsert.
+        statement: the INSERT that lands them; None if there are no rows.
     """
 
     attempt: str
@@ -44,13 +44,13 @@ class Staged:
 
 @dataclass
 class PostgresWriter(TableWriter[TableState, Staged]):
-    """Lands one stream in one table of PostgreSQL, by a connection for each batch.
+    """Lands one stream in one PostgreSQL table, with a connection for each batch.
 
     Args:
-        database: where.
-        place: the table; `table` is its name in words.
-        pgpass: the password file; None: libpq's own.
-        upsert: how rows of one key are told apart; None: rows are added.
+        database: the database.
+        place: the table; `table` is its name for messages.
+        pgpass: the password file; None: libpq's default.
+        upsert: the keys and their order; None: rows are appended.
     """
 
     database: Database = field(kw_only=True)
@@ -68,13 +68,13 @@ class PostgresWriter(TableWriter[TableState, Staged]):
         return "by SELECT * FROM pg_stat_activity, and for locks in pg_locks (psql)"
 
     @contextmanager
-    def asking(self) -> Iterator[connection]:
-        """The connection of the batch that runs, or a new one; errors are the stream's.
+    def batch_connection(self) -> Iterator[connection]:
+        """The connection of the running batch, or a new one; its errors are those of the stream.
 
         Raises:
-            DependencyDown: the database is away.
-            Redo: the same may succeed when it is tried again.
-            SpecError: PostgreSQL refuses it.
+            DependencyDown: the database does not answer.
+            RetryCommit: the statement may succeed in a retry.
+            SpecError: PostgreSQL refuses the statement.
         """
         import psycopg2
 
@@ -83,46 +83,46 @@ class PostgresWriter(TableWriter[TableState, Staged]):
         try:
             yield self._link
         except psycopg2.Error as error:
-            if link.away(error):
+            if link.unavailable(error):
                 self.close()
                 raise link.down(self.database, error) from None
-            again = link.again(error)
-            if again is not None:
-                raise RetryCommit(again) from error
+            retry_reason = link.retry_reason(error)
+            if retry_reason is not None:
+                raise RetryCommit(retry_reason) from error
             raise link.refused(error, self.stream, self.place, self.database.user) from None
 
     @contextmanager
-    def ask(self) -> Iterator[connection]:
-        """The same outside of a batch: what may succeed when it is tried again is waited for like an outage."""
+    def open_connection(self) -> Iterator[connection]:
+        """The same outside of a batch: a statement that may succeed in a retry is waited for like an outage."""
         try:
-            with self.asking() as held:
-                yield held
-        except RetryCommit as redo:
+            with self.batch_connection() as opened:
+                yield opened
+        except RetryCommit as retry:
             raise DependencyDown(
-                "PostgreSQL does not answer",
-                why=str(redo),
-                next="look for what holds it up in pg_locks (psql)",
+                "PostgreSQL does not answer in time",
+                why=str(retry),
+                next="find the session that holds the lock in pg_locks (psql)",
                 code="LW-3146",
             ) from None
 
     def close(self) -> None:
-        """End the connection, and with it the temporary table."""
-        held, self._link = self._link, None
-        if held is not None:
+        """Close the connection, which drops the temporary table."""
+        opened, self._link = self._link, None
+        if opened is not None:
             with suppress(Exception):
-                held.close()
+                opened.close()
 
     def release(self) -> None:
-        """No connection is held between batches."""
+        """Close the connection: none stays open between batches."""
         self.close()
 
     def load(self, session: SparkSession) -> TableState:
         """The table and the position, from the catalog of the database."""
-        with self.ask() as held:
-            return table.read(held, self.stream, self.place)
+        with self.open_connection() as opened:
+            return table.read(opened, self.stream, self.place)
 
     def newer(self, state: TableState) -> set[str]:
-        """The columns that a generation after this one added to the table."""
+        """The columns that a newer generation added to the table."""
         added = state.position.added if state.position else {}
         return {name for name, generation in added.items() if generation > self.generation}
 
@@ -130,25 +130,25 @@ class PostgresWriter(TableWriter[TableState, Staged]):
         return check_table(state)
 
     def stage(self, rows: DataFrame, state: TableState, attempt: str) -> Staged:
-        """Take the rows into the session's temporary table: every value is read by PostgreSQL here, none is visible.
+        """Copy the rows into the session's temporary table. PostgreSQL parses every value here; no reader sees a row.
 
         Raises:
-            SpecError: a value or a column does not fit, or a key has several rows and nothing says which is newer.
+            SpecError: a value or a column does not fit, or a key has several rows and no column orders them.
         """
-        given = {each.name: each.dataType.simpleString() for each in rows.schema.fields}
+        given = {field.name: field.dataType.simpleString() for field in rows.schema.fields}
         columns.compare(self.stream, self.place, given, state.columns, self.newer(state))
         names = list(given)
         folder = stage.write(rows, state.columns)
         try:
-            with self.asking() as held:
-                count = stage.copy(held, folder, self.place, names, state.columns)
+            with self.batch_connection() as opened:
+                count = stage.copy(opened, folder, self.place, names, state.columns)
                 order: list[str] = []
                 if self.upsert is not None and count:
                     order = self.upsert.order(names)
                     if order:
-                        count = stage.distinct(held, self.upsert.keys)
-                    elif (found := stage.twice(held, self.upsert.keys)) is not None:
-                        raise self.upsert.several(*found)
+                        count = stage.count_keys(opened, self.upsert.keys)
+                    elif (duplicate := stage.duplicate_key(opened, self.upsert.keys)) is not None:
+                        raise self.upsert.several(*duplicate)
         finally:
             stage.remove(folder)
         keys = [] if self.upsert is None else list(self.upsert.keys)
@@ -161,14 +161,14 @@ class PostgresWriter(TableWriter[TableState, Staged]):
         """One statement moves the position and inserts the rows.
 
         Raises:
-            Redo: the position moved.
+            RetryCommit: the position moved.
             DependencyDown: the connection was lost, with the temporary table or with the answer.
         """
         moved = build(None, 0)
         failpoints.hit("before-publish")
-        with self.asking() as held:
-            done = publish.publish(held, state, moved, staged.statement)
-        if not done:
+        with self.batch_connection() as opened:
+            published = publish.publish(opened, state, moved, staged.statement)
+        if not published:
             raise RetryCommit("the position moved")
         failpoints.hit("after-publish")
         return moved

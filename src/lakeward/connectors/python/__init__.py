@@ -1,1 +1,1 @@
-"""The project's own Python in a Spark application: code of a generation, functions, sinks, packages."""
+"""User Python in a Spark application: code of a generation, functions, sinks, packages."""

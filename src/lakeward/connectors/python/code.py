@@ -1,9 +1,8 @@
-"""Python that a generation carries: run from its stored text, never from the working tree, and apart by digest.
+"""User Python code of a generation: loaded from the text stored at deploy, never from the working tree.
 
-The modules of one generation are named below a package of their own (`_lakeward_<digest>`), and what they import of
-each other is found there: two generations of one module live side by side in a driver, and nothing else sees either.
-Functions and classes of these modules go to Python workers by value, so that an executor needs no file of theirs.
-See docs/adr/0029.
+The modules of one generation are below a package of their own (`_lakeward_<digest>`), where their imports of each
+other are resolved. Therefore two generations of one module can run in one driver without seeing each other. Functions
+and classes are pickled by value, so that executors need no files. See docs/adr/0029.
 """
 
 from __future__ import annotations
@@ -32,28 +31,29 @@ _FRAME = re.compile(rf'File "{_PREFIX}(\w+)/([^"]+)", line (\d+), in (\S+)')
 _CODE = re.compile(r"^\[[A-Z_.0-9]+\] |\s*SQLSTATE: \w+")
 _PLACE = re.compile(rf"^  ({FOLDER}/[^:]+):(\d+)", re.MULTILINE)
 MOST_FRAMES = 4
+_CORRECT = "correct the code in python/, then: lakeward deploy"
 _lock = threading.RLock()
 _known: dict[str, Modules] = {}
 
 
 class UserCodeFailed(LakewardError):
-    """Raised when a function of the project's own fails, or is none; `why` holds the frames of its own code.
+    """Raised when user code fails or is not a function; `why` has the stack frames of the user's code.
 
     Attributes:
-        place: file and line of the innermost of them, where there is one.
+        place: file and line of the innermost frame, if known.
     """
 
     place: tuple[str, int] | None = None
 
 
 class Modules:
-    """The modules of one digest."""
+    """The modules of one code digest."""
 
     def __init__(self, digest: str, files: Mapping[str, str]) -> None:
         self.root = f"{_PREFIX}{digest}"
         self._files = files
         self._names = module_names(files)
-        for name in list(self._names):  # packages without a file of their own
+        for name in list(self._names):  # namespace packages, without a file
             parts = name.split(".")
             for length in range(1, len(parts)):
                 self._names.setdefault(".".join(parts[:length]), "")
@@ -62,19 +62,19 @@ class Modules:
         package.__path__ = []
         from pyspark.cloudpickle import register_pickle_by_value
 
-        register_pickle_by_value(package)  # type: ignore[no-untyped-call]  # holds for all below it
+        register_pickle_by_value(package)  # type: ignore[no-untyped-call]  # applies to all modules below it
 
     def load(self, name: str) -> ModuleType:
-        """A module by the name its own project knows it by, e.g. `my_streams.clean`."""
+        """Load a module by its name in the project, e.g. `my_streams.clean`."""
         full = f"{self.root}.{name}"
         known = sys.modules.get(full)
         if known is not None:
             return known
         if name not in self._names:
-            raise ModuleNotFoundError(f"No module named {name!r} among the modules this stream was deployed with")
+            raise ModuleNotFoundError(f"No module named {name!r} in the code that was deployed with this stream")
         above, _, leaf = name.rpartition(".")
-        around = self.load(above) if above else sys.modules[self.root]
-        if full in sys.modules:  # the package imports it by itself
+        parent = self.load(above) if above else sys.modules[self.root]
+        if full in sys.modules:  # the parent package imported it
             return sys.modules[full]
         path = self._names[name]
         module = ModuleType(full)
@@ -93,7 +93,7 @@ class Modules:
         except BaseException:
             del sys.modules[full]
             raise
-        setattr(around, leaf, module)
+        setattr(parent, leaf, module)
         return module
 
     def _import(
@@ -104,7 +104,7 @@ class Modules:
         fromlist: Sequence[str] | None = (),
         level: int = 0,
     ) -> ModuleType:
-        """What `import` does in these modules: their own from here, all others as ever."""
+        """`__import__` of these modules: modules of the generation from here, all others as usual."""
         if level:
             package = str((globals or {}).get("__package__")).split(".")
             above = package[1 : len(package) - level + 1]
@@ -115,41 +115,47 @@ class Modules:
             module = self.load(name)
             if not fromlist:
                 return self.load(name.partition(".")[0])
-            for each in fromlist:
-                if not hasattr(module, each) and f"{name}.{each}" in self._names:
-                    self.load(f"{name}.{each}")
+            for member in fromlist:
+                if not hasattr(module, member) and f"{name}.{member}" in self._names:
+                    self.load(f"{name}.{member}")
         return module
 
 
 def load(name: str, files: Mapping[str, str] | None) -> Callable[..., object]:
-    """The function `module:function` of these modules.
+    """Load the function `module:function` from the files of a generation.
 
     Raises:
-        UserCodeFailed: its module fails when it is imported, or has no such function.
+        UserCodeFailed: the import of the module fails, or it has no such function.
     """
     if files is None:
         raise UserCodeFailed(
-            f"{name} cannot be run", why="its code was not deployed with it", next="lakeward deploy", code="LW-3147"
+            f"Cannot run {name}",
+            why="its code was not deployed with the stream",
+            next="lakeward deploy",
+            code="LW-3147",
         )
     module, _, function = name.partition(":")
     with failing(name), _lock:
         digest = digest_of(files)
         if digest not in _known:
             _known[digest] = Modules(digest, files)
-        found = getattr(_known[digest].load(module), function, None)
-    if not callable(found):
+        loaded = getattr(_known[digest].load(module), function, None)
+    if not callable(loaded):
         raise UserCodeFailed(
-            f"{name} is no function", why=f"module {module} has no function {function}", code="LW-3148"
+            f"{name} is not a function",
+            why=f"module {module} has no function {function}",
+            next=_CORRECT,
+            code="LW-3148",
         )
-    made: Callable[..., object] = found
+    made: Callable[..., object] = loaded
     return made
 
 
 def call(transform: Transform, frames: Mapping[str, DataFrame]) -> DataFrame:
-    """The DataFrame that the function makes of `frames`: sources and references by name.
+    """Call the transform's function with `frames` (sources and references by name); returns its DataFrame.
 
     Raises:
-        UserCodeFailed: it cannot be imported or called, fails, or gives something else.
+        UserCodeFailed: the import or the call fails, or the result is not a DataFrame.
     """
     from pyspark.sql import DataFrame
 
@@ -159,64 +165,67 @@ def call(transform: Transform, frames: Mapping[str, DataFrame]) -> DataFrame:
         made = function(**_taken(function, frames))
     if not isinstance(made, DataFrame):
         raise UserCodeFailed(
-            f"{name} gives no DataFrame", why=f"it gives {type(made).__name__}; a function returns one", code="LW-3149"
+            f"{name} does not return a DataFrame",
+            why=f"it returns {type(made).__name__}",
+            next=_CORRECT,
+            code="LW-3149",
         )
     return made
 
 
 @contextmanager
 def failing(name: str) -> Iterator[None]:
-    """Tell whatever the user's code raises as its own.
+    """Convert exceptions of the user's code to `UserCodeFailed`.
 
     Raises:
-        UserCodeFailed: it raised something.
+        UserCodeFailed: the block raised an exception.
     """
     try:
         yield
     except Exception as error:  # the boundary to the user's code
-        failed = UserCodeFailed(f"{name} fails", why=told(error), code="LW-3150")
-        if found_at := list(_PLACE.finditer(failed.why)):
-            failed.place = found_at[-1][1], int(found_at[-1][2])
+        failed = UserCodeFailed(f"{name} failed", why=summary(error), next=_CORRECT, code="LW-3150")
+        if places := list(_PLACE.finditer(failed.why)):
+            failed.place = places[-1][1], int(places[-1][2])
         raise failed from error
 
 
 def _taken(function: Callable[..., object], frames: Mapping[str, DataFrame]) -> dict[str, DataFrame]:
-    """Of the frames those the function takes."""
+    """The frames that the function has parameters for."""
     arguments = inspect.signature(function).parameters.values()
-    if any(each.kind is each.VAR_KEYWORD for each in arguments):
+    if any(argument.kind is argument.VAR_KEYWORD for argument in arguments):
         return dict(frames)
-    names = {each.name for each in arguments}
+    names = {argument.name for argument in arguments}
     return {name: frame for name, frame in frames.items() if name in names}
 
 
-def told(error: BaseException) -> str:
-    """An exception in short: its first line, then the frames of the project's own code, innermost last."""
-    within = told_within(str(error))
-    if within is not None:  # raised on a Python worker; its trace came as text
-        return within
+def summary(error: BaseException) -> str:
+    """An exception in short: its first line, then the frames of the user's code, innermost last."""
+    on_worker = worker_summary(str(error))
+    if on_worker is not None:  # raised on a Python worker; its stack trace is text
+        return on_worker
     first = str(error).strip().splitlines()[:1] or [""]
     frames = [
-        _frame(each.filename.partition("/")[2], each.lineno or 0, each.name, each.line)
-        for each in traceback.extract_tb(error.__traceback__)
-        if each.filename.startswith(_PREFIX)
+        _frame(frame.filename.partition("/")[2], frame.lineno or 0, frame.name, frame.line)
+        for frame in traceback.extract_tb(error.__traceback__)
+        if frame.filename.startswith(_PREFIX)
     ]
     if isinstance(error, SyntaxError) and str(error.filename).startswith(_PREFIX):
         frames.append(_frame(str(error.filename).partition("/")[2], error.lineno or 0, "", error.text))
-    said = _CODE.sub("", first[0]).rstrip(" ;")
-    return "\n".join([f"{type(error).__name__}: {said}"[:500], *frames[-MOST_FRAMES:]])
+    message = _CODE.sub("", first[0]).rstrip(" ;")
+    return "\n".join([f"{type(error).__name__}: {message}"[:500], *frames[-MOST_FRAMES:]])
 
 
-def told_within(text: str) -> str | None:
-    """The same of a worker's trace that stands in `text`; None where the project's own code is not in it."""
+def worker_summary(text: str) -> str | None:
+    """The same for the stack trace of a Python worker in `text`; None if it has no frame of the user's code."""
     frames = list(_FRAME.finditer(text))
     if not frames:
         return None
     after = text[frames[-1].end() :].splitlines()
     raised = next((line.strip() for line in after if line.strip() and not line.startswith(" ")), "it failed")
     lines = []
-    for each in frames[-MOST_FRAMES:]:
-        line = linecache.getline(f"{_PREFIX}{each[1]}/{each[2]}", int(each[3]))
-        lines.append(_frame(each[2], int(each[3]), each[4], line))
+    for frame in frames[-MOST_FRAMES:]:
+        line = linecache.getline(f"{_PREFIX}{frame[1]}/{frame[2]}", int(frame[3]))
+        lines.append(_frame(frame[2], int(frame[3]), frame[4], line))
     return "\n".join([raised[:500], *lines])
 
 

@@ -1,4 +1,4 @@
-"""Functions of the project's own Python, as SQL functions of a session."""
+"""UDF registration: functions of user Python as SQL functions of a Spark session."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ if TYPE_CHECKING:
 
 
 def register(session: SparkSession, transform: Transform) -> None:
-    """Let the transform's SQL call its `udfs:` in this session.
+    """Register the `udfs:` of a transform in this session.
 
     Raises:
-        UserCodeFailed: one cannot be imported, is no function, or not of the kind it is said to be.
+        UserCodeFailed: an import fails, the name is not a function, or it is not of the declared kind.
     """
     from pyspark.sql.functions import udf as by_value
     from pyspark.sql.pandas.functions import pandas_udf

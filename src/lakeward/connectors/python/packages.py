@@ -1,7 +1,7 @@
-"""Packages of a generation: installed into a folder named by their digest, once, and on the path of whoever needs them.
+"""Python packages of a generation: installed once into a folder named by their digest, and added to the Python path.
 
-The folder is complete when it has its name: it is filled under another one. What a driver has already in the same
-version is not installed again; another version of it is refused, for one process holds one. See docs/adr/0036.
+The folder is filled under a temporary name and renamed when it is complete. A package that the driver has in the same
+version is not installed; another version is refused, because a process can import one version only. See docs/adr/0036.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 _log = structlog.get_logger(__name__)
 
 INSTALL_S = 900.0
-_AWAY = re.compile(
+_UNREACHABLE = re.compile(
     r"error sending request|Failed to fetch|Could not connect|timed out|network (?:connectivity|was disabled)",
     re.IGNORECASE,
 )
@@ -40,21 +40,21 @@ _active: str | None = None
 
 
 def active() -> str | None:
-    """The digest of the packages this process has; None while it has none of a stream's."""
+    """The digest of the stream packages in this process; None without any."""
     return _active
 
 
 def folder_of(packages: Sequence[str], environments: Path) -> Path:
-    """Where they stand once they are installed: for this Python, for its C extensions are."""
+    """The folder of installed packages. It is specific to the Python version, as C extensions are."""
     return environments / f"{digest_of(packages)}-{sys.implementation.cache_tag}"
 
 
 def install(stream: str, packages: Sequence[str], environments: Path) -> Path:
-    """The folder with the packages; installed, if that was never done here.
+    """The folder with the packages; they are installed if it does not exist.
 
     Raises:
-        SpecError: one is not to be had, or is another version of what the driver has.
-        DependencyDown: the index does not answer.
+        SpecError: a package is not available, or conflicts with a version of the driver.
+        DependencyDown: the package index does not answer.
     """
     folder = folder_of(packages, environments)
     if folder.exists():
@@ -65,22 +65,22 @@ def install(stream: str, packages: Sequence[str], environments: Path) -> Path:
         target = Path(made, "packages")
         target.mkdir()
         if missing:
-            _log.info("packages are installed", stream=stream, packages=len(missing), folder=str(folder))
+            _log.info("installing packages", stream=stream, packages=len(missing), folder=str(folder))
             _install(stream, missing, target, Path(made))
         try:
             target.rename(folder)
         except OSError:
-            if not folder.exists():  # else another process was first
+            if not folder.exists():  # otherwise another process installed them first
                 raise
     return folder
 
 
 def activate(session: SparkSession, stream: str, packages: Sequence[str] | None, environments: Path) -> None:
-    """Let this process and its Python workers import the packages of a stream.
+    """Add the packages of a stream to the path of this process and its Python workers.
 
     Raises:
-        SpecError: another stream's packages are here already, or these cannot be had.
-        DependencyDown: the index does not answer.
+        SpecError: the process has other stream packages already, or these are not available.
+        DependencyDown: the package index does not answer.
     """
     global _active
     if not packages:
@@ -90,9 +90,9 @@ def activate(session: SparkSession, stream: str, packages: Sequence[str] | None,
         if _active not in (None, digest):
             raise SpecError(
                 f"Stream {stream} needs other packages than its driver has",
-                why="another stream of the driver brought its own, and one process imports one version of a package",
-                next=f"give {stream} a driver of its own (resources: {{driver: {stream}}}), or both the same "
-                "requirements:, then: lakeward deploy",
+                why="its driver has those of another stream, and a process imports one version of a package",
+                next=f"give {stream} its own driver (resources: {{driver: {stream}}}), or both the same requirements:, "
+                "then: lakeward deploy",
                 code="LW-3158",
             )
         folder = str(install(stream, packages, environments))
@@ -100,13 +100,13 @@ def activate(session: SparkSession, stream: str, packages: Sequence[str] | None,
             sys.path.append(folder)
             importlib.invalidate_caches()
         _active = digest
-        around = session.sparkContext.environment  # of every Python worker that is started from now on
-        if folder not in (paths := around.get("PYTHONPATH", "").split(os.pathsep)):
-            around["PYTHONPATH"] = os.pathsep.join(path for path in (*paths, folder) if path)
+        workers = session.sparkContext.environment  # the environment of every Python worker started from now on
+        if folder not in (paths := workers.get("PYTHONPATH", "").split(os.pathsep)):
+            workers["PYTHONPATH"] = os.pathsep.join(path for path in (*paths, folder) if path)
 
 
 def _missing(stream: str, packages: Sequence[str]) -> Iterator[str]:
-    """Of the lines those that are not installed here anyway."""
+    """The lines whose packages are not installed in the driver."""
     clashes = []
     for line in packages:
         name, version, requirement = pinned(line)
@@ -118,47 +118,47 @@ def _missing(stream: str, packages: Sequence[str]) -> Iterator[str]:
             yield line
             continue
         if here != version:
-            clashes.append(f"{name}=={here} (asked for: {version})")
+            clashes.append(f"{name}=={here} (required: {version})")
     if clashes:
         raise SpecError(
-            f"The packages of stream {stream} do not go with its driver's",
-            why=f"the driver has {', '.join(clashes)}, and one process imports one version of a package",
-            next=f"put the driver's versions into a file and lock with it: {LOCK} --constraint FILE; then: "
+            f"The packages of stream {stream} conflict with its driver's",
+            why=f"the driver has {', '.join(clashes)}, and a process imports one version of a package",
+            next=f"write the driver's versions into a file and lock again: {LOCK} --constraint FILE; then: "
             "lakeward deploy",
             code="LW-3156",
         )
 
 
-def _install(stream: str, lines: Sequence[str], target: Path, around: Path) -> None:
-    wanted = around / "requirements.txt"
-    wanted.write_text("\n".join(lines) + "\n")
-    # Of built packages only: what builds one runs code of strangers, and gives other files on another day.
+def _install(stream: str, lines: Sequence[str], target: Path, folder: Path) -> None:
+    requirements = folder / "requirements.txt"
+    requirements.write_text("\n".join(lines) + "\n")
+    # Wheels only: a source build runs foreign code, and its result is not reproducible.
     command = [
         _uv(stream), "pip", "install", "--target", str(target), "--python", sys.executable, "--require-hashes",
-        "--no-deps", "--only-binary", ":all:", "--no-progress", "--color", "never", "-r", str(wanted),
+        "--no-deps", "--only-binary", ":all:", "--no-progress", "--color", "never", "-r", str(requirements),
     ]  # fmt: skip
     environment = {name: value for name, value in os.environ.items() if name != "UV_NO_VERIFY_HASHES"}
     try:
         done = subprocess.run(
-            command, cwd=around, env=environment, capture_output=True, text=True, timeout=INSTALL_S, check=False
+            command, cwd=folder, env=environment, capture_output=True, text=True, timeout=INSTALL_S, check=False
         )
     except subprocess.TimeoutExpired:
-        raise _down(stream, f"uv did not come to an end within {INSTALL_S:.0f} s") from None
+        raise _down(stream, f"uv did not finish within {INSTALL_S:.0f} s") from None
     if done.returncode == 0:
         return
-    said = mask(" ".join(line.strip() for line in done.stderr.splitlines() if line.strip()))[-700:]
-    if _AWAY.search(said):
-        raise _down(stream, said)
+    output = mask(" ".join(line.strip() for line in done.stderr.splitlines() if line.strip()))[-700:]
+    if _UNREACHABLE.search(output):
+        raise _down(stream, output)
     raise SpecError(
-        f"The packages of stream {stream} cannot be installed", why=said,
-        next=f"correct its requirements file in python/, best by: {LOCK}; then: lakeward deploy",
+        f"Cannot install the packages of stream {stream}", why=output,
+        next=f"correct its requirements file in python/, e.g. with: {LOCK}; then: lakeward deploy",
      code="LW-3154")  # fmt: skip
 
 
 def _down(stream: str, why: str) -> DependencyDown:
     return DependencyDown(
-        f"The index of Python packages does not answer; stream {stream} needs it once", why=why,
-        next="it is asked again at the next start; UV_INDEX_URL names another index",
+        f"Cannot install the packages of stream {stream}: the package index does not answer", why=why,
+        next="wait: the next start retries; or set UV_INDEX_URL to another index",
      code="LW-3155")  # fmt: skip
 
 
@@ -168,10 +168,10 @@ def _uv(stream: str) -> str:
 
         return str(uv.find_uv_bin())
     except (ImportError, FileNotFoundError):
-        found = shutil.which("uv")
-    if found is None:
+        program = shutil.which("uv")
+    if program is None:
         raise SpecError(
-            f"The packages of stream {stream} cannot be installed", why="the program uv is not here",
+            f"Cannot install the packages of stream {stream}", why="the program uv is not installed",
             next="install it where deploy and drivers run: pip install uv",
          code="LW-3157")  # fmt: skip
-    return found
+    return program

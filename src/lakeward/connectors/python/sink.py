@@ -1,4 +1,4 @@
-"""Batches into a function of the user's own: `package.module:function`, called `(df, batch)`, at least once."""
+"""Python sink: each batch calls a user function `package.module:function` with `(df, batch)`, at least once."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class SinkBatch:
-    """The batch a function is called with. A batch that runs again has the same `key`, and the same records.
+    """The batch that a function is called with. A repeated batch has the same `key` and the same records.
 
     Attributes:
-        stream, generation: whose batch it is.
-        query_id, id: the checkpoint's identity, and the batch's number in it, rising by one.
+        stream, generation: the stream and its generation.
+        query_id, id: the query id of the checkpoint, and the batch number in it, rising by one.
         start, end: source name -> offset, from (inclusive) and to (exclusive), `-` without data yet.
-        connection: the one that the spec names, read for this batch; None where it names none.
+        connection: the connection of the spec, read for this batch; None without one.
     """
 
     stream: str
@@ -39,7 +39,7 @@ class SinkBatch:
 
     @property
     def key(self) -> str:
-        """What the batch is known by for ever: who keeps it beside what was written can tell a repeat."""
+        """The idempotency key of the batch: a sink that stores it with the rows can detect a repeat."""
         return f"{self.stream}/{self.query_id}/{self.id}"
 
 
@@ -48,13 +48,13 @@ Function = Callable[["DataFrame", SinkBatch], object]
 
 @dataclass(frozen=True)
 class PythonSink:
-    """A function that can be called.
+    """A loaded sink function.
 
     Args:
-        stream: whose sink it is.
-        name: as the spec has it.
-        function: what it names.
-        connection: reads the connection it is given.
+        stream: the stream id.
+        name: `package.module:function`.
+        function: the loaded function.
+        connection: reads the connection for a batch.
     """
 
     stream: str
@@ -64,10 +64,10 @@ class PythonSink:
 
 
 def load(stream: str, sink: Sink, runtime: Runtime) -> PythonSink:
-    """The function of a sink: out of the code it was deployed with, else out of what is installed here.
+    """Load the function of a sink: from the code of the generation, otherwise from installed packages.
 
     Raises:
-        SpecError: it cannot be imported, or is none, or its connection is not known.
+        SpecError: the import fails, it is not a function, or its connection is unknown.
     """
     name = str(sink.python)
     if sink.code is None:
@@ -77,31 +77,31 @@ def load(stream: str, sink: Sink, runtime: Runtime) -> PythonSink:
             function = code.load(name, sink.code)
         except UserCodeFailed as error:
             raise SpecError(
-                f"The sink of stream {stream} cannot be used", why=f"{error.what}: {error.why}",
-                next="correct it in python/, then: lakeward deploy",
+                f"Cannot load the sink of stream {stream}", why=f"{error.what}: {error.why}",
+                next="correct the code in python/, then: lakeward deploy",
              code="LW-3161") from error  # fmt: skip
     if sink.connection is None:
         return PythonSink(stream, name, function)
-    wanted = str(sink.connection)
-    connections.find(wanted, runtime)
-    return PythonSink(stream, name, function, lambda: connections.find(wanted, runtime))
+    connection = str(sink.connection)
+    connections.find(connection, runtime)
+    return PythonSink(stream, name, function, lambda: connections.find(connection, runtime))
 
 
 def _installed(stream: str, name: str) -> Function:
     module, _, path = name.partition(":")
     step = f"install it where the driver runs, then: lakeward streams start {stream}"
     try:
-        found = importlib.import_module(module)
-    except Exception as error:  # the boundary to the user's module: whatever its import raises is its own mistake
+        imported = importlib.import_module(module)
+    except Exception as error:  # the boundary to user code: its import may raise anything
         raise SpecError(
-            f"The sink of stream {stream} cannot be imported",
+            f"Cannot import the sink of stream {stream}",
             why=f"{name}: {type(error).__name__}: {error}",
             next=step,
             code="LW-3160",
         ) from error
-    function = getattr(found, path, None)
+    function = getattr(imported, path, None)
     if not callable(function):
-        why = f"module {module} has no function {path}" if function is None else f"{name} cannot be called"
-        raise SpecError(f"The sink of stream {stream} is no function", why=why, next=step, code="LW-3159")
+        why = f"module {module} has no function {path}" if function is None else f"{name} is not callable"
+        raise SpecError(f"The sink of stream {stream} is not a function", why=why, next=step, code="LW-3159")
     made: Function = function
     return made

@@ -1,1 +1,1 @@
-"""Reference tables: the static side of a stream's joins, read again at an interval."""
+"""Reference tables: the static side of a stream's joins, reloaded at an interval."""

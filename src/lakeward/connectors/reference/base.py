@@ -1,4 +1,4 @@
-"""What every kind of reference can do."""
+"""Interface of a reference table reader."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ if TYPE_CHECKING:
 
 
 class Reader(Protocol):
-    """Reads one reference."""
+    """Reads one reference table."""
 
     def version(self, session: SparkSession) -> str:
-        """A text that changes when the reference's content or its columns do, found without reading the content.
+        """A text that changes when the content or the columns change; the rows are not transferred to determine it.
 
         Raises:
-            SpecError: there is no such file or table.
-            DependencyDown: it cannot be asked now.
+            SpecError: the file or table does not exist.
+            DependencyDown: it cannot be reached now.
         """
         ...
 
     def read(self, session: SparkSession, version: str) -> DataFrame:
-        """Its rows: of a table those of that version, whatever is committed meanwhile; of files those of now.
+        """The rows: of a lake table those of this version, regardless of later commits; otherwise the present ones.
 
         Raises:
-            SpecError: as above, or its columns are not those that are declared.
+            SpecError: as above, or the columns differ from the declared ones.
         """
         ...

@@ -1,4 +1,4 @@
-"""The reader that a reference of a spec names."""
+"""Choice of the reader for a reference table, by the connector that the spec declares."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from lakeward.spec.model.sources import JdbcReference, Reference
 
 
 def reader_of(name: str, reference: Reference, runtime: Runtime) -> Reader:
-    """The reader of a reference.
+    """The reader of a reference table.
 
     Raises:
-        SpecError: it names a connection nobody knows.
+        SpecError: its connection is unknown.
     """
     if reference.iceberg is not None:
         return IcebergReference(name, str(reference.iceberg))
@@ -28,10 +28,10 @@ def reader_of(name: str, reference: Reference, runtime: Runtime) -> Reader:
 
 
 def of_database(name: str, reference: JdbcReference, runtime: Runtime) -> PostgresReference:
-    """The reader of a reference in a database.
+    """The reader of a reference table in a database.
 
     Raises:
-        SpecError: nobody knows its connection.
+        SpecError: its connection is unknown.
     """
     database = connection.find(str(reference.connection), runtime.postgres)
     return PostgresReference(name, Name.of(str(reference.table)), database, runtime.pgpass)

@@ -1,4 +1,4 @@
-"""References in files of this machine: a CSV, a Parquet file or a folder of them."""
+"""Reference tables in local files: a CSV file, a Parquet file, or a folder of them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class FilesReference:
-    """A `csv` or `parquet` reference. Its version says which files there are, by name, size and time."""
+    """A `csv` or `parquet` reference. Its version is a hash over the names, sizes and times of the files."""
 
     name: str
     spec: Reference
@@ -54,12 +54,15 @@ class FilesReference:
             Path(self._path).stat()
         except FileNotFoundError:
             raise SpecError(
-                f"Reference {self.name} has no file",
-                why=f"{self._path} does not exist",
-                next="correct its path and deploy again",
+                f"The file of reference {self.name} does not exist",
+                why=f"there is no {self._path}",
+                next="correct its path, then: lakeward deploy",
                 code="LW-3163",
             ) from None
         except OSError as error:
             raise DependencyDown(
-                f"Reference {self.name} cannot be read", why=f"{self._path}: {error.strerror}", code="LW-3164"
+                f"Cannot read reference {self.name}",
+                why=f"{self._path}: {error.strerror}",
+                next="make the path readable; the stream retries by itself",
+                code="LW-3164",
             ) from None

@@ -1,4 +1,4 @@
-"""What is said of a reference whose table is not there."""
+"""Error for a reference whose table does not exist."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from lakeward.platform.errors import SpecError
 from lakeward.spec.read.problems import nearest
 
 
-def gone(name: str, table: str, known: Iterable[str]) -> SpecError:
-    """The error for a table that is not there."""
-    there = sorted(known)
-    like = nearest(table, there)
+def missing_table(name: str, table: str, known: Iterable[str]) -> SpecError:
+    """The error for a reference whose table does not exist; names the nearest and the known tables."""
+    tables = sorted(known)
+    like = nearest(table, tables)
     return SpecError(
-        f"Reference {name} has no table: there is no {table}",
-        why="it was dropped or renamed, or never made; "
+        f"Reference {name} names a missing table: there is no {table}",
+        why="it was dropped, renamed or never created; "
         + (f"did you mean {like}? " if like else "")
-        + f"there are: {', '.join(there[:10]) or 'none in its namespace'}",
-        next="name a table that is there (or bring it back), then: lakeward deploy",
+        + f"known tables: {', '.join(tables[:10]) or 'none in this namespace'}",
+        next="name an existing table (or create it), then: lakeward deploy",
         code="LW-3165",
     )

@@ -1,7 +1,7 @@
-"""References in tables of the lake, each read at one snapshot.
+"""Reference tables in the lake (Iceberg, Delta), each read at one snapshot.
 
-A version names the table's own id, its columns and its snapshot: a table that was dropped and made again under the same
-name is another one, and so is one with a renamed column and the same rows.
+A version contains the table's id, its schema and its snapshot. It changes when a table is dropped and created again
+under the same name, and when a column is renamed without new rows.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from lakeward.connectors.delta import jvm as delta
 from lakeward.connectors.delta import location
 from lakeward.connectors.iceberg import jvm as iceberg
-from lakeward.connectors.reference.missing_table import gone
+from lakeward.connectors.reference.missing_table import missing_table
 from lakeward.platform.errors import Blocked
 from lakeward.platform.runtime import CATALOG, Lake
 from lakeward.spec.sql.statements import quote, quote_table
@@ -31,10 +31,10 @@ class IcebergReference:
     table: str
 
     def version(self, session: SparkSession) -> str:
-        found = self._load(session)
-        snapshot = found.currentSnapshot()
+        table = self._load(session)
+        snapshot = table.currentSnapshot()
         at = _EMPTY if snapshot is None else str(snapshot.snapshotId())
-        return f"{found.uuid()}/{found.schema().schemaId()}/{at}"
+        return f"{table.uuid()}/{table.schema().schemaId()}/{at}"
 
     def read(self, session: SparkSession, version: str) -> DataFrame:
         at = version.rpartition("/")[2]
@@ -48,41 +48,41 @@ class IcebergReference:
         return rows.select(*self._columns(session, int(at), rows, now))
 
     def _columns(self, session: SparkSession, at: int, rows: DataFrame, now: Any) -> list[Column]:
-        """The table's columns as of now, out of a snapshot that was written before they were changed.
+        """The current columns, selected from a snapshot that was written before a schema change.
 
-        Spark reads a snapshot in the columns of its time. Iceberg knows a column by its id, whatever its name.
+        Spark reads a snapshot with the schema of its time. Columns are matched by Iceberg's column id, not by name.
         """
         from pyspark.sql import functions as F
 
         jvm: Any = session._jvm
         table = self._load(session)
         then = jvm.org.apache.iceberg.util.SnapshotUtil.schemaFor(table, at)
-        found = []
+        columns = []
         for field in now.fields:
             was = then.findField(table.schema().findField(field.name).fieldId())
             if was is None:
-                found.append(F.lit(None).cast(field.dataType).alias(field.name))
+                columns.append(F.lit(None).cast(field.dataType).alias(field.name))
                 continue
             column = F.col(quote(was.name()))
             if rows.schema[was.name()].dataType.typeName() not in ("struct", "array", "map"):
-                column = column.cast(field.dataType)  # types are only ever widened
-            found.append(column.alias(field.name))
-        return found
+                column = column.cast(field.dataType)  # a type is only ever widened
+            columns.append(column.alias(field.name))
+        return columns
 
     def _load(self, session: SparkSession) -> Any:
         try:
-            # By its name first: a catalog that cannot be loaded counts as none for Spark, which then takes `lake` for a
-            # namespace and complains of that.
+            # Load the catalog by name first: if it cannot be loaded, Spark takes `lake` for a namespace and reports a
+            # missing namespace instead of the cause.
             session._jsparkSession.sessionState().catalogManager().catalog(CATALOG)
             return iceberg.load(session, self.table)
         except Blocked:
-            raise gone(self.name, self.table, self._beside(session)) from None
+            raise missing_table(self.name, self.table, self._tables(session)) from None
         except Exception as error:
             if iceberg.trouble(error) in (iceberg.Trouble.UNREACHABLE, iceberg.Trouble.UNKNOWN):
                 raise iceberg.catalog_down(self.table, error) from None
             raise
 
-    def _beside(self, session: SparkSession) -> list[str]:
+    def _tables(self, session: SparkSession) -> list[str]:
         from pyspark.errors import AnalysisException
 
         namespace = self.table.rpartition(".")[0]
@@ -104,7 +104,7 @@ class DeltaReference:
     def version(self, session: SparkSession) -> str:
         folder = location.folder_of(self.lake, self.table)
         if not location.exists(folder):
-            raise gone(self.name, self.table, location.tables_of(self.lake))
+            raise missing_table(self.name, self.table, location.tables_of(self.lake))
         snapshot = delta.begin(session, folder, self.table).snapshot()
         return f"{snapshot.metadata().id()}/{snapshot.version()}"
 

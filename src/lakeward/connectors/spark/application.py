@@ -1,7 +1,7 @@
-"""A Spark application of one's own for a while: a Connect server nobody else knows, ended with whoever asked for it.
+"""Temporary Spark application: a private Spark Connect server that ends with the process that started it.
 
-It is the warm server's twin (same conf, same protocol, a token of its own), so that what runs on it is written, proven
-and stopped in the same way. See docs/adr/0049.
+It has the configuration and protocol of the shared Connect server and its own token, so that the same code runs on
+both. See docs/adr/0049.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ STOP_S = 15
 END_S = 1.0
 _INHERITED = ("PATH", "HOME", "LANG", "JAVA_HOME")
 _JAVA_OPTIONS = "spark.driver.extraJavaOptions"
-# The JVM ends when our end of the pipe closes, whatever way this process goes: nobody else would end it.
+# The JVM is stopped when our end of the pipe closes, that is, also when this process is killed.
 _TIED = f"""
 exec 3<&0 </dev/null
 "$@" & jvm=$!
@@ -64,30 +64,30 @@ class Application:
     _log: Path
 
     def ended(self) -> str:
-        """Why it is gone, in a sentence; empty while it runs."""
+        """Why the application ended, as a clause; empty while it runs."""
         with suppress(subprocess.TimeoutExpired):
-            self._process.wait(END_S)  # its client may hear of it before we do
+            self._process.wait(END_S)  # its client may notice the end before this process does
         code = self._process.poll()
-        return "" if code is None else f"its Spark application ended (exit code {code}): {_said(self._log)}"
+        return "" if code is None else f"its Spark application ended (exit code {code}): {_last_error(self._log)}"
 
 
 @contextmanager
 def application(runtime: Runtime, name: str, driver: Driver) -> Iterator[Application]:
-    """Start an application, and end it with the block.
+    """Run an application for the duration of the block.
 
     Args:
-        runtime: names the lake, the jars and the secrets.
-        name: of the driver, as `conf/lakeward.yaml` declares it.
+        runtime: has the lake, the jars and the secrets.
+        name: the driver's name in `conf/lakeward.yaml`.
         driver: its cores and memory, or its cluster, and its Spark settings.
 
     Raises:
-        Unhealthy: it did not start; says what Spark said.
+        Unhealthy: it did not start; `why` has the last error of Spark's log.
         DependencyDown: the master of its cluster does not answer.
-        SpecError: the cluster wants a secret, and there is none.
+        SpecError: the cluster needs a secret, and the secret is missing.
     """
     begun = monotonic()
-    with TemporaryDirectory(prefix="lakeward-application-") as kept:  # mode 0700
-        folder, port, token = Path(kept), ports.any_free(), secrets.token_urlsafe(32)
+    with TemporaryDirectory(prefix="lakeward-application-") as temporary:  # mode 0700
+        folder, port, token = Path(temporary), ports.any_free(), secrets.token_urlsafe(32)
         (folder / "tmp").mkdir()
         conf = _conf(runtime, name, driver, port, folder)
         private.write(folder / "spark.conf", "".join(f"{key} {escaped(value)}\n" for key, value in conf.items()))
@@ -117,29 +117,29 @@ def application(runtime: Runtime, name: str, driver: Driver) -> Iterator[Applica
 
 
 def _conf(runtime: Runtime, name: str, driver: Driver, port: int, folder: Path) -> dict[str, str]:
-    wished = driver_conf.conf([], driver)
-    server = connect_server.server_conf(port, wished["spark.driver.memory"], folder / "tmp")
-    java = " ".join(part for part in (server[_JAVA_OPTIONS], wished.pop(_JAVA_OPTIONS, "")) if part)
+    declared = driver_conf.conf([], driver)
+    server = connect_server.server_conf(port, declared["spark.driver.memory"], folder / "tmp")
+    java = " ".join(part for part in (server[_JAVA_OPTIONS], declared.pop(_JAVA_OPTIONS, "")) if part)
     conf = catalog.spark_conf(runtime.lake) | server
     if driver.master is not None:
         conf |= master.conf(runtime, master.reach(driver.master))
-    conf |= wished | {
+    conf |= declared | {
         _JAVA_OPTIONS: java,
         "spark.app.name": f"lakeward {name}",
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
     }
-    if driver.authenticate:  # in a private file, read by the JVM and shown by no UI
+    if driver.authenticate:  # in a private file that the JVM reads; no UI shows it
         conf["spark.authenticate.secret"] = master.secret(runtime, name)
     return conf
 
 
 def _environment(runtime: Runtime, home: Path, token: str) -> dict[str, str]:
-    kept = {name: os.environ[name] for name in _INHERITED if name in os.environ}
+    inherited = {name: os.environ[name] for name in _INHERITED if name in os.environ}
     passwords = runtime.pgpass or os.environ.get("PGPASSFILE")
     if passwords:
-        kept["PGPASSFILE"] = str(passwords)
+        inherited["PGPASSFILE"] = str(passwords)
     return {
-        **kept,
+        **inherited,
         "SPARK_HOME": str(home),
         "SPARK_LOCAL_IP": ports.HOST,
         "SPARK_CONNECT_AUTHENTICATE_TOKEN": token,
@@ -150,13 +150,13 @@ def _environment(runtime: Runtime, home: Path, token: str) -> dict[str, str]:
 def _not_started(name: str, log: Path) -> LakewardError:
     return Unhealthy(
         f"The Spark application {name} did not start",
-        why=_said(log),
-        next=f"see drivers: {{{name}: ..}} in conf/lakeward.yaml, or choose engine connect",
+        why=_last_error(log),
+        next=f"correct drivers: {{{name}: ..}} in conf/lakeward.yaml, or choose engine connect",
         code="LW-3169",
     )
 
 
-def _said(log: Path) -> str:
-    """The last line of a log that names an error."""
+def _last_error(log: Path) -> str:
+    """The last log line that contains an error."""
     lines = [line.strip() for line in log.read_text(errors="replace").splitlines() if _SIGNS.search(line)]
-    return lines[-1][:300] if lines else "it said nothing"
+    return lines[-1][:300] if lines else "its log has no error"

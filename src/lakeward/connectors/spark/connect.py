@@ -1,7 +1,7 @@
-"""A session on the warm Spark Connect server, always released; and how to stop what a dead client left running.
+"""Sessions on the Spark Connect server: always released, and interruptible after the death of their client.
 
-The token is read from its file at the moment of use and never logged. A statement outlives a killed client by minutes:
-whoever starts one records its session id first, whoever takes over calls `interrupt` with it.
+The token is read from its file when it is used and never logged. A statement outlives a killed client by minutes:
+a client records its session id before the first statement, and its successor calls `interrupt` with that id.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ log = structlog.get_logger(__name__)
 USER = "lakeward"  # sessions belong to (user, session id): the same user may interrupt them from another account
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
 _TCP_TIMEOUT_S = 5.0
-_FORGOTTEN = ("SESSION_CLOSED", "SESSION_NOT_FOUND", "SESSION_CHANGED")
-# Twelve seconds of tries, pyspark's own are ten minutes: a server that is started anew has forgotten the session.
+_UNKNOWN_SESSION = ("SESSION_CLOSED", "SESSION_NOT_FOUND", "SESSION_CHANGED")
+# Retries for twelve seconds instead of pyspark's ten minutes: a restarted server does not know the session.
 _RETRIES, _LONGEST_PAUSE_MS = 6, 4_000
 
 
 def new_session_id() -> str:
-    """An id for a session, to be recorded before the session is used."""
+    """A new session id, to be recorded before the session is used."""
     return str(uuid4())
 
 
@@ -41,27 +41,27 @@ def endpoint(runtime: Runtime) -> tuple[str, int]:
     """Host and port of the server.
 
     Raises:
-        LakewardError: this deployment has none.
+        LakewardError: this deployment has no Connect server.
     """
     if not runtime.connect:
         raise LakewardError(
-            "There is no Spark Connect server here",
-            why="the runtime names none, and maintenance, checks and sql run on it",
+            "This deployment has no Spark Connect server",
+            why="maintenance, checks and sql run on it, and the runtime has no address of one",
             next="lakeward stack up",
             code="LW-3170",
         )
     host, _, port = runtime.connect.rpartition(":")
-    # gRPC sends a token without TLS to `localhost` only; to 127.0.0.1 it waits for ever.
+    # gRPC sends a token without TLS to `localhost` only; with 127.0.0.1 it would wait forever.
     return ("localhost" if host in _LOOPBACK else host), int(port)
 
 
 @contextmanager
 def session(runtime: Runtime, *, session_id: str | None = None) -> Iterator[SparkSession]:
-    """A session of one's own, released at the end whatever happens.
+    """A session for the duration of the block; it is always released.
 
     Args:
-        runtime: names the server and the file with its token.
-        session_id: the id recorded beforehand; a new one otherwise.
+        runtime: has the address of the server and the file with its token.
+        session_id: the recorded id; by default a new one.
 
     Raises:
         DependencyDown: nothing listens at the server's address.
@@ -74,9 +74,9 @@ def session(runtime: Runtime, *, session_id: str | None = None) -> Iterator[Spar
 
 
 def interrupt(runtime: Runtime, session_id: str) -> list[str]:
-    """Stop every statement of a session somebody left behind, and release it; the ids of what was stopped.
+    """Interrupt every statement of an abandoned session and release it; returns the ids of the operations.
 
-    Nothing is stopped, and nothing is wrong, when the server has forgotten the session.
+    A session that the server does not know any more is not an error.
 
     Raises:
         DependencyDown: nothing listens at the server's address.
@@ -87,7 +87,7 @@ def interrupt(runtime: Runtime, session_id: str) -> list[str]:
     try:
         return list(spark.interruptAll())
     except PySparkException as error:
-        if any(sign in str(error) for sign in _FORGOTTEN):
+        if any(sign in str(error) for sign in _UNKNOWN_SESSION):
             return []
         raise
     finally:
@@ -95,27 +95,27 @@ def interrupt(runtime: Runtime, session_id: str) -> list[str]:
 
 
 def lost(runtime: Runtime, error: str) -> str:
-    """Why the server itself is to blame for a statement's error, in a sentence; empty where it is not.
+    """The reason why a statement failed with the server, as a clause; empty if the server is not the cause.
 
     Args:
-        runtime: names the server.
-        error: what the client said.
+        runtime: has the address of the server.
+        error: the text of the client's error.
     """
     try:
         _reachable(runtime)
-    except DependencyDown as away:
-        return f"the Spark Connect server went away in the middle ({away.why})"
-    if any(sign in error for sign in _FORGOTTEN):
-        return "the Spark Connect server was started anew in the middle, and knows nothing of the session"
+    except DependencyDown as down:
+        return f"the Spark Connect server stopped during the statement ({down.why})"
+    if any(sign in error for sign in _UNKNOWN_SESSION):
+        return "the Spark Connect server was restarted during the statement and does not know the session"
     return ""
 
 
 def answers(runtime: Runtime, spark: SparkSession) -> bool:
-    """Whether a session that stood idle can be used: the server forgets one after an hour, and all when it restarts."""
+    """Whether an idle session is still usable: the server drops a session after an hour, and all at a restart."""
     try:
         _reachable(runtime)
         return bool(spark.conf.get("spark.app.name"))
-    except Exception:  # noqa: BLE001  whatever is wrong with it, a new one is opened, or says what is wrong
+    except Exception:  # noqa: BLE001  after any error a new session is opened, which reports the cause
         return False
 
 
@@ -124,7 +124,7 @@ def _open(runtime: Runtime, session_id: str) -> SparkSession:
     from pyspark.sql.connect.client.retries import DefaultPolicy
     from pyspark.sql.connect.session import SparkSession
 
-    # Errors reach the caller; pyspark's own copy of them on stderr, a page each, helps nobody.
+    # Errors reach the caller. pyspark's copy on stderr, a page for each, is suppressed.
     logging.getLogger("SQLQueryContextLogger").disabled = True
     warnings.filterwarnings("ignore", message=r"\[RETRIES_EXCEEDED\]")
     token = runtime.connect_token_file.read_text().strip() if runtime.connect_token_file else ""
@@ -139,7 +139,7 @@ def _reachable(runtime: Runtime) -> tuple[str, int]:
     try:
         socket.create_connection((host, port), timeout=_TCP_TIMEOUT_S).close()
     except OSError as error:
-        # Without this look the client retries for ten minutes before it says the same.
+        # Without this check the client would retry for ten minutes before it reports the same.
         raise DependencyDown(
             "The Spark Connect server does not answer",
             why=f"{host}:{port}: {error.strerror or error}",
@@ -150,14 +150,15 @@ def _reachable(runtime: Runtime) -> tuple[str, int]:
 
 
 def _release(spark: SparkSession) -> None:
-    spark.client.set_retry_policies([])  # one try: a server that is gone has released it already
+    spark.client.set_retry_policies([])  # one try: a stopped server has released it already
     try:
         spark.stop()
-    except Exception as error:  # noqa: BLE001  the session's work is done or lost already; the server forgets it by time
+    except Exception as error:  # noqa: BLE001  the session's work has ended; the server drops the session after a timeout
         log.warning("A Spark Connect session could not be released", error=type(error).__name__)
-    # pyspark's finalizer closes the client once more, which joins a thread pool all sessions of the process share; when
-    # the garbage collector runs it in a thread of that very pool, the process hangs for ever. Closed is closed.
-    spark.client.close = _closed_already  # type: ignore[method-assign]  # there is no switch for it
+    # pyspark's finalizer closes the client a second time, which joins a thread pool shared by all sessions of the
+    # process. If the garbage collector runs it in a thread of that pool, the process hangs forever. Therefore a second
+    # close does nothing.
+    spark.client.close = _closed_already  # type: ignore[method-assign]  # pyspark has no option for it
 
 
 def _closed_already() -> None:

@@ -1,4 +1,4 @@
-"""The Spark Connect server: its conf, and asking it a question with nothing but gRPC."""
+"""Spark Connect server: its configuration, and a health check with plain gRPC."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ _SERVICE = "/spark.connect.SparkConnectService"
 
 
 def server_conf(port: int, heap: str, temporary: Path) -> dict[str, str]:
-    """The server's own conf; the token comes by environment, never by conf (a UI shows conf).
+    """The Spark conf of the server. The token is passed by environment, because a UI shows the conf.
 
     Args:
-        port: free port of loopback.
-        heap: as Java writes it, e.g. `1g`.
-        temporary: an existing folder of this server's own. Spark keeps a folder of fixed name in the temporary folder:
-            in a shared one, the second user of a machine could not even end a session.
+        port: a free loopback port.
+        heap: in Java's notation, e.g. `1g`.
+        temporary: an existing private folder. Spark creates a folder with a fixed name in it: in a shared temporary
+            folder, the second user of a machine could not end a session.
     """
     java = ["-XX:+UseSerialGC", "-XX:+ExitOnOutOfMemoryError", "-Djava.awt.headless=true", *archive.options()]
     return {
         "spark.app.name": "lakeward-connect",
         "spark.master": f"local[{CORES}]",
         "spark.driver.memory": heap,
-        # Not spark.jars: local mode would copy 65 MB at every start, and the class archive would not fit.
+        # Not spark.jars: local mode would copy 65 MB at every start, and the class archive would not match.
         "spark.driver.extraClassPath": os.pathsep.join(str(jar) for jar in spark_classpath()),
         "spark.driver.host": "localhost",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.connect.grpc.binding.address": "localhost",
         "spark.connect.grpc.binding.port": str(port),
-        # A killed client's statement would run on for minutes: 15 s after the last sign of life it is stopped.
+        # A statement of a killed client would run for minutes: it is stopped 15 s after the last sign of its client.
         "spark.connect.execute.manager.detachedTimeout": "15s",
         "spark.connect.execute.manager.maintenanceInterval": "5s",
         "spark.ui.enabled": "false",
@@ -50,12 +50,12 @@ def server_conf(port: int, heap: str, temporary: Path) -> dict[str, str]:
 def answers(address: str, token: str, timeout_s: float = 30) -> bool:
     """Whether the server accepts the token and runs a statement in a session.
 
-    The client library would cost three seconds of imports for this one question, so the two requests are written in
-    the protocol's own bytes; its field numbers never change.
+    Importing the client library takes three seconds, so the two requests are encoded here as protobuf bytes; field
+    numbers of the protocol do not change.
 
     Args:
         address: `localhost:<port>`.
-        token: what `SPARK_CONNECT_AUTHENTICATE_TOKEN` of the server says.
+        token: the value of the server's `SPARK_CONNECT_AUTHENTICATE_TOKEN`.
     """
     import grpc
 
@@ -78,7 +78,7 @@ def _field(number: int, value: str | bytes) -> bytes:
     content = value.encode() if isinstance(value, str) else value
     if len(content) > _LONGEST:
         raise Internal(
-            f"A protobuf field of {len(content)} bytes cannot be written",
+            f"Cannot encode a protobuf field of {len(content)} bytes",
             why=f"its length must fit in one byte: at most {_LONGEST}",
             code="LW-3172",
         )

@@ -35,7 +35,7 @@ def begin(inlet: KafkaStreamSource, marks: ProgressMarkers, topics: list[str], p
     if known is None or (passed is None and known.batch > 0):
         known = passed or ProgressMarker(0, starting_offsets.resolve(inlet.kafka, inlet.cluster, topics))
         marks.put(known)
-    return starting_offsets.widened(known.end, inlet.cluster, topics)
+    return starting_offsets.with_new_partitions(known.end, inlet.cluster, topics)
 
 
 def check_cores(spec: StreamSpec, partitions: int, cores: int) -> None:
@@ -94,7 +94,7 @@ def _into(leaving: DataFrame, spec: StreamSpec, runtime: Runtime) -> DataStreamW
     if (topic := spec.sink.kafka) is not None:
         at = cluster.find(topic.connection, runtime)
         writer = kafka_sink.shape(leaving, topic).writeStream.format("kafka").options(**spark_options.options(at))
-        return writer.options(**kafka_sink.SURE).option("topic", topic.topic)
+        return writer.options(**kafka_sink.DURABLE).option("topic", topic.topic)
     console = expect(spec.sink.console, "a sink `console`")
     shown = {"numRows": str(console.rows), "truncate": "false"}
     return leaving.writeStream.format("console").options(**shown)

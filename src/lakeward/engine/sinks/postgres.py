@@ -43,7 +43,7 @@ class PostgresLanding(GrowingLanding[PostgresWriter]):
                 if halt is not None and state.raw is not None:
                     raise halt.error()
                 return None
-            with writer.ask() as link:
+            with writer.open_connection() as link:
                 others = table.others(link, writer.stream, writer.place) if state.raw is None else {}
             return ObservedSinkTable(state, f"postgres:{self.sink.connection}:{writer.table}", others)
         finally:
@@ -72,11 +72,11 @@ class PostgresLanding(GrowingLanding[PostgresWriter]):
                 next=f"let it run in a driver of one machine (resources: in conf/streams/{stream}.yaml)",
              code="LW-2223")  # fmt: skip
         given = {each.name: each.dataType.simpleString() for each in columns_.fields}
-        made = columns.wanted(stream, given)
+        made = columns.column_types(stream, given)
         keys = [str(key) for key in self.sink.keys or ()]
         schema.check_keys(stream, keys, self.sink.order_by, columns_)
         try:
-            with writer.ask() as link:
+            with writer.open_connection() as link:
                 if table.prepare(link, stream, place, made, keys):
                     _log.info("table created", stream=stream, table=place.text, connection=self.sink.connection)
                 state = self._grown(link, given, made)

@@ -47,7 +47,7 @@ def failure(stream: str, name: str, error: Exception) -> Exception:
     What it writes to does not answer: the batch waits. Something of the driver died: that is told as it is. Else it
     is the function, or these rows.
     """
-    judged, said = judge(text=f"{type(error).__name__}: {error}"), code.told(error)
+    judged, said = judge(text=f"{type(error).__name__}: {error}"), code.summary(error)
     if judged.failure_class is FailureClass.DEPENDENCY or isinstance(error, ConnectionError | TimeoutError):
         return DependencyDown(
             f"The sink of stream {stream} does not get through: {name}", why=said,

@@ -47,7 +47,7 @@ _log = structlog.get_logger(__name__)
 
 def backfill(
     spark: SparkSession,
-    wanted: Assignment,
+    assignment: Assignment,
     runtime: Runtime,
     start: str,
     end: str,
@@ -61,7 +61,7 @@ def backfill(
 
     Args:
         spark: a session with the lake's catalog.
-        wanted: the stream's current generation.
+        assignment: the stream's current generation.
         start, end: canonical offsets of its source, from (inclusive) and to (exclusive), of the same partitions.
         into: another table than the stream's; created if missing.
         named: the position's name, if the caller has checked what else is in the table.
@@ -75,17 +75,25 @@ def backfill(
         Blocked: the table was rolled back, replaced or dropped.
         Transient: the table kept changing, or the catalog does not answer.
     """
-    suited(wanted.spec, into)
-    (inlet,) = source_types.of(wanted.spec, runtime)
-    backfill_range = topics(wanted, inlet, start, end)
+    suited(assignment.spec, into)
+    (inlet,) = source_types.of(assignment.spec, runtime)
+    backfill_range = topics(assignment, inlet, start, end)
     return _land_range(
-        spark, wanted, runtime, backfill_range, _strategy_of(into), into=into, named=named, dry_run=dry_run, tell=tell
+        spark,
+        assignment,
+        runtime,
+        backfill_range,
+        _strategy_of(into),
+        into=into,
+        named=named,
+        dry_run=dry_run,
+        tell=tell,
     )
 
 
 def overwrite(
     spark: SparkSession,
-    wanted: Assignment,
+    assignment: Assignment,
     runtime: Runtime,
     start: str,
     end: str,
@@ -105,18 +113,18 @@ def overwrite(
         Refused: also if rows cannot be matched to their records, or the audit would be ambiguous afterwards.
         For others see `backfill`.
     """
-    overwritable(wanted.spec, readers)
-    (inlet,) = source_types.of(wanted.spec, runtime)
-    strategy = InPlace(spark, wanted, inlet.name)
+    overwritable(assignment.spec, readers)
+    (inlet,) = source_types.of(assignment.spec, runtime)
+    strategy = InPlace(spark, assignment, inlet.name)
     first, last = strategy.within(start, end)
     # Each batch rewrites the files that it replaces rows in: few large batches write less than many small ones.
-    backfill_range = topics(wanted, inlet, first, last, times=10)
-    return _land_range(spark, wanted, runtime, backfill_range, strategy, into=None, dry_run=dry_run, tell=tell)
+    backfill_range = topics(assignment, inlet, first, last, times=10)
+    return _land_range(spark, assignment, runtime, backfill_range, strategy, into=None, dry_run=dry_run, tell=tell)
 
 
 def repair_windows(
     spark: SparkSession,
-    wanted: Assignment,
+    assignment: Assignment,
     runtime: Runtime,
     low: datetime,
     high: datetime,
@@ -138,22 +146,22 @@ def repair_windows(
     Raises:
         Refused: also if the topic no longer has all records of the windows. For others see `backfill`.
     """
-    window = repairable(wanted.spec, readers)
-    (source,) = source_types.of(wanted.spec, runtime)
+    window = repairable(assignment.spec, readers)
+    (source,) = source_types.of(assignment.spec, runtime)
     inlet = expect_type(source, KafkaStreamSource, "the source")
-    strategy = Windows(spark, wanted, window, low, high, margin)
+    strategy = Windows(spark, assignment, window, low, high, margin)
     strategy.covers, at = strategy.range()
     backfill_range = TopicRange(inlet, *strategy.offsets(inlet, at), most=0)
-    told = f"{window.column} from {strategy.covers.low.isoformat()} to {strategy.covers.high.isoformat()}"
+    windows_text = f"{window.column} from {strategy.covers.low.isoformat()} to {strategy.covers.high.isoformat()}"
     if strategy.covers.final < high:
-        told += f"; left out: windows that end after {at.complete_through}, which the stream has not closed"
-    done = _land_range(spark, wanted, runtime, backfill_range, strategy, into=None, dry_run=dry_run, tell=tell)
-    return replace(done, windows=told)
+        windows_text += f"; left out: windows that end after {at.complete_through}, which the stream has not closed"
+    done = _land_range(spark, assignment, runtime, backfill_range, strategy, into=None, dry_run=dry_run, tell=tell)
+    return replace(done, windows=windows_text)
 
 
 def backfill_files(
     spark: SparkSession,
-    wanted: Assignment,
+    assignment: Assignment,
     runtime: Runtime,
     backfill_range: FilesRange,
     *,
@@ -166,9 +174,9 @@ def backfill_files(
     Raises:
         Refused: also if files have changed since an earlier run landed them.
     """
-    suited(wanted.spec, into, files=True)
+    suited(assignment.spec, into, files=True)
     return _land_range(
-        spark, wanted, runtime, backfill_range, _strategy_of(into), into=into, dry_run=dry_run, tell=tell
+        spark, assignment, runtime, backfill_range, _strategy_of(into), into=into, dry_run=dry_run, tell=tell
     )
 
 
@@ -178,7 +186,7 @@ def _strategy_of(into: str | None) -> WriteStrategy:
 
 def _land_range(
     spark: SparkSession,
-    wanted: Assignment,
+    assignment: Assignment,
     runtime: Runtime,
     backfill_range: BackfillRange,
     strategy: WriteStrategy,
@@ -189,22 +197,22 @@ def _land_range(
     tell: Callable[[Report], None],
 ) -> Report:
     """Land a range that was checked; see `backfill`."""
-    spec, inlet = wanted.spec, backfill_range.inlet
+    spec, inlet = assignment.spec, backfill_range.inlet
     own = session.for_stream(spark, spec)
     table = into or str(spec.sink.label)
-    name, begun, left = (named, None, ()) if named else _choose(own, wanted, table, backfill_range.start, strategy)
+    name, begun, stale = (named, None, ()) if named else _choose(own, assignment, table, backfill_range.start, strategy)
     report = Report(
-        wanted.stream, wanted.generation, table, name, backfill_range.start, backfill_range.end,
+        assignment.stream, assignment.generation, table, name, backfill_range.start, backfill_range.end,
         begun=begun.end[inlet.name] if begun else None,
     )  # fmt: skip
     if begun is not None:
         backfill_range.goes_on(begun)
     if dry_run:
         return report
-    for finished in left:
+    for finished in stale:
         _remove_position(own, table, finished)
     chosen = choose(
-        own, _retargeted(wanted, name, table), runtime, inlet.ids, lambda: None, {inlet.name: inlet.canonical}
+        own, _retargeted(assignment, name, table), runtime, inlet.ids, lambda: None, {inlet.name: inlet.canonical}
     )
     landing = expect_type(chosen, IcebergLanding, "the sink")
     strategy.begin(landing)
@@ -213,7 +221,7 @@ def _land_range(
         raise sink_state.halt.error()
     begun = sink_state.position
     report = replace(report, begun=begun.end[inlet.name] if begun else None)
-    references = References(wanted.stream, spec.reference, runtime)
+    references = References(assignment.stream, spec.reference, runtime)
     try:
         built = flow.build(own, spec, [inlet], references.frames(own), flow.Start("fresh", fresh=True))
         if inlet.hidden and built.joins:
@@ -222,17 +230,17 @@ def _land_range(
             )  # without a position column, a record that comes out twice cannot be detected
         if built.stateful and not strategy.stateful:
             raise Refused(
-                f"Stream {wanted.stream} cannot be backfilled yet",
+                f"Stream {assignment.stream} cannot be backfilled yet",
                 why="it keeps state; windows of a separate range would lack earlier records",
-                next=f"lakeward streams backfill {wanted.stream} --windows FROM..TO   repairs windows in its table",
+                next=f"lakeward streams backfill {assignment.stream} --windows FROM..TO   repairs windows in its table",
                 code="LW-2001",
             )
         strategy.prepare(landing, built)
         landing.writer.stateful = False
         if spec.quarantine is not None:
             quarantine.create(own, str(spec.quarantine.table))
-        router, counts = RowRouter(wanted.stream, built), built.lineage == "rows"
-        done = Work(own, wanted, inlet, landing, router, references, counts, backfill_range, strategy).run(
+        router, counts = RowRouter(assignment.stream, built), built.lineage == "rows"
+        done = Work(own, assignment, inlet, landing, router, references, counts, backfill_range, strategy).run(
             report, begun, tell
         )
         if not strategy.alone:
@@ -243,7 +251,7 @@ def _land_range(
 
 
 def _choose(
-    own: SparkSession, wanted: Assignment, table: str, start: str, strategy: WriteStrategy
+    own: SparkSession, assignment: Assignment, table: str, start: str, strategy: WriteStrategy
 ) -> tuple[str, Position | None, Sequence[str]]:
     """The backfill's name, its position if an earlier run left one, and names of killed ones that had finished."""
     others: Mapping[str, Position] = {}
@@ -254,21 +262,23 @@ def _choose(
         rows = metadata.currentSnapshot() is not None
         used = _published(metadata)
     if strategy.whole is not None:
-        left = [name for name in others if name.startswith(wanted.stream + strategy.whole)]
-        return following(wanted.stream, strategy.whole, [*others, *used]), None, left
-    source = str(next(iter(wanted.spec.sources)))
+        stale = [name for name in others if name.startswith(assignment.stream + strategy.whole)]
+        return following(assignment.stream, strategy.whole, [*others, *used]), None, stale
+    source = str(next(iter(assignment.spec.sources)))
     begin, alone = {source: start}, strategy.alone
-    return *name_of(wanted.stream, wanted.generation, table, others, begin, alone=alone, rows=rows, used=used), ()
+    return *name_of(
+        assignment.stream, assignment.generation, table, others, begin, alone=alone, rows=rows, used=used
+    ), ()
 
 
 def _published(metadata: Any) -> list[str]:
     """Names of the writers whose batches are on main, by their WAP ids."""
-    found, head = dict[str, None](), metadata.currentSnapshot()
+    names, head = dict[str, None](), metadata.currentSnapshot()
     link = jvm.link_of(head)
     while link is not None:
-        found[(link.wap_id or "").partition("/")[0]] = None
+        names[(link.wap_id or "").partition("/")[0]] = None
         link = None if link.parent is None else jvm.link_of(metadata.snapshot(link.parent))
-    return list(found)
+    return list(names)
 
 
 def _remove_position(own: SparkSession, table: str, name: str) -> None:
@@ -294,8 +304,8 @@ def _remove_position(own: SparkSession, table: str, name: str) -> None:
     _log.warning("backfill position not removed", table=table, position=name)
 
 
-def _retargeted(wanted: Assignment, name: str, table: str) -> Assignment:
+def _retargeted(assignment: Assignment, name: str, table: str) -> Assignment:
     """The assignment with another sink table, under the backfill's name."""
-    document: dict[str, Any] = copy.deepcopy(json.loads(json.dumps(dict(wanted.document))))
+    document: dict[str, Any] = copy.deepcopy(json.loads(json.dumps(dict(assignment.document))))
     document["sink"]["iceberg"]["table"] = table
-    return Assignment(name, wanted.generation, document, "")
+    return Assignment(name, assignment.generation, document, "")

@@ -8,6 +8,7 @@ from lakeward.connectors.commit_protocol.position import Position
 from lakeward.connectors.iceberg.quarantine import BACKFILL
 from lakeward.connectors.kafka.position import Offsets
 from lakeward.platform.errors import Refused
+from lakeward.spec.checks.quarantine import blocks_readers
 from lakeward.spec.model.stream import StreamSpec
 from lakeward.spec.sql.windows import NoWindow, Window, window_of
 
@@ -63,7 +64,7 @@ def _unwritable(spec: StreamSpec, readers: Sequence[str]) -> str:
             "" if len(spec.sources) > 1 else f" ({spec.source.connector})"
         )
     if readers:
-        return f"a commit that takes rows out blocks the streams that read {sink.table}: {', '.join(readers)}"
+        return blocks_readers(str(sink.table), readers)
     return ""
 
 
@@ -101,7 +102,7 @@ def _repairable(spec: StreamSpec, readers: Sequence[str]) -> Window:
     if spec.transform.sql is None:
         raise NoWindow("its transform is Python; the window of a row cannot be derived from it")
     if readers:
-        raise NoWindow(f"a commit that takes rows out blocks the streams that read {sink.table}: {', '.join(readers)}")
+        raise NoWindow(blocks_readers(str(sink.table), readers))
     return window_of(str(spec.transform.sql))
 
 
@@ -181,8 +182,8 @@ def name_of(
 
 def following(stream: str, mark: str, used: Iterable[str]) -> str:
     """The first name `<stream><mark><n>` after all used names."""
-    mine = (name for name in used if name.startswith(stream + mark))
-    return f"{stream}{mark}{max(map(_number, mine), default=0) + 1}"
+    own = (name for name in used if name.startswith(stream + mark))
+    return f"{stream}{mark}{max(map(_number, own), default=0) + 1}"
 
 
 def next_end(at: Offsets, end: Offsets, most: int) -> Offsets | None:
@@ -190,20 +191,20 @@ def next_end(at: Offsets, end: Offsets, most: int) -> Offsets | None:
 
     None if no record remains. Partitions at or beyond their end stay where they are.
     """
-    left = {
+    remaining = {
         (topic, part): max(0, to - at.get(topic, {}).get(part, to))
         for topic, parts in end.items()
         for part, to in parts.items()
     }
-    whole = sum(left.values())
+    whole = sum(remaining.values())
     if whole == 0:
         return None
     share = min(1.0, most / whole) if most else 1.0
-    found: Offsets = {topic: dict(parts) for topic, parts in at.items()}
-    for (topic, part), rest in left.items():
+    next_: Offsets = {topic: dict(parts) for topic, parts in at.items()}
+    for (topic, part), rest in remaining.items():
         if rest:
-            found[topic][part] += min(rest, max(1, int(rest * share)))
-    return found
+            next_[topic][part] += min(rest, max(1, int(rest * share)))
+    return next_
 
 
 def _number(name: str) -> int:

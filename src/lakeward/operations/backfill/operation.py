@@ -78,13 +78,13 @@ class BackfillPlan(Plan):
     """What would be landed.
 
     Attributes:
-        wanted: the running generation.
+        assignment: the running generation.
         readers: streams that read the table incrementally.
         offsets: from (inclusive) and to (exclusive), if records of the source are landed.
         files: the files, listed once.
     """
 
-    wanted: Assignment = field(kw_only=True, repr=False)
+    assignment: Assignment = field(kw_only=True, repr=False)
     readers: tuple[str, ...] = field(default=(), kw_only=True)
     offsets: tuple[str, str] | None = field(default=None, kw_only=True)
     files: FilesRange | None = field(default=None, kw_only=True)
@@ -122,10 +122,10 @@ class Backfill(Operation[BackfillPlan]):
         """A dry run also reads the table, to report the position of an earlier run."""
         with self.context.connect() as connection:
             row = streams.get(connection, self.subject)
-            kept = generations.of_streams(connection, {self.subject: row.generation})[self.subject]
+            generation = generations.of_streams(connection, {self.subject: row.generation})[self.subject]
             reading = readers.registered(connection)
-        wanted = Assignment(self.subject, row.generation, kept.spec, kept.checkpoint)
-        spec, options = wanted.spec, self.options
+        assignment = Assignment(self.subject, row.generation, generation.spec, generation.checkpoint)
+        spec, options = assignment.spec, self.options
         growing = tuple(sorted({reader.stream for reader in reading.get(str(spec.sink.label), ())}))
         if options.windows is not None:
             repairable(spec, growing)
@@ -137,25 +137,25 @@ class Backfill(Operation[BackfillPlan]):
         offsets = self._offsets(spec) if files is None and options.windows is None else None
         into = options.into or str(spec.sink.label)
         plan = BackfillPlan(
-            f"land the range in {into}", wanted=wanted, readers=growing, offsets=offsets, files=files
+            f"land the range in {into}", assignment=assignment, readers=growing, offsets=offsets, files=files
         )  # fmt: skip
         if not self.request.dry_run:
             return plan
         with self.resources(plan):
             report = self._land(plan, dry_run=True)
-        return BackfillPlan(planned(report), data=data_of(report), wanted=wanted)
+        return BackfillPlan(planned(report), data=data_of(report), assignment=assignment)
 
     @contextmanager
     def resources(self, plan: BackfillPlan) -> Iterator[None]:
-        with self.spark(plan.wanted.spec) as self._session:
+        with self.spark(plan.assignment.spec) as self._session:
             yield
 
     def apply(self, plan: BackfillPlan, held: HeldLocks) -> Outcome:
         report = self._land(plan, dry_run=False)
         data = data_of(report)
-        kept = ("into", "position", "from", "to", "generation", "consumed", "landed")
+        recorded = ("into", "position", "from", "to", "generation", "consumed", "landed")
         with self.context.connect() as connection:
-            self.record_change(connection, {name: data[name] for name in kept})
+            self.record_change(connection, {name: data[name] for name in recorded})
         return self.done(landed(report), data)
 
     def _land(self, plan: BackfillPlan, *, dry_run: bool) -> Report:
@@ -164,21 +164,21 @@ class Backfill(Operation[BackfillPlan]):
             raise RuntimeError("a backfill needs its resources open")
         if options.windows is not None:
             return landing.repair_windows(
-                spark, plan.wanted, runtime, *options.windows, margin=options.margin, readers=plan.readers,
+                spark, plan.assignment, runtime, *options.windows, margin=options.margin, readers=plan.readers,
                 dry_run=dry_run, tell=self.tell,
             )  # fmt: skip
         if plan.files is not None:
             return landing.backfill_files(
-                spark, plan.wanted, runtime, plan.files, into=options.into, dry_run=dry_run, tell=self.tell
+                spark, plan.assignment, runtime, plan.files, into=options.into, dry_run=dry_run, tell=self.tell
             )
         if plan.offsets is None:
             raise RuntimeError("a plan of a backfill names offsets, files or windows")
         if options.overwrite:
             return landing.overwrite(
-                spark, plan.wanted, runtime, *plan.offsets, readers=plan.readers, dry_run=dry_run, tell=self.tell
+                spark, plan.assignment, runtime, *plan.offsets, readers=plan.readers, dry_run=dry_run, tell=self.tell
             )
         return landing.backfill(
-            spark, plan.wanted, runtime, *plan.offsets, into=options.into, dry_run=dry_run, tell=self.tell
+            spark, plan.assignment, runtime, *plan.offsets, into=options.into, dry_run=dry_run, tell=self.tell
         )
 
     def _offsets(self, spec: StreamSpec) -> tuple[str, str]:
@@ -203,8 +203,8 @@ class Backfill(Operation[BackfillPlan]):
 
     def _files(self, spec: StreamSpec, files: Files) -> FilesRange:
         """The files, listed once."""
-        found = listing.look(files.pattern, files.since, files.until)
-        return ranges.of_files(spec, self.context.runtime, found, files.kind, files.per_batch)
+        matches = listing.list_files(files.pattern, files.since, files.until)
+        return ranges.of_files(spec, self.context.runtime, matches, files.kind, files.per_batch)
 
 
 def data_of(report: Report) -> dict[str, Any]:

@@ -149,10 +149,10 @@ def of_files(
         most = most or source.files.max_files_per_trigger
     else:
         kafka = expect(source.kafka, "a source `kafka`: others were refused")
-        found = kind or _by_name(listing)
-        _known(spec, found, FORMATS)
+        format_ = kind or _by_name(listing)
+        _known(spec, format_, FORMATS)
         at = cluster.find(kafka.connection, runtime)
-        inlet = TopicArchiveSource(str(name), source, at, listing=listing, format=cast(Kind, found))
+        inlet = TopicArchiveSource(str(name), source, at, listing=listing, format=cast(Kind, format_))
     inlet.prepare()
     return FilesRange(str(spec.id), inlet, listing, most or FILES_A_STEP)
 
@@ -172,11 +172,11 @@ def _known(spec: StreamSpec, kind: str, valid: tuple[str, ...]) -> None:
 
 def _by_name(listing: Listing) -> str:
     """The format by the suffix that all names share."""
-    found = set()
+    formats = set()
     for file in listing.files:
         ending = file.path.with_suffix("").suffix if file.path.suffix in (".gz", ".bz2", ".zst") else file.path.suffix
-        found.add(_ENDINGS.get(ending.lower(), ""))
-    if len(found) == 1 and (only := found.pop()):
+        formats.add(_ENDINGS.get(ending.lower(), ""))
+    if len(formats) == 1 and (only := formats.pop()):
         return only
     raise SpecError(
         "Cannot derive the format of the files from their names",

@@ -60,7 +60,7 @@ class WindowRange:
         low, high = (bound.astimezone(UTC).isoformat() for bound in (self.low, self.high))
         return getattr(of, "and")(of.greaterThanOrEqual(self.column, low), of.lessThanOrEqual(self.column, high))
 
-    def standing(self, metadata: Any) -> None:
+    def check_replaceable(self, metadata: Any) -> None:
         """Check that the windows are still closed.
 
         Raises:
@@ -88,7 +88,7 @@ class Windows(WriteStrategy):
     """
 
     own: SparkSession
-    wanted: Assignment
+    assignment: Assignment
     window: Window
     low: datetime
     high: datetime
@@ -107,7 +107,7 @@ class Windows(WriteStrategy):
         Raises:
             Refused: none of them is closed.
         """
-        table, stream = str(self.wanted.spec.sink.label), self.wanted.stream
+        table, stream = str(self.assignment.spec.sink.label), self.assignment.stream
         at = java.state_of(java.metadata_of(java.load(self.own, table)), stream, table).position
         until = closed(at)
         if at is None or until is None:
@@ -137,11 +137,11 @@ class Windows(WriteStrategy):
         start: kafka_position.Offsets = {}
         for topic, parts in landed.items():
             for part, upto in parts.items():
-                low, gone = since.get(topic, {}).get(part, 0), first.get(topic, {}).get(part, upto)
+                low, expired = since.get(topic, {}).get(part, 0), first.get(topic, {}).get(part, upto)
                 stream_began = begun.get(topic, {}).get(part, 0)
                 start.setdefault(topic, {})[part] = min(upto, max(low, stream_began))
-                if gone > stream_began and low <= gone:
-                    lost.append(f"{topic}/{part}: {stream_began} to {gone - 1}")
+                if expired > stream_began and low <= expired:
+                    lost.append(f"{topic}/{part}: {stream_began} to {expired - 1}")
         if lost:
             raise self._refused(
                 f"records that may belong to the windows have expired in the topic: {'; '.join(lost)}",
@@ -173,12 +173,12 @@ class Windows(WriteStrategy):
     def aim(self, landing: IcebergLanding, start: str, end: str) -> None:
         expect_type(landing.writer, OverwriteWriter, "the writer").covers = self._window_range
 
-    def sorted(self, found: RoutedRows, counted: bool) -> RoutedRows:
+    def sorted(self, routed: RoutedRows, counted: bool) -> RoutedRows:
         """Only the windows of the range. Records that cannot be decoded already are in the stream's quarantine."""
-        return RoutedRows(found.good.where(self._window_range.condition()), found.consumed, [])
+        return RoutedRows(routed.good.where(self._window_range.condition()), routed.consumed, [])
 
     def _refused(self, why: str, next_: str = "") -> Refused:
-        stream = self.wanted.stream
+        stream = self.assignment.stream
         return Refused(
             f"Cannot repair windows of stream {stream}",
             why=why,

@@ -63,7 +63,7 @@ class Work:
     """A backfill, ready to run."""
 
     own: SparkSession
-    wanted: Assignment
+    assignment: Assignment
     inlet: StreamSource
     landing: IcebergLanding
     router: RowRouter
@@ -85,47 +85,51 @@ class Work:
         name = self.inlet.name
         batch = RunningBatch(report.position, number, {name: start}, {name: end}, self.inlet.ids())
         self.landing.writer.planned = lambda _: batch
-        aside = self.wanted.spec.quarantine
+        quarantine_sink = self.assignment.spec.quarantine
         self.backfill_range.before(start, end)
         with ExitStack() as held:
             self.strategy.aim(self.landing, start, end)
             raw = self.strategy.chosen(self.inlet.again(self.own, start, end))
-            found = self.router.by_row(raw, self.references.frames(self.own), held)
-            found = self.strategy.sorted(found, self.exact_count)
-            bad = sum(rows for _, rows, _ in found.bad)
-            if bad and aside is None:
+            routed = self.router.by_row(raw, self.references.frames(self.own), held)
+            routed = self.strategy.sorted(routed, self.exact_count)
+            bad = sum(rows for _, rows, _ in routed.bad)
+            if bad and quarantine_sink is None:
                 raise Refused(
-                    f"Stream {self.wanted.stream}: {bad} invalid rows and no quarantine table configured",
+                    f"Stream {self.assignment.stream}: {bad} invalid rows and no quarantine table configured",
                     why=f"the rows are of records between {start} and {end}",
                     next="add quarantine: {table: namespace.table} to the stream's file, then: lakeward deploy",
                     code="LW-2011",
                 )
 
-            def put_aside() -> None:
+            def put_in_quarantine() -> None:
                 self.backfill_range.unchanged(start, end)
-                for kept, rows, identity in found.bad:
-                    if rows and aside is not None:
+                for bad_rows, rows, identity in routed.bad:
+                    if rows and quarantine_sink is not None:
                         placed, whose = (
-                            self.backfill_range.placed(kept, start, end),
+                            self.backfill_range.placed(bad_rows, start, end),
                             self.strategy.named(report.position),
                         )
-                        quarantine.insert(placed, str(aside.table), whose, identity, self.wanted.generation)
+                        quarantine.insert(
+                            placed, str(quarantine_sink.table), whose, identity, self.assignment.generation
+                        )
 
-            counted = Counted(found.consumed, bad, traced=self.exact_count)
-            outcome = self.landing.land(found.good, number, counted, put_aside, None)
-        _log.info("backfill batch landed", stream=self.wanted.stream, position=report.position, batch=number, upto=end)
+            counted = Counted(routed.consumed, bad, traced=self.exact_count)
+            outcome = self.landing.land(routed.good, number, counted, put_in_quarantine, None)
+        _log.info(
+            "backfill batch landed", stream=self.assignment.stream, position=report.position, batch=number, upto=end
+        )
         lost = report.filtered is None or outcome.filtered is None
         return replace(
             report,
             batches=report.batches + 1,
-            consumed=report.consumed + found.consumed,
+            consumed=report.consumed + routed.consumed,
             landed=report.landed + outcome.landed,
             quarantined=report.quarantined + bad,
             filtered=None if lost else (report.filtered or 0) + (outcome.filtered or 0),
         )
 
 
-def topics(wanted: Assignment, inlet: StreamSource, start: str, end: str, times: int = 1) -> TopicRange:
+def topics(assignment: Assignment, inlet: StreamSource, start: str, end: str, times: int = 1) -> TopicRange:
     """A range of topics, in batches `times` as large as those of the stream."""
-    kafka = wanted.spec.source.kafka
+    kafka = assignment.spec.source.kafka
     return TopicRange(inlet, start, end, times * ((kafka and kafka.max_offsets_per_trigger) or 0))

@@ -57,9 +57,9 @@ class WriteStrategy:
     def aim(self, landing: IcebergLanding, start: str, end: str) -> None:
         """Called before a batch lands."""
 
-    def sorted(self, found: RoutedRows, counted: bool) -> RoutedRows:
+    def sorted(self, routed: RoutedRows, counted: bool) -> RoutedRows:
         """The rows of a batch that land; raises if the batch must not land."""
-        return found
+        return routed
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ class InPlace(WriteStrategy):
     """
 
     own: SparkSession
-    wanted: Assignment
+    assignment: Assignment
     source: str
 
     def within(self, start: str, end: str) -> tuple[str, str]:
@@ -103,7 +103,7 @@ class InPlace(WriteStrategy):
         Raises:
             Refused: that part is empty, other streams land in the table, or the audit would be ambiguous afterwards.
         """
-        table, stream = str(self.wanted.spec.sink.label), self.wanted.stream
+        table, stream = str(self.assignment.spec.sink.label), self.assignment.stream
         metadata = jvm.metadata_of(jvm.load(self.own, table))
         at = jvm.state_of(metadata, stream, table).position
         if at is None:
@@ -148,60 +148,62 @@ class InPlace(WriteStrategy):
         super().prepare(landing, built)
 
     def named(self, position: str) -> str:
-        return self.wanted.stream
+        return self.assignment.stream
 
     def chosen(self, raw: DataFrame) -> DataFrame:
         """The records without those that are in quarantine."""
         from pyspark.sql import functions as F
 
-        aside = self._aside()
-        if aside is None:
+        quarantine_table = self._quarantine_table()
+        if quarantine_table is None:
             return raw
         waiting = acts.pending(
-            self.own, aside, acts.read_state(self.own, str(self.wanted.spec.sink.label), self.wanted.stream)
+            self.own,
+            quarantine_table,
+            acts.read_state(self.own, str(self.assignment.spec.sink.label), self.assignment.stream),
         )
         return raw.join(F.broadcast(waiting.select(TOPIC, PARTITION, OFFSET)), [TOPIC, PARTITION, OFFSET], "left_anti")
 
     def aim(self, landing: IcebergLanding, start: str, end: str) -> None:
         writer = expect_type(landing.writer, OverwriteWriter, "the writer")
-        table = str(self.wanted.spec.sink.label)
-        writer.covers = OffsetRange(self.wanted.stream, table, self.source, start, end)
+        table = str(self.assignment.spec.sink.label)
+        writer.covers = OffsetRange(self.assignment.stream, table, self.source, start, end)
 
-    def sorted(self, found: RoutedRows, counted: bool) -> RoutedRows:
+    def sorted(self, routed: RoutedRows, counted: bool) -> RoutedRows:
         """Check that every record becomes a row or goes to quarantine.
 
         Raises:
             Refused: the transform drops some, or a record that a replay has landed fails now.
         """
-        dropped = found.consumed - found.good.count() - sum(rows for _, rows, _ in found.bad)
+        dropped = routed.consumed - routed.good.count() - sum(rows for _, rows, _ in routed.bad)
         if dropped:
             raise self._refused(
-                f"its transform drops {dropped} of {found.consumed} records of this range; the audit could not detect "
+                f"its transform drops {dropped} of {routed.consumed} records of this range; the audit could not detect "
                 "missing rows afterwards",
-                f"lakeward streams backfill {self.wanted.stream} --from TIME --to TIME --into NAMESPACE.TABLE",
+                f"lakeward streams backfill {self.assignment.stream} --from TIME --to TIME --into NAMESPACE.TABLE",
             )
-        aside = self._aside()
-        if aside is None:
-            return found
+        quarantine_table = self._quarantine_table()
+        if quarantine_table is None:
+            return routed
         from pyspark.sql import functions as F
 
-        whole = self.own.table(quote_table(aside, CATALOG))
-        known = whole.where(F.col(quarantine.STREAM) == self.wanted.stream)
-        for bad, rows, identity in found.bad:
+        whole = self.own.table(quote_table(quarantine_table, CATALOG))
+        known = whole.where(F.col(quarantine.STREAM) == self.assignment.stream)
+        for bad, rows, identity in routed.bad:
             same = list(identity)
-            if rows and (again := bad.select(*same).join(known.select(*same), same, "left_semi").count()):
+            if rows and (repeated := bad.select(*same).join(known.select(*same), same, "left_semi").count()):
                 raise self._refused(
-                    f"{again} records of this range were replayed from quarantine and fail again",
+                    f"{repeated} records of this range were replayed from quarantine and fail again",
                     "correct the rules or the decoding, then: lakeward deploy",
                 )
-        return found
+        return routed
 
-    def _aside(self) -> str | None:
-        aside = self.wanted.spec.quarantine
-        return None if aside is None else str(aside.table)
+    def _quarantine_table(self) -> str | None:
+        sink = self.assignment.spec.quarantine
+        return None if sink is None else str(sink.table)
 
     def _refused(self, why: str, next_: str = "") -> Refused:
-        stream = self.wanted.stream
+        stream = self.assignment.stream
         return Refused(
             f"Cannot overwrite rows of stream {stream}",
             why=why,

@@ -118,7 +118,7 @@ class Erase(Operation[ErasePlan]):
             files.rewrite(
                 load,
                 target.match,
-                lambda found, rows: self._properties(found, rows, catalog.load_table(self.subject)),
+                lambda table, rows: self._properties(table, rows, catalog.load_table(self.subject)),
                 (*columns, IDENTITY_COLUMNS["kafka"][0]),
                 access,
             )
@@ -150,18 +150,18 @@ class Erase(Operation[ErasePlan]):
         Raises:
             Unhealthy: such a file is too young to be removed, or cannot be read.
         """
-        left = []
+        remaining = []
         for path, written, readable in files.strays(table, target.match, access):
-            aside = "/.lakeward_orphans/" in path
-            if readable and (aside or datetime.now(UTC) - written > YOUNG):
+            trashed = "/.lakeward_orphans/" in path
+            if readable and (trashed or datetime.now(UTC) - written > YOUNG):
                 access.remove(path)
-            elif readable or not aside:
-                left.append((path, written, readable))
-        if left:
-            path, written, readable = left[0]
+            elif readable or not trashed:
+                remaining.append((path, written, readable))
+        if remaining:
+            path, written, readable = remaining[0]
             until = written + YOUNG
             raise Unhealthy(
-                f"{count(len(left), 'unreferenced file')} of {target.table} may hold rows that must be erased",
+                f"{count(len(remaining), 'unreferenced file')} of {target.table} may hold rows that must be erased",
                 why=f"{path} "
                 + ("is younger than 3 days and may belong to a commit in progress" if readable else "cannot be read"),
                 next=f"repeat the command after {until:%Y-%m-%d %H:%M} UTC, or remove the file by hand first",
@@ -172,14 +172,14 @@ class Erase(Operation[ErasePlan]):
         """Rows that this erase removed from a table, including those before a kill."""
         return int(sink_position.lake_of(self.context.runtime).load_table(table).properties.get(MARKER, "0"))
 
-    def _properties(self, found: Table, rows: pa.Table, sink: Table) -> dict[str, str]:
+    def _properties(self, table: Table, rows: pa.Table, sink: Table) -> dict[str, str]:
         """Properties of a commit: the total count, and counts by stream for the audit."""
-        kept = {MARKER: str(int(found.properties.get(MARKER, "0")) + rows.num_rows)}
-        name = ".".join(found.name())
-        sums = _of_quarantine(rows, sink) if quarantine.REPLAYED_AT in rows.column_names else _of_sink(rows, found)
+        properties = {MARKER: str(int(table.properties.get(MARKER, "0")) + rows.num_rows)}
+        name = ".".join(table.name())
+        sums = _of_quarantine(rows, sink) if quarantine.REPLAYED_AT in rows.column_names else _of_sink(rows, table)
         for stream, more in sums.items():
-            kept[erased.key(stream)] = str(erased.of(found.properties, stream, name) + more)
-        return kept
+            properties[erased.key(stream)] = str(erased.of(table.properties, stream, name) + more)
+        return properties
 
 
 def _positions_on_head(table: Table) -> dict[str, str]:
@@ -218,8 +218,8 @@ def _of_sink(rows: pa.Table, table: Table) -> dict[str, int]:
 def _of_quarantine(rows: pa.Table, sink: Table) -> dict[str, int]:
     """Stream -> number of its quarantined rows that were not landed by a replay."""
     sums: dict[str, int] = {}
-    wanted = (quarantine.STREAM, quarantine.REPLAYED_AT, quarantine.REPLAY, quarantine.BECAME)
-    for row in rows.select(list(wanted)).to_pylist():
+    columns = (quarantine.STREAM, quarantine.REPLAYED_AT, quarantine.REPLAY, quarantine.BECAME)
+    for row in rows.select(list(columns)).to_pylist():
         stream = str(row[quarantine.STREAM])
         done = replay_of(sink.properties, stream, ".".join(sink.name())).done
         act = done is not None and row[quarantine.REPLAY] == done

@@ -90,13 +90,15 @@ def plan(context: Context, scope: Scope) -> ErasePlan:
     with context.connect() as connection:
         _check_allowed(connection, scope.table)
         writers = tuple(sorted(restoring.writers(connection, scope.table)))
-        aside = _quarantines(connection, table)
+        quarantines = _quarantines(connection, table)
         samples = verifications.samples(connection, scope.table)
     matches: dict[str, Matching] = {scope.table: condition}
-    for name, of in aside.items():
+    for name, of in quarantines.items():
         matches[name] = QuarantinedRows(condition, of, scope.erase_unreadable is True)
     matches[results_table.TABLE] = Results(condition, scope.table)
-    targets = tuple(found for name, match in matches.items() if (found := _target(context, name, match)) is not None)
+    targets = tuple(
+        held_target for name, match in matches.items() if (held_target := _target(context, name, match)) is not None
+    )
     _check_refs(scope, targets)
     unreadable = sum(target.unreadable for target in targets)
     if unreadable and scope.erase_unreadable is None:
@@ -107,17 +109,17 @@ def plan(context: Context, scope: Scope) -> ErasePlan:
             code="LW-2018",
         )
     main, rest = targets[0], targets[1:]
-    put_aside = sum(target.rows for target in rest if target.table in aside)
+    quarantined = sum(target.rows for target in rest if target.table in quarantines)
     dropped = sorted({ref for target in targets for ref in target.drop})
     reached = sum(len(target.files) for target in targets)
     data = {
-        "rows": main.rows, "quarantined": put_aside, "samples": samples,
+        "rows": main.rows, "quarantined": quarantined, "samples": samples,
         "results": sum(target.rows for target in rest if target.table == results_table.TABLE), "unreadable": unreadable,
         "files": reached, "refs": dropped, "streams": list(writers), "tables": [target.table for target in targets],
         "columns": list(condition.columns),
     }  # fmt: skip
     text = (
-        f"erase {count(main.rows, 'row')} of {scope.table}, {put_aside:,} in quarantine and the stored samples of "
+        f"erase {count(main.rows, 'row')} of {scope.table}, {quarantined:,} in quarantine and the stored samples of "
         f"{count(samples, 'check')}, for good"
     )
     return ErasePlan(
@@ -127,18 +129,18 @@ def plan(context: Context, scope: Scope) -> ErasePlan:
 
 
 def _lines(scope: Scope, targets: tuple[Target, ...], dropped: list[str], writers: tuple[str, ...]) -> list[str]:
-    found = [
+    lines = [
         f"{target.table}: {count(target.rows, 'row')}, in {count(len(target.files), 'file')} of all snapshots"
         for target in targets
     ]
-    found.append(f"all earlier snapshots of {scope.table} expire: a restore cannot go back further")
+    lines.append(f"all earlier snapshots of {scope.table} expire: a restore cannot go back further")
     if dropped:
-        told = " (until the next quality run)" if dropped == [BRANCH] else ""
-        found.append(f"dropped with the rows: {listed(dropped)}{told}")
+        until = " (until the next quality run)" if dropped == [BRANCH] else ""
+        lines.append(f"dropped with the rows: {listed(dropped)}{until}")
     if writers:
-        found.append(f"stopped meanwhile: {listed(list(writers))}")
-    found.append("not erased: the sources, the streams' checkpoints and state, and copies in tables that read this one")
-    return found
+        lines.append(f"stopped meanwhile: {listed(list(writers))}")
+    lines.append("not erased: the sources, the streams' checkpoints and state, and copies in tables that read this one")
+    return lines
 
 
 def _check_allowed(connection: Connection, name: str) -> None:
@@ -160,18 +162,18 @@ def _check_allowed(connection: Connection, name: str) -> None:
 
 def _quarantines(connection: Connection, table: Table) -> dict[str, set[str]]:
     """Quarantine table -> the streams of the table that use it."""
-    found: dict[str, set[str]] = {}
+    streams_by_table: dict[str, set[str]] = {}
     writing = restoring.writers(connection, ".".join(table.name()))
     for stream in {
         *writing,
         *(position_name.partition("@")[0] for position_name in position.streams_of(table.properties)),
     }:
         row = streams.find(connection, stream)
-        kept = None if row is None else generations.get(connection, stream, row.generation)
-        named = None if kept is None else ((kept.spec.get("quarantine") or {}).get("table"))
+        generation = None if row is None else generations.get(connection, stream, row.generation)
+        named = None if generation is None else ((generation.spec.get("quarantine") or {}).get("table"))
         if named:
-            found.setdefault(str(named), set()).add(stream)
-    return found
+            streams_by_table.setdefault(str(named), set()).add(stream)
+    return streams_by_table
 
 
 def _target(context: Context, name: str, match: Matching) -> Target | None:
@@ -187,15 +189,15 @@ def _target(context: Context, name: str, match: Matching) -> Target | None:
     why = files.obstacle(table)
     if why:
         raise Refused(f"Cannot erase rows of {name}", why=why, next=f"lakeward tables why {name}", code="LW-2020")
-    found = files.held(table, match)
+    files_held = files.held(table, match)
     unreadable = match.unreadable if isinstance(match, QuarantinedRows) else 0
     drop = {
         ref
         for ref, at in table.metadata.refs.items()
-        if ref != files.MAIN and files.holding(table, at.snapshot_id, found)
+        if ref != files.MAIN and files.holding(table, at.snapshot_id, files_held)
     }
     return Target(
-        name, match, frozenset(found), files.live(table, found, match).num_rows, frozenset(drop), unreadable
+        name, match, frozenset(files_held), files.live(table, files_held, match).num_rows, frozenset(drop), unreadable
     )  # fmt: skip
 
 

@@ -142,22 +142,22 @@ class Policy:
         for id in checks:
             failing = failing_rows(self.connect, self.runtime, self.table, asked[id], by_policy=True)
             for assignment in streams:
-                found = move_failing_rows(
+                report = move_failing_rows(
                     spark, assignment, self.runtime, failing, self.connect, by, readers=incremental_readers
                 )
-                done.append(found)
-                self._report(found, by)
+                done.append(report)
+                self._report(report, by)
         self.reports += done
         return done
 
-    def _report(self, found: Report, by: QuarantineBy) -> None:
-        for entry in found.left:
+    def _report(self, report: Report, by: QuarantineBy) -> None:
+        for entry in report.left:
             self.tell(
                 "warning", f"{quarantine_policy.LINE}{quarantine_policy.rows(entry['count'])} stay: {entry['why']}", {}
             )
-        if found.seq is None:
+        if report.seq is None:
             return
-        text = sentence(found, by)
+        text = sentence(report, by)
         self.tell("warning", f"{quarantine_policy.LINE}{text}", {})
         with self.connect() as connection:
             incident.add(connection, self.table, f"{quarantine_policy.LINE}{text}")

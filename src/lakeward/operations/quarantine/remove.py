@@ -122,7 +122,7 @@ def suited(spec: StreamSpec, readers: Sequence[str] = ()) -> None:
 
 def quarantine_rows(
     spark: SparkSession,
-    wanted: Assignment,
+    assignment: Assignment,
     runtime: Runtime,
     failing: Failing,
     *,
@@ -134,7 +134,7 @@ def quarantine_rows(
 
     Args:
         spark: a session with the lake's catalog.
-        wanted: the stream's current generation.
+        assignment: the stream's current generation.
         readers: streams that read the table incrementally.
         dry_run: change nothing.
         before: called with the report before rows are removed, so that a kill leaves no unrecorded removal. Called
@@ -145,24 +145,24 @@ def quarantine_rows(
         Blocked: the table was rolled back, replaced or dropped.
         Transient: a table kept changing, or the catalog does not answer.
     """
-    suited(wanted.spec, readers)
-    own = session.for_stream(spark, wanted.spec)
-    (inlet,) = source_types.of(wanted.spec, runtime)
-    chosen = choose(own, wanted, runtime, dict, lambda: None, {inlet.name: inlet.canonical})
+    suited(assignment.spec, readers)
+    own = session.for_stream(spark, assignment.spec)
+    (inlet,) = source_types.of(assignment.spec, runtime)
+    chosen = choose(own, assignment, runtime, dict, lambda: None, {inlet.name: inlet.canonical})
     landing = expect_type(chosen, IcebergLanding, "the sink")
     given = {
         column_field.name: getattr(landing.writer, column_field.name)
         for column_field in fields(landing.writer)
         if column_field.init
     }
-    act = _QuarantineRun(own, wanted, inlet, OverwriteWriter(**given), failing, dry_run, before)
+    act = _QuarantineRun(own, assignment, inlet, OverwriteWriter(**given), failing, dry_run, before)
     for attempt in range(ATTEMPTS):
         if attempt:
             pause(attempt)
         try:
             return act.once()
         except RetryCommit as redo:
-            _log.info("quarantine retried", stream=wanted.stream, why=str(redo))
+            _log.info("quarantine retried", stream=assignment.stream, why=str(redo))
     raise landing.writer.contention(-1, "other commits came first, every time")
 
 
@@ -171,7 +171,7 @@ class _QuarantineRun:
     """One quarantine run, ready to be tried."""
 
     own: SparkSession
-    wanted: Assignment
+    assignment: Assignment
     inlet: StreamSource
     writer: OverwriteWriter
     failing: Failing
@@ -179,8 +179,8 @@ class _QuarantineRun:
     before: Callable[[Report], None]
 
     @property
-    def _aside(self) -> str:
-        return str(expect(self.wanted.spec.quarantine, "`quarantine`").table)
+    def _quarantine_table(self) -> str:
+        return str(expect(self.assignment.spec.quarantine, "`quarantine`").table)
 
     def once(self) -> Report:
         """One attempt, from reading to settling.
@@ -188,46 +188,51 @@ class _QuarantineRun:
         Raises:
             RetryCommit: a table changed meanwhile, and everything has to be read again.
         """
-        table = str(self.wanted.spec.sink.label)
+        table = str(self.assignment.spec.sink.label)
         report = Report(
-            self.wanted.stream, self.wanted.generation, table, self._aside, self.failing.name, dry_run=self.dry_run
+            self.assignment.stream,
+            self.assignment.generation,
+            table,
+            self._quarantine_table,
+            self.failing.name,
+            dry_run=self.dry_run,
         )
         at = self._look(table)
         if not self.dry_run:
-            quarantine.create(self.own, self._aside)
-            acts.settle(self.own, self._aside, at)
+            quarantine.create(self.own, self._quarantine_table)
+            acts.settle(self.own, self._quarantine_table, at)
         rows_ = self.failing.read(self.own)
         at = self._look(table)  # read after the rows were selected: every selected record lies below the position
         head = self._head(table)
-        covers, found, foreign = self._covers(rows_, at)
-        left: list[Left] = (
+        covers, failing, foreign = self._covers(rows_, at)
+        remaining: list[Left] = (
             [{"why": "they carry no position of a record that this stream has landed", "count": foreign}]
             if foreign
             else []
         )
-        report = replace(report, found=found, left=left)
+        report = replace(report, found=failing, left=remaining)
         if covers is None or head is None:
             return report
         whole = self.own.read.option("versionAsOf", str(head)).table(quote_table(table, CATALOG))
         bad = whole.where(covers.condition()).localCheckpoint(eager=True)
         self._told_apart(bad)
         shaped = self._shaped(bad, covers).localCheckpoint(eager=True)
-        again = shaped.where(shaped[quarantine.KEPT] == quarantine.Kept.RECORD.value).count()
+        read_again = shaped.where(shaped[quarantine.KEPT] == quarantine.Kept.RECORD.value).count()
         moved = shaped.count()
-        report = replace(report, found=max(found, moved + foreign), moved=moved, records=again)
+        report = replace(report, found=max(failing, moved + foreign), moved=moved, records=read_again)
         report = replace(report, start=covers.start, end=covers.end)
         if self.dry_run or not moved:
             return report
         self.writer.covers, self.writer.pinned = covers, head
-        begun = acts.begin(self.own, at, self.wanted.generation)
-        removal.copy_to_quarantine(self.own, shaped, self._aside, begun.newest.token, self.inlet.identity)
+        begun = acts.begin(self.own, at, self.assignment.generation)
+        removal.copy_to_quarantine(self.own, shaped, self._quarantine_table, begun.newest.token, self.inlet.identity)
         staged = self.writer.stage(whole.limit(0), begun.state, begun.newest.token)
         more = Replayed(landed=-report.moved)
         report = replace(report, seq=begun.newest.seq, token=begun.newest.token)
         self.before(report)
         done = acts.publish_rows(self.own, begun, staged, more, take=self.writer.take)
-        _log.info("rows quarantined", stream=self.wanted.stream, table=table, rows=report.moved)
-        acts.settle(self.own, self._aside, replace(begun, newest=done))
+        _log.info("rows quarantined", stream=self.assignment.stream, table=table, rows=report.moved)
+        acts.settle(self.own, self._quarantine_table, replace(begun, newest=done))
         return report
 
     def _head(self, table: str) -> int | None:
@@ -242,7 +247,7 @@ class _QuarantineRun:
         Raises:
             Blocked: the table was rolled back, replaced or dropped.
         """
-        at = acts.read_state(self.own, table, self.wanted.stream)
+        at = acts.read_state(self.own, table, self.assignment.stream)
         halt = check_table(at.state)
         if halt is not None:
             raise halt.error()
@@ -276,11 +281,11 @@ class _QuarantineRun:
                 continue
             low.setdefault(topic, {})[part] = first
             high.setdefault(topic, {})[part] = last + 1
-        found = sum(part[4] for part in ends)
+        failing = sum(part[4] for part in ends)
         if not low:
-            return None, found, foreign
+            return None, failing, foreign
         start, end = kafka_position.render(low), kafka_position.render(high)
-        return FailingRows(self.wanted.stream, table, self.inlet.name, start, end, fails), found, foreign
+        return FailingRows(self.assignment.stream, table, self.inlet.name, start, end, fails), failing, foreign
 
     def _bounded(self, rows_: DataFrame, fails: Column) -> None:
         """Check the number of failing rows, and that no proven row fails.
@@ -313,7 +318,7 @@ class _QuarantineRun:
             raise Refused(
                 f"Rows of {self.writer.table} that fail {self.failing.name} are duplicated",
                 why="one record has several rows, so the rows to move cannot be identified",
-                next=f"lakeward streams audit {self.wanted.stream}",
+                next=f"lakeward streams audit {self.assignment.stream}",
                 code="LW-2035",
             )
 
@@ -323,11 +328,11 @@ class _QuarantineRun:
 
         rules = {self.failing.name: self.failing.text}
         judged = bad.withColumn(REASON, F.lit(self.failing.name))
-        aside = rows.broken(judged, rules, self.inlet.name, self.inlet.identity)
+        quarantined = rows.broken(judged, rules, self.inlet.name, self.inlet.identity)
         try:
             raw = self.inlet.again(self.own, covers.start, covers.end)
-            full = rows.with_record(aside, raw, self.inlet).localCheckpoint(eager=True)
+            full = rows.with_record(quarantined, raw, self.inlet).localCheckpoint(eager=True)
         except Exception as error:  # noqa: BLE001 - Spark's, if part of the range has expired in the topic
             _log.warning("records not read again, rows stored instead", why=str(error).split("\n")[0])
-            full = aside
-        return quarantine.shape(full, self.wanted.stream, self.wanted.generation)
+            full = quarantined
+        return quarantine.shape(full, self.assignment.stream, self.assignment.generation)

@@ -17,7 +17,7 @@ from lakeward.quality.ranges.range import Kind, Range, Read, decide, reading
 from lakeward.quality.ranges.snapshot_chain import Mark
 from lakeward.quality.results.text import between
 from lakeward.quality.verdicts import quarantine_policy
-from lakeward.quality.verdicts import quarantined as told
+from lakeward.quality.verdicts import quarantined as quarantined_change
 from lakeward.quality.verdicts.waivers import name_of
 from lakeward.registry import changes, events, verifications
 
@@ -66,12 +66,12 @@ def failing_rows(
         return decide(history, [Mark(verifications.head_of(proof), proof["to_sequence"]) for proof in proofs]), history
 
     def unproven(spark: SparkSession) -> DataFrame:
-        found, history = range_now()
-        read = reading(found, history, scope, datetime.now(UTC))
+        range_, history = range_now()
+        read = reading(range_, history, scope, datetime.now(UTC))
         if read is None:
             raise SpecError(
                 f"Table {table} has no unproven rows",
-                why=found.why,
+                why=range_.why,
                 next=f"lakeward quality show {table}",
                 code="LW-2036",
             )
@@ -82,10 +82,10 @@ def failing_rows(
         return None if base is None else _rows(spark, table, Read(None, base.snapshot))
 
     def bound(failing: int, of: int) -> str:
-        found, history = range_now()
-        base = history.snapshots.get(found.base.snapshot) if found.base is not None else None
+        range_, history = range_now()
+        base = history.snapshots.get(range_.base.snapshot) if range_.base is not None else None
         # If the whole table is read, most of it is proven: the bound applies to the rest.
-        return quarantine_policy.too_many(failing, of - (base.total or 0) if base and found.kind is Kind.TABLE else of)
+        return quarantine_policy.too_many(failing, of - (base.total or 0) if base and range_.kind is Kind.TABLE else of)
 
     asks = ", ".join(f"{key}={value!r}" for key, value in expectation.kwargs.items() if key != "column")
     made = Failing(name, f"{name}({asks})" if asks else name, unproven, lambda frame: condition(frame, expectation))
@@ -93,13 +93,13 @@ def failing_rows(
 
 
 def _rows(spark: SparkSession, table: str, read: Read) -> DataFrame:
-    found: DataFrame = rows(spark, table, read)  # type: ignore[arg-type]  # either kind of session reads
-    return found
+    frame: DataFrame = rows(spark, table, read)  # type: ignore[arg-type]  # either kind of session reads
+    return frame
 
 
 def move_failing_rows(
     spark: SparkSession,
-    wanted: Assignment,
+    assignment: Assignment,
     runtime: Runtime,
     failing: Failing,
     connect: Connect,
@@ -113,37 +113,37 @@ def move_failing_rows(
     Raises:
         Refused, Blocked, Transient: as `quarantine_rows`.
     """
-    table = wanted.spec.sink.label
+    table = assignment.spec.sink.label
 
-    def fields(found: Report) -> dict[str, Any]:
-        kept = ("check", "moved", "records", "seq", "token", "quarantine")
-        return {"stream": wanted.stream, **{key: asdict(found)[key] for key in kept}, **by.more}
+    def fields(report: Report) -> dict[str, Any]:
+        recorded = ("check", "moved", "records", "seq", "token", "quarantine")
+        return {"stream": assignment.stream, **{key: asdict(report)[key] for key in recorded}, **by.more}
 
     # The change is recorded before the rows are removed, so that a kill in between leaves a record.
-    def before(found: Report) -> None:
+    def before(report: Report) -> None:
         with connect() as connection:
             changes.record(
-                connection, "table", table, told.CHANGE, author=by.author, comment=by.comment,
-                text=sentence(found, by), **fields(found),
+                connection, "table", table, quarantined_change.CHANGE, author=by.author, comment=by.comment,
+                text=sentence(report, by), **fields(report),
             )  # fmt: skip
 
-    found = quarantine_rows(spark, wanted, runtime, failing, readers=readers, dry_run=dry_run, before=before)
-    if found.seq is not None:
+    report = quarantine_rows(spark, assignment, runtime, failing, readers=readers, dry_run=dry_run, before=before)
+    if report.seq is not None:
         with connect() as connection:
-            events.record(connection, "table", table, told.CHANGE, sentence(found, by), **fields(found))
-    return found
+            events.record(connection, "table", table, quarantined_change.CHANGE, sentence(report, by), **fields(report))
+    return report
 
 
-def sentence(found: Report, by: QuarantineBy) -> str:
+def sentence(report: Report, by: QuarantineBy) -> str:
     """Sentence for people: check, number of rows, tables, offsets, author, and what can be replayed."""
-    rows = quarantine_policy.failing(found.moved, found.check)
-    text = f"{rows} moved from {found.table} to {found.quarantine} by {by.by}"
-    if found.end is not None:
-        text += f", of offsets {between(found.start, found.end)}"
+    rows = quarantine_policy.failing(report.moved, report.check)
+    text = f"{rows} moved from {report.table} to {report.quarantine} by {by.by}"
+    if report.end is not None:
+        text += f", of offsets {between(report.start, report.end)}"
     text += f": {by.comment}; " if by.comment else "; "
-    if found.records == found.moved:
-        return f"{text}to land them after a correction: lakeward quality replay {found.table}"
+    if report.records == report.moved:
+        return f"{text}to land them after a correction: lakeward quality replay {report.table}"
     return (
-        f"{text}{found.records:,} of them can be replayed; the rest cannot be replayed: their records expired at the "
+        f"{text}{report.records:,} of them can be replayed; the rest cannot be replayed: their records expired at the "
         "source"
     )

@@ -25,23 +25,25 @@ def landing(connection: Connection, table: str, only: str | None = None) -> tupl
         for row in rows
         if row.id in specs
     ]
-    found = [
+    landing_here = [
         assignment for assignment in every if assignment.spec.sink.label == table and only in (None, assignment.stream)
     ]
-    if not found:
-        aside = [
+    if not landing_here:
+        quarantining = [
             assignment
             for assignment in every
             if assignment.spec.quarantine and assignment.spec.quarantine.table == table
         ]
-        next_ = f"lakeward quality replay {aside[0].spec.sink.label}" if aside else "lakeward streams list"
+        next_ = (
+            f"lakeward quality replay {quarantining[0].spec.sink.label}" if quarantining else "lakeward streams list"
+        )
         landing = sorted({assignment.spec.sink.label for assignment in every if assignment.spec.quarantine})
         raise SpecError(
             f"No stream{f' {only}' if only else ''} lands in {table}",
             why=f"{table} is a quarantine table: name the table that its rows should have landed in"
-            if aside
+            if quarantining
             else f"tables with a quarantine: {', '.join(landing) or 'none'}",
             next=next_,
             code="LW-2037",
         )
-    return found, {row.id: row.pending_generation for row in rows if row.pending_generation is not None}
+    return landing_here, {row.id: row.pending_generation for row in rows if row.pending_generation is not None}

@@ -28,7 +28,7 @@ class Fill:
 
     Attributes:
         spark: a session with the lake's catalog.
-        wanted: the generation of the new rows.
+        assignment: the generation of the new rows.
         into: the table that is filled; created if missing.
         name: name of the fill's position in it.
         start: canonical offsets where the fill begins.
@@ -36,7 +36,7 @@ class Fill:
     """
 
     spark: SparkSession
-    wanted: Assignment
+    assignment: Assignment
     runtime: Runtime
     into: str
     name: str
@@ -45,16 +45,16 @@ class Fill:
     _new: bool = field(default=False, init=False)
 
     @property
-    def _aside(self) -> str | None:
-        quarantine = self.wanted.spec.quarantine
+    def _quarantine_table(self) -> str | None:
+        quarantine = self.assignment.spec.quarantine
         return None if quarantine is None else str(quarantine.table)
 
     def begin(self) -> None:
         """Called before the first batch: quarantined rows of an earlier fill with this name are removed."""
         self._new = True
-        if self._aside is not None:
+        if self._quarantine_table is not None:
             fill = quarantine_stream_name(self.name, self.into)
-            relabel.forget(session.for_stream(self.spark, self.wanted.spec), self._aside, fill)
+            relabel.forget(session.for_stream(self.spark, self.assignment.spec), self._quarantine_table, fill)
 
     def fill(self, end: str) -> None:
         """Land the records between its position and `end` (canonical offsets, exclusive); see `backfill`.
@@ -66,18 +66,18 @@ class Fill:
             raise Refused(
                 f"Table {self.into} is missing",
                 why="it was dropped, renamed or swapped while it was being filled",
-                next=f"lakeward streams rebuild {self.wanted.stream} --dry-run",
+                next=f"lakeward streams rebuild {self.assignment.stream} --dry-run",
                 code="LW-2038",
             )
         backfill(
-            self.spark, self.wanted, self.runtime, self.start, end, into=self.into, named=self.name, tell=self.tell
+            self.spark, self.assignment, self.runtime, self.start, end, into=self.into, named=self.name, tell=self.tell
         )
         self._new = False
 
     def settle(self, before: str, end: str, at: str, *, rows: bool) -> None:
         """Called after the swap: the fill's quarantined rows become the stream's; see `relabel`."""
-        if self._aside is not None:
-            own = session.for_stream(self.spark, self.wanted.spec)
+        if self._quarantine_table is not None:
+            own = session.for_stream(self.spark, self.assignment.spec)
             ends = kafka_position.parse(end)
             fill = quarantine_stream_name(self.name, self.into)
-            relabel.relabel(own, self._aside, self.wanted.stream, fill, before, ends, at, rows=rows)
+            relabel.relabel(own, self._quarantine_table, self.assignment.stream, fill, before, ends, at, rows=rows)

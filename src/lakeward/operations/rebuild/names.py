@@ -69,11 +69,11 @@ def next_number(table: str, location: str, tables: Iterable[str]) -> int:
     """
     pattern = re.compile(rf"{re.escape(table.rpartition('.')[2])}_(?:rebuild|before)_(\d+)")
     known = [table_name.rpartition(".")[2] for table_name in tables] + [location.rstrip("/").rpartition("/")[2]]
-    return max((int(found[1]) for name in known if (found := pattern.fullmatch(name))), default=0) + 1
+    return max((int(match[1]) for name in known if (match := pattern.fullmatch(name))), default=0) + 1
 
 
 def number_of(stream: str, positions: Iterable[str]) -> int | None:
     """Number of the rebuild that fills a table with these positions; None if none does."""
     prefix = filling(stream, 0)[:-1]
-    found = [position_name.removeprefix(prefix) for position_name in positions if position_name.startswith(prefix)]
-    return max((int(number) for number in found if number.isdigit()), default=None)
+    numbers = [position_name.removeprefix(prefix) for position_name in positions if position_name.startswith(prefix)]
+    return max((int(number) for number in numbers if number.isdigit()), default=None)

@@ -66,12 +66,12 @@ def alone(context: Context, stream: str, table: str, old: Table) -> None:
 
 def notes(stream: str, old: Table, live: Position, spec: StreamSpec) -> list[str]:
     """Notes for the person who approves the plan."""
-    found = []
+    notes_ = []
     if live.totals.skipped:
-        found.append(f"{count(live.totals.skipped, 'record')} skipped by reset or skip-batch are read again")
+        notes_.append(f"{count(live.totals.skipped, 'record')} skipped by reset or skip-batch are read again")
     refs = sorted(set(old.metadata.refs) - {"main"})
     if refs:
-        found.append(f"branches and tags stay with the old table: {', '.join(refs)}")
+        notes_.append(f"branches and tags stay with the old table: {', '.join(refs)}")
     own = {name for name in old.properties if not name.startswith("lakeward.")}
     sink = expect(spec.sink.iceberg, "a sink `iceberg`")
     extra = sorted(
@@ -80,7 +80,7 @@ def notes(stream: str, old: Table, live: Position, spec: StreamSpec) -> list[str
         if not name.startswith(("write.", "commit.", "format-version", "owner", "created-at"))
     )
     if extra:
-        found.append(f"table properties that are not in the spec stay with the old table: {', '.join(extra)}")
+        notes_.append(f"table properties that are not in the spec stay with the old table: {', '.join(extra)}")
     if spec.quarantine is not None:
-        found.append(f"records that the old transform quarantined stay in quarantine as {stream}@before-<n>")
-    return found
+        notes_.append(f"records that the old transform quarantined stay in quarantine as {stream}@before-<n>")
+    return notes_

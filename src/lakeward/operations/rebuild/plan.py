@@ -54,7 +54,7 @@ class RebuildPlan(Plan):
     """Plan of a rebuild; made by `planned`.
 
     Attributes:
-        kept: the running generation.
+        running: the running generation.
         target: the generation of the new rows.
         source: the source's name.
         fill: the name of the fill's position.
@@ -65,7 +65,7 @@ class RebuildPlan(Plan):
     """
 
     stream: str = field(kw_only=True)
-    kept: Generation = field(kw_only=True, repr=False)
+    running: Generation = field(kw_only=True, repr=False)
     target: Generation = field(kw_only=True, repr=False)
     source: str = field(kw_only=True)
     table: str = field(kw_only=True)
@@ -136,13 +136,13 @@ def plan(context: Context, stream: str, options: Options) -> RebuildPlan:
     """
     from sqlalchemy.exc import OperationalError
 
-    kept, chosen = _generations(context, stream)
+    running, chosen = _generations(context, stream)
     spec = spec_of(chosen)
     suited(spec)
     try:
         lake = sink_position.lake_of(context.runtime)
         rename.swappable(lake, stream)
-        return _of_tables(context, stream, options, kept, chosen, spec, lake)
+        return _of_tables(context, stream, options, running, chosen, spec, lake)
     except OperationalError as error:
         raise DependencyDown(
             "The catalog does not answer",
@@ -153,7 +153,7 @@ def plan(context: Context, stream: str, options: Options) -> RebuildPlan:
 
 
 def _of_tables(
-    context: Context, stream: str, options: Options, kept: Generation, chosen: Generation, spec: StreamSpec,
+    context: Context, stream: str, options: Options, running: Generation, chosen: Generation, spec: StreamSpec,
     lake: Catalog,
 ) -> RebuildPlan:  # fmt: skip
     table, source = str(spec.sink.label), str(next(iter(spec.sources)))
@@ -162,8 +162,9 @@ def _of_tables(
     if mark is not None:
         over = HandOver.model_validate_json(mark)
         return planned(
-            stream=stream, kept=kept, target=chosen, source=over.source, table=table, made=table, before=over.before,
-            number=over.number, fill=over.fill, start=over.end, end=over.end, at=over.end, swapped=over,
+            stream=stream, running=running, target=chosen, source=over.source, table=table, made=table,
+            before=over.before, number=over.number, fill=over.fill, start=over.end, end=over.end, at=over.end,
+            swapped=over,
         )  # fmt: skip
     live = position_of(old, stream)
     alone(context, stream, table, old)
@@ -203,7 +204,7 @@ def _of_tables(
             stream, f"the range from {start} to the stream's position {end} is empty", "give an earlier --from"
         )
     return planned(
-        stream=stream, kept=kept, target=chosen, source=source, table=table, made=made,
+        stream=stream, running=running, target=chosen, source=source, table=table, made=made,
         before=names.before(table, number), number=number, fill=fill, start=start, end=end, at=filled,
         missing_rows=missing_rows(old, live.begin.get(source, NO_DATA), start, end),
         notes=tuple(notes(stream, old, live, spec)),
@@ -244,18 +245,18 @@ def position_of(table: Table, stream: str) -> Position:
         raise refused(
             stream, f"{name} has no position of the stream: no batch has landed", f"lakeward streams start {stream}"
         )
-    found = position.parse(raw, stream, name)
-    if NO_DATA in found.end.values():
+    at = position.parse(raw, stream, name)
+    if NO_DATA in at.end.values():
         raise refused(stream, f"the stream has landed no records in {name}", f"lakeward streams status {stream}")
-    return found
+    return at
 
 
 def _generations(context: Context, stream: str) -> tuple[Generation, Generation]:
     """The running generation and the newest deployed one."""
     with context.connect() as connection:
         row = streams.get(connection, stream)
-        kept = generations.named(connection, stream, row.generation)
-        newest = kept
+        running = generations.named(connection, stream, row.generation)
+        newest = running
         if row.pending_generation is not None:
             newest = generations.named(connection, stream, row.pending_generation)
     if row.removed_at is not None:
@@ -266,9 +267,9 @@ def _generations(context: Context, stream: str) -> tuple[Generation, Generation]
             f"generation {row.proving['generation']} is being proven until {row.proving['until']}",
             f"wait, or roll back: lakeward streams rollback {stream}",
         )
-    if newest is not kept:
-        continues(row, spec_of(kept), spec_of(newest), newest)
-    return kept, newest
+    if newest is not running:
+        continues(row, spec_of(running), spec_of(newest), newest)
+    return running, newest
 
 
 def _own_folder(stream: str, made: str, old: Table) -> None:
@@ -324,6 +325,6 @@ def _same_spec(context: Context, stream: str, made: str, at: Position | None, ch
         )
 
 
-def told(over: HandOver) -> str:
+def marker_json(over: HandOver) -> str:
     """The hand-over as the value of a table property."""
     return json.dumps(over.model_dump(mode="json"), sort_keys=True, separators=(",", ":"))

@@ -122,18 +122,18 @@ class Rebuild(Operation[RebuildPlan]):
             work.begin()
         kafka = plan.spec.source.kafka
         few = max(SMALL, (kafka and kafka.max_offsets_per_trigger) or 0)
-        end, left = plan.end, plan.records
+        end, remaining = plan.end, plan.records
         while True:
             work.fill(end)
             now = planning.position_of(self._load(plan.table), plan.stream).end[plan.source]
             new_records = between(end, now)
             log.info("rebuild round filled", stream=plan.stream, table=plan.made, upto=end, new_records=new_records)
-            if new_records <= few or new_records >= left:
+            if new_records <= few or new_records >= remaining:
                 return
-            end, left = now, new_records
+            end, remaining = now, new_records
 
     def _hand_over(self, plan: RebuildPlan, work: Fill, held: HeldLocks) -> Outcome:
-        before = plan.kept.generation
+        before = plan.running.generation
         accepted: int | None = None
         try:
             for _ in range(_TRIES):
@@ -177,8 +177,8 @@ class Rebuild(Operation[RebuildPlan]):
         proof = prove(
             plan.stream, old, new, plan.fill, at, plan.source, self._quarantine(plan), rows=plan.spec.lineage == "rows"
         )
-        gone = missing_rows(old, live.begin.get(plan.source, position.NO_DATA), plan.start, end)
-        self._check_accepted(plan, gone)
+        missing = missing_rows(old, live.begin.get(plan.source, position.NO_DATA), plan.start, end)
+        self._check_accepted(plan, missing)
         now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
         over = HandOver(
             number=plan.number,
@@ -192,7 +192,7 @@ class Rebuild(Operation[RebuildPlan]):
             told={
                 "table": plan.table, "before": plan.before, "from": plan.start, "to": end,
                 "generation": plan.target.generation, "consumed": at.totals.consumed, "landed": at.totals.landed,
-                "quarantined": at.totals.quarantined, "lost": gone.number, "seq": live.seq + 1,
+                "quarantined": at.totals.quarantined, "lost": missing.number, "seq": live.seq + 1,
             },
         )  # fmt: skip
         head = new.metadata.current_snapshot_id
@@ -200,7 +200,7 @@ class Rebuild(Operation[RebuildPlan]):
 
         def change(table: Table) -> dict[str, str | None]:
             return {key: _new_position(plan, live, at, table, self.context.author, now).to_json(),
-                    names.marker(plan.stream): planning.told(over)}  # fmt: skip
+                    names.marker(plan.stream): planning.marker_json(over)}  # fmt: skip
 
         expected = {filled: new.properties[filled], key: new.properties.get(key)}
         new = rename.amend(self._lake, plan.made, change, expected)
@@ -243,10 +243,10 @@ class Rebuild(Operation[RebuildPlan]):
 
     def _accept(self, plan: RebuildPlan) -> int:
         """Accept the new generation before its table gets the live name."""
-        kept, chosen = plan.kept, plan.target
+        running, chosen = plan.running, plan.target
         with self.context.connect() as connection:
             row = streams.get(connection, plan.stream)
-            if (row.generation, row.pending_generation or row.generation) != (kept.generation, chosen.generation):
+            if (row.generation, row.pending_generation or row.generation) != (running.generation, chosen.generation):
                 raise Refused(
                     f"Cannot swap the tables of stream {plan.stream}: it was deployed since the plan was made",
                     why=f"generation {row.pending_generation or row.generation} is the newest now, but "
@@ -254,10 +254,10 @@ class Rebuild(Operation[RebuildPlan]):
                     next=f"lakeward streams rebuild {plan.stream} --dry-run",
                     code="LW-2043",
                 )
-            if chosen.generation == kept.generation:
-                return kept.generation
-            if chosen.checkpoint != kept.checkpoint:
-                return accept_again(connection, chosen, kept.checkpoint, self.context.author)
+            if chosen.generation == running.generation:
+                return running.generation
+            if chosen.checkpoint != running.checkpoint:
+                return accept_again(connection, chosen, running.checkpoint, self.context.author)
             streams.accept(connection, plan.stream, generation=chosen.generation, driver=spec_of(chosen).driver)
         return chosen.generation
 
@@ -269,18 +269,18 @@ class Rebuild(Operation[RebuildPlan]):
             if generations.restore(connection, plan.stream, before, before=accepted):
                 streams.set_pending(connection, plan.stream, accepted)
 
-    def _check_accepted(self, plan: RebuildPlan, gone: MissingRows) -> None:
+    def _check_accepted(self, plan: RebuildPlan, missing: MissingRows) -> None:
         """Check the accepted number of missing rows.
 
         Raises:
             Refused: the accepted number differs.
         """
-        if gone.number == self.options.accept_lost:
+        if missing.number == self.options.accept_lost:
             return
         raise Refused(
-            f"{gone.words} of {plan.table} would be missing in the rebuilt table",
-            why="\n        ".join((*gone.lines, f"--accept-lost is {self.options.accept_lost:,}")),
-            next=f"accept this (the rows stay in {plan.before}): --accept-lost {gone.number}",
+            f"{missing.words} of {plan.table} would be missing in the rebuilt table",
+            why="\n        ".join((*missing.lines, f"--accept-lost is {self.options.accept_lost:,}")),
+            next=f"accept this (the rows stay in {plan.before}): --accept-lost {missing.number}",
             code="LW-2041",
         )
 

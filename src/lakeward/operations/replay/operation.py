@@ -85,20 +85,20 @@ class Replay(Operation[ReplayPlan]):
     def apply(self, plan: ReplayPlan, held: HeldLocks) -> Outcome:
         done = []
         for assignment in plan.streams:
-            found = self._replayed(assignment, plan, dry_run=False)
-            done.append(found)
-            if found["seq"] is not None:
-                told = {"table": self.subject, **{name: found[name] for name in _RECORDED}}
+            replayed = self._replayed(assignment, plan, dry_run=False)
+            done.append(replayed)
+            if replayed["seq"] is not None:
+                recorded = {"table": self.subject, **{name: replayed[name] for name in _RECORDED}}
                 with self.context.connect() as connection:
-                    self.record_change(connection, told, of=("stream", assignment.stream))
+                    self.record_change(connection, recorded, of=("stream", assignment.stream))
         rows, records = (sum(report[name] for report in done) for name in ("landed", "found"))
         return self.done(f"{rows:,} of {records:,} quarantined records landed in {self.subject}", self._data(done))
 
-    def _replayed(self, wanted: Assignment, plan: ReplayPlan, *, dry_run: bool) -> dict[str, Any]:
+    def _replayed(self, assignment: Assignment, plan: ReplayPlan, *, dry_run: bool) -> dict[str, Any]:
         if self._session is None:
             raise RuntimeError("a replay needs its resources open")
-        found = replay(self._session, wanted, self.context.runtime, reason=self.reason, dry_run=dry_run)
-        return {**asdict(found), "pending_generation": plan.waiting.get(wanted.stream)}
+        report = replay(self._session, assignment, self.context.runtime, reason=self.reason, dry_run=dry_run)
+        return {**asdict(report), "pending_generation": plan.waiting.get(assignment.stream)}
 
     def _data(self, done: list[dict[str, Any]]) -> dict[str, Any]:
         return {"dry_run": self.request.dry_run, "comment": self.request.comment, "streams": done}

@@ -94,13 +94,13 @@ class Report:
 
 
 def replay(
-    spark: SparkSession, wanted: Assignment, runtime: Runtime, *, reason: str | None = None, dry_run: bool = False
+    spark: SparkSession, assignment: Assignment, runtime: Runtime, *, reason: str | None = None, dry_run: bool = False
 ) -> Report:
     """Land the records of a stream's quarantine that are valid now, each exactly once.
 
     Args:
         spark: a session with the lake's catalog.
-        wanted: the stream's current generation.
+        assignment: the stream's current generation.
         reason: only rows with this reason.
         dry_run: change nothing.
 
@@ -110,26 +110,26 @@ def replay(
         Blocked: the table was rolled back, replaced or dropped.
         Transient: a table kept changing, or the catalog does not answer.
     """
-    spec = wanted.spec
+    spec = assignment.spec
     suited(spec)
-    aside, into = str(spec.quarantine.table) if spec.quarantine else "", str(spec.sink.label)
-    report = Report(wanted.stream, wanted.generation, into, aside, dry_run=dry_run)
+    quarantine_table, into = str(spec.quarantine.table) if spec.quarantine else "", str(spec.sink.label)
+    report = Report(assignment.stream, assignment.generation, into, quarantine_table, dry_run=dry_run)
     own = session.for_stream(spark, spec)
-    if not own.catalog.tableExists(quote_table(aside, CATALOG)):
+    if not own.catalog.tableExists(quote_table(quarantine_table, CATALOG)):
         return report
-    if quarantine.lacking(own, aside):
+    if quarantine.lacking(own, quarantine_table):
         if dry_run:
             raise Refused(
-                f"Quarantine table {aside} has the columns of an earlier version",
+                f"Quarantine table {quarantine_table} has the columns of an earlier version",
                 why="a dry run changes nothing, so it cannot add the missing columns",
-                next=f"lakeward streams restart {wanted.stream}   adds them; a replay without --dry-run does too",
+                next=f"lakeward streams restart {assignment.stream}   adds them; a replay without --dry-run does too",
                 code="LW-2049",
             )
-        quarantine.create(own, aside)
+        quarantine.create(own, quarantine_table)
     (inlet,) = source_types.of(spec, runtime)
-    chosen = choose(own, wanted, runtime, dict, lambda: None, {inlet.name: inlet.canonical})
+    chosen = choose(own, assignment, runtime, dict, lambda: None, {inlet.name: inlet.canonical})
     landing = expect_type(chosen, IcebergLanding, "the sink")
-    references = References(wanted.stream, spec.reference, runtime)
+    references = References(assignment.stream, spec.reference, runtime)
     try:
         built = flow.build(own, spec, [inlet], references.frames(own), flow.Start("fresh", fresh=True))
         traced(spec, built)
@@ -137,7 +137,15 @@ def replay(
         if isinstance(landing.writer.change, Upsert):
             landing.writer.change = replace(landing.writer.change, ties=False)
         act = _ReplayRun(
-            own, wanted, inlet, landing, RowRouter(wanted.stream, built), references, aside, reason, report
+            own,
+            assignment,
+            inlet,
+            landing,
+            RowRouter(assignment.stream, built),
+            references,
+            quarantine_table,
+            reason,
+            report,
         )
         for attempt in range(ATTEMPTS):
             if attempt:
@@ -145,7 +153,7 @@ def replay(
             try:
                 return act.once()
             except RetryCommit as redo:
-                _log.info("replay retried", stream=wanted.stream, why=str(redo))
+                _log.info("replay retried", stream=assignment.stream, why=str(redo))
         raise landing.writer.contention(-1, "other commits came first, every time")
     finally:
         references.release()
@@ -156,12 +164,12 @@ class _ReplayRun:
     """One replay, ready to be tried."""
 
     own: SparkSession
-    wanted: Assignment
+    assignment: Assignment
     inlet: StreamSource
     landing: IcebergLanding
     sorter: RowRouter
     references: References
-    aside: str
+    quarantine_table: str
     reason: str | None
     report: Report
 
@@ -178,19 +186,19 @@ class _ReplayRun:
         """
         from pyspark.sql import functions as F
 
-        at = acts.read_state(self.own, self.report.table, self.wanted.stream)
+        at = acts.read_state(self.own, self.report.table, self.assignment.stream)
         halt = check_table(at.state)
         if halt is not None:
             raise halt.error()
         if not self.report.dry_run:
-            acts.settle(self.own, self.aside, at)
+            acts.settle(self.own, self.quarantine_table, at)
         with ExitStack() as held:
-            rows = acts.pending(self.own, self.aside, at)
+            rows = acts.pending(self.own, self.quarantine_table, at)
             if self.reason is not None:
                 rows = rows.where(F.col(quarantine.REASON) == self.reason)
             rows = keep(rows.dropDuplicates([quarantine.SOURCE, *self.identity]).withColumn(_WHY, self._why(at)), held)
             counts = {cell[_WHY]: int(cell["count"]) for cell in rows.groupBy(_WHY).count().collect()}
-            found = replace(
+            report = replace(
                 self.report,
                 found=sum(counts.values()),
                 left=[
@@ -200,42 +208,42 @@ class _ReplayRun:
                 ],
             )
             if None not in counts:
-                return found
+                return report
             # Checkpointed rows, not a lazy plan, here and below: reading a table again would see later changes.
             records = rows.where(F.col(_WHY).isNull()).localCheckpoint(eager=True)
             sorted_ = self.sorter.by_row(self._raw(records), self.references.frames(self.own), held)
             good = keep(sorted_.good, held)
             claims = self._claims(records, good, sorted_).localCheckpoint(eager=True)
             became = {group[0]: int(group[1]) for group in claims.groupBy(quarantine.BECAME).count().collect()}
-            found = replace(
-                found,
+            report = replace(
+                report,
                 landed=became.get(LANDED, 0),
                 filtered=became.get(FILTERED, 0),
                 present=became.get(PRESENT, 0),
                 failing=_failing(sorted_),
             )
             claims = claims.where(F.col(quarantine.BECAME).isNotNull())
-            if self.report.dry_run or not found.landed + found.filtered + found.present:
-                return found
-            return replace(found, seq=self._write(at, good, claims, found))
+            if self.report.dry_run or not report.landed + report.filtered + report.present:
+                return report
+            return replace(report, seq=self._write(at, good, claims, report))
 
-    def _write(self, at: acts.ReplayState, good: DataFrame, claims: DataFrame, found: Report) -> int:
+    def _write(self, at: acts.ReplayState, good: DataFrame, claims: DataFrame, report: Report) -> int:
         """The four steps: begin, claim, publish, settle."""
         from pyspark.sql import functions as F
 
-        begun = acts.begin(self.own, at, self.wanted.generation)
-        acts.claim(self.own, claims, self.aside, begun, self.identity)
+        begun = acts.begin(self.own, at, self.assignment.generation)
+        acts.claim(self.own, claims, self.quarantine_table, begun, self.identity)
         staged, writer = None, self.landing.writer
-        if found.landed:
-            wanted = claims.where(F.col(quarantine.BECAME) == LANDED).select(*self.identity)
-            rows = self.landing.fitting(good.join(wanted, self.identity, "left_semi"))
+        if report.landed:
+            landed = claims.where(F.col(quarantine.BECAME) == LANDED).select(*self.identity)
+            rows = self.landing.fitting(good.join(landed, self.identity, "left_semi"))
             staged = writer.stage(rows, begun.state, begun.newest.token)
-            if not writer.change.depends and staged.rows != found.landed:
-                raise RetryCommit(f"staging: {staged.rows} rows of {found.landed} records")
-        more = Replayed(landed=found.landed, filtered=found.filtered)
+            if not writer.change.depends and staged.rows != report.landed:
+                raise RetryCommit(f"staging: {staged.rows} rows of {report.landed} records")
+        more = Replayed(landed=report.landed, filtered=report.filtered)
         done = acts.publish_rows(self.own, begun, staged, more, take=writer.take)
-        _log.info("rows replayed", stream=self.wanted.stream, landed=found.landed, filtered=found.filtered)
-        acts.settle(self.own, self.aside, replace(begun, newest=done))
+        _log.info("rows replayed", stream=self.assignment.stream, landed=report.landed, filtered=report.filtered)
+        acts.settle(self.own, self.quarantine_table, replace(begun, newest=done))
         return done.seq
 
     def _why(self, at: acts.ReplayState) -> Column:
@@ -253,14 +261,14 @@ class _ReplayRun:
         early = F.when(F.col(quarantine.REASON) != "decode", Kept.ROW.value).when(
             F.octet_length(quarantine.RAW) >= KEPT_BYTES, Kept.PART.value
         )
-        kept = F.coalesce(F.col(quarantine.KEPT), early.otherwise(Kept.VALUE.value))
+        kept_as = F.coalesce(F.col(quarantine.KEPT), early.otherwise(Kept.VALUE.value))
         why = F.when(F.col(quarantine.SOURCE) != self.inlet.name, NotReplayable.SOURCE.value)
         why = why.when(~F.coalesce(passed, F.lit(False)), NotReplayable.AHEAD.value)
-        why = why.when(kept == Kept.PART.value, NotReplayable.PART.value).when(
-            kept == Kept.ROW.value, NotReplayable.ROW.value
+        why = why.when(kept_as == Kept.PART.value, NotReplayable.PART.value).when(
+            kept_as == Kept.ROW.value, NotReplayable.ROW.value
         )
         beside = self.inlet.spec.decode is None or self.inlet.spec.decode.columns == "all"
-        return why.when(kept == Kept.VALUE.value, NotReplayable.KEY.value) if beside else why
+        return why.when(kept_as == Kept.VALUE.value, NotReplayable.KEY.value) if beside else why
 
     def _raw(self, records: DataFrame) -> DataFrame:
         """Quarantined records in the form of the source."""
@@ -271,7 +279,7 @@ class _ReplayRun:
         now = F.current_timestamp().alias(INGESTED_AT)
         return records.select(*places, F.col(quarantine.RAW).alias(VALUE), *beside, now)
 
-    def _claims(self, records: DataFrame, good: DataFrame, found: RoutedRows) -> DataFrame:
+    def _claims(self, records: DataFrame, good: DataFrame, routed: RoutedRows) -> DataFrame:
         """Each record with its new result (null if it still fails), and its earlier replay token."""
         from pyspark.sql import functions as F
 
@@ -284,7 +292,7 @@ class _ReplayRun:
             table = self.own.table(quote_table(self.report.table, CATALOG))
             there = quarantine.narrowed(table, own, self.identity).select(*self.identity).distinct()
             claims = claims.join(there.withColumn(_THERE, F.lit(True)), self.identity, "left")
-        bad = [frame.select(*self.identity) for frame, _, _ in found.bad]
+        bad = [frame.select(*self.identity) for frame, _, _ in routed.bad]
         if bad:
             still = reduce(lambda one, other: one.unionByName(other), bad).distinct()
             claims = claims.join(still.withColumn(_BAD, F.lit(True)), self.identity, "left")
@@ -295,16 +303,16 @@ class _ReplayRun:
         return claims.withColumn(quarantine.BECAME, became).drop(_GOOD, _THERE, _BAD)
 
 
-def _failing(found: RoutedRows) -> list[StillFailing]:
+def _failing(routed: RoutedRows) -> list[StillFailing]:
     """Reason, count and some errors of the records that still fail, most frequent first."""
     from pyspark.sql import functions as F
 
-    bad = [frame.select(quarantine.REASON, quarantine.ERROR) for frame, number, _ in found.bad if number]
+    bad = [frame.select(quarantine.REASON, quarantine.ERROR) for frame, number, _ in routed.bad if number]
     if not bad:
         return []
-    told = F.slice(F.array_sort(F.collect_set(quarantine.ERROR)), 1, _SAMPLES).alias("errors")
+    errors = F.slice(F.array_sort(F.collect_set(quarantine.ERROR)), 1, _SAMPLES).alias("errors")
     every = reduce(lambda one, other: one.unionByName(other), bad)
-    groups = every.groupBy(quarantine.REASON).agg(F.count(F.lit(1)).alias("count"), told)
+    groups = every.groupBy(quarantine.REASON).agg(F.count(F.lit(1)).alias("count"), errors)
     return [
         cast("StillFailing", group.asDict()) for group in groups.orderBy(F.desc("count"), quarantine.REASON).collect()
     ]

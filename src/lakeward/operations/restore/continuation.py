@@ -46,9 +46,9 @@ def offsets(
         )
     lost = []
     for source, (_, cluster, _) in sink_position.kafka_of(context, spec).items():
-        wanted = kafka_position.parse(end.get(source, NO_DATA))
-        first = broker.begin_offsets(cluster, sorted(wanted))
-        for topic, parts in sorted(wanted.items()):
+        end_offsets = kafka_position.parse(end.get(source, NO_DATA))
+        first = broker.begin_offsets(cluster, sorted(end_offsets))
+        for topic, parts in sorted(end_offsets.items()):
             for part, offset in sorted(parts.items()):
                 until = first.get(topic, {}).get(part, offset)
                 if until > offset:

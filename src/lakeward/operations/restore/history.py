@@ -34,22 +34,22 @@ class EarlierState:
     Attributes:
         end: source name -> offset (exclusive) up to which records had landed.
         totals: totals at that time; `skipped` is counted from the skips instead.
-        gone: snapshots of its removed batches, newest first; empty if none is removed.
+        removed: snapshots of its removed batches, newest first; empty if none is removed.
     """
 
     end: Mapping[str, str]
     totals: Totals
-    gone: tuple[int, ...] = ()
+    removed: tuple[int, ...] = ()
 
 
 def chain(head: int | None, look_up: LookUp) -> list[Link]:
     """A snapshot and its known ancestors, newest first."""
-    found: list[Link] = []
+    links: list[Link] = []
     current = look_up(head) if head is not None else None
     while current is not None:
-        found.append(current)
+        links.append(current)
         current = look_up(current.parent) if current.parent is not None else None
-    return found
+    return links
 
 
 def seq_of(link: Link, stream: str) -> int:
@@ -65,16 +65,16 @@ def batches_after(stream: str, position: Position, target: Link, look_up: LookUp
     """
     if ancestry.walk(target.snapshot, look_up, position.snapshot, position.snapshot_seq).right:
         return []
-    kept = {link.snapshot for link in chain(target.snapshot, look_up)}
-    found: list[Link] = []
+    remaining = {link.snapshot for link in chain(target.snapshot, look_up)}
+    links: list[Link] = []
     current = look_up(position.snapshot) if position.snapshot is not None else None
-    while current is not None and current.snapshot not in kept:
+    while current is not None and current.snapshot not in remaining:
         if seq_of(current, stream):
-            found.append(current)
+            links.append(current)
         current = look_up(current.parent) if current.parent is not None else None
     if current is None:
         raise Unknown("snapshots between its position and that snapshot have expired")
-    return found
+    return links
 
 
 def wholly_after(stream: str, target: Link, look_up: LookUp) -> None:
@@ -88,23 +88,23 @@ def wholly_after(stream: str, target: Link, look_up: LookUp) -> None:
 
 
 def earlier_state(
-    stream: str, position: Position, gone: Sequence[Link], rows: Sequence[Batch], *, settled: bool = True
+    stream: str, position: Position, removed: Sequence[Link], rows: Sequence[Batch], *, settled: bool = True
 ) -> EarlierState:
     """State of the stream before these batches.
 
     Args:
         position: the present position.
-        gone: from `batches_after`.
+        removed: from `batches_after`.
         rows: the registry's batches from the lowest of these seqs on, by seq.
         settled: the stream is stopped, so the newest batches must be recorded too. Otherwise the result is approximate.
 
     Raises:
-        Late: the newest batches are not recorded yet.
+        NotYetRecorded: the newest batches are not recorded yet.
         Unknown: the record is incomplete, or the position was moved by something other than batches.
     """
-    if not gone:
+    if not removed:
         return EarlierState(position.end, position.totals)
-    seqs = {seq_of(link, stream): link for link in gone}
+    seqs = {seq_of(link, stream): link for link in removed}
     # A skipped batch published nothing, and its records are read again like the others'.
     used = [row for row in rows if row.seq in seqs or (row.skipped and row.snapshot_id is None)]
     missing = sorted(set(seqs) - {row.seq for row in used if row.seq is not None})
@@ -127,7 +127,7 @@ def earlier_state(
         totals = _without(totals, row, seqs.get(row.seq) if row.seq is not None else None)
     for seq in missing:
         totals = totals.model_copy(update={"landed": totals.landed - seqs[seq].added})
-    return EarlierState(at, totals, tuple(link.snapshot for link in gone))
+    return EarlierState(at, totals, tuple(link.snapshot for link in removed))
 
 
 def _without(totals: Totals, row: Batch, link: Link | None) -> Totals:
@@ -135,14 +135,14 @@ def _without(totals: Totals, row: Batch, link: Link | None) -> Totals:
     if link is None:
         return totals
     landed = row.landed if row.landed is not None else link.added
-    aside = row.quarantined or 0
-    consumed = row.consumed if row.consumed is not None else landed + aside
-    filtered = row.filtered if row.filtered is not None else max(0, consumed - landed - aside)
+    quarantined = row.quarantined or 0
+    consumed = row.consumed if row.consumed is not None else landed + quarantined
+    filtered = row.filtered if row.filtered is not None else max(0, consumed - landed - quarantined)
     return totals.model_copy(
         update={
             "consumed": totals.consumed - consumed,
             "landed": totals.landed - landed,
-            "quarantined": totals.quarantined - aside,
+            "quarantined": totals.quarantined - quarantined,
             "filtered": totals.filtered - filtered,
         }
     )

@@ -20,7 +20,7 @@ from lakeward.operations import sink_position
 from lakeward.operations.context import Context
 from lakeward.operations.request import Plan
 from lakeward.operations.restore import continuation, history
-from lakeward.operations.restore import text as told
+from lakeward.operations.restore import text as restore_text
 from lakeward.operations.restore.history import LookUp, NotYetRecorded, Unknown
 from lakeward.operations.stream import spec_of
 from lakeward.platform.errors import Refused, SpecError
@@ -42,15 +42,15 @@ class RolledBackPosition:
 
     Attributes:
         before, position: the present and the new position; None: the position is removed.
-        kept: the stream's running generation; None if it is retired or a backfill.
-        again: whether records land again, under a new checkpoint.
+        generation: the stream's running generation; None if it is retired or a backfill.
+        lands_again: whether records land again, under a new checkpoint.
     """
 
     stream: str
     before: Position
     position: Position | None
-    kept: Generation | None = None
-    again: bool = False
+    generation: Generation | None = None
+    lands_again: bool = False
 
 
 @dataclass(frozen=True)
@@ -126,19 +126,19 @@ def plan(context: Context, name: str, to: int, *, settled: bool = False) -> Rest
     with context.connect() as connection:
         not_held(connection, name)
         running = writers(connection, name)
-        for stream, kept in running.items():
-            continuation.exact(name, stream, spec_of(kept))
+        for stream, generation in running.items():
+            continuation.exact(name, stream, spec_of(generation))
         backs = tuple(
-            found
+            back
             for stream, at in sorted(position.of_properties(table.properties, name).items())
-            if (found := _back(context, connection, name, stream, at, target, known.get, running, settled)) is not None
+            if (back := _back(context, connection, name, stream, at, target, known.get, running, settled)) is not None
         )
         verified = _verified(connection, table, name, target, known.get)
         read_past = _read_past(connection, name, target, known.get)
     lines, of_streams = _of_streams(backs)
-    gone = main[: next(index for index, link in enumerate(main) if link.snapshot == to)]
-    _check_no_quarantine_commit(table, name, gone)
-    strangers, strange = told.lost_commits(table, gone, set(position.streams_of(table.properties)))
+    removed = main[: next(index for index, link in enumerate(main) if link.snapshot == to)]
+    _check_no_quarantine_commit(table, name, removed)
+    strangers, strange = restore_text.lost_commits(table, removed, set(position.streams_of(table.properties)))
     lines += strange
     if read_past:
         lines.append(f"{listed(read_past)} has read later snapshots: rows it landed from them stay in its table")
@@ -146,13 +146,15 @@ def plan(context: Context, name: str, to: int, *, settled: bool = False) -> Rest
     if held is not None and held.snapshot_id != verified:
         where = "is dropped until the next quality run" if verified is None else f"moves back to snapshot {verified}"
         lines.append(f"branch `{BRANCH}` {where}")
-    before, after = told.records(table, head), told.records(table, to)
+    before, after = restore_text.records(table, head), restore_text.records(table, to)
     data = {
-        "from_snapshot": head, "to_snapshot": to, "commits": len(gone), "records_before": before,
+        "from_snapshot": head, "to_snapshot": to, "commits": len(removed), "records_before": before,
         "records_after": after, "verified_snapshot": verified, "streams": of_streams, "of_nobody": strangers,
         "readers": read_past,
     }  # fmt: skip
-    text = f"roll {name} back from snapshot {head} to {to}: {count(len(gone), 'commit')}, {before:,} to {after:,} rows"
+    text = (
+        f"roll {name} back from snapshot {head} to {to}: {count(len(removed), 'commit')}, {before:,} to {after:,} rows"
+    )
     key = {"to": to, "of_nobody": strangers, "end": {entry["stream"]: entry.get("end") for entry in of_streams}}
     of_table = tuple(sorted(running))
     there = head == to and not backs
@@ -163,18 +165,18 @@ def plan(context: Context, name: str, to: int, *, settled: bool = False) -> Rest
     )  # fmt: skip
 
 
-def _of_streams(backs: tuple[RolledBackPosition, ...]) -> tuple[list[str], list[told.RestoredStream]]:
+def _of_streams(backs: tuple[RolledBackPosition, ...]) -> tuple[list[str], list[restore_text.RestoredStream]]:
     lines: list[str] = []
-    found: list[told.RestoredStream] = []
+    documents: list[restore_text.RestoredStream] = []
     for back in backs:
         if back.position is None:
             lines.append(f"{back.stream}: {count(back.before.totals.landed, 'row')} removed; run that backfill again")
-            found.append({"stream": back.stream, "rows": back.before.totals.landed, "replayed": [], "end": None})
-        elif back.again:
-            data, words = told.of_stream(back.stream, back.before, back.position)
+            documents.append({"stream": back.stream, "rows": back.before.totals.landed, "replayed": [], "end": None})
+        elif back.lands_again:
+            data, words = restore_text.of_stream(back.stream, back.before, back.position)
             lines += words
-            found.append({**data, "end": back.position.end})
-    return lines, found
+            documents.append({**data, "end": back.position.end})
+    return lines, documents
 
 
 def _target(table: Table, name: str, to: int, known: Mapping[int, Link], main: list[Link]) -> Link:
@@ -185,7 +187,7 @@ def _target(table: Table, name: str, to: int, known: Mapping[int, Link], main: l
     """
     if any(link.snapshot == to for link in main):
         return known[to]
-    newest = ", ".join(f"{link.snapshot} ({told.moment(table, link.snapshot)})" for link in main[:5]) or "none"
+    newest = ", ".join(f"{link.snapshot} ({restore_text.moment(table, link.snapshot)})" for link in main[:5]) or "none"
     if to not in known:
         why = f"the snapshot has expired or never was one of this table; the newest on main: {newest}"
     else:
@@ -201,18 +203,19 @@ def _target(table: Table, name: str, to: int, known: Mapping[int, Link], main: l
     )
 
 
-def _check_no_quarantine_commit(table: Table, name: str, gone: list[Link]) -> None:
+def _check_no_quarantine_commit(table: Table, name: str, removed: list[Link]) -> None:
     """Check that no replay or quarantine commit is rolled back: rows would be lost or duplicated.
 
     Raises:
         Refused: one was published since the snapshot.
     """
-    acts = [link for link in gone if replay.is_act(link.attempt or link.wap_id or "")]
+    acts = [link for link in removed if replay.is_act(link.attempt or link.wap_id or "")]
     if acts:
         newest = acts[0]
         raise Refused(
             f"Cannot restore table {name} to before snapshot {newest.snapshot}",
-            why=f"that snapshot moved rows from or to quarantine ({told.moment(table, newest.snapshot)}), and the "
+            why="that snapshot moved rows from or to quarantine "
+            f"({restore_text.moment(table, newest.snapshot)}), and the "
             "quarantine would still count them as moved",
             next=f"restore to that snapshot or a later one: lakeward tables restore {name} --to {newest.snapshot}",
             code="LW-2060",
@@ -240,10 +243,10 @@ def not_held(connection: Connection, name: str) -> None:
 def writers(connection: Connection, name: str) -> dict[str, Generation]:
     """Stream -> running generation, of all streams that write the table."""
     rows = streams.all_streams(connection)
-    found = generations.of_streams(connection, {row.id: row.generation for row in rows})
+    writing = generations.of_streams(connection, {row.id: row.generation for row in rows})
     return {
         stream: generation
-        for stream, generation in found.items()
+        for stream, generation in writing.items()
         if ((generation.spec.get("sink") or {}).get("iceberg") or {}).get("table") == name
     }
 
@@ -256,55 +259,65 @@ def _back(
     if ancestry.walk(target.snapshot, look_up, at.snapshot, at.snapshot_seq).right:
         return None
     try:
-        gone = history.batches_after(stream, at, target, look_up)
+        removed = history.batches_after(stream, at, target, look_up)
         if "@" in stream:  # a backfill: no driver lands it, a person runs it again
             history.wholly_after(stream, target, look_up)
             return RolledBackPosition(stream, at, None)
-        first = min((history.seq_of(link, stream) for link in gone), default=at.seq + 1)
-        stood = history.earlier_state(stream, at, gone, batches.since(connection, stream, first), settled=settled)
+        first = min((history.seq_of(link, stream) for link in removed), default=at.seq + 1)
+        earlier = history.earlier_state(stream, at, removed, batches.since(connection, stream, first), settled=settled)
     except Unknown as error:
-        kind = NotRecorded if isinstance(error, NotYetRecorded) else Refused
-        raise kind(
+        why = f"the stream's position at that snapshot is unknown: {error}"
+        if isinstance(error, NotYetRecorded):
+            raise NotRecorded(
+                f"Cannot restore table {name} to snapshot {target.snapshot}: newest batches of {stream} not recorded",
+                why=why,
+                next=f"wait until the batches are recorded (lakeward streams batches {stream}), then restore again",
+                code="LW-2098",
+            ) from None
+        raise Refused(
             f"Cannot restore table {name} to snapshot {target.snapshot}: stream {stream} cannot follow",
-            why=f"the stream's position at that snapshot is unknown: {error}",
+            why=why,
             next=f"restore to a later snapshot, or rebuild the table: lakeward streams rebuild {stream} --dry-run",
+            code="LW-2097",
         ) from None
-    kept = running.get(stream)
+    generation = running.get(stream)
     row = streams.find(connection, stream)
-    if kept is None and (row is None or row.removed_at is None):
+    if generation is None and (row is None or row.removed_at is None):
         raise Refused(
             f"Cannot restore table {name}: stream {stream} landed in it and cannot be stopped from here",
             why="in this registry that stream does not write the table",
             next="run the restore with the registry where the stream is deployed",
             code="LW-2062",
         )
-    stands = {"snapshot": target.snapshot, "snapshot_seq": target.seq}
-    if not stood.gone:  # the position was moved under a later head, and no batch has landed since
-        return RolledBackPosition(stream, at, at.model_copy(update={**stands, "seq": at.seq + 1, "at": now()}), kept)
-    end = {source: at.begin.get(source, NO_DATA) if text == NO_DATA else text for source, text in stood.end.items()}
-    if kept is not None:
-        end = continuation.offsets(context, name, stream, spec_of(kept), at, end)
+    snapshot = {"snapshot": target.snapshot, "snapshot_seq": target.seq}
+    if not earlier.removed:  # the position was moved under a later head, and no batch has landed since
+        return RolledBackPosition(
+            stream, at, at.model_copy(update={**snapshot, "seq": at.seq + 1, "at": now()}), generation
+        )
+    end = {source: at.begin.get(source, NO_DATA) if text == NO_DATA else text for source, text in earlier.end.items()}
+    if generation is not None:
+        end = continuation.offsets(context, name, stream, spec_of(generation), at, end)
     skips, skipped = sink_position.skipped(at, end)
-    totals = stood.totals.model_copy(update={"skipped": skipped})
-    moved = at.moved(WORD, context.author, end=end, skips=skips, totals=totals, complete_through=None, **stands)
-    return RolledBackPosition(stream, at, moved, kept, again=True)
+    totals = earlier.totals.model_copy(update={"skipped": skipped})
+    moved = at.moved(WORD, context.author, end=end, skips=skips, totals=totals, complete_through=None, **snapshot)
+    return RolledBackPosition(stream, at, moved, generation, lands_again=True)
 
 
 def _verified(connection: Connection, table: Table, name: str, target: Link, look_up: LookUp) -> int | None:
     """The snapshot of `verified` after the restore: unchanged, or the newest proven snapshot that stays."""
-    kept = [link.snapshot for link in history.chain(target.snapshot, look_up)]
+    remaining = [link.snapshot for link in history.chain(target.snapshot, look_up)]
     held = table.metadata.refs.get(BRANCH)
-    if held is None or held.snapshot_id in kept:
+    if held is None or held.snapshot_id in remaining:
         return None if held is None else held.snapshot_id
     proved = {row["to_snapshot"] for row in verifications.proofs(connection, name)}
-    return next((snapshot for snapshot in kept if snapshot in proved), None)
+    return next((snapshot for snapshot in remaining if snapshot in proved), None)
 
 
 def _read_past(connection: Connection, name: str, target: Link, look_up: LookUp) -> list[str]:
     """Streams that read the table incrementally and have read removed snapshots."""
-    kept = {link.snapshot for link in history.chain(target.snapshot, look_up)}
+    remaining = {link.snapshot for link in history.chain(target.snapshot, look_up)}
     return sorted(
         reader.stream
         for reader in readers.registered(connection).get(name, ())
-        if reader.at is not None and (at := snapshot_of(reader.at)) is not None and at not in kept and look_up(at)
+        if reader.at is not None and (at := snapshot_of(reader.at)) is not None and at not in remaining and look_up(at)
     )

@@ -45,21 +45,21 @@ class Restore(Operation[RestorePlan]):
         super().__init__(context, request)
         self.to = to
 
-    def unfinished(self) -> RestorePlan | None:
+    def interrupted_plan(self) -> RestorePlan | None:
         """An earlier run that was killed after its commit, before its streams had new checkpoints."""
         loaded = planning.load(self.context, self.subject)
         raw = loaded.properties.get(MARKER)
         if raw is None:
             return None
-        left = Marker(**json.loads(raw))
-        writers = tuple(sorted(left.checkpoints))
+        marker = Marker(**json.loads(raw))
+        writers = tuple(sorted(marker.checkpoints))
         return RestorePlan(
             "finish an interrupted restore", holds=writers, drains=writers, leases=(self.subject,),
-            loaded=loaded, to=left.to, marker=left,
+            loaded=loaded, to=marker.to, marker=marker,
         )  # fmt: skip
 
-    def completes(self, left: RestorePlan) -> bool:
-        return left.to == self.to
+    def completes(self, interrupted: RestorePlan) -> bool:
+        return interrupted.to == self.to
 
     def plan(self) -> RestorePlan:
         return planning.plan(self.context, self.subject, self.to)
@@ -85,9 +85,9 @@ class Restore(Operation[RestorePlan]):
         return {"snapshot_id": str(outcome.data["to_snapshot"]), "records": outcome.data["records_after"]}
 
     def apply(self, plan: RestorePlan, held: HeldLocks) -> Outcome:
-        left = plan.marker or self._move(plan)
+        marker = plan.marker or self._move(plan)
         failpoints.hit("restore-moved")
-        return self._settle(left, held)
+        return self._settle(marker, held)
 
     def _move(self, now: RestorePlan) -> Marker:
         """The one commit, on exactly the metadata that was read after the writers stopped."""
@@ -96,7 +96,11 @@ class Restore(Operation[RestorePlan]):
         marker = Marker(
             now.to,
             datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
-            {back.stream: back.kept.checkpoint for back in now.backs if back.again and back.kept is not None},
+            {
+                back.stream: back.generation.checkpoint
+                for back in now.backs
+                if back.lands_again and back.generation is not None
+            },
             data,
         )
         properties = {
@@ -108,37 +112,37 @@ class Restore(Operation[RestorePlan]):
         rollback.move(now.loaded, now.to, {**properties, MARKER: marker.text()}, branches)
         return marker
 
-    def _settle(self, left: Marker, held: HeldLocks) -> Outcome:
+    def _settle(self, marker: Marker, held: HeldLocks) -> Outcome:
         """The steps after the commit. Each is idempotent."""
-        for stream, old in sorted(left.checkpoints.items()):
-            self._new_checkpoint(stream, old, left)
+        for stream, old in sorted(marker.checkpoints.items()):
+            self._new_checkpoint(stream, old, marker)
             failpoints.hit("restore-one-settled")
         detail = (
-            f"{self.subject} is at snapshot {left.to} again ({left.data['records_before']:,} to "
-            f"{left.data['records_after']:,} rows)"
+            f"{self.subject} is at snapshot {marker.to} again ({marker.data['records_before']:,} to "
+            f"{marker.data['records_after']:,} rows)"
         )
         with self.context.connect() as connection:
             if held.drained:  # a block concerned the rows from before
                 streams.set_desired(connection, held.drained, "running")
             known = changes.newest(connection, "table", self.subject)
-            if not any(change.change == WORD and (change.detail or {}).get("at") == left.at for change in known):
-                self.record_change(connection, {"at": left.at, **left.data})
+            if not any(change.change == WORD and (change.detail or {}).get("at") == marker.at for change in known):
+                self.record_change(connection, {"at": marker.at, **marker.data})
                 events.record(
                     connection, "table", self.subject, WORD, f"{detail} (by {self.context.author})",
                     comment=self.request.comment,
                 )  # fmt: skip
         catalog = planning.load(self.context, self.subject).catalog
-        rename.amend(catalog, self.subject, lambda _: {MARKER: None}, {MARKER: left.text()})
-        return self.done(detail, left.data)
+        rename.amend(catalog, self.subject, lambda _: {MARKER: None}, {MARKER: marker.text()})
+        return self.done(detail, marker.data)
 
-    def _new_checkpoint(self, stream: str, old: str, left: Marker) -> None:
+    def _new_checkpoint(self, stream: str, old: str, marker: Marker) -> None:
         with self.context.connect() as connection:
             row = streams.get(connection, stream)
-            kept = generations.get(connection, stream, row.generation)
-            if kept is None or kept.checkpoint != old:
+            generation = generations.get(connection, stream, row.generation)
+            if generation is None or generation.checkpoint != old:
                 return  # it already has a new one
             folder = next_checkpoint(old, stream)
-            number = accept_again(connection, kept, folder, self.context.author)
-            before = {"checkpoint": old, "generation": kept.generation}
-            after = {"checkpoint": folder, "generation": number, "table": self.subject, "snapshot": str(left.to)}
+            number = accept_again(connection, generation, folder, self.context.author)
+            before = {"checkpoint": old, "generation": generation.generation}
+            after = {"checkpoint": folder, "generation": number, "table": self.subject, "snapshot": str(marker.to)}
             self.record_change(connection, {"before": before, "after": after}, of=("stream", stream))

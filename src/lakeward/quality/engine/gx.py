@@ -125,7 +125,7 @@ def assert_known(installed: str | None = None) -> None:
     """Refuse any other minor version than `WRITTEN_FOR`.
 
     Raises:
-        Moved: another version is installed.
+        UnsupportedGxVersion: another version is installed.
     """
     found = installed or version("great-expectations")
     if found.rsplit(".", 1)[0] != WRITTEN_FOR:

@@ -46,9 +46,9 @@ def decide(run: Run | None, served: bool) -> Next:
         return Next(Step.LOST, "its row is missing from the registry")
     if run.answer is not None:
         return Next(Step.ANSWERED)
-    if run.left_s < (-GRACE_S if run.state == WORKING else 0):
+    if run.remaining_s < (-GRACE_S if run.state == WORKING else 0):
         return Next(Step.LATE, f"it was {'at work' if run.state == WORKING else 'waiting'} for {run.asked_s:.0f} s")
-    idle = run.state == ASKED or run.lapsed_s is not None
+    idle = run.state == ASKED or run.expired_s is not None
     if idle and run.claim >= CLAIMS:
         return Next(Step.LOST, f"it was started {run.claim} times, and each process ended, last {run.owner}")
     if not idle:
@@ -56,7 +56,7 @@ def decide(run: Run | None, served: bool) -> Next:
     if not served:
         died = f"{run.owner} died during this run, and " if run.claim else ""
         return Next(Step.TAKE, f"{died}no checker is up: this run starts a process of its own, slower; next: {START}")
-    if run.lapsed_s is not None and run.lapsed_s > TAKEN_WITHIN_S:
+    if run.expired_s is not None and run.expired_s > TAKEN_WITHIN_S:
         return Next(Step.TAKE, f"{run.owner} died during this run: it continues in a process of its own, slower")
     if run.state == ASKED and run.asked_s > BEGUN_WITHIN_S:
         return Next(

@@ -134,7 +134,7 @@ class RunWork:
                 beats.tell(level, text, fields)
                 tell(level, text, fields)
 
-            worked = self._asked(process, asked, max(claimed.left_s, _LEAST_S), told)
+            worked = self._asked(process, asked, max(claimed.remaining_s, _LEAST_S), told)
         # The heartbeats have stopped: one after the answer would find the claim ended, and close a warm process.
         with self.connect() as connection:
             recorded = self._answer(connection, claim, worked, beats.take())

@@ -84,6 +84,7 @@ def imported(found: Any, table: str, owner: str | None, otherwise: str) -> Impor
         raise SpecError(
             "The file is not a suite of Great Expectations",
             why="A suite is a JSON object with a list `expectations`, as written by ExpectationSuite.to_json_dict().",
+            next="write the suite with json.dumps(suite.to_json_dict()) and import that file",
             code="LW-5020",
         )
     meta, ours = _split(found.get("meta"))
@@ -101,6 +102,7 @@ def imported(found: Any, table: str, owner: str | None, otherwise: str) -> Impor
         raise SpecError(
             "No expectation of this suite can be imported",
             why="; ".join(uncarried) or "it has no expectations",
+            next="name a suite with expectations that Lakeward runs (docs/reference/expectations.md)",
             code="LW-5021",
         )
     document = {"table": table, "owner": owner or str(ours.get("owner") or otherwise)}

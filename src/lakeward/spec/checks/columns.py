@@ -67,11 +67,11 @@ def _declared(name: str, source: Source, columns: Mapping[str, str]) -> Iterator
         if "TINYINT" in kind and source.decode:
             yield Finding(at, f"column {column} cannot be TINYINT: 128 to 255 in JSON would silently become "
                           "negative numbers; declare it SMALLINT or INT", kind)  # fmt: skip
-    known = {column.lower() for column in columns} | set(source.kept_columns)
+    known = {column.lower() for column in columns} | set(source.added_columns)
     for path, column in _named_columns(source.watermark, source.deduplicate):
         if column.lower() not in known:
             yield Finding(("sources", name, *path), f"{column!r} is not a column of this source", column,
-                          (*columns, *source.kept_columns), nearest(column, known))  # fmt: skip
+                          (*columns, *source.added_columns), nearest(column, known))  # fmt: skip
     kinds = {column.lower(): kind for column, kind in columns.items()}
     for index, key in enumerate(source.deduplicate.keys if source.deduplicate else ()):
         if "MAP<" in kinds.get(key.lower(), "").upper():
@@ -109,7 +109,7 @@ def landed_columns(spec: StreamSpec, facts: SqlFacts | None) -> dict[str, str] |
     if not isinstance(star, exp.Star) or any(star.args.values()) or not from_ or not isinstance(from_.this, exp.Table):
         return None
     declared = {name.lower(): kind for name, kind in ddl_columns(source.declared_columns).items()}
-    return declared | {name: OWN_COLUMNS[name] for name in source.kept_columns}
+    return declared | {name: OWN_COLUMNS[name] for name in source.added_columns}
 
 
 def _partitions(spec: StreamSpec, columns: Mapping[str, str] | None) -> Iterator[Finding]:
@@ -125,8 +125,8 @@ def _partitions(spec: StreamSpec, columns: Mapping[str, str] | None) -> Iterator
             message = f"a table is partitioned by single values; {field.column} is {columns[column]}"
             yield Finding(at, message, str(field))
         elif columns is not None and not columns[column].startswith(_PARTITIONED.get(field.transform, "")):
-            wanted = ", ".join(_PARTITIONED[field.transform])
-            yield Finding(at, f"{field.transform} takes a column of {wanted}; {field.column} is {columns[column]}",
+            types = ", ".join(_PARTITIONED[field.transform])
+            yield Finding(at, f"{field.transform} takes a column of {types}; {field.column} is {columns[column]}",
                           str(field))  # fmt: skip
 
 

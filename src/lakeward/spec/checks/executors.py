@@ -43,21 +43,21 @@ def executor_findings(streams: Sequence[StreamSpec], settings: Settings) -> Iter
     first: dict[str, StreamSpec] = {}
     for spec in streams:
         driver = settings.driver(spec.driver)
-        wanted = spec.resources.executors
+        executors = spec.resources.executors
         if driver.backend != "standalone":
-            if wanted is not None and driver.backend == "local":
+            if executors is not None and driver.backend == "local":
                 message = (
                     f"driver {spec.driver} runs all tasks in its own process; for executors declare it under drivers: "
                     f"in conf/lakeward.yaml with backend: standalone and its master ({HOW})"
                 )
                 yield ProjectFinding(spec.id, ("resources", "executors"), message, key=True)
             continue
-        if wanted is not None and driver.executors is not None:
+        if executors is not None and driver.executors is not None:
             message = f"driver {spec.driver} is declared in conf/lakeward.yaml; set its executors there"
             yield ProjectFinding(spec.id, ("resources", "executors"), message, key=True)
-        elif wanted is not None:
+        elif executors is not None:
             other = first.setdefault(spec.driver, spec)
-            if other.resources.executors != wanted:
+            if other.resources.executors != executors:
                 message = (
                     f"stream {other.id} shares driver {spec.driver} and requests other executors; set them once, under "
                     "drivers: in conf/lakeward.yaml"

@@ -195,7 +195,7 @@ MEASURED = Lint(
     "registry has them", "batches run back to back, and records that arrive meanwhile make the next one larger",
     "a longer trigger makes fewer and larger files; or give it more cores", lambda spec, facts: iter(()),
 )  # fmt: skip
-"""Found between the specs and a registry: `cross_checks.slow_commits`."""
+"""Found between the specs and a registry: `spec.checks.project.slow_commits`."""
 
 _PAGE = """# Lints: warnings of `lakeward config validate`
 

@@ -24,8 +24,13 @@ def obstacle(spec: StreamSpec, readers: Sequence[str] = ()) -> str:
     if spec.lineage == "none":
         return "lineage is none: a row cannot be traced to one record"
     if readers:
-        return f"a commit that removes rows blocks the streams that read {sink.table}: {', '.join(readers)}"
+        return blocks_readers(str(sink.table), readers)
     return ""
+
+
+def blocks_readers(table: str, readers: Sequence[str]) -> str:
+    """Why rows may not be removed from a table that streams read incrementally, as a clause."""
+    return f"a commit that removes rows blocks the streams that read {table}: {', '.join(readers)}"
 
 
 def obstacle_of(table: str, specs: Iterable[StreamSpec], readers: Sequence[str] | None = None) -> str:

@@ -58,10 +58,10 @@ def named_secret(path: Path_) -> bool:
 
 def hidden(path: Path_, value: object) -> frozenset[object]:
     """The keys of a path that look like secrets, and the value if it looks like one or its key indicates one."""
-    found = {part for part in (*path, value) if isinstance(part, str) and looks_secret(part)}
+    secrets = {part for part in (*path, value) if isinstance(part, str) and looks_secret(part)}
     if named_secret(path) and isinstance(value, str | int | float) and value != path[-1]:
-        found.add(str(value))
-    return frozenset(found)
+        secrets.add(str(value))
+    return frozenset(secrets)
 
 
 def masked(text: str, values: Iterable[object] = ()) -> str:

@@ -152,13 +152,13 @@ def _reaches(start: StreamSpec, end: StreamSpec, landed: Mapping[str, Sequence[S
 def readers_of(streams: Mapping[str, StreamSpec]) -> dict[str, list[str]]:
     """Stream -> the streams that read the table it lands in, sorted."""
     tables = {str(spec.sink.table): str(name) for name, spec in streams.items() if spec.sink.rows_in}
-    found: dict[str, list[str]] = {}
+    readers: dict[str, list[str]] = {}
     for name, spec in sorted(streams.items()):
         for source in spec.sources.values():
             upstream = tables.get(source.from_table or "")
             if upstream is not None and upstream != name:
-                found.setdefault(upstream, []).append(str(name))
-    return found
+                readers.setdefault(upstream, []).append(str(name))
+    return readers
 
 
 SINKS = ("kafka", "python", "console", "format")

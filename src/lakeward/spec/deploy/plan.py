@@ -33,7 +33,7 @@ class Accepted:
         generation, spec, digest: the accepted generation, whose checkpoint the stream has.
         newest, newest_digest: the newest generation; differs from the accepted one while an upgrade is pending.
         pending: the pending generation, if any.
-        wanted: whether the stream runs or should run.
+        should_run: whether the stream runs or should run.
         retired: its file was removed and it was retired; its checkpoint and its position are still there.
     """
 
@@ -43,7 +43,7 @@ class Accepted:
     newest: int
     newest_digest: str
     pending: int | None
-    wanted: bool
+    should_run: bool
     retired: bool = False
 
 
@@ -102,27 +102,27 @@ def _change(name: str, known: Accepted | None, spec: StreamSpec | None) -> Chang
         why = by if spec.enabled else "enabled: false, so it is not started"
         return Change(name, "new", None, why, 1, "accept")
     hint = _stop_hint(name, known, spec)
-    wanted = digest(spec)
+    digest_ = digest(spec)
     if known.retired:
-        return _back(name, known, spec, wanted)
-    if known.digest == wanted:
+        return _back(name, known, spec, digest_)
+    if known.digest == digest_:
         act: Act = "none" if known.pending is None else "drop-pending"
         dropped = f"generation {known.pending} no longer waits: the file is again what was accepted"
         notes = [dropped] if known.pending is not None else []
         return Change(name, "same", True, _joined(*notes, hint) or "nothing differs", known.generation, act)
-    return _changed(name, known, spec, wanted, hint)
+    return _changed(name, known, spec, digest_, hint)
 
 
 def _removed(name: str, known: Accepted | None) -> Change:
     if known is None:
         raise ValueError(f"stream {name} is neither known nor declared")
-    now = "it continues as deployed; to end and retire it" if known.wanted else "it is stopped; to retire it"
+    now = "it continues as deployed; to end and retire it" if known.should_run else "it is stopped; to retire it"
     why = f"its file is missing; {now}: lakeward deploy --retire {name}"
     return Change(name, "removed", None, why, known.generation, "none")
 
 
-def _changed(name: str, known: Accepted, spec: StreamSpec, wanted: str, hint: str | None) -> Change:
-    waits_already = known.pending is not None and known.newest_digest == wanted
+def _changed(name: str, known: Accepted, spec: StreamSpec, digest_: str, hint: str | None) -> Change:
+    waits_already = known.pending is not None and known.newest_digest == digest_
     generation = known.newest if waits_already else known.newest + 1
     try:
         before = StreamSpec.model_validate(dict(known.spec))
@@ -138,16 +138,16 @@ def _changed(name: str, known: Accepted, spec: StreamSpec, wanted: str, hint: st
     fits: bool | None = True
     if None in (keeps_state(before), keeps_state(spec)) and before.transform != spec.transform:
         fits, what = None, f"{what}; whether state of Python code still fits is checked at the start"
-    if known.wanted:
+    if known.should_run:
         then = f"upgrade pending, what runs is not touched; to take it: lakeward streams upgrade {name} --wait"
         return Change(name, "changed", fits, _joined(what, then, hint), generation, "none" if waits_already else "pend")
     then = "the next start takes it"
     return Change(name, "changed", fits, _joined(what, then), generation, "adopt" if waits_already else "accept")
 
 
-def _back(name: str, known: Accepted, spec: StreamSpec, wanted: str) -> Change:
-    change = _changed(name, replace(known, wanted=False, pending=None), spec, wanted, None)
-    if known.digest == wanted:
+def _back(name: str, known: Accepted, spec: StreamSpec, digest_: str) -> Change:
+    change = _changed(name, replace(known, should_run=False, pending=None), spec, digest_, None)
+    if known.digest == digest_:
         why = "it was retired and is declared again: it continues where it stopped"
         return Change(name, "new", True, why, known.generation, "adopt")
     if change.act == "accept":
@@ -162,7 +162,7 @@ def _joined(*parts: str | None) -> str:
 
 def _stop_hint(name: str, known: Accepted, spec: StreamSpec) -> str | None:
     # Only an operation of a person stops a stream, never a file.
-    if known.wanted and not spec.enabled:
+    if known.should_run and not spec.enabled:
         return f"enabled: false, but it still runs: lakeward streams stop {name}"
     return None
 

@@ -151,5 +151,5 @@ def _columns(source: Source) -> dict[str, str] | None:
         return {}
     if source.decode.json_ is None:
         return None
-    found = {name.lower(): kind for name, kind in ddl_columns(str(source.decode.json_)).items()}
-    return found | ({"(key and headers)": "as bytes"} if source.decode.columns == "all" else {})
+    columns = {name.lower(): kind for name, kind in ddl_columns(str(source.decode.json_)).items()}
+    return columns | ({"(key and headers)": "as bytes"} if source.decode.columns == "all" else {})

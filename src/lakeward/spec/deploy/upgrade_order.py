@@ -20,7 +20,7 @@ def order(before: Mapping[str, StreamSpec], after: Mapping[str, StreamSpec]) -> 
         before: the accepted specs that can be read.
         after: the specs of the project.
     """
-    found: dict[str, list[str]] = {}
+    predecessors: dict[str, list[str]] = {}
     for upstream, readers in readers_of(after).items():
         old, new = before.get(upstream), after[upstream]
         if old is None or (old.transform, old.sources, old.sink) == (new.transform, new.sources, new.sink):
@@ -28,8 +28,8 @@ def order(before: Mapping[str, StreamSpec], after: Mapping[str, StreamSpec]) -> 
         old_columns, new_columns = landed_columns(old), landed_columns(new)
         for reader in readers:
             if (effect := _effect(after[reader], str(new.sink.table), old_columns, new_columns)) is not None:
-                found.setdefault(upstream, []).append(effect)
-    return found
+                predecessors.setdefault(upstream, []).append(effect)
+    return predecessors
 
 
 def landed_columns(spec: StreamSpec) -> dict[str, str] | None:
@@ -37,18 +37,18 @@ def landed_columns(spec: StreamSpec) -> dict[str, str] | None:
     facts = _facts(spec)
     if facts is None or not isinstance(facts.statement, exp.Select):
         return None
-    found: dict[str, str] = {}
+    columns: dict[str, str] = {}
     for item in facts.statement.expressions:
         star = isinstance(item, exp.Star) or (isinstance(item, exp.Column) and isinstance(item.this, exp.Star))
         if not star:
-            found[item.alias_or_name.lower()] = item.alias_or_name
+            columns[item.alias_or_name.lower()] = item.alias_or_name
             continue
         source = next(iter(spec.sources.values()))
         plain = isinstance(item, exp.Star) and not any(item.args.values())
         if not plain or len(spec.sources) > 1 or spec.reference or source.declared_columns is None:
             return None
-        found |= {name.lower(): name for name in (*ddl_columns(source.declared_columns), *source.kept_columns)}
-    return None if "" in found else found
+        columns |= {name.lower(): name for name in (*ddl_columns(source.declared_columns), *source.added_columns)}
+    return None if "" in columns else columns
 
 
 def _effect(

@@ -32,16 +32,16 @@ def page(schema: Callable[[str], dict[str, Any]], names: list[str]) -> str:
 
 def _order(made: dict[str, Any]) -> list[str]:
     """Definitions in order of first use."""
-    found: dict[str, None] = {}
+    order: dict[str, None] = {}
 
     def walk(node: Any) -> None:
         for reference in _references(node):
-            if reference not in found:
-                found[reference] = None
+            if reference not in order:
+                order[reference] = None
                 walk(made["$defs"][reference])
 
     walk({key: value for key, value in made.items() if key != "$defs"})
-    return list(found)
+    return list(order)
 
 
 def _references(node: Any) -> Iterator[str]:

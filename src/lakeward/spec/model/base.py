@@ -5,7 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, Any, ClassVar, cast
 
-from pydantic import BaseModel, ConfigDict, Field, Strict, create_model
+from pydantic import BaseModel, ConfigDict, Field, GetJsonSchemaHandler, Strict, create_model
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema
+
+from lakeward.spec.model.descriptions import descriptions
 
 
 class KeysProblem(ValueError):
@@ -31,13 +35,25 @@ class SpecModel(BaseModel):
         serialize_by_alias=True,
         validate_default=False,
         hide_input_in_errors=True,  # a value may be a pasted secret; `problems` decides what is shown
-        use_attribute_docstrings=True,  # the text below a field is its description in the generated schema
     )
 
     one_of: ClassVar[tuple[str, tuple[str, ...]]] = ("", ())
     """The name of this choice, and its keys, of which exactly one must be given."""
     removed: ClassVar[Mapping[str, str]] = {}
     """Keys of earlier versions -> the version that removed them, and the replacement, for the error."""
+    described_by: ClassVar[type[BaseModel] | None] = None
+    """Of a model made by `partial`: the class whose docstrings describe the fields."""
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        """The JSON Schema of the model, with the docstring below each field as its description."""
+        schema = handler(core_schema)
+        properties = handler.resolve_ref_schema(schema).get("properties", {})
+        for name, text in descriptions(cls).items():
+            key = cls.model_fields[name].alias or name
+            if key in properties:  # not of a field that only the loader sets
+                properties[key]["description"] = text
+        return schema
 
     def document(self) -> dict[str, Any]:
         """The spec as plain JSON data with the keys a user writes; keys without a value are omitted."""
@@ -103,6 +119,7 @@ def partial(
             kind = partial(kind, kind.__name__ + "Override")
         elif info.metadata:
             kind = Annotated[kind, *info.metadata]
-        fields[key] = (kind | None, Field(default=None, alias=info.alias, description=info.description))
-    made = create_model(name, __base__=SpecModel, __doc__=model.__doc__, **fields)
-    return cast(type[SpecModel], made)
+        fields[key] = (kind | None, Field(default=None, alias=info.alias))
+    made = cast(type[SpecModel], create_model(name, __base__=SpecModel, __doc__=model.__doc__, **fields))
+    made.described_by = model
+    return made

@@ -44,25 +44,25 @@ def conf(specs: Iterable[Mapping[str, Any]], settings: DriverSettings | None = N
 def _spread(specs: list[Mapping[str, Any]], base: DriverSettings) -> dict[str, str]:
     """Executors on a standalone cluster: dynamic allocation between two bounds, or a fixed number."""
     asked = [wish["executors"] for spec in specs if (wish := spec.get("resources") or {}).get("executors")]
-    wanted = base.executors or (Executors.model_validate(asked[0]) if asked else Executors())
-    found = {
+    executors = base.executors or (Executors.model_validate(asked[0]) if asked else Executors())
+    settings = {
         "spark.master": str(base.master),
-        "spark.executor.cores": str(wanted.cores),
-        "spark.executor.memory": str(wanted.memory),
-        "spark.cores.max": str(wanted.max * wanted.cores),  # a standalone master gives all its cores by default
+        "spark.executor.cores": str(executors.cores),
+        "spark.executor.memory": str(executors.memory),
+        "spark.cores.max": str(executors.max * executors.cores),  # a standalone master gives all its cores by default
     }
     if base.compiler == "quick":
-        found["spark.executor.extraJavaOptions"] = QUICK
+        settings["spark.executor.extraJavaOptions"] = QUICK
     if base.authenticate:
-        found["spark.authenticate"] = "true"
-    if wanted.min == wanted.max:
-        return found
+        settings["spark.authenticate"] = "true"
+    if executors.min == executors.max:
+        return settings
     idle = f"{max([IDLE_S, *(IDLE_TRIGGERS * int(_every_s(spec)) for spec in specs)])}s"
     return {
-        **found,
+        **settings,
         "spark.dynamicAllocation.enabled": "true",
-        "spark.dynamicAllocation.minExecutors": str(wanted.min),
-        "spark.dynamicAllocation.maxExecutors": str(wanted.max),
+        "spark.dynamicAllocation.minExecutors": str(executors.min),
+        "spark.dynamicAllocation.maxExecutors": str(executors.max),
         "spark.dynamicAllocation.executorIdleTimeout": idle,
         # No shuffle service: an executor's shuffle files are lost with it, so an executor with files of a batch stays
         # for a while. Batches do not read each other's files, and a running job never counts as idle.

@@ -34,9 +34,9 @@ def _no_other_connectors(own: dict[str, str]) -> AfterValidator:
 
 
 def _no_place(options: dict[str, str]) -> dict[str, str]:
-    found = next((key for key in options if key.lower() == PLACE), None)
-    if found is not None:
-        raise ValueError(f"{found} cannot be set: the location of a checkpoint follows from the stream's id")
+    option = next((key for key in options if key.lower() == PLACE), None)
+    if option is not None:
+        raise ValueError(f"{option} cannot be set: the location of a checkpoint follows from the stream's id")
     return options
 
 

@@ -46,19 +46,19 @@ def imported(text: str, match: str) -> Imported:
         raise SpecError(
             "This is not JSON", why=str(error), next="save the policy as Polaris' API returns it", code="LW-1002"
         ) from None
-    found = Imported()
+    result = Imported()
     for policy in _policies(data):
-        _one(policy, found)
-    _below_floors(found, match)
-    return found
+        _one(policy, result)
+    _below_floors(result, match)
+    return result
 
 
-def entry(found: Imported, match: str) -> str:
+def entry(result: Imported, match: str) -> str:
     """The text of the entry for `conf/tables.yaml`."""
     lines = ["policies:", f"  - match: {json.dumps(match)}"]
-    for section, values in found.settings.items():
+    for section, values in result.settings.items():
         lines.append(f"    {section}: {{{', '.join(f'{key}: {_written(value)}' for key, value in values.items())}}}")
-    return "\n".join([*(f"# not mapped: {note}" for note in found.unmapped), *lines]) + "\n"
+    return "\n".join([*(f"# not mapped: {note}" for note in result.unmapped), *lines]) + "\n"
 
 
 def _policies(data: Any) -> Iterator[Mapping[str, Any]]:
@@ -75,11 +75,11 @@ def _policies(data: Any) -> Iterator[Mapping[str, Any]]:
         yield item
 
 
-def _one(policy: Mapping[str, Any], found: Imported) -> None:
+def _one(policy: Mapping[str, Any], result: Imported) -> None:
     kind = str(policy["policy-type"]).removeprefix("system.")
     content = policy["content"]
     if kind not in TYPES:
-        found.unmapped.append(
+        result.unmapped.append(
             f"{policy['policy-type']}: only {', '.join(f'system.{known}' for known in TYPES)} are read"
         )
         return
@@ -92,17 +92,17 @@ def _one(policy: Mapping[str, Any], found: Imported) -> None:
             f"The content of system.{kind} is wrong", why="it needs `enable`: true or false", code="LW-1001"
         )
     if content.get("version", VERSION) != VERSION:
-        found.unmapped.append(f"system.{kind}: version {content['version']}, known is {VERSION}")
+        result.unmapped.append(f"system.{kind}: version {content['version']}, known is {VERSION}")
         return
     values = {"enabled": content["enable"]}
     rest = {key: value for key, value in content.items() if key not in ("version", "enable", "config")}
     for name, value in {**rest, **(content.get("config") or {})}.items():
         here = _value(kind, name, value)
         if here is None:
-            found.unmapped.append(f"system.{kind}: {name} = {json.dumps(value)}")
+            result.unmapped.append(f"system.{kind}: {name} = {json.dumps(value)}")
         else:
             values[here[0]] = here[1]
-    found.settings = merged(found.settings, {_SECTIONS[kind]: values})
+    result.settings = merged(result.settings, {_SECTIONS[kind]: values})
 
 
 def _value(kind: str, name: str, value: Any) -> tuple[str, Any] | None:
@@ -124,16 +124,16 @@ def _size(count: int) -> str:
     return f"{count}B"
 
 
-def _below_floors(found: Imported, match: str) -> None:
+def _below_floors(result: Imported, match: str) -> None:
     """Remove what is only allowed under `unsafe:`."""
     try:
-        rule = Rule.model_validate({"match": match, **found.settings})
+        rule = Rule.model_validate({"match": match, **result.settings})
     except ValueError as error:
         raise SpecError(f"{match!r}, or a value of the policy, is wrong", why=str(error), code="LW-1004") from None
     for path, value, floor, cost in below_floors(rule):
         section, key = path.split(".")
-        del found.settings[section][key]
-        found.unmapped.append(f"{path} = {value}: below the floor of {floor} ({cost}); allowed under unsafe: only")
+        del result.settings[section][key]
+        result.unmapped.append(f"{path} = {value}: below the floor of {floor} ({cost}); allowed under unsafe: only")
 
 
 def _written(value: Any) -> str:

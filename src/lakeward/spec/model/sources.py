@@ -284,7 +284,7 @@ class Source(SpecModel):
         return position_columns(self.connector)
 
     @property
-    def kept_columns(self) -> tuple[str, ...]:
+    def added_columns(self) -> tuple[str, ...]:
         """The columns beside the decoded ones: the position columns, and with `columns: all` the other columns of the
         record.
         """

@@ -187,8 +187,8 @@ class StreamSpec(SpecModel):
     @property
     def position_columns(self) -> tuple[str, ...]:
         """All position columns of all sources, each once, in order."""
-        found = dict.fromkeys(column for source in self.sources.values() for column in source.position_columns)
-        return tuple(found)
+        columns = dict.fromkeys(column for source in self.sources.values() for column in source.position_columns)
+        return tuple(columns)
 
     @property
     def tables(self) -> tuple[TableName, ...]:
@@ -219,16 +219,20 @@ def long_form(data: Any) -> Any:
 
 def mixed_forms(data: dict[str, Any]) -> list[tuple[tuple[str | int, ...], str]]:
     """Mixtures of short and long form: the path of the excess key, and why."""
-    found: list[tuple[tuple[str | int, ...], str]] = []
+    problems: list[tuple[tuple[str | int, ...], str]] = []
     beside = [key for key in OF_THE_SOURCE if key in data]
     source = data.get(SINGLE)
     if SINGLE in data and "sources" in data:
-        found.append((("sources",), "give source: (one, then named source) or sources: (several, by name), not both"))
+        problems.append(
+            (("sources",), "give source: (one, then named source) or sources: (several, by name), not both")
+        )
     elif "sources" in data:
-        found += [((key,), f"{key} is allowed beside source: only; move it into one of the sources") for key in beside]
+        problems += [
+            ((key,), f"{key} is allowed beside source: only; move it into one of the sources") for key in beside
+        ]
     if isinstance(source, dict):
-        found += [((SINGLE, key), f"{key} is both beside source: and inside it") for key in beside if key in source]
-    return found
+        problems += [((SINGLE, key), f"{key} is both beside source: and inside it") for key in beside if key in source]
+    return problems
 
 
 def written_path(path: tuple[str | int, ...], data: dict[str, Any]) -> tuple[str | int, ...]:

@@ -88,7 +88,7 @@ class SortOrder(Written):
     """A sort order: `carrier, ts DESC NULLS LAST`, or `zorder(origin, dest)`."""
 
     pattern = re.compile(rf"(?:zorder|ZORDER) *\( *{_NAMES} *\)|{_KEY}(?: *, *{_KEY})*")
-    wanted = "an order is columns, 'carrier, ts DESC NULLS LAST', or 'zorder(origin, dest)'"
+    syntax = "an order is columns, 'carrier, ts DESC NULLS LAST', or 'zorder(origin, dest)'"
     examples: ClassVar[list[str]] = ["carrier, ts DESC", "zorder(origin, dest)"]
 
     def __new__(cls, text: str) -> Self:

@@ -18,12 +18,12 @@ def moment(text: str) -> datetime:
         ValueError: it is not one, or has no time zone.
     """
     try:
-        found = datetime.fromisoformat(text)
+        time = datetime.fromisoformat(text)
     except ValueError:
         raise ValueError("this is not a time; write it like 2026-11-01T06:00:00Z") from None
-    if found.tzinfo is None:
+    if time.tzinfo is None:
         raise ValueError("this has no time zone; write it like 2026-11-01T06:00:00Z")
-    return found.astimezone(UTC)
+    return time.astimezone(UTC)
 
 
 def _checked(text: str) -> str:

@@ -115,9 +115,9 @@ def matches(rule: SpecModel, table: str) -> bool:
 
 def entries(tables: Tables) -> list[tuple[Path_, SpecModel]]:
     """Every entry with its path; later entries override earlier ones."""
-    found: list[tuple[Path_, SpecModel]] = [(("defaults",), tables.defaults)]
-    found += [(("policies", index), rule) for index, rule in enumerate(tables.policies)]
-    return found + [(("unsafe", index), rule) for index, rule in enumerate(tables.unsafe)]
+    rules: list[tuple[Path_, SpecModel]] = [(("defaults",), tables.defaults)]
+    rules += [(("policies", index), rule) for index, rule in enumerate(tables.policies)]
+    return rules + [(("unsafe", index), rule) for index, rule in enumerate(tables.unsafe)]
 
 
 def larger_than_a_group(tables: Tables, landed: Iterable[str] = ()) -> Iterator[tuple[Path_, str]]:
@@ -163,11 +163,11 @@ def _one_of(some: re.Match[str]) -> str:
 
 def below_floors(rule: SpecModel) -> list[tuple[str, Any, Any, str]]:
     """Thresholds of an entry below their floor: (path, value, floor, cost of a smaller value)."""
-    found = []
+    problems = []
     for path, (floor, cost) in FLOORS.items():
         value: Any = rule
         for part in path.split("."):
             value = getattr(value, part, None)
         if value is not None and value < floor:
-            found.append((path, value, floor, cost))
-    return found
+            problems.append((path, value, floor, cost))
+    return problems

@@ -22,12 +22,12 @@ class Written(str):
     """A string that is validated when it is read; subclasses add the meaning."""
 
     pattern: ClassVar[re.Pattern[str]]
-    wanted: ClassVar[str]
+    syntax: ClassVar[str]
     examples: ClassVar[list[str]]
 
     def __new__(cls, text: str) -> Self:
         if not isinstance(text, str) or not cls.pattern.fullmatch(text):
-            raise ValueError(cls.wanted)
+            raise ValueError(cls.syntax)
         return super().__new__(cls, text)
 
     @classmethod
@@ -91,7 +91,7 @@ class Duration(_Measured):
     """A span of time as written in a spec: `500ms`, `10s`, `5m`, `2h`, `7d`."""
 
     pattern = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ms|s|m|h|d)")
-    wanted = "a duration is a number and a unit: 10s, 5m, 2h or 7d"
+    syntax = "a duration is a number and a unit: 10s, 5m, 2h or 7d"
     examples: ClassVar[list[str]] = ["10s", "5m", "2h", "7d"]
     units: ClassVar[dict[str, float]] = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86400}
     most: ClassVar[tuple[float, str]] = (36_500 * 86_400, "36500d (a hundred years)")
@@ -118,7 +118,7 @@ class Size(_Measured):
     """A size as written in a spec: `128MB`, `10GB`; 1 KB is 1024 bytes, as Iceberg and Spark count."""
 
     pattern = re.compile(r"([0-9]+(?:\.[0-9]+)?)(B|KB|MB|GB|TB)")
-    wanted = "a size is a number and a unit: 512KB, 128MB or 10GB"
+    syntax = "a size is a number and a unit: 512KB, 128MB or 10GB"
     examples: ClassVar[list[str]] = ["512KB", "128MB", "10GB"]
     units: ClassVar[dict[str, float]] = {"B": 1, "KB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30, "TB": 1 << 40}
     most: ClassVar[tuple[float, str]] = (1 << 60, "1048576TB (1 EB)")
@@ -135,7 +135,7 @@ class Memory(Written):
     """Memory of a JVM in Spark's own form: `512m`, `2g`."""
 
     pattern = re.compile(r"[1-9][0-9]{0,8}[mg]")
-    wanted = "memory is a whole number and m or g: 512m, 2g"
+    syntax = "memory is a whole number and m or g: 512m, 2g"
     examples: ClassVar[list[str]] = ["512m", "2g"]
 
     def __new__(cls, text: str) -> Self:
@@ -154,7 +154,7 @@ class TableName(Written):
     """A table of the lake, `namespace.table`."""
 
     pattern = re.compile(rf"{_IDENTIFIER}\.{_IDENTIFIER}")
-    wanted = "a table is namespace.table (letters, digits, _), for example nyc.flights"
+    syntax = "a table is namespace.table (letters, digits, _), for example nyc.flights"
     examples: ClassVar[list[str]] = ["nyc.flights"]
 
     @property
@@ -174,7 +174,7 @@ class PostgresTable(Written):
     pattern = re.compile(
         r"(?!(?:[A-Za-z0-9_]+\.)?lakeward_positions$)(?:[A-Za-z_][A-Za-z0-9_]{0,62}\.)?[A-Za-z_][A-Za-z0-9_]{0,62}"
     )
-    wanted = (
+    syntax = (
         "a table of PostgreSQL is table or schema.table (letters, digits, _, each at most 63 characters), for example "
         "public.flights; lakeward_positions is Lakeward's own"
     )
@@ -190,7 +190,7 @@ class StreamId(Written):
     """The stable id of a stream: it names the checkpoint, the Dag and the position in the table."""
 
     pattern = re.compile(r"[a-z][a-z0-9_-]{0,62}")
-    wanted = "a stream's id is lower case letters, digits, _ and -, starts with a letter, at most 63 characters"
+    syntax = "a stream's id is lower case letters, digits, _ and -, starts with a letter, at most 63 characters"
     examples: ClassVar[list[str]] = ["flights"]
 
 
@@ -198,7 +198,7 @@ class DriverName(Written):
     """The name of a driver: of its folder, its lease and its process."""
 
     pattern = StreamId.pattern
-    wanted = "a driver's name is lower case letters, digits, _ and -, starts with a letter, at most 63 characters"
+    syntax = "a driver's name is lower case letters, digits, _ and -, starts with a letter, at most 63 characters"
     examples: ClassVar[list[str]] = ["core"]
 
 
@@ -206,7 +206,7 @@ class Name(Written):
     """A name that SQL can use unquoted: of a source, a reference, a rule."""
 
     pattern = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}")
-    wanted = "a name is letters, digits and _, and does not start with a digit"
+    syntax = "a name is letters, digits and _, and does not start with a digit"
     examples: ClassVar[list[str]] = ["flights"]
 
 
@@ -214,7 +214,7 @@ class PythonCallable(Written):
     """A Python callable, `package.module:function`."""
 
     pattern = re.compile(rf"{_IDENTIFIER}(\.{_IDENTIFIER})*:{_IDENTIFIER}")
-    wanted = "a Python callable is package.module:function"
+    syntax = "a Python callable is package.module:function"
     examples: ClassVar[list[str]] = ["my_streams.clean:flights"]
 
 
@@ -222,7 +222,7 @@ class Topic(Written):
     """A Kafka topic."""
 
     pattern = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9._-]{1,249}")
-    wanted = "a topic is letters, digits, dots, _ and -, at most 249 characters, and not . or .. alone"
+    syntax = "a topic is letters, digits, dots, _ and -, at most 249 characters, and not . or .. alone"
     examples: ClassVar[list[str]] = ["flights"]
 
 
@@ -230,7 +230,7 @@ class Brokers(Written):
     """Bootstrap servers, `host:port,host:port`, without user or password."""
 
     pattern = re.compile(r"[^\s,:/@]+:\d+(,[^\s,:/@]+:\d+)*")
-    wanted = "bootstrap servers are host:port, several with commas between: broker-1:9092,broker-2:9092"
+    syntax = "bootstrap servers are host:port, several with commas between: broker-1:9092,broker-2:9092"
     examples: ClassVar[list[str]] = ["broker-1:9092,broker-2:9092"]
 
 
@@ -238,7 +238,7 @@ class SparkMaster(Written):
     """The master of a Spark standalone cluster; several with a standby master."""
 
     pattern = re.compile(r"spark://[^\s,:/@]+:\d+(,[^\s,:/@]+:\d+)*")
-    wanted = "the master of a standalone cluster is spark://HOST:PORT, of several spark://HOST:PORT,HOST:PORT"
+    syntax = "the master of a standalone cluster is spark://HOST:PORT, of several spark://HOST:PORT,HOST:PORT"
     examples: ClassVar[list[str]] = ["spark://spark-master:7077"]
 
     @property
@@ -252,7 +252,7 @@ class ObjectPlace(Written):
     """A location on an object store: a bucket and folders."""
 
     pattern = re.compile(r"s3a?://[a-z0-9][a-z0-9.\-]{1,61}[a-z0-9](/[A-Za-z0-9!_.*'()\-]*[A-Za-z0-9!_*'()\-])*")
-    wanted = "a place on an object store is s3://BUCKET/FOLDER, without a slash at its end"
+    syntax = "a place on an object store is s3://BUCKET/FOLDER, without a slash at its end"
     examples: ClassVar[list[str]] = ["s3://lake/warehouse"]
 
     @property
@@ -275,7 +275,7 @@ class KinesisStream(Written):
     """The name of a Kinesis data stream."""
 
     pattern = re.compile(r"[A-Za-z0-9_.\-]{1,128}")
-    wanted = "a Kinesis stream's name has letters, digits, . _ and -, 128 at most; give the name, not the ARN"
+    syntax = "a Kinesis stream's name has letters, digits, . _ and -, 128 at most; give the name, not the ARN"
     examples: ClassVar[list[str]] = ["clicks"]
 
 
@@ -283,7 +283,7 @@ class AwsRegion(Written):
     """A region of AWS."""
 
     pattern = re.compile(r"[a-z]{2,}(-[a-z]+)+-[0-9]+")
-    wanted = "a region is written like eu-central-1"
+    syntax = "a region is written like eu-central-1"
     examples: ClassVar[list[str]] = ["eu-central-1"]
 
 
@@ -291,7 +291,7 @@ class StartingPosition(Written):
     """The starting position of a Kinesis stream."""
 
     pattern = re.compile(r"TRIM_HORIZON|LATEST|\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}Z")
-    wanted = "TRIM_HORIZON, LATEST, or a time in UTC: 2026-11-01T00:00:00Z"
+    syntax = "TRIM_HORIZON, LATEST, or a time in UTC: 2026-11-01T00:00:00Z"
     examples: ClassVar[list[str]] = ["TRIM_HORIZON", "2026-11-01T00:00:00Z"]
 
     def __new__(cls, text: str) -> Self:
@@ -309,7 +309,7 @@ class SparkKey(Written):
     """The name of a Spark setting."""
 
     pattern = re.compile(r"spark\.[A-Za-z0-9_.\-]+")
-    wanted = "a Spark setting's name starts with spark. (spark.sql.shuffle.partitions)"
+    syntax = "a Spark setting's name starts with spark. (spark.sql.shuffle.partitions)"
     examples: ClassVar[list[str]] = ["spark.sql.shuffle.partitions"]
 
 
@@ -317,7 +317,7 @@ class Glob(Written):
     """Tables by pattern, over `namespace.table`."""
 
     pattern = re.compile(r"[A-Za-z0-9_*?\[\]!-]+\.[A-Za-z0-9_*?\[\]!-]+")
-    wanted = "tables are matched as namespace.table with * and ?, for example nyc.*"
+    syntax = "tables are matched as namespace.table with * and ?, for example nyc.*"
     examples: ClassVar[list[str]] = ["nyc.*"]
 
 
@@ -325,7 +325,7 @@ class ExpectationType(Written):
     """An expectation of Great Expectations in snake case, or one of Lakeward (`custom_expectations`)."""
 
     pattern = re.compile(r"expect_[a-z0-9_]+|unexpected_rows_expectation")
-    wanted = "an expectation's type is its snake case name in Great Expectations: expect_column_values_to_not_be_null"
+    syntax = "an expectation's type is its snake case name in Great Expectations: expect_column_values_to_not_be_null"
     examples: ClassVar[list[str]] = ["expect_column_values_to_not_be_null"]
 
 
@@ -333,7 +333,7 @@ class Tag(Written):
     """A tag of a stream, at most as long as Airflow allows."""
 
     pattern = re.compile(r"[\s\S]{1,100}")
-    wanted = "a tag is text of 1 to 100 characters"
+    syntax = "a tag is text of 1 to 100 characters"
     examples: ClassVar[list[str]] = ["core"]
 
 

@@ -88,8 +88,8 @@ class Code:
     def _place(self, module: str) -> Path | None:
         """The file of a module; None for a folder without one, or if it does not exist."""
         base = self.root.joinpath(*module.split("."))
-        found = (base / "__init__.py", base.with_name(f"{base.name}.py"))
-        return next((file for file in found if file.is_file()), None)
+        candidates = (base / "__init__.py", base.with_name(f"{base.name}.py"))
+        return next((file for file in candidates if file.is_file()), None)
 
     def _there(self, module: str) -> bool:
         return self._place(module) is not None or any(self.root.joinpath(*module.split(".")).glob("*.py"))
@@ -106,7 +106,7 @@ class Code:
 
     def _read(self, module: str) -> list[str]:
         """Add a module and its parent packages; returns the project's modules that they import."""
-        found: list[str] = []
+        modules: list[str] = []
         parts = module.split(".")
         for length in range(1, len(parts) + 1):
             own = ".".join(parts[:length])
@@ -128,26 +128,28 @@ class Code:
                 continue
             self._trees[own] = tree
             self.files[PurePosixPath(file.relative_to(self.root)).as_posix()] = text
-            found += self._imports(own, file, tree)
-        return found
+            modules += self._imports(own, file, tree)
+        return modules
 
     def _imports(self, module: str, file: Path, tree: ast.Module) -> Iterator[str]:
         package = module if file.name == "__init__.py" else module.rpartition(".")[0]
         for node, inside in _import_nodes(tree):
-            for wanted, names in _imported(node, package):
-                if not self._ours(wanted):
-                    if not self.brought and not installed(wanted.partition(".")[0]):
-                        what = f"package {wanted.partition('.')[0]} is not installed here; it must be where the driver"
-                        self._report(node, file, f"{what} and its executors run", wanted, warning=True)
+            for imported, names in _imported(node, package):
+                if not self._ours(imported):
+                    if not self.brought and not installed(imported.partition(".")[0]):
+                        what = (
+                            f"package {imported.partition('.')[0]} is not installed here; it must be where the driver"
+                        )
+                        self._report(node, file, f"{what} and its executors run", imported, warning=True)
                     continue
                 if inside:
-                    what = f"import {wanted} at the top of the file: executors lack what a function imports"
-                    self._report(node, file, what, wanted)
-                if not self._there(wanted):
-                    self._report(node, file, f"there is no module {wanted} in {FOLDER}/", wanted)
+                    what = f"import {imported} at the top of the file: executors lack what a function imports"
+                    self._report(node, file, what, imported)
+                if not self._there(imported):
+                    self._report(node, file, f"there is no module {imported} in {FOLDER}/", imported)
                     continue
-                yield wanted
-                yield from (f"{wanted}.{name}" for name in names if self._there(f"{wanted}.{name}"))
+                yield imported
+                yield from (f"{imported}.{name}" for name in names if self._there(f"{imported}.{name}"))
 
     def _report(self, node: ast.stmt, file: Path, message: str, value: str, *, warning: bool = False) -> None:
         self.wrong.append(Wrong(message, file, node.lineno, node.col_offset + 1, value, warning=warning))
@@ -259,24 +261,24 @@ def _with_default(taken: ast.arguments) -> list[ast.arg]:
 
 def _bound(tree: ast.Module) -> set[str]:
     """Names that a module binds beside plain functions; `*` for a star import."""
-    found: set[str] = set()
+    names: set[str] = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Import | ast.ImportFrom):
-            found |= {alias.asname or alias.name.partition(".")[0] for alias in node.names}
+            names |= {alias.asname or alias.name.partition(".")[0] for alias in node.names}
         elif isinstance(node, ast.ClassDef | ast.FunctionDef):
-            found.add(node.name)
+            names.add(node.name)
         elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-            found.add(node.id)
-    return found
+            names.add(node.id)
+    return names
 
 
 def module_names(files: Mapping[str, str]) -> dict[str, str]:
     """Module -> its file among `files`."""
-    found = {}
+    names = {}
     for path in files:
         parts = PurePosixPath(path).with_suffix("").parts
-        found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
-    return found
+        names[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    return names
 
 
 def digest_of(files: Mapping[str, str]) -> str:

@@ -30,7 +30,7 @@ class Wrong:
 
 def read(text: str) -> tuple[tuple[str, ...], list[Wrong]]:
     """The normalized lines of the file, sorted, and its problems."""
-    found: dict[str, str] = {}
+    packages: dict[str, str] = {}
     wrong: list[Wrong] = []
     for number, line in _lines(text):
         hashes = sorted({match[1] for match in _HASH.finditer(line) if match[1]})
@@ -46,7 +46,7 @@ def read(text: str) -> tuple[tuple[str, ...], list[Wrong]]:
                 raise ValueError(f"{requirement.name} has no one version; write the file with: {LOCK}")
             if not hashes:
                 raise ValueError(f"{requirement.name} has no --hash=sha256:...; write the file with: {LOCK}")
-            if name in found:
+            if name in packages:
                 raise ValueError(f"{requirement.name} is listed twice")
         except InvalidRequirement as error:
             wrong.append(Wrong(number, f"this is not a requirement: {str(error).splitlines()[0]}", pinned_text))
@@ -56,8 +56,8 @@ def read(text: str) -> tuple[tuple[str, ...], list[Wrong]]:
             marker = f" ; {requirement.marker}" if requirement.marker else ""
             extras = f"[{','.join(sorted(requirement.extras))}]" if requirement.extras else ""
             keys = "".join(f" --hash={digest}" for digest in hashes)
-            found[name] = f"{name}{extras}=={pins[0].version}{marker}{keys}"
-    return tuple(found[name] for name in sorted(found)), wrong
+            packages[name] = f"{name}{extras}=={pins[0].version}{marker}{keys}"
+    return tuple(packages[name] for name in sorted(packages)), wrong
 
 
 def digest_of(packages: Sequence[str]) -> str:

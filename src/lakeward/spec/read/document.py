@@ -260,10 +260,10 @@ class _Builder:
 
     def _clean(self, text: str, path: Path_, place: Place) -> str:
         """The text without characters that no text may contain; reports them."""
-        found = _NO_TEXT.search(text)
-        if found is None:
+        match = _NO_TEXT.search(text)
+        if match is None:
             return text
-        self._fault(place, path, f"this text contains the invalid character {ord(found[0]):#06x}")
+        self._fault(place, path, f"this text contains the invalid character {ord(match[0]):#06x}")
         return _NO_TEXT.sub("\N{REPLACEMENT CHARACTER}", text)
 
 

@@ -166,11 +166,11 @@ class _Loading:
         try:
             whole = kind.model_validate(document.data, by_name=False)
         except ValidationError as error:
-            found = findings(error, kind, document.data)
+            problems = findings(error, kind, document.data)
         else:
             return _Read(document, whole, whole)
-        rest = repaired(kind, document.data, found)
-        for finding in (*found, *rest.later):
+        rest = repaired(kind, document.data, problems)
+        for finding in (*problems, *rest.later):
             self.files.found(file, document, finding)
         return _Read(document, rest.spec, None, rest.doubtful)
 
@@ -205,8 +205,8 @@ class _Loading:
     def _tables(self, landed: Collection[str]) -> Tables:
         read = self._read_if_there(self.project.tables_file, Tables)
         if read.model is not None:
-            found = tables_findings(read.model, landed, read.doubtful)
-            self._follow(self.project.tables_file, read, found)
+            problems = tables_findings(read.model, landed, read.doubtful)
+            self._follow(self.project.tables_file, read, problems)
         return read.whole or Tables()
 
     def _streams(self, settings_document: Document | None) -> dict[str, LoadedStream]:
@@ -223,21 +223,21 @@ class _Loading:
             if file.suffix != ".yaml":
                 self.files.report_ignored(file)
                 continue
-            found = StreamReader(self.project, self.files, settings_document, defaults).read(file)
-            if found is None or ("id",) in found.doubtful:
+            stream = StreamReader(self.project, self.files, settings_document, defaults).read(file)
+            if stream is None or ("id",) in stream.doubtful:
                 self.all_compared = False
                 continue
-            spec = found.spec
+            spec = stream.spec
             if spec.id in self.documents:
-                place = found.document.place(("id",))
+                place = stream.document.place(("id",))
                 message = f"stream {spec.id} is declared in {self.files.name(self.documents[spec.id][0])} too"
                 self.files.add(file, place.line, place.column, ("id",), message, str(spec.id))
                 continue
-            self.documents[spec.id] = (file, found.document)
-            self.compared.append(comparable(spec, found.doubtful))
+            self.documents[spec.id] = (file, stream.document)
+            self.compared.append(comparable(spec, stream.doubtful))
             self.all_compared &= self.compared[-1].sink == spec.sink
-            if found.origins is not None:
-                streams[spec.id] = LoadedStream(spec, self.files.name(file), found.sql_file, found.origins)
+            if stream.origins is not None:
+                streams[spec.id] = LoadedStream(spec, self.files.name(file), stream.sql_file, stream.origins)
         return streams
 
     def _suites(self, landed: Collection[str], delta: Collection[str]) -> dict[str, Suite]:

@@ -13,6 +13,7 @@ from pydantic.fields import FieldInfo
 from pydantic.json_schema import SkipJsonSchema
 
 from lakeward.spec.model.base import KeysProblem, SpecModel, too_many
+from lakeward.spec.model.descriptions import descriptions
 from lakeward.spec.read.document import Path_
 from lakeward.spec.read.problems import nearest
 from lakeward.spec.sql.statements import SqlProblem
@@ -70,11 +71,11 @@ class Finding:
 
 def findings(error: ValidationError, model: type[BaseModel], data: Any) -> list[Finding]:
     """All findings, one per path: of several about one value (a union tries each form) the most specific is kept."""
-    found: dict[Path_, Finding] = {}
+    by_path: dict[Path_, Finding] = {}
     for details in sorted(error.errors(include_url=False), key=lambda e: e["type"] not in _MAPPING_FIRST):
         finding = _finding(dict(details), model, data)
-        found.setdefault(finding.path, finding)
-    return [finding for finding in found.values() if not (finding.summary and _reported_below(finding.path, found))]
+        by_path.setdefault(finding.path, finding)
+    return [finding for finding in by_path.values() if not (finding.summary and _reported_below(finding.path, by_path))]
 
 
 def two_forms(kind: Any, data: Any, path: Path_ = ()) -> Iterator[Finding]:
@@ -91,8 +92,8 @@ def two_forms(kind: Any, data: Any, path: Path_ = ()) -> Iterator[Finding]:
         yield from two_forms(_step(kind, key), value, (*path, key))
 
 
-def _reported_below(path: Path_, found: Iterable[Path_]) -> bool:
-    return any(len(other) > len(path) and other[: len(path)] == path for other in found)
+def _reported_below(path: Path_, reported: Iterable[Path_]) -> bool:
+    return any(len(other) > len(path) and other[: len(path)] == path for other in reported)
 
 
 def _finding(error: dict[str, Any], model: type[BaseModel], data: Any) -> Finding:
@@ -165,9 +166,11 @@ def _unwritten(info: FieldInfo) -> bool:
 
 def _purpose(model: type[BaseModel], path: Path_) -> str:
     kind = _model_at(model, path[:-1])
-    for name, info in kind.model_fields.items() if kind else ():
-        if (info.alias or name) == path[-1] and info.description:
-            first = info.description.split("\n")[0].rstrip(".")
+    if kind is None:
+        return ""
+    for name, text in descriptions(kind).items():
+        if (kind.model_fields[name].alias or name) == path[-1]:
+            first = text.split("\n")[0].rstrip(".")
             return f": {first[:1].lower()}{first[1:]}"
     return ""
 
@@ -178,8 +181,8 @@ def _model_at(model: type[BaseModel], path: Path_) -> type[BaseModel] | None:
         kind = _step(kind, part)
         if kind is None:
             return None
-    found = _models(kind)
-    return found[0] if found else None
+    models = _models(kind)
+    return models[0] if models else None
 
 
 def _step(kind: Any, part: str | int) -> Any:

@@ -51,8 +51,8 @@ def reason(path: Path_) -> str | None:
     """The reason of the default at `path`; sources and sinks are looked up by connector."""
     words = [str(part) for part in path]
     for length in range(min(2, len(words)), 0, -1):
-        if found := REASONS.get(".".join(words[-length:])):
-            return found
+        if text := REASONS.get(".".join(words[-length:])):
+            return text
     return REASONS.get(f"{words[0]}.{words[-1]}")
 
 
@@ -70,10 +70,10 @@ class Origins:
 
     def of(self, resolved: StreamSpec, written: StreamSpec, lineage: Lineage) -> dict[str, str]:
         """Dotted path -> origin: `conf/streams/flights.yaml:12`, `default: reason` or `derived: reason`."""
-        found = {}
+        origins = {}
         for path in _leaves(resolved.document()):
-            found[".".join(str(part) for part in path)] = self._origin(path, written, lineage)
-        return found
+            origins[".".join(str(part) for part in path)] = self._origin(path, written, lineage)
+        return origins
 
     def _origin(self, path: Path_, written: StreamSpec, lineage: Lineage) -> str:
         in_file = written_path(path, self.document.data)

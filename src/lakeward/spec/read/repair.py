@@ -47,19 +47,19 @@ class Repaired(Generic[_Model]):
     later: tuple[Finding, ...] = ()
 
 
-def repaired(kind: type[_Model], data: dict[str, Any], found: Iterable[Finding]) -> Repaired[_Model]:
-    """A model of the valid parts of the data, which has the problems `found`."""
+def repaired(kind: type[_Model], data: dict[str, Any], problems: Iterable[Finding]) -> Repaired[_Model]:
+    """A model of the valid parts of the data, which has these problems."""
     rest, doubtful, later = deepcopy(data), set[Path_](), list[Finding]()
     for _ in range(_ROUNDS):
-        for finding in sorted(found, key=lambda known: [str(part).zfill(6) for part in known.path], reverse=True):
+        for finding in sorted(problems, key=lambda known: [str(part).zfill(6) for part in known.path], reverse=True):
             if not finding.path:
                 return Repaired(None, later=tuple(later))
             doubtful |= _cured(rest, finding)
         try:
             return Repaired(kind.model_validate(rest, by_name=False), frozenset(doubtful), tuple(later))
         except ValidationError as error:
-            found = findings(error, kind, rest)
-        later += [finding for finding in found if not _follows(finding, doubtful)]
+            problems = findings(error, kind, rest)
+        later += [finding for finding in problems if not _follows(finding, doubtful)]
     return Repaired(None, later=tuple(later))
 
 

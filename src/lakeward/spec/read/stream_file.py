@@ -139,8 +139,8 @@ class StreamReader:
         try:
             return StreamSpec.model_validate(data, by_name=False)
         except ValidationError as error:
-            found = findings(error, StreamSpec, data)
-        unique = {(problem.path, problem.message): problem for problem in (*found, *two_forms(StreamSpec, data))}
+            problems = findings(error, StreamSpec, data)
+        unique = {(problem.path, problem.message): problem for problem in (*problems, *two_forms(StreamSpec, data))}
         rest = repaired(StreamSpec, data, unique.values())
         for finding in (unique | {(later.path, later.message): later for later in rest.later}).values():
             if not (finding.missing and finding.path[0] in self.defaults.unknown):

@@ -29,40 +29,40 @@ def letters(file: str, start: int, style: str | None, value: str) -> list[int] |
     """
     before = _PROPERTIES.match(file, start)
     begin = before.end() if before else start
-    found = _block(file, begin, value) if style in ("|", ">") else _flow(file, begin, style, value)
-    return found if found is not None and len(found) == len(value) else None
+    positions = _block(file, begin, value) if style in ("|", ">") else _flow(file, begin, style, value)
+    return positions if positions is not None and len(positions) == len(value) else None
 
 
 def _flow(file: str, begin: int, style: str | None, value: str) -> list[int] | None:
-    found: list[int] = []
+    positions: list[int] = []
     at = begin + (style is not None)
-    while len(found) < len(value):
+    while len(positions) < len(value):
         unit = _UNITS[style].match(file, at)
-        if unit is None or (unit["same"] and unit["same"] != value[len(found)]):
+        if unit is None or (unit["same"] and unit["same"] != value[len(positions)]):
             return None
         further = unit[0].count("\n") - 1  # the first line end is a blank, each further one is a line end
         joined = unit["joined"] is not None if style == '"' else False  # but after a \ the first is nothing
-        found += [at] * (further if joined else max(further, 1))
+        positions += [at] * (further if joined else max(further, 1))
         at = unit.end()
-    return found
+    return positions
 
 
 def _block(file: str, begin: int, value: str) -> list[int] | None:
-    found: list[int] = []
+    positions: list[int] = []
     indent = _indent(file, begin, value)
     text = value.rstrip("\n")
     at = file.find("\n", begin) + 1
-    while len(found) < len(text) and at:
+    while len(positions) < len(text) and at:
         end = file.find("\n", at)
         line = file[at : end if end >= 0 else len(file)][indent:]
         if line.strip(" "):
-            place = value.find(line, len(found))
-            if place < 0 or value[len(found) : place].strip(" \n"):
+            place = value.find(line, len(positions))
+            if place < 0 or value[len(positions) : place].strip(" \n"):
                 return None
-            found += [at + indent] * (place - len(found))  # line ends and blank lines before this one
-            found += range(at + indent, at + indent + len(line))
+            positions += [at + indent] * (place - len(positions))  # line ends and blank lines before this one
+            positions += range(at + indent, at + indent + len(line))
         at = end + 1
-    return found + found[-1:] * (len(value) - len(found))
+    return positions + positions[-1:] * (len(value) - len(positions))
 
 
 def _indent(file: str, begin: int, value: str) -> int:

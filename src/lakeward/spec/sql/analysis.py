@@ -78,8 +78,8 @@ def _reads(statement: exp.Query) -> Iterator[ReadName]:
 
 
 def _groups(statement: exp.Query, follows: Callable[[exp.Expr], bool]) -> Iterator[str]:
-    yield from ("GROUP BY" for found in statement.find_all(exp.Group) if follows(found))
-    yield from ("DISTINCT" for found in statement.find_all(exp.Distinct) if follows(found))
+    yield from ("GROUP BY" for node in statement.find_all(exp.Group) if follows(node))
+    yield from ("DISTINCT" for node in statement.find_all(exp.Distinct) if follows(node))
     for union in statement.find_all(exp.SetOperation):
         if (not isinstance(union, exp.Union) or union.args.get("distinct")) and follows(union):
             yield union.key.upper()
@@ -89,11 +89,11 @@ def _groups(statement: exp.Query, follows: Callable[[exp.Expr], bool]) -> Iterat
 
 
 def _fans_out(statement: exp.Query, follows: Callable[[exp.Expr], bool]) -> Iterator[str]:
-    yield from ("LATERAL VIEW" for found in statement.find_all(exp.Lateral) if follows(found))
+    yield from ("LATERAL VIEW" for node in statement.find_all(exp.Lateral) if follows(node))
     for table in statement.find_all(exp.Table):
         if isinstance(table.this, exp.Func) and follows(table):  # JOIN range(3)
             yield table.this.name.lower() + "()"
-    yield from (name for found, name in _generators(statement) if follows(found))
+    yield from (name for node, name in _generators(statement) if follows(node))
 
 
 def generator(part: exp.Expr) -> str | None:
@@ -129,18 +129,18 @@ def _retained(query: exp.Expr, scope: Mapping[str, frozenset[str]]) -> frozenset
         return frozenset()
     visible = _visible(query, inner)
     everything = frozenset[str]().union(*visible.values())
-    found: set[str] = set()
+    columns: set[str] = set()
     for item in query.expressions:
         if isinstance(item, exp.Star):
-            found |= everything - _excepted(item)
+            columns |= everything - _excepted(item)
         elif isinstance(item, exp.Column) and isinstance(item.this, exp.Star):
-            found |= visible.get(item.table.lower(), frozenset()) - _excepted(item.this)
+            columns |= visible.get(item.table.lower(), frozenset()) - _excepted(item.this)
         else:
             column = item.unalias()
             name = item.alias_or_name.lower()
             if isinstance(column, exp.Column) and column.name.lower() == name and name in everything:
-                found.add(name)
-    return frozenset(found)
+                columns.add(name)
+    return frozenset(columns)
 
 
 def _visible(query: exp.Select, scope: Mapping[str, frozenset[str]]) -> dict[str, frozenset[str]]:

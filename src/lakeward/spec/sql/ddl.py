@@ -68,7 +68,7 @@ class _Reader:
     def columns(self) -> dict[str, str]:
         if self.kind == "end":
             raise SqlProblem(_WANTED)
-        found: dict[str, str] = {}
+        columns: dict[str, str] = {}
         while True:
             start = self.start
             name = self._name()
@@ -76,18 +76,18 @@ class _Reader:
                 self._refuse(f"remove the colon between column and type; write: {_quoted(name)} STRING")
             kind = self._type(f"column {name} has no type; write: {_quoted(name)} STRING")
             self._after(name)
-            if name.lower() in (known.lower() for known in found):
+            if name.lower() in (known.lower() for known in columns):
                 self._refuse(f"column {name} is listed twice", start)
-            found[name] = kind
+            columns[name] = kind
             if self.kind == "end":
-                return found
+                return columns
             self._separator()
 
     def _step(self) -> None:
-        found = _TOKEN.match(self.ddl, self.at)
-        self.kind = str(found.lastgroup) if found else "end"
-        self.token = str(found[self.kind]) if found else ""
-        self.start, self.at = found.span(self.kind) if found else (self.at, self.at)
+        token = _TOKEN.match(self.ddl, self.at)
+        self.kind = str(token.lastgroup) if token else "end"
+        self.token = str(token[self.kind]) if token else ""
+        self.start, self.at = token.span(self.kind) if token else (self.at, self.at)
 
     def _is(self, *words: str) -> bool:
         return self.kind in ("word", "sign") and self.token.upper() in words
@@ -164,12 +164,12 @@ class _Reader:
         return written
 
     def _field(self, start: int) -> str:
-        wanted = "the fields of a STRUCT have names and types: STRUCT<name: type, ..>"
+        syntax = "the fields of a STRUCT have names and types: STRUCT<name: type, ..>"
         if self._is(">"):
-            self._refuse(wanted, start)
+            self._refuse(syntax, start)
         name = self._name()
         self._took(":")
-        kind = self._type(wanted)
+        kind = self._type(syntax)
         self._after(name)
         return f"{_quoted(name)}: {kind}"
 

@@ -59,11 +59,11 @@ def keyword(
     sqlglot has positions of names and literals only: the keyword is the nearest of its kind.
     """
     first, last = min(_starts(before), default=None), max(_starts(after), default=None)
-    found = [token for token in tokens if token.token_type is kind
+    matching = [token for token in tokens if token.token_type is kind
              and (first is None or token.start < first) and (last is None or token.start > last)]  # fmt: skip
-    if not found:
+    if not matching:
         return None, None
-    return _place(found[-1] if first is not None else found[0])
+    return _place(matching[-1] if first is not None else matching[0])
 
 
 def _starts(node: exp.Expr | None) -> list[int]:

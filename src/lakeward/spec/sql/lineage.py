@@ -79,5 +79,5 @@ def _dropped(spec: StreamSpec, facts: SqlFacts | None) -> list[str]:
     }
     provided |= {name: frozenset() for name in spec.reference}
     retained = retained_columns(facts.statement, provided)
-    wanted = dict.fromkeys(column for columns in provided.values() for column in sorted(columns))
-    return [column for column in wanted if column not in retained]
+    expected = dict.fromkeys(column for columns in provided.values() for column in sorted(columns))
+    return [column for column in expected if column not in retained]

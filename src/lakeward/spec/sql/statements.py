@@ -65,12 +65,12 @@ def statements(text: str) -> list[exp.Expr]:
         SqlProblem: it does not parse.
     """
     try:
-        found = _SPARK.parser().parse(spark_tokens(text), text)
+        parsed = _SPARK.parser().parse(spark_tokens(text), text)
     except SqlglotError as error:
         raise _problem(error) from None
     except RecursionError:
         raise SqlProblem("this SQL is nested too deeply to read") from None
-    return [statement for statement in found if statement is not None and not isinstance(statement, exp.Semicolon)]
+    return [statement for statement in parsed if statement is not None and not isinstance(statement, exp.Semicolon)]
 
 
 def parse(text: str) -> exp.Expr:
@@ -79,12 +79,12 @@ def parse(text: str) -> exp.Expr:
     Raises:
         SqlProblem: it does not parse, is empty, or is more than one statement.
     """
-    found = statements(text)
-    if len(found) != 1:
-        raise SqlProblem("there is no statement" if not found else "more than one statement; a spec has one")
-    if isinstance(found[0], exp.Command):
+    parsed = statements(text)
+    if len(parsed) != 1:
+        raise SqlProblem("there is no statement" if not parsed else "more than one statement; a spec has one")
+    if isinstance(parsed[0], exp.Command):
         raise SqlProblem(f"this is not a SELECT: it starts with {text.split()[0].upper()}", 1, 1)
-    return found[0]
+    return parsed[0]
 
 
 def spark_tokens(text: str) -> list[Token]:
@@ -114,9 +114,9 @@ def parse_select(text: str, what: str = "a transform") -> exp.Query:
     return statement
 
 
-def _raise_if(found: tuple[str, Place] | None) -> None:
-    if found is not None:
-        raise SqlProblem(found[0], *found[1])
+def _raise_if(offence: tuple[str, Place] | None) -> None:
+    if offence is not None:
+        raise SqlProblem(offence[0], *offence[1])
 
 
 def parse_expression(text: str) -> exp.Expr:
@@ -136,8 +136,8 @@ def parse_expression(text: str) -> exp.Expr:
     shaped = isinstance(statement, exp.Select) and len(statement.expressions) == 1 and not statement.args.get("from_")
     if not shaped or inner is None or statement.expressions[0] is not inner or isinstance(inner.this, exp.Alias):
         raise SqlProblem("this is not one SQL expression")
-    found: exp.Expr = inner.this
-    return found
+    expression: exp.Expr = inner.this
+    return expression
 
 
 def _inside(error: SqlProblem, prefix: str, text: str) -> SqlProblem:

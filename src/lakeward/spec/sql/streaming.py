@@ -185,11 +185,11 @@ def _called(
 ) -> frozenset[str]:
     """The names and their aliases."""
     while True:
-        found = {alias.alias.lower() for alias in facts.statement.find_all(exp.Alias)
+        called = {alias.alias.lower() for alias in facts.statement.find_all(exp.Alias)
                  if carries(alias.this, names)} - names  # fmt: skip
-        if not found:
+        if not called:
             return frozenset(names)
-        names |= found
+        names |= called
 
 
 def _carries_time(node: exp.Expr, names: frozenset[str] | set[str]) -> bool:
@@ -213,8 +213,10 @@ def _is_timed(select: exp.Select, names: frozenset[str]) -> bool:
     """Whether the groups of one SELECT are closed by event time; True without grouping."""
     group = select.args.get("group")
     if group is None:
-        inside = (found for found in select.find_all(exp.AggFunc) if found.find_ancestor(exp.Select) is select)
-        return all(found.find_ancestor(exp.Window) for found in inside)
+        inside = (
+            aggregate for aggregate in select.find_all(exp.AggFunc) if aggregate.find_ancestor(exp.Select) is select
+        )
+        return all(aggregate.find_ancestor(exp.Window) for aggregate in inside)
     if group.find(exp.Cube, exp.Rollup, exp.GroupingSets):
         return True  # grouping sets: only Spark can tell
     keys = list(group.expressions)

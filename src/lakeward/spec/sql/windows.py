@@ -64,10 +64,10 @@ def window_of(sql: str) -> Window:
         raise NoWindow("a session has no fixed length: a late row may join two that lie outside of the range")
     arguments = calls[0].expressions or calls[0].args.values()
     given = [argument for argument in arguments if isinstance(argument, exp.Expression)]
-    found = _LENGTH.fullmatch(given[1].sql(dialect=DIALECT).strip().strip("'")) if len(given) > 1 else None
-    if found is None:
+    match = _LENGTH.fullmatch(given[1].sql(dialect=DIALECT).strip().strip("'")) if len(given) > 1 else None
+    if match is None:
         raise NoWindow("the length of its window is not a plain one such as '1 hour'")
-    length = timedelta(**{f"{found[2].lower()}s": int(found[1])})
+    length = timedelta(**{f"{match[2].lower()}s": int(match[1])})
     for column in tree.expressions:
         inner = column.unalias()
         if isinstance(inner, exp.Column) and inner.table.lower() == "window" and inner.name.lower() in ("start", "end"):

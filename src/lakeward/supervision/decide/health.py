@@ -69,7 +69,7 @@ class HealthInput:
         thrash: why automatic restarts are suspended.
         schedule: its trigger's cron fields, for a stream that lands what is available and completes.
         max_state_rows: how many rows of state its spec allows.
-        pressed: the back-pressure of its table, whose maintenance is behind.
+        backpressure: the back-pressure of its table, whose maintenance is behind.
     """
 
     stream: Stream
@@ -86,10 +86,10 @@ class HealthInput:
     every: Duration | None = None
     schedule: str | None = None
     max_state_rows: int | None = None
-    pressed: TableBackpressure | None = None
+    backpressure: TableBackpressure | None = None
 
     @property
-    def patience_s(self) -> float:
+    def stall_after_s(self) -> float:
         """How long records may wait without a batch, in seconds."""
         return silence_s(self.limits, self.every)
 
@@ -117,17 +117,17 @@ def waited_s(seen: Observation) -> float:
 _WAITS = frozenset({State.STARTING, State.STALLED, State.RESTARTING})
 
 
-def verdict(sight: HealthInput) -> Verdict:
+def verdict(inputs: HealthInput) -> Verdict:
     """Judge one stream. If its dependency is down, the reason names the dependency first."""
-    found = _verdict(sight)
-    if found.state in _WAITS and sight.down is not None:
-        return Verdict(found.state, f"{sight.down}; {found.why}")
-    if sight.pressed is not None and found.state in (State.HEALTHY, State.LAGGING):
-        found = Verdict(found.state, f"{found.why}; {slowed(sight.pressed)}")
-    grown = outgrown(sight.observation, sight.max_state_rows)
-    if grown is not None and found.state in (State.HEALTHY, State.LAGGING):
-        return Verdict(found.state, f"{found.why}; {grown}")
-    return found
+    judged = _verdict(inputs)
+    if judged.state in _WAITS and inputs.down is not None:
+        return Verdict(judged.state, f"{inputs.down}; {judged.why}")
+    if inputs.backpressure is not None and judged.state in (State.HEALTHY, State.LAGGING):
+        judged = Verdict(judged.state, f"{judged.why}; {slowed(inputs.backpressure)}")
+    grown = outgrown(inputs.observation, inputs.max_state_rows)
+    if grown is not None and judged.state in (State.HEALTHY, State.LAGGING):
+        return Verdict(judged.state, f"{judged.why}; {grown}")
+    return judged
 
 
 def slowed(pressed: TableBackpressure) -> str:
@@ -145,91 +145,91 @@ def outgrown(seen: Observation | None, most: int | None) -> str | None:
     return f"its state has {count(seen.state_rows, 'row')}, more than max_rows of {most:,}"
 
 
-def _verdict(sight: HealthInput) -> Verdict:
-    stream, lease = sight.stream, sight.lease
+def _verdict(inputs: HealthInput) -> Verdict:
+    stream, lease = inputs.stream, inputs.lease
     if stream.blocked is not None:
         return Verdict(
             State.BLOCKED, str(stream.blocked.get("what") or stream.blocked.get("reason") or "waits for a person")
         )
     holds = lease is not None and lease.live
     if stream.desired != "running":
-        if sight.observation is not None and sight.observation.query_state == "completed":
-            return _completed(sight, sight.observation)
-        if sight.process is not Life.GONE and lease is not None and _same_launch(sight):
-            known = holds or sight.process is not Life.UNKNOWN
-            return Verdict(State.STOPPING, "waits for the running batch to end" if known else _unasked(sight))
-        return Verdict(State.STOPPED, _stopped(sight))
-    if sight.driver is None:
+        if inputs.observation is not None and inputs.observation.query_state == "completed":
+            return _completed(inputs, inputs.observation)
+        if inputs.process is not Life.GONE and lease is not None and _same_launch(inputs):
+            known = holds or inputs.process is not Life.UNKNOWN
+            return Verdict(State.STOPPING, "waits for the running batch to end" if known else _unasked(inputs))
+        return Verdict(State.STOPPED, _stopped(inputs))
+    if inputs.driver is None:
         return Verdict(State.STARTING, "waits for its driver to be launched")
-    if sight.process is Life.UNKNOWN and not holds:
-        return Verdict(State.UNKNOWN, _unasked(sight))
-    if sight.process is Life.GONE or sight.driver.ended:
-        return _without_process(sight)
-    return _with_process(sight, sight.driver, holds=holds)
+    if inputs.process is Life.UNKNOWN and not holds:
+        return Verdict(State.UNKNOWN, _unasked(inputs))
+    if inputs.process is Life.GONE or inputs.driver.ended:
+        return _without_process(inputs)
+    return _with_process(inputs, inputs.driver, holds=holds)
 
 
-def _completed(sight: HealthInput, seen: Observation) -> Verdict:
+def _completed(inputs: HealthInput, seen: Observation) -> Verdict:
     """A completed run. Its schedule decides whether it is late: records that came since wait for the next run."""
-    if sight.schedule is not None:
-        due = last_due(sight.schedule, sight.now)
-        late = (sight.now - due).total_seconds()
-        if seen.at < due and late > sight.limits.freshness.seconds:
+    if inputs.schedule is not None:
+        due = last_due(inputs.schedule, inputs.now)
+        late = (inputs.now - due).total_seconds()
+        if seen.at < due and late > inputs.limits.freshness.seconds:
             why = f"its run of {minute(due)} did not begin, due {span(late)} ago"
-            return Verdict(State.LAGGING, f"{why}: is the Dag schedule__{sight.stream.id} paused?")
+            return Verdict(State.LAGGING, f"{why}: is the Dag schedule__{inputs.stream.id} paused?")
     return Verdict(State.COMPLETED, f"all that was available has landed, {span(seen.age_s)} ago")
 
 
-def _without_process(sight: HealthInput) -> Verdict:
-    failure, driver = sight.failure, sight.driver
-    hold = sight.stream.hold_until
-    if hold is not None and hold > sight.now:
+def _without_process(inputs: HealthInput) -> Verdict:
+    failure, driver = inputs.failure, inputs.driver
+    hold = inputs.stream.hold_until
+    if hold is not None and hold > inputs.now:
         return Verdict(State.RESTARTING, f"its driver is gone; automatic restarts are held until {minute(hold)}")
-    if sight.thrash is not None and failure is not None:
-        return Verdict(State.RESTARTING, f"{_first_line(failure.error)}; {sight.thrash}")
-    if failure is not None and driver is not None and failure.age_s <= min(driver.launched_s, _wanted_since(sight)):
-        return Verdict(State.RESTARTING, f"{_first_line(failure.error)}; {_next(failure, sight.now)}")
+    if inputs.thrash is not None and failure is not None:
+        return Verdict(State.RESTARTING, f"{_first_line(failure.error)}; {inputs.thrash}")
+    if failure is not None and driver is not None and failure.age_s <= min(driver.launched_s, _wanted_since(inputs)):
+        return Verdict(State.RESTARTING, f"{_first_line(failure.error)}; {_next(failure, inputs.now)}")
     if driver is not None and driver.exit_code == 0:
         return Verdict(State.STARTING, "its driver ended on request; the next launch is due")
     if driver is not None and driver.state == BURIED:
         return Verdict(State.STARTING, "its driver ended while none of its streams was to run; the next launch is due")
-    return Verdict(State.RESTARTING, f"its driver is gone, no heartbeat {_silence(sight)}; the next launch is due")
+    return Verdict(State.RESTARTING, f"its driver is gone, no heartbeat {_silence(inputs)}; the next launch is due")
 
 
-def _with_process(sight: HealthInput, driver: Driver, *, holds: bool) -> Verdict:
-    stream, seen = sight.stream, sight.observation
-    asked = _wanted_since(sight)
+def _with_process(inputs: HealthInput, driver: Driver, *, holds: bool) -> Verdict:
+    stream, seen = inputs.stream, inputs.observation
+    asked = _wanted_since(inputs)
     if seen is not None and seen.query_state == "failed" and seen.age_s < asked:
         text = _first_line(str((seen.error or {}).get("error") or "the query failed"))
-        if stream.hold_until is not None and stream.hold_until > sight.now:
+        if stream.hold_until is not None and stream.hold_until > inputs.now:
             return Verdict(State.RESTARTING, f"{text}; automatic restarts are held until {minute(stream.hold_until)}")
-        if stream.run_after is not None and stream.run_after > sight.now:
-            wait = (stream.run_after - sight.now).total_seconds()
+        if stream.run_after is not None and stream.run_after > inputs.now:
+            wait = (stream.run_after - inputs.now).total_seconds()
             return Verdict(State.RESTARTING, f"{text}; next attempt in {span(wait)}")
         return Verdict(State.RESTARTING, f"{text}; the next attempt is due")
-    age = min(driver.launched_s, _failed_since(sight), asked)
+    age = min(driver.launched_s, _failed_since(inputs), asked)
     if seen is not None and seen.query_state in ("stopped", "completed"):
-        return _before_first_batch(sight, driver, min(age, seen.age_s))
+        return _before_first_batch(inputs, driver, min(age, seen.age_s))
     if seen is None or seen.commit_age_s is None or seen.commit_age_s > age:
-        return _before_first_batch(sight, driver, age)
+        return _before_first_batch(inputs, driver, age)
     if not holds and driver.age_s is not None and driver.age_s > SILENT_S:
         return Verdict(State.STALLED, f"its driver runs but sent no heartbeat for {span(driver.age_s)}")
-    return _by_progress(sight, driver, seen)
+    return _by_progress(inputs, driver, seen)
 
 
-def _by_progress(sight: HealthInput, driver: Driver, seen: Observation) -> Verdict:
-    limits, waiting = sight.limits, seen.lag_records
+def _by_progress(inputs: HealthInput, driver: Driver, seen: Observation) -> Verdict:
+    limits, waiting = inputs.limits, seen.lag_records
     # A batch in flight when the driver started cannot be older than the driver.
     commit = seen.commit_age_s if seen.commit_age_s is not None else driver.launched_s
     quiet = min(commit, driver.launched_s, waited_s(seen))
     nothing = idle(seen)
-    if not nothing and quiet > sight.patience_s:
+    if not nothing and quiet > inputs.stall_after_s:
         return Verdict(
-            State.LAGGING if _paused(sight) else State.STALLED, f"no batch for {span(quiet)} while {_wait(waiting)}"
+            State.LAGGING if _paused(inputs) else State.STALLED, f"no batch for {span(quiet)} while {_wait(waiting)}"
         )
     batch = "the last batch" if seen.batch_id is None else f"batch {seen.batch_id:,}"
     tail = "nothing waits" if nothing else _wait(waiting)
     landed = Verdict(State.HEALTHY, f"{batch} landed {span(seen.commit_age_s)} ago; {tail}")
-    if sight.schedule is not None:
+    if inputs.schedule is not None:
         return landed  # what it lands is as old as its schedule made it
     if limits.lag_records is not None and waiting is not None and waiting > limits.lag_records:
         return Verdict(State.LAGGING, f"{_wait(waiting)}, more than the limit of {limits.lag_records:,}")
@@ -242,41 +242,41 @@ def _by_progress(sight: HealthInput, driver: Driver, seen: Observation) -> Verdi
     return landed
 
 
-def _before_first_batch(sight: HealthInput, driver: Driver, age: float) -> Verdict:
+def _before_first_batch(inputs: HealthInput, driver: Driver, age: float) -> Verdict:
     """The driver runs, and no batch has landed for `age` seconds: since the launch, since the query failed, or since
     the start was requested.
     """
-    seen = sight.observation
+    seen = inputs.observation
     waited = float("inf")
     if seen is not None and seen.query_state in ("running", "idle") and seen.age_s <= age:
         waited = waited_s(seen)
         if idle(seen):
             return Verdict(State.HEALTHY, "it runs and nothing waits at the source")
-        if seen.query_state == "idle" and waited <= sight.patience_s:
+        if seen.query_state == "idle" and waited <= inputs.stall_after_s:
             return Verdict(State.HEALTHY, f"it runs and had nothing to land; now {_wait(seen.lag_records)}")
-    if min(age, waited) > sight.patience_s:
+    if min(age, waited) > inputs.stall_after_s:
         waiting = f" while {_wait(seen.lag_records)}" if seen is not None and seen.lag_records else ""
-        state = State.LAGGING if _paused(sight) else State.STALLED
+        state = State.LAGGING if _paused(inputs) else State.STALLED
         return Verdict(state, f"no batch in the {span(age)} since it was started{waiting}")
-    if sight.failure is not None and _recovering(sight):
+    if inputs.failure is not None and _recovering(inputs):
         return Verdict(
             State.RESTARTING,
-            f"{_first_line(sight.failure.error)}; attempt {sight.failure.attempt} runs for {span(age)}, no batch yet",
+            f"{_first_line(inputs.failure.error)}; attempt {inputs.failure.attempt} runs for {span(age)}, no batch yet",
         )
     if age < driver.launched_s:
         return Verdict(State.STARTING, f"its start was requested {span(age)} ago in a running driver, no batch yet")
     return Verdict(State.STARTING, f"its driver was launched {span(driver.launched_s)} ago, no batch yet")
 
 
-def _paused(sight: HealthInput) -> bool:
+def _paused(inputs: HealthInput) -> bool:
     """Whether it lands nothing because of back-pressure, now or until just now: a restart would not help."""
-    return sight.pressed is not None and sight.pressed.level in (Level.HOLD, Level.RELEASED)
+    return inputs.backpressure is not None and inputs.backpressure.level in (Level.HOLD, Level.RELEASED)
 
 
-def _wanted_since(sight: HealthInput) -> float:
+def _wanted_since(inputs: HealthInput) -> float:
     """Seconds since the start was requested; infinite if that start is complete."""
-    stream, seen = sight.stream, sight.observation
-    since = (sight.now - stream.since).total_seconds()
+    stream, seen = inputs.stream, inputs.observation
+    since = (inputs.now - stream.since).total_seconds()
     if stream.state == State.STARTING:
         return since
     ended = (State.STOPPED, State.COMPLETED, State.BLOCKED)
@@ -286,17 +286,17 @@ def _wanted_since(sight: HealthInput) -> float:
     return 0.0 if stream.state in (State.STOPPING, *ended) else float("inf")
 
 
-def _failed_since(sight: HealthInput) -> float:
+def _failed_since(inputs: HealthInput) -> float:
     """Age of the newest failure in seconds; infinite without one."""
-    return float("inf") if sight.failure is None else sight.failure.age_s
+    return float("inf") if inputs.failure is None else inputs.failure.age_s
 
 
-def _recovering(sight: HealthInput) -> bool:
+def _recovering(inputs: HealthInput) -> bool:
     """Whether it starts now because of a failure. A start by a person after a failure is a start, not a restart."""
-    failure = sight.failure
+    failure = inputs.failure
     if failure is None:
         return False
-    return sight.stream.state in TROUBLE - {State.BLOCKED} or failure.at >= sight.stream.since
+    return inputs.stream.state in TROUBLE - {State.BLOCKED} or failure.at >= inputs.stream.since
 
 
 def _next(failure: Restart, now: datetime) -> str:
@@ -312,29 +312,29 @@ def _wait(records: int | None) -> str:
     return f"{count(records, 'record')} {'waits' if records == 1 else 'wait'}"
 
 
-def _same_launch(sight: HealthInput) -> bool:
+def _same_launch(inputs: HealthInput) -> bool:
     """Whether the stream's lease, expired or not, is its driver's: a driver releases it when the query has ended."""
-    return sight.driver is not None and sight.lease is not None and sight.lease.token == sight.driver.token
+    return inputs.driver is not None and inputs.lease is not None and inputs.lease.token == inputs.driver.token
 
 
-def _stopped(sight: HealthInput) -> str:
-    seen = sight.observation
-    if seen is None and sight.schedule is not None:
-        return f"waits for its schedule, {sight.schedule} (UTC); it has not landed anything yet"
+def _stopped(inputs: HealthInput) -> str:
+    seen = inputs.observation
+    if seen is None and inputs.schedule is not None:
+        return f"waits for its schedule, {inputs.schedule} (UTC); it has not landed anything yet"
     if seen is None or seen.committed_at is None:
         return "on request; it has not landed anything yet"
     batch = "its last batch" if seen.batch_id is None else f"batch {seen.batch_id:,}"
     return f"on request; {batch} landed {moment(seen.committed_at)}"
 
 
-def _unasked(sight: HealthInput) -> str:
-    return f"{sight.unasked or 'its process could not be asked'} and the driver sent no heartbeat {_silence(sight)}"
+def _unasked(inputs: HealthInput) -> str:
+    return f"{inputs.unasked or 'its process could not be asked'} and the driver sent no heartbeat {_silence(inputs)}"
 
 
-def _silence(sight: HealthInput) -> str:
-    if sight.driver is None or sight.driver.age_s is None:
+def _silence(inputs: HealthInput) -> str:
+    if inputs.driver is None or inputs.driver.age_s is None:
         return "since its launch"
-    return f"for {span(sight.driver.age_s)}"
+    return f"for {span(inputs.driver.age_s)}"
 
 
 def _first_line(text: str, most: int = 200) -> str:

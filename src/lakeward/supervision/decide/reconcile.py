@@ -32,16 +32,16 @@ STRAY_S = 30.0
 
 @dataclass(frozen=True)
 class ObservedState:
-    """What is known at one moment. `found` None: the backend could not be asked. `calm`: why nothing may start."""
+    """What is known at one moment. `jobs` None: the backend could not be asked."""
 
     streams: Sequence[Stream]
     drivers: Mapping[str, Driver]
     leases: Mapping[str, Lease]  # scope "driver"
-    found: Sequence[Job] | None
+    jobs: Sequence[Job] | None
     failures: Mapping[str, Restart]  # newest failure of a whole driver
     asked: Mapping[str, datetime]  # newest start or restart requested by a person, by stream
     now: datetime
-    calm: str | None = None
+    startup_grace: str | None = None  # why nothing may start now
     down: Mapping[str, str] = field(default_factory=dict)  # stream -> its dependency that does not answer
     thrash: str | None = None  # why automatic restarts are suspended
     stuck: Mapping[str, str] = field(default_factory=dict)  # driver -> why it has to be ended although it is alive
@@ -83,7 +83,7 @@ class FinalizeLaunch(Decision):
 
     token: str
     job: Job | None
-    wanted: bool
+    desired: bool
 
 
 @dataclass(frozen=True)
@@ -116,24 +116,24 @@ class Plan:
         return tuple(item for item in self.decisions if not isinstance(item, Nothing))
 
 
-def plan(world: ObservedState) -> Plan:
+def plan(observed: ObservedState) -> Plan:
     """Decide for every driver that is desired, recorded or running."""
     hosts: dict[str, list[Stream]] = {}
-    for stream in world.streams:
+    for stream in observed.streams:
         hosts.setdefault(stream.driver, []).append(stream)
     jobs: dict[str, list[Job]] = {}
-    for item in world.found or ():
+    for item in observed.jobs or ():
         jobs.setdefault(item.driver, []).append(item)
     decisions: list[Decision] = []
-    for name in sorted(hosts.keys() | world.drivers.keys() | jobs.keys()):
-        decisions.extend(_decide(name, hosts.get(name, []), jobs.get(name, []), world))
+    for name in sorted(hosts.keys() | observed.drivers.keys() | jobs.keys()):
+        decisions.extend(_decide(name, hosts.get(name, []), jobs.get(name, []), observed))
     return Plan(tuple(decisions))
 
 
-def _decide(name: str, hosted: Sequence[Stream], jobs: Sequence[Job], world: ObservedState) -> list[Decision]:
-    if world.found is None:
+def _decide(name: str, hosted: Sequence[Stream], jobs: Sequence[Job], observed: ObservedState) -> list[Decision]:
+    if observed.jobs is None:
         return [Nothing(name, "the backend could not be asked: nothing is restarted for that")]
-    row = world.drivers.get(name)
+    row = observed.drivers.get(name)
     current = next((item for item in jobs if row is not None and item.token == row.token), None)
     others = [item for item in jobs if item is not current]
     decisions: list[Decision] = [
@@ -141,14 +141,14 @@ def _decide(name: str, hosted: Sequence[Stream], jobs: Sequence[Job], world: Obs
     ]
     strays = [item for item in others if item.life is Life.ALIVE]
     if strays:
-        return decisions + _strays(name, strays, row, world)
+        return decisions + _strays(name, strays, row, observed)
     if row is not None and current is not None and current.life is Life.ALIVE:
-        return decisions + _alive(name, current, row, world)
+        return decisions + _alive(name, current, row, observed)
     if decisions:
         return decisions  # a process of the group may still write: the next round decides
     if row is not None and current is not None and remains(row, current) is Life.UNKNOWN:
         return [Nothing(name, "its process could not be asked: nothing is restarted for that")]
-    return _gone(name, hosted, row, current, world)
+    return _gone(name, hosted, row, current, observed)
 
 
 def remains(row: Driver, job: Job) -> Life:
@@ -158,10 +158,10 @@ def remains(row: Driver, job: Job) -> Life:
     return Life.GONE if job.life is Life.UNKNOWN and (row.ended or job.exit is not None) else job.life
 
 
-def _strays(name: str, strays: Sequence[Job], row: Driver | None, world: ObservedState) -> list[Decision]:
+def _strays(name: str, strays: Sequence[Job], row: Driver | None, observed: ObservedState) -> list[Decision]:
     """Processes of launches other than the registry's newest: they see the newer token and exit by themselves."""
     waited = None if row is None else row.launched_s
-    if waited is not None and waited > STRAY_S and world.calm is None:
+    if waited is not None and waited > STRAY_S and observed.startup_grace is None:
         return [Kill(name, f"an older launch still runs {span(waited)} after the newer one", item) for item in strays]
     if row is None:
         return [Nothing(name, "a process runs that the registry does not know: it exits when it reads the registry")]
@@ -170,28 +170,29 @@ def _strays(name: str, strays: Sequence[Job], row: Driver | None, world: Observe
     ]
 
 
-def _alive(name: str, current: Job, row: Driver, world: ObservedState) -> list[Decision]:
+def _alive(name: str, current: Job, row: Driver, observed: ObservedState) -> list[Decision]:
     if row.handle is None:
         return [Adopt(name, "it runs, and its starter died before recording it", current)]
-    lease = world.leases.get(name)
+    lease = observed.leases.get(name)
     # A driver that never took its lease has been without it since its launch.
-    lapsed = row.launched_s if lease is None else (world.now - lease.until).total_seconds()
+    lapsed = row.launched_s if lease is None else (observed.now - lease.until).total_seconds()
     silent = row.age_s if row.age_s is not None else row.launched_s
-    # Silence proves something only if the registry was reachable all the time; `calm` covers the time after an outage.
-    if world.calm is None and lapsed > HUNG_S and silent > HUNG_S:
+    # Silence proves something only if the registry was reachable all the time; `startup_grace` covers the time after an
+    # outage.
+    if observed.startup_grace is None and lapsed > HUNG_S and silent > HUNG_S:
         return [Unstick(name, f"its process exists but sent no heartbeat for {span(silent)}", current)]
-    why = world.stuck.get(name)
-    if world.calm is None and why is not None:
+    why = observed.stuck.get(name)
+    if observed.startup_grace is None and why is not None:
         return [Unstick(name, why, current)]
     return [Nothing(name, "it runs")]
 
 
 def _gone(
-    name: str, hosted: Sequence[Stream], row: Driver | None, current: Job | None, world: ObservedState
+    name: str, hosted: Sequence[Stream], row: Driver | None, current: Job | None, observed: ObservedState
 ) -> list[Decision]:
     """Decide for a driver without a live process. `current` is the newest launch if the backend knows it."""
-    wanted = tuple(item.id for item in hosted if _wanted(item))
-    lease = world.leases.get(name)
+    stream_ids = tuple(item.id for item in hosted if _wanted(item))
+    lease = observed.leases.get(name)
     live = lease is not None and lease.live
     if row is not None and not row.ended:
         unstarted = row.handle is None and (current is None or current.handle is None)
@@ -200,72 +201,80 @@ def _gone(
         if current is None and live and lease is not None:
             return [
                 Nothing(
-                    name, "the backend does not know its process, but its lease is live", _remaining_s(lease, world)
+                    name, "the backend does not know its process, but its lease is live", _remaining_s(lease, observed)
                 )
             ]
         return [
             FinalizeLaunch(
-                name, "it was never started" if unstarted else "its process is gone", row.token, current, bool(wanted)
+                name,
+                "it was never started" if unstarted else "its process is gone",
+                row.token,
+                current,
+                bool(stream_ids),
             )
         ]
-    if row is not None and row.state == EXITED and row.exit_code != 0 and not _recorded(name, row, world):
+    if row is not None and row.state == EXITED and row.exit_code != 0 and not _recorded(name, row, observed):
         # Also if none of its streams is to run: a later start must not count as a restart after this end.
-        return [FinalizeLaunch(name, "it ended by itself", row.token, current, bool(wanted))]
-    if not wanted:
+        return [FinalizeLaunch(name, "it ended by itself", row.token, current, bool(stream_ids))]
+    if not stream_ids:
         return [Nothing(name, "none of its streams is to run")]
     if lease is not None and live and not (current is not None and lease.token == current.token):
         return [
-            Nothing(name, f"its lease is live for {span(_remaining_s(lease, world))} more", _remaining_s(lease, world))
+            Nothing(
+                name, f"its lease is live for {span(_remaining_s(lease, observed))} more", _remaining_s(lease, observed)
+            )
         ]
-    held = _held(hosted, wanted, row, world)
+    held = _held(hosted, stream_ids, row, observed)
     if held is not None:
         return [held]
-    if world.calm is not None:
-        return [Nothing(name, world.calm, 5.0)]
-    return [_next(name, wanted, row, world)]
+    if observed.startup_grace is not None:
+        return [Nothing(name, observed.startup_grace, 5.0)]
+    return [_next(name, stream_ids, row, observed)]
 
 
-def _recorded(name: str, row: Driver, world: ObservedState) -> bool:
+def _recorded(name: str, row: Driver, observed: ObservedState) -> bool:
     """Whether the end of this launch is recorded among the failures already, so that its pause is known."""
-    failure = world.failures.get(name)
+    failure = observed.failures.get(name)
     return failure is not None and failure.at >= row.launched_at
 
 
-def _next(name: str, wanted: tuple[str, ...], row: Driver | None, world: ObservedState) -> Decision:
+def _next(name: str, stream_ids: tuple[str, ...], row: Driver | None, observed: ObservedState) -> Decision:
     """A launch, or the remaining pause before it."""
-    failure = world.failures.get(name)
+    failure = observed.failures.get(name)
     previous = None if row is None else row.token
     if failure is not None:
-        newest = max((world.asked[stream] for stream in wanted if stream in world.asked), default=None)
+        newest = max((observed.asked[stream] for stream in stream_ids if stream in observed.asked), default=None)
         forgiven = newest is not None and newest >= failure.at
         launched_since = row is not None and row.launched_at > failure.at
         if not forgiven and not launched_since:
             if failure.next_attempt_at is None:
                 return Nothing(name, f"no automatic attempt after a {failure.failure_class} failure")
-            wait = (failure.next_attempt_at - world.now).total_seconds()
+            wait = (failure.next_attempt_at - observed.now).total_seconds()
             # A start does not bring a dependency back: the attempt waits for it and is not used up.
-            down = {world.down.get(stream) for stream in wanted}
+            down = {observed.down.get(stream) for stream in stream_ids}
             if None not in down:
                 return Nothing(name, f"attempt {failure.attempt} waits: {min(str(item) for item in down)}", RECHECK_S)
-            if world.thrash is not None:
-                return Nothing(name, world.thrash, RECHECK_S)
+            if observed.thrash is not None:
+                return Nothing(name, observed.thrash, RECHECK_S)
             if wait > 0:
                 return Nothing(name, f"attempt {failure.attempt} follows in {span(wait)}", wait)
-            return Launch(name, f"attempt {failure.attempt} after {failure.failure_class} failure", previous, wanted)
-    return Launch(name, "it is desired and does not run", previous, wanted)
+            return Launch(
+                name, f"attempt {failure.attempt} after {failure.failure_class} failure", previous, stream_ids
+            )
+    return Launch(name, "it is desired and does not run", previous, stream_ids)
 
 
 def _held(
-    hosted: Sequence[Stream], wanted: tuple[str, ...], row: Driver | None, world: ObservedState
+    hosted: Sequence[Stream], stream_ids: tuple[str, ...], row: Driver | None, observed: ObservedState
 ) -> Nothing | None:
     """Why restarts are held, if every stream of the driver is held. A start by a person is not held."""
-    until = [item.hold_until for item in hosted if item.id in wanted and item.hold_until is not None]
-    if len([moment for moment in until if moment > world.now]) < len(wanted):
+    until = [item.hold_until for item in hosted if item.id in stream_ids and item.hold_until is not None]
+    if len([moment for moment in until if moment > observed.now]) < len(stream_ids):
         return None
-    newest = max((world.asked[stream] for stream in wanted if stream in world.asked), default=None)
+    newest = max((observed.asked[stream] for stream in stream_ids if stream in observed.asked), default=None)
     if newest is not None and (row is None or newest >= row.launched_at):
         return None
-    remaining = (min(until) - world.now).total_seconds()
+    remaining = (min(until) - observed.now).total_seconds()
     name = row.name if row else hosted[0].driver
     return Nothing(name, f"automatic restarts are held for {span(remaining)} more", remaining)
 
@@ -274,5 +283,5 @@ def _wanted(stream: Stream) -> bool:
     return stream.desired == "running" and stream.blocked is None and stream.removed_at is None
 
 
-def _remaining_s(lease: Lease, world: ObservedState) -> float:
-    return max(0.5, (lease.until - world.now).total_seconds())
+def _remaining_s(lease: Lease, observed: ObservedState) -> float:
+    return max(0.5, (lease.until - observed.now).total_seconds())

@@ -199,9 +199,9 @@ def _batches(number: int) -> str:
 
 def _proving(trial: Trial) -> Proving | None:
     stored = trial.stream.proving
-    found = None if stored is None else Proving.of(stored)
+    proving = None if stored is None else Proving.of(stored)
     # Conditions of another generation are a leftover and do not apply.
-    return found if found is not None and found.generation == trial.stream.generation else None
+    return proving if proving is not None and proving.generation == trial.stream.generation else None
 
 
 def _late(trial: Trial) -> str | None:

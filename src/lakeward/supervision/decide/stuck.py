@@ -21,38 +21,38 @@ def stuck(sights: Iterable[HealthInput]) -> str | None:
     A driver is left alone while one of its streams has landed a batch recently.
     """
     worst: str | None = None
-    for sight in sights:
-        if _landing(sight):
+    for inputs in sights:
+        if _landing(inputs):
             return None
-        why = _why(sight)
+        why = _why(inputs)
         if why is not None and worst is None:
             worst = why
     return worst
 
 
-def _why(sight: HealthInput) -> str | None:
-    stream, driver, seen = sight.stream, sight.driver, sight.observation
-    if stream.desired != "running" or stream.blocked is not None or sight.down is not None:
+def _why(inputs: HealthInput) -> str | None:
+    stream, driver, seen = inputs.stream, inputs.driver, inputs.observation
+    if stream.desired != "running" or stream.blocked is not None or inputs.down is not None:
         return None
-    if driver is None or driver.handle is None or driver.state != STUCK or sight.process is not Life.ALIVE:
+    if driver is None or driver.handle is None or driver.state != STUCK or inputs.process is not Life.ALIVE:
         return None
-    if stream.run_after is not None and stream.run_after > sight.now:
+    if stream.run_after is not None and stream.run_after > inputs.now:
         return None
     if seen is None or seen.at < driver.launched_at or seen.query_state not in ("running", "idle"):
         return None  # it does not run: the driver decides when to start it
     if not seen.lag_records:
         return None  # nothing waits, or the lag is not known: silence is no proof
     commit = seen.commit_age_s if seen.commit_age_s is not None else driver.launched_s
-    failed = sight.failure.age_s if sight.failure is not None else float("inf")
+    failed = inputs.failure.age_s if inputs.failure is not None else float("inf")
     quiet = min(commit, driver.launched_s, failed, waited_s(seen))
-    if quiet <= sight.patience_s:
+    if quiet <= inputs.stall_after_s:
         return None
     waits = count(seen.lag_records, "record")
     return f"no batch of {stream.id} for {span(quiet)} while {waits} wait (hung batch)"
 
 
-def _landing(sight: HealthInput) -> bool:
-    seen, driver = sight.observation, sight.driver
+def _landing(inputs: HealthInput) -> bool:
+    seen, driver = inputs.observation, inputs.driver
     if seen is None or driver is None or seen.commit_age_s is None:
         return False
-    return seen.commit_age_s < min(sight.patience_s, driver.launched_s)
+    return seen.commit_age_s < min(inputs.stall_after_s, driver.launched_s)

@@ -31,7 +31,7 @@ def of_their_own(
         attempts: number of the next attempt, for streams that failed.
         reported: streams whose own incident is open: a restart does not close it.
     """
-    found = {}
+    by_stream = {}
     for stream in streams:
         seen = verdicts[stream.id]
         if seen.state not in TROUBLE or (stream.id in explained and seen.state is not State.BLOCKED):
@@ -41,5 +41,5 @@ def of_their_own(
             since = (now - stream.since).total_seconds() if stream.state == seen.state.value else 0.0
             if since < GRACE_S:
                 continue
-        found[stream.id] = f"Stream {stream.id} is {seen.state}: {seen.why}"
-    return found
+        by_stream[stream.id] = f"Stream {stream.id} is {seen.state}: {seen.why}"
+    return by_stream

@@ -18,6 +18,7 @@ from lakeward.telemetry.mask import mask
 log = structlog.get_logger(__name__)
 
 TIMEOUT_S = 5.0
+_RESENT = "wait: the next reconcile pass sends it again"
 _LATER = (408, 425, 429)
 """Answers of the 4xx that ask for a later retry."""
 _SLACK_LATER = (
@@ -155,8 +156,16 @@ class Slack:
         answer = _post(f"{self.url.rstrip('/')}/{method}", body, {"Authorization": f"Bearer {self.token}"})
         if not answer.get("ok"):
             why = str(answer.get("error", "no reason given"))
-            kind = Undelivered if why in _SLACK_LATER else MessageRefused
-            raise kind("Slack rejected a message", why=f"{method}: {why}")
+            if why in _SLACK_LATER:
+                raise Undelivered(
+                    "Slack did not accept a message now", why=f"{method}: {why}", next=_RESENT, code="LW-2512"
+                )
+            raise MessageRefused(
+                "Slack rejected a message",
+                why=f"{method}: {why}",
+                next="correct the token or the channel of the Airflow connection lakeward_notify",
+                code="LW-2510",
+            )
         return answer
 
 
@@ -177,11 +186,18 @@ def _post(url: str, body: Mapping[str, object], headers: dict[str, str]) -> dict
         answer = httpx.post(url, json=body, headers=headers, timeout=TIMEOUT_S)
     except (httpx.HTTPError, httpx.InvalidURL) as error:
         raise Undelivered(
-            "A message was not delivered", why=f"{place}: {type(error).__name__}", code="LW-2503"
+            "A message was not delivered", why=f"{place}: {type(error).__name__}", next=_RESENT, code="LW-2503"
         ) from None
     if not answer.is_success:
-        kind = MessageRefused if answer.is_client_error and answer.status_code not in _LATER else Undelivered
-        raise kind("A message was not delivered", why=f"{place} answered {answer.status_code}")
+        why = f"{place} answered {answer.status_code}"
+        if answer.is_client_error and answer.status_code not in _LATER:
+            raise MessageRefused(
+                "The receiver rejected a message",
+                why=why,
+                next="correct the address in the Airflow connection lakeward_notify, or the receiver",
+                code="LW-2511",
+            )
+        raise Undelivered("A message was not delivered", why=why, next=_RESENT, code="LW-2509")
     try:
         content = answer.json()
     except ValueError:

@@ -50,7 +50,7 @@ def step(m: Material) -> Step:
         kill = f"lakeward streams restart {name} --kill"
         text = f"{command}; nothing is restarted while its state is unknown; if its host is gone for good: {kill}"
         return Step(command, text, effect(m, command))
-    pressed = m.facts.pressed(name)
+    pressed = m.facts.backpressure(name)
     paused = pressed is not None and pressed.level is not Level.RELEASED
     if paused and state in (State.HEALTHY, State.LAGGING):
         spec = m.view.spec(name)
@@ -80,11 +80,11 @@ def effect(m: Material, text: str) -> str:
 
 
 def _effect(m: Material, command: str) -> str:
-    beside = m.view.beside(m.stream)
+    beside = m.view.other_streams(m.stream)
     others = (
         f"; {listed(beside)} in the same driver {'continues' if len(beside) == 1 else 'continue'}" if beside else ""
     )
-    down = m.view.gone(m.stream)
+    down = m.view.process_gone(m.stream)
     launched = f"launches driver {m.stream.driver}" + (f" together with {listed(beside)}" if beside else "")
     words = {
         "streams start": f"{launched if down else f'starts its query{others}'}; no row lands twice",

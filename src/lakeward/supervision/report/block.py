@@ -26,20 +26,20 @@ _SKEW = 0.5
 """A partition with more than this share of the waiting records is reported; of two partitions, one with 75 %."""
 
 
-def block(found: StreamDocument, trouble: str | None = None) -> list[str]:
+def block(report: StreamDocument, trouble: str | None = None) -> list[str]:
     """Render the block.
 
     Args:
-        found: the document of a stream (`document.document`).
+        report: the document of a stream (`document.document`).
         trouble: the trouble when the report was requested, in a sentence; it may be over by now.
     """
-    now: datetime = found["now"]
-    lines = [_head(found, now, trouble), _line("data lost?", f"{_upper(found['data'])}: {found['data']['text']}")]
-    lines += [_line(word, text) for word, text in _facts(found, now) if text]
-    lines += _several("last 6 h", _recent(found, now))
-    lines += [_line(word, text) for word, text in _doing(found) if text]
+    now: datetime = report["now"]
+    lines = [_head(report, now, trouble), _line("data lost?", f"{_upper(report['data'])}: {report['data']['text']}")]
+    lines += [_line(word, text) for word, text in _facts(report, now) if text]
+    lines += _several("last 6 h", _recent(report, now))
+    lines += [_line(word, text) for word, text in _doing(report) if text]
     room = min(_TAIL, MOST - len(lines))
-    lines += _several("log tail", [_short(line) for line in found["log_tail"]][-room:] if room > 0 else [])
+    lines += _several("log tail", [_short(line) for line in report["log_tail"]][-room:] if room > 0 else [])
     return lines[:MOST]
 
 
@@ -52,54 +52,56 @@ def moment(at: datetime | str | None) -> str:
     return rfc3339(at, "seconds")
 
 
-def _head(found: StreamDocument, now: datetime, trouble: str | None) -> str:
-    state = str(found["state"]).upper()
-    text = f"{state} for {span((now - found['since']).total_seconds())}, since {moment(found['since'])}: {found['why']}"
-    return f"{found['id']} is {text}" if trouble is None else f"{found['id']}: {trouble}; now it is {text}"
+def _head(report: StreamDocument, now: datetime, trouble: str | None) -> str:
+    state = str(report["state"]).upper()
+    text = (
+        f"{state} for {span((now - report['since']).total_seconds())}, since {moment(report['since'])}: {report['why']}"
+    )
+    return f"{report['id']} is {text}" if trouble is None else f"{report['id']}: {trouble}; now it is {text}"
 
 
 def _upper(data: Loss) -> str:
     return str(data["lost"]).upper()
 
 
-def _facts(found: StreamDocument, now: datetime) -> Iterator[tuple[str, str]]:
-    yield "safe up to", _safe(found)
-    yield "next batch", _next_batch(found)
-    yield "at risk", _risk(found)
-    yield "last commit", _landed(found)
-    yield "lag", _lag(found)
-    yield "skew", _skew(found["partitions"])
-    yield "rates", _rates(found)
-    yield "batch", _batch(found)
-    yield "event time", _event_time(found)
-    yield "state size", _state(found)
-    yield "restarts", _restarts(found, now)
-    yield "failure", _failure(found, now)
-    yield "", _offsets(found)
-    yield "identity", _identity(found, now)
-    yield "differs", _differs(found)
-    yield "supervised", f"NO: {found['unsupervised']}" if found["unsupervised"] else ""
-    yield "no answer", "; ".join(found.get("unanswered", ()))
+def _facts(report: StreamDocument, now: datetime) -> Iterator[tuple[str, str]]:
+    yield "safe up to", _safe(report)
+    yield "next batch", _next_batch(report)
+    yield "at risk", _risk(report)
+    yield "last commit", _landed(report)
+    yield "lag", _lag(report)
+    yield "skew", _skew(report["partitions"])
+    yield "rates", _rates(report)
+    yield "batch", _batch(report)
+    yield "event time", _event_time(report)
+    yield "state size", _state(report)
+    yield "restarts", _restarts(report, now)
+    yield "failure", _failure(report, now)
+    yield "", _offsets(report)
+    yield "identity", _identity(report, now)
+    yield "differs", _differs(report)
+    yield "supervised", f"NO: {report['unsupervised']}" if report["unsupervised"] else ""
+    yield "no answer", "; ".join(report.get("unanswered", ()))
 
 
-def _doing(found: StreamDocument) -> Iterator[tuple[str, str]]:
-    links = found["links"]
-    ui = links["spark_ui"] or f"its driver is gone; lakeward streams ui {found['id']} opens its event logs"
-    if found["driver"]["backend"] is None:
+def _doing(report: StreamDocument) -> Iterator[tuple[str, str]]:
+    links = report["links"]
+    ui = links["spark_ui"] or f"its driver is gone; lakeward streams ui {report['id']} opens its event logs"
+    if report["driver"]["backend"] is None:
         ui = ""
     yield "spark ui", ui
-    yield "log", f"{links['log']}   or: lakeward streams logs {found['id']}" if links["log"] else ""
-    yield "runbook", f"{links['runbook']}#{found['state']}"
-    if found["incident"]:
-        yield "incident", f"{found['incident']['id']}, open since {moment(found['incident']['opened_at'])}"
-    yield "next", found["next_text"]
-    yield "  effect", found["next_effect"]
+    yield "log", f"{links['log']}   or: lakeward streams logs {report['id']}" if links["log"] else ""
+    yield "runbook", f"{links['runbook']}#{report['state']}"
+    if report["incident"]:
+        yield "incident", f"{report['incident']['id']}, open since {moment(report['incident']['opened_at'])}"
+    yield "next", report["next_text"]
+    yield "  effect", report["next_effect"]
 
 
-def _safe(found: StreamDocument) -> str:
-    safe = found["safe_to"]
+def _safe(report: StreamDocument) -> str:
+    safe = report["safe_to"]
     if safe is None:
-        return "nothing has landed yet" if found["committed_at"] is None else "not known: no table records it"
+        return "nothing has landed yet" if report["committed_at"] is None else "not known: no table records it"
     names = (
         ("seq", safe["seq"]),
         ("batch", safe["batch_id"]),
@@ -111,14 +113,14 @@ def _safe(found: StreamDocument) -> str:
     return f"{ids}{by}; all offsets below {show(safe['offsets'])}"
 
 
-def _next_batch(found: StreamDocument) -> str:
-    batch = found["next_batch"]
+def _next_batch(report: StreamDocument) -> str:
+    batch = report["next_batch"]
     if batch is None:
         return ""
     if not batch["again"]:
         number = f"batch {batch['batch_id']}: " if batch["batch_id"] is not None else ""
         return f"{number}new records from {show(batch['from'])}; no batch is repeated"
-    now = found["state"] in ("healthy", "lagging")
+    now = report["state"] in ("healthy", "lagging")
     number = f"batch {batch['batch_id']} {'is running' if now else 'is repeated'}"
     if batch["landed"]:
         return f"{number}: it has landed already, and nothing is written twice"
@@ -129,53 +131,53 @@ def _next_batch(found: StreamDocument) -> str:
     return f"{number}: {show_range(batch['from'], batch['to'])}{records}{tail}"
 
 
-def _risk(found: StreamDocument) -> str:
-    if found["at_risk"] is None:
+def _risk(report: StreamDocument) -> str:
+    if report["at_risk"] is None:
         return "not known: the source could not be asked"
-    kept = span(found["source_retention_s"]) if found["source_retention_s"] is not None else "for ever"
-    if found["at_risk_in_s"] is None:
-        return f"no: the source keeps records {kept}" + (", and none waits" if found["lag_records"] == 0 else "")
-    word = "YES" if found["at_risk"] else "no"
+    retention = span(report["source_retention_s"]) if report["source_retention_s"] is not None else "for ever"
+    if report["at_risk_in_s"] is None:
+        return f"no: the source keeps records {retention}" + (", and none waits" if report["lag_records"] == 0 else "")
+    word = "YES" if report["at_risk"] else "no"
     return (
-        f"{word}: the source keeps records {kept}, the oldest waits {span(found['lag_s'])}: "
-        f"{span(found['at_risk_in_s'])} remain to land it"
+        f"{word}: the source keeps records {retention}, the oldest waits {span(report['lag_s'])}: "
+        f"{span(report['at_risk_in_s'])} remain to land it"
     )
 
 
-def _landed(found: StreamDocument) -> str:
-    if found["committed_at"] is None:
+def _landed(report: StreamDocument) -> str:
+    if report["committed_at"] is None:
         return "never"
-    batch = f", batch {found['batch_id']}" if found["batch_id"] is not None else ""
-    return f"{span(found['commit_age_s'])} ago, {moment(found['committed_at'])}{batch}, into {found['sink']}"
+    batch = f", batch {report['batch_id']}" if report["batch_id"] is not None else ""
+    return f"{span(report['commit_age_s'])} ago, {moment(report['committed_at'])}{batch}, into {report['sink']}"
 
 
-def _lag(found: StreamDocument) -> str:
-    if found["lag_records"] is None:
+def _lag(report: StreamDocument) -> str:
+    if report["lag_records"] is None:
         return "not known"
-    old = f" (measured {span(found['lag_age_s'])} ago)" if (found["lag_age_s"] or 0) > 15 else ""
-    if found["lag_records"] == 0:
+    old = f" (measured {span(report['lag_age_s'])} ago)" if (report["lag_age_s"] or 0) > 15 else ""
+    if report["lag_records"] == 0:
         return f"nothing waits at the source{old}"
-    parts = [f"{count(found['lag_records'], 'record')} {'waits' if found['lag_records'] == 1 else 'wait'}"]
-    if found["lag_s"] is not None:
-        parts.append(f"the oldest for {span(found['lag_s'])}")
-    slope = found["lag_per_second"]
-    if found["lag_trend"] is not None:
-        rate = f" by {abs(slope):,.1f}/s" if slope is not None and found["lag_trend"] != "steady" else ""
-        parts.append(f"{found['lag_trend']}{rate}")
-    if found["catch_up_s"]:
-        parts.append(f"caught up in {span(found['catch_up_s'])}")
-    elif found["lag_trend"] in ("growing", "steady"):
-        parts.append(_outlook(found))
+    parts = [f"{count(report['lag_records'], 'record')} {'waits' if report['lag_records'] == 1 else 'wait'}"]
+    if report["lag_s"] is not None:
+        parts.append(f"the oldest for {span(report['lag_s'])}")
+    slope = report["lag_per_second"]
+    if report["lag_trend"] is not None:
+        rate = f" by {abs(slope):,.1f}/s" if slope is not None and report["lag_trend"] != "steady" else ""
+        parts.append(f"{report['lag_trend']}{rate}")
+    if report["catch_up_s"]:
+        parts.append(f"caught up in {span(report['catch_up_s'])}")
+    elif report["lag_trend"] in ("growing", "steady"):
+        parts.append(_outlook(report))
     return ", ".join(parts) + old
 
 
-def _outlook(found: StreamDocument) -> str:
+def _outlook(report: StreamDocument) -> str:
     """The outlook for a lag that does not fall."""
-    if found["state"] in ("healthy", "lagging"):
+    if report["state"] in ("healthy", "lagging"):
         return "it does not catch up at this rate"
-    if found["state"] == "blocked":
+    if report["state"] == "blocked":
         return "blocked: no data is written until the cause is fixed"
-    arriving, landed = found["arriving_per_second"], found["processed_rows_per_second"]
+    arriving, landed = report["arriving_per_second"], report["processed_rows_per_second"]
     if arriving and landed is not None and arriving >= landed:
         return "after the restart it does not catch up at its previous rate"
     return "it catches up after the restart"
@@ -197,67 +199,67 @@ def _skew(partitions: Sequence[WatchedPartition]) -> str:
     return "; ".join(parts)
 
 
-def _rates(found: StreamDocument) -> str:
+def _rates(report: StreamDocument) -> str:
     pairs = (
-        (found["arriving_per_second"], "arrive"),
-        (found["processed_rows_per_second"], "were landed in the last batch"),
+        (report["arriving_per_second"], "arrive"),
+        (report["processed_rows_per_second"], "were landed in the last batch"),
     )
     return ", ".join(f"{rate:,.0f}/s {word}" for rate, word in pairs if rate is not None)
 
 
-def _batch(found: StreamDocument) -> str:
-    if found["batch_duration_s"] is None:
+def _batch(report: StreamDocument) -> str:
+    if report["batch_duration_s"] is None:
         return ""
     every = ""
-    if found["trigger_s"]:
-        slow = found["batch_duration_s"] > found["trigger_s"]
-        every = f", {'TOO SLOW for' if slow else 'with'} a trigger of {found['trigger_s']:g} s"
-    phases = sorted(found["durations_s"].items(), key=lambda item: -item[1])
+    if report["trigger_s"]:
+        slow = report["batch_duration_s"] > report["trigger_s"]
+        every = f", {'TOO SLOW for' if slow else 'with'} a trigger of {report['trigger_s']:g} s"
+    phases = sorted(report["durations_s"].items(), key=lambda item: -item[1])
     shown = {name: f"{name} {value:.2f} s" for name, value in phases if name != "triggerExecution" and value >= 0.01}
     ours = [shown.pop(name) for name in list(shown) if name not in _SPARK_PHASES]
     if ours and _OURS_IN in shown:
         shown[_OURS_IN] += f" (of it {', '.join(ours[:3])})"
-    word = "" if found["state"] in ("healthy", "lagging") else "the last one "
-    return f"{word}took {found['batch_duration_s']:.1f} s{every}" + (
+    word = "" if report["state"] in ("healthy", "lagging") else "the last one "
+    return f"{word}took {report['batch_duration_s']:.1f} s{every}" + (
         f": {', '.join(list(shown.values())[:4])}" if shown else ""
     )
 
 
-def _event_time(found: StreamDocument) -> str:
+def _event_time(report: StreamDocument) -> str:
     parts = []
-    if found["complete_through"]:
-        parts.append(f"complete through {moment(found['complete_through'])}")
-    if found["watermark"]:
-        parts.append(f"watermark {found['watermark']}")
-    if found["late_dropped"]:
-        parts.append(f"{count(found['late_dropped'], 'row')} dropped as late")
+    if report["complete_through"]:
+        parts.append(f"complete through {moment(report['complete_through'])}")
+    if report["watermark"]:
+        parts.append(f"watermark {report['watermark']}")
+    if report["late_dropped"]:
+        parts.append(f"{count(report['late_dropped'], 'row')} dropped as late")
     return ", ".join(parts)
 
 
-def _state(found: StreamDocument) -> str:
-    if found["state_rows"] is None:
+def _state(report: StreamDocument) -> str:
+    if report["state_rows"] is None:
         return ""
-    disk = f", {size(found['state_disk_bytes'])} on disk" if found["state_disk_bytes"] else ""
-    return f"{count(found['state_rows'], 'row')}, {size(found['state_bytes'])} in memory{disk}"
+    disk = f", {size(report['state_disk_bytes'])} on disk" if report["state_disk_bytes"] else ""
+    return f"{count(report['state_rows'], 'row')}, {size(report['state_bytes'])} in memory{disk}"
 
 
-def _restarts(found: StreamDocument, now: datetime) -> str:
-    number = f"{count(found['restarts_24h'], 'failure')} in 24 h" if found["restarts_24h"] else "no failure in 24 h"
-    if found["hold_until"]:
-        return f"{number}; automatic restarts are held until {moment(found['hold_until'])}"
-    if found["next_attempt_at"] is not None:
-        wait = (found["next_attempt_at"] - now).total_seconds()
+def _restarts(report: StreamDocument, now: datetime) -> str:
+    number = f"{count(report['restarts_24h'], 'failure')} in 24 h" if report["restarts_24h"] else "no failure in 24 h"
+    if report["hold_until"]:
+        return f"{number}; automatic restarts are held until {moment(report['hold_until'])}"
+    if report["next_attempt_at"] is not None:
+        wait = (report["next_attempt_at"] - now).total_seconds()
         when = f"in {span(wait)}" if wait > 0 else f"due {span(-wait)} ago"
-        return f"{number}; attempt {found['attempts']} at {moment(found['next_attempt_at'])} ({when})"
-    if found["state"] == "restarting":
+        return f"{number}; attempt {report['attempts']} at {moment(report['next_attempt_at'])} ({when})"
+    if report["state"] == "restarting":
         return f"{number} before this one"
-    if found["state"] == "blocked":
+    if report["state"] == "blocked":
         return f"{number}; no automatic restart: blocked until a person acts"
     return number
 
 
-def _failure(found: StreamDocument, now: datetime) -> str:
-    failure = found["failure"]
+def _failure(report: StreamDocument, now: datetime) -> str:
+    failure = report["failure"]
     if failure is None:
         return ""
     lines = str(failure["error"] or "").strip().splitlines()
@@ -265,8 +267,8 @@ def _failure(found: StreamDocument, now: datetime) -> str:
     return f"{failure['class']}{age}: {_short(lines[0], 300) if lines else 'no text'}"
 
 
-def _offsets(found: StreamDocument) -> str:
-    failure = found["failure"]
+def _offsets(report: StreamDocument) -> str:
+    failure = report["failure"]
     if failure is None or (failure["batch_id"] is None and not failure["offsets"]):
         return ""
     offsets = failure["offsets"]
@@ -284,11 +286,11 @@ def _range(offsets: Mapping[str, Any]) -> str:
     return show(dict(offsets))
 
 
-def _identity(found: StreamDocument, now: datetime) -> str:
-    driver = found["driver"]
-    generation = f"generation {found['generation']}"
-    if found["pending_generation"]:
-        generation += f" ({found['pending_generation']} waits for an upgrade)"
+def _identity(report: StreamDocument, now: datetime) -> str:
+    driver = report["driver"]
+    generation = f"generation {report['generation']}"
+    if report["pending_generation"]:
+        generation += f" ({report['pending_generation']} waits for an upgrade)"
     if driver["backend"] is None:
         return f"{generation}; driver {driver['name']} was never launched"
     parts = [f"{generation}; driver {driver['name']} ({driver['backend']})"]
@@ -305,22 +307,22 @@ def _identity(found: StreamDocument, now: datetime) -> str:
     return ", ".join(parts)
 
 
-def _differs(found: StreamDocument) -> str:
-    if found["stable_generation"] is None:
+def _differs(report: StreamDocument) -> str:
+    if report["stable_generation"] is None:
         return ""
-    what = ", ".join(found["differs"][:10]) or "nothing"
-    more = f" and {len(found['differs']) - 10} more" if len(found["differs"]) > 10 else ""
-    return f"from generation {found['stable_generation']}, the last stable one, in: {what}{more}"
+    what = ", ".join(report["differs"][:10]) or "nothing"
+    more = f" and {len(report['differs']) - 10} more" if len(report["differs"]) > 10 else ""
+    return f"from generation {report['stable_generation']}, the last stable one, in: {what}{more}"
 
 
-def _recent(found: StreamDocument, now: datetime) -> list[str]:
-    items = found["changed"]
+def _recent(report: StreamDocument, now: datetime) -> list[str]:
+    items = report["changed"]
     if not items:
         return ["nothing changed"]
     lines = [f"{moment(item['at'])} {_short(item['text'])}{_times(item)}" for item in items]
     if len(lines) > _RECENT:
         older = len(lines) - _RECENT + 1
-        lines = [f"{older} more: lakeward streams events {found['id']}", *lines[older:]]
+        lines = [f"{older} more: lakeward streams events {report['id']}", *lines[older:]]
     return lines
 
 

@@ -234,7 +234,7 @@ def document(m: Material) -> StreamDocument:
         "failure": _failure(m),
         "stable_generation": m.stable.generation if m.stable else None,
         "differs": list(m.differs),
-        "unsupervised": view.missed,
+        "unsupervised": view.unsupervised,
         "incident": {"id": m.incident.id, "opened_at": m.incident.opened_at} if m.incident else None,
         "changed": [{**item.document(), "text": mask(item.text)} for item in m.recent],
         "links": _links(view, stream),
@@ -278,7 +278,7 @@ def _driver_whole(view: View, stream: Stream, watch: Watch) -> DriverDocument:
         "exit_code": driver.exit_code if driver else None,
         "app_id": watch.get("app_id") if _of_this_launch(driver, watch) else None,
         "log": driver.log if driver else None,
-        "beside": view.beside(stream),
+        "beside": view.other_streams(stream),
     }
 
 
@@ -388,7 +388,7 @@ def _failed(m: Material) -> FailureDocument | None:
 def _links(view: View, stream: Stream) -> Links:
     driver = view.driver(stream)
     return {
-        "spark_ui": driver.spark_ui if driver is not None and not view.gone(stream) else None,
+        "spark_ui": driver.spark_ui if driver is not None and not view.process_gone(stream) else None,
         "log": f"{driver.log}/driver.log" if driver is not None and driver.log else None,
         "runbook": advice.RUNBOOK,
     }

@@ -51,7 +51,7 @@ class Partition:
         return max(0, self.end - max(self.position or 0, self.begin or 0))
 
     @property
-    def gone(self) -> int:
+    def expired(self) -> int:
         """Number of offsets that expired at the source before they landed: lost unless another copy exists."""
         if self.position is None or self.begin is None:
             return 0
@@ -121,7 +121,7 @@ def of_kafka(name: str, source: KafkaSource, position: str, runtime: Runtime) ->
         for topic, parts in sorted(ends.items())
         for partition, end in sorted(parts.items())
     )
-    consumer = Consumer(cluster.reader("lakeward-lag"))
+    consumer = Consumer(cluster.consumer("lakeward-lag"))
     try:
         waiting = [item for item in partitions if item.lag]
         return Lag(

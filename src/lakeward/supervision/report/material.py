@@ -32,13 +32,13 @@ TAIL = 8
 class View:
     """All streams at one moment: the registry's facts, the backend's launches, and the state of each stream.
 
-    `missed`: why the streams are not supervised; None if they are.
+    `unsupervised`: why the streams are not supervised; None if they are.
     """
 
     facts: Facts
-    found: Sequence[Job] | None
+    jobs: Sequence[Job] | None
     verdicts: Mapping[str, Verdict]
-    missed: str | None = None
+    unsupervised: str | None = None
 
     def spec(self, stream: str) -> StreamSpec | None:
         """The spec of the generation a stream runs; None if it has none, or this version cannot read it."""
@@ -54,15 +54,15 @@ class View:
         """The newest launch of the driver that hosts it."""
         return self.facts.drivers.get(stream.driver)
 
-    def gone(self, stream: Stream) -> bool:
+    def process_gone(self, stream: Stream) -> bool:
         """Whether its driver's process is known to be gone or was never started; False if that is not known."""
         driver = self.driver(stream)
         if driver is None or driver.ended:
             return True
-        lives = [job.life for job in self.found or () if job.token == driver.token]
-        return self.found is not None and all(life in (Life.GONE, Life.REMNANT) for life in lives)
+        lives = [job.life for job in self.jobs or () if job.token == driver.token]
+        return self.jobs is not None and all(life in (Life.GONE, Life.REMNANT) for life in lives)
 
-    def beside(self, stream: Stream) -> list[str]:
+    def other_streams(self, stream: Stream) -> list[str]:
         """The other streams its driver hosts."""
         return [item.id for item in self.facts.streams if item.driver == stream.driver and item.id != stream.id]
 

@@ -246,11 +246,11 @@ def _show_one(source: str, text: str, *, named: bool) -> str:
         shown = "nothing yet"
     else:
         try:
-            found = kafka_position.parse(text)
+            offsets = kafka_position.parse(text)
         except (ValueError, AttributeError, TypeError):
             shown = text
         else:
-            parts = [(t, p, o) for t, parts in sorted(found.items()) for p, o in sorted(parts.items())]
+            parts = [(t, p, o) for t, parts in sorted(offsets.items()) for p, o in sorted(parts.items())]
             shown = ", ".join(f"{t}/{p}: {o}" for t, p, o in parts[:12])
             if len(parts) > 12:
                 shown += f" and {len(parts) - 12} more partitions"
@@ -270,9 +270,9 @@ def _between(start: Mapping[str, str], ends: Mapping[str, str]) -> int | None:
 
 
 def _expired(lag: Lag | None) -> str:
-    parts: list[Partition] = [item for item in lag.partitions if item.gone] if lag is not None else []
+    parts: list[Partition] = [item for item in lag.partitions if item.expired] if lag is not None else []
     return "; ".join(
-        f"{item.topic}/{item.partition}: {item.position} to {(item.begin or 0) - 1} ({count(item.gone, 'offset')})"
+        f"{item.topic}/{item.partition}: {item.position} to {(item.begin or 0) - 1} ({count(item.expired, 'offset')})"
         for item in parts
     )
 

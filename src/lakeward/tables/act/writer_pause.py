@@ -60,7 +60,7 @@ def pause_writers(
         begun = monotonic()
         while True:
             with transaction() as connection:
-                awake = writer_pauses.awake(connection, list(streams))
+                awake = writer_pauses.running(connection, list(streams))
             waited = monotonic() - begun
             if not awake or waited >= wait_s:
                 break

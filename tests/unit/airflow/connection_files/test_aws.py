@@ -47,6 +47,6 @@ def test_what_is_not_known_of_it_is_refused_by_its_name_when_it_is_used(tmp_path
     )  # fmt: skip
     given = Given(None, None, "K", "a\n[default]\nregion = x", None, {"role_arn": "arn:x"})
     AWS.keep(runtime, Home(tmp_path), ["mine"], {"mine": given}.get)
-    with pytest.raises(SpecError, match="AWS connection mine cannot be used") as told:
+    with pytest.raises(SpecError, match="AWS connection mine is not valid") as told:
         account.find("mine", tmp_path)
-    assert "Airflow connection mine: role_arn is not known here" in told.value.why
+    assert "Airflow connection mine: role_arn is unknown" in told.value.why

@@ -38,16 +38,16 @@ def test_a_profile_file_is_a_connection_and_airflows_wins(tmp_path: Path) -> Non
     [
         ("", "must have the section [default]"),
         ("[default]\nregion = r\n[other]\nregion = r\n", "it has default, other"),
-        ("[default]\nrole_arn = a\n", "role_arn is not known here"),
-        ("[default]\naws_access_key_id = s3cret\n", "go together"),
-        ("[default]\nendpoint_url = h:1\n", "endpoint_url is http(s)://HOST:PORT"),
-        ("[default]\nendpoint_url = http://u:s3cret@h\n", "endpoint_url is http(s)://HOST:PORT"),
-        ("s3cret", "it is no profile file"),
+        ("[default]\nrole_arn = a\n", "role_arn is unknown"),
+        ("[default]\naws_access_key_id = s3cret\n", "must be given together"),
+        ("[default]\nendpoint_url = h:1\n", "endpoint_url must be http(s)://HOST:PORT"),
+        ("[default]\nendpoint_url = http://u:s3cret@h\n", "endpoint_url must be http(s)://HOST:PORT"),
+        ("s3cret", "it is not a profile file"),
     ],
 )
 def test_a_file_that_cannot_be_used_is_named_and_not_repeated(tmp_path: Path, text: str, words: str) -> None:
     file = write(tmp_path, text)
-    with pytest.raises(SpecError, match="AWS connection own cannot be used") as told:
+    with pytest.raises(SpecError, match="AWS connection own is not valid") as told:
         account.find("own", tmp_path)
     assert words in told.value.why and str(file) in told.value.why
     assert "s3cret" not in str(told.value)
@@ -55,9 +55,9 @@ def test_a_file_that_cannot_be_used_is_named_and_not_repeated(tmp_path: Path, te
 
 def test_a_file_others_may_read_and_an_unknown_id_are_refused(tmp_path: Path) -> None:
     write(tmp_path, account.render(KEYS)).chmod(0o640)
-    with pytest.raises(SpecError, match="open to other users"):
+    with pytest.raises(SpecError, match="readable by other users"):
         account.find("own", tmp_path)
-    with pytest.raises(SpecError, match="There is no AWS connection 'mine'") as told:
+    with pytest.raises(SpecError, match="AWS connection 'mine' does not exist") as told:
         account.find("mine", tmp_path)
     assert "known connections: own" in told.value.why
 

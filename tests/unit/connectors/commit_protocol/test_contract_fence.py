@@ -214,5 +214,5 @@ def test_a_folder_names_a_step_that_there_is_for_folders(rig: Rig) -> None:
     rig.land(0)
     found = rig.writer().decide(rig.writer().load(None), replace(rig.writer().planned(1), start={"source": "3"}))
     assert isinstance(found, BlockReason)
-    advised = "put the checkpoint back from a copy" in found.next
+    advised = "restore the checkpoint from a backup" in found.next
     assert advised is (type(rig).__name__ == "FolderRig")

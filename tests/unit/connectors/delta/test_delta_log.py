@@ -16,13 +16,13 @@ def _checkpoint(folder: Path, name: str, *paths: str) -> None:
     adds = [{"path": path, "partitionValues": [("day", "1")]} for path in paths]
     kind = pa.struct([("path", pa.string()), ("partitionValues", pa.map_(pa.string(), pa.string()))])
     removes = pa.array([{"path": None}] * len(adds), pa.struct([("path", pa.string())]))
-    pq.write_table(pa.table({"add": pa.array(adds, kind), "remove": removes}), DeltaLog(folder).place / name)
+    pq.write_table(pa.table({"add": pa.array(adds, kind), "remove": removes}), DeltaLog(folder).path / name)
 
 
 def test_only_commits_and_whole_checkpoints_are_listed(tmp_path: Path) -> None:
     for version in (3, 4):
         delta_log.commit(tmp_path, version, delta_log.add(f"f{version}", 1))
-    place = DeltaLog(tmp_path).place
+    place = DeltaLog(tmp_path).path
     for name in (f".{5:020d}.json.x.tmp", f"{4:020d}.crc", "_last_checkpoint"):
         (place / name).touch()
     _checkpoint(tmp_path, f"{2:020d}.checkpoint.parquet", "a")
@@ -52,7 +52,7 @@ def test_a_version_is_its_checkpoint_and_the_commits_behind_it(tmp_path: Path) -
 
 
 def test_a_line_is_ended_by_a_line_feed_alone(tmp_path: Path) -> None:
-    place = DeltaLog(tmp_path).place
+    place = DeltaLog(tmp_path).path
     place.mkdir()
     (place / f"{0:020d}.json").write_text('{"add":{"path":"a\u2028b"}}\n\n{"remove":{"path":"c"}}\n', encoding="utf-8")
     assert [next(iter(each)) for each in DeltaLog(tmp_path).actions(0)] == ["add", "remove"]

@@ -47,7 +47,8 @@ def test_what_only_spark_reads_is_refused_and_no_table_is_none(tmp_path: Path) -
     _commit(tmp_path / "newer", 5, _file("one"))
     mapped = {"metaData": {"configuration": {"delta.columnMapping.mode": "name"}}}
     _commit(tmp_path / "mapped", 0, mapped)
-    for name, why in (("dv", "deletion vectors"), ("hole", "hole"), ("newer", "checkpoint"), ("mapped", "maps column")):
+    reasons = {"dv": "deletion vectors", "hole": "is missing", "newer": "checkpoint", "mapped": "maps column"}
+    for name, why in reasons.items():
         with pytest.raises(Refused, match=why):
             log.read(tmp_path / name)
 
@@ -124,7 +125,7 @@ def test_delta_tables_stand_beside_the_icebergs_and_only_on_this_machine(tmp_pat
     (tmp_path / "delta.tables" / "ns" / "no table").mkdir()
     assert location.tables_of(lake) == ["ns.t"]
     assert location.tables_of(Lake(warehouse="s3://bucket/w")) == []
-    with pytest.raises(SpecError, match="cannot stand in the warehouse s3://bucket/w"):
+    with pytest.raises(SpecError, match="cannot be stored in the warehouse s3://bucket/w"):
         location.folder_of(Lake(warehouse="s3://bucket/w"), "ns.t")
 
 

@@ -32,12 +32,12 @@ def test_files_come_in_the_order_of_their_times(tmp_path: Path) -> None:
         _file(tmp_path, name, at)
     for name in (".part", "_SUCCESS", "empty"):
         _file(tmp_path, name, 0, "" if name == "empty" else "x")
-    whole = listing.look(str(tmp_path))
+    whole = listing.list_files(str(tmp_path))
     assert _names(whole) == ["a 0.json", "2.json", "1.json"]
-    assert _names(listing.look(f"file://{tmp_path}/**/*.json")) == _names(whole)
-    assert _names(listing.look(str(tmp_path / "1.json"))) == ["1.json"]
+    assert _names(listing.list_files(f"file://{tmp_path}/**/*.json")) == _names(whole)
+    assert _names(listing.list_files(str(tmp_path / "1.json"))) == ["1.json"]
     low, high = (datetime.fromtimestamp(_T + each, UTC) for each in (1, 2))
-    assert _names(listing.look(str(tmp_path), low, high)) == ["2.json"]
+    assert _names(listing.list_files(str(tmp_path), low, high)) == ["2.json"]
 
     steps, at = [], whole.start
     while (upto := whole.next(at, 2)) is not None:
@@ -50,10 +50,10 @@ def test_files_come_in_the_order_of_their_times(tmp_path: Path) -> None:
 @pytest.mark.parametrize("change", ["touched", "longer", "removed", "between"])
 def test_what_landed_must_be_what_it_was(tmp_path: Path, change: str) -> None:
     first, second = _file(tmp_path, "1", 1), _file(tmp_path, "2", 3)
-    at = listing.look(str(tmp_path)).end
+    at = listing.list_files(str(tmp_path)).end
     moment = datetime.fromtimestamp(_T + 100, UTC).isoformat()
     _file(tmp_path, "3", 4)
-    listing.look(str(tmp_path)).goes_on(at, moment)  # what came later is only more
+    listing.list_files(str(tmp_path)).goes_on(at, moment)  # what came later is only more
 
     if change == "removed":
         second.unlink()
@@ -63,14 +63,14 @@ def test_what_landed_must_be_what_it_was(tmp_path: Path, change: str) -> None:
         _file(tmp_path, "1", 1, "xy")
     else:
         os.utime(first, (_T + 200, _T + 200))
-    with pytest.raises(Refused, match="not what they were") as refused:
-        listing.look(str(tmp_path)).goes_on(at, moment)
+    with pytest.raises(Refused, match="landed files changed") as refused:
+        listing.list_files(str(tmp_path)).goes_on(at, moment)
     assert (str(first) in refused.value.why) == (change == "touched")
 
 
 def test_a_file_that_grows_while_it_is_read_is_refused(tmp_path: Path) -> None:
     path = _file(tmp_path, "1", 1)
-    found = listing.look(str(tmp_path))
+    found = listing.list_files(str(tmp_path))
     found.unchanged(found.files)
     path.write_text("xy")
     with pytest.raises(Refused, match="changed or removed while they were read"):
@@ -81,9 +81,9 @@ def test_a_file_that_grows_while_it_is_read_is_refused(tmp_path: Path) -> None:
 
 
 def test_no_files_are_said_with_where_it_looked(tmp_path: Path) -> None:
-    with pytest.raises(SpecError, match=f"looked for {tmp_path}/x"):
-        listing.look(str(tmp_path / "x*"))
+    with pytest.raises(SpecError, match=f"no file matches {tmp_path}/x"):
+        listing.list_files(str(tmp_path / "x*"))
     with pytest.raises(SpecError, match="in that range of time"):
-        listing.look(str(_file(tmp_path, "1", 1)), datetime.fromtimestamp(_T + 5, UTC))
-    with pytest.raises(SpecError, match="cannot be landed from here yet"):
-        listing.look("s3://bucket/x")
+        listing.list_files(str(_file(tmp_path, "1", 1)), datetime.fromtimestamp(_T + 5, UTC))
+    with pytest.raises(SpecError, match="Cannot land files at"):
+        listing.list_files("s3://bucket/x")

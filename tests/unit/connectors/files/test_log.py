@@ -82,7 +82,7 @@ def test_a_log_that_lacks_an_entry_says_which(tmp_path: Path) -> None:
     with pytest.raises(LogBroken, match=r"1: it is absent"):
         log.canonical(offset(2))
     (tmp_path / "1").write_text("v1\n{cut")
-    with pytest.raises(LogBroken, match=r"1: its JSON is cut"):
+    with pytest.raises(LogBroken, match=r"1: its JSON is truncated"):
         log.canonical(offset(2))
     (tmp_path / "1").write_text("")
     with pytest.raises(LogBroken, match=r"1: it is empty"):

@@ -11,7 +11,7 @@ def test_one_text_whatever_the_order() -> None:
 
 
 def test_a_partition_that_appeared_starts_at_its_beginning() -> None:
-    start, end = position.span('{"t":{"0":5}}', '{"t":{"0":9,"1":4}}')
+    start, end = position.same_partitions('{"t":{"0":5}}', '{"t":{"0":9,"1":4}}')
     assert start == {"t": {0: 5, 1: position.EARLIEST}}
     assert end == {"t": {0: 9, 1: 4}}
 

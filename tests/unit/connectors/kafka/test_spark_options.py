@@ -62,7 +62,7 @@ def test_certificates_are_the_same_pem_for_both_clients(tmp_path: Path) -> None:
 
 def test_a_folder_that_takes_no_login_is_named(tmp_path: Path) -> None:
     (tmp_path / "java").write_text("a file where the folder should be")
-    with pytest.raises(SpecError, match="cannot be handed to Spark") as refused:
+    with pytest.raises(SpecError, match="cannot be written for Spark") as refused:
         spark_options.options(cluster(tmp_path, *SASL, "sasl.password=hush"))
     assert str(tmp_path / "java") in refused.value.why
     assert "hush" not in str(refused.value)

@@ -117,8 +117,8 @@ def test_what_retention_took_unseen_is_named_and_what_was_seen_is_not(kinesis: R
     with pytest.raises(Blocked, match="no longer has records that stream s") as lost:
         continuity.check("s", stream, shard_offsets.render(at), later)
     assert lost.value.reason == "source-expired"
-    assert "retention of 24 h took shardId-000000000000: what arrived from" in lost.value.why
-    with pytest.raises(LookupError, match="no longer has what follows"):
+    assert "retention of 24 h deleted shardId-000000000000: records that arrived from" in lost.value.why
+    with pytest.raises(LookupError, match="no longer has the records after"):
         ReadAhead(Stream(kinesis.place(name)), 3, now=lambda: later).step(at)
     with pytest.raises(LookupError, match="no longer has record 3"):
         between(kinesis, name, {BEGIN: at[BEGIN]}, at)

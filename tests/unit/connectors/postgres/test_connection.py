@@ -61,8 +61,8 @@ def test_a_connection_nobody_knows_is_refused_with_those_that_are(where):
         ("DO $$ BEGIN RAISE deadlock_detected; END $$", "again"),
         ("DO $$ BEGIN RAISE disk_full; END $$", "away"),
         ("DO $$ BEGIN RAISE too_many_connections; END $$", "away"),
-        ("DO $$ BEGIN RAISE not_null_violation; END $$", "does not take a row"),
-        ("DO $$ BEGIN RAISE insufficient_privilege; END $$", "may not do"),
+        ("DO $$ BEGIN RAISE not_null_violation; END $$", "refused a row"),
+        ("DO $$ BEGIN RAISE insufficient_privilege; END $$", "lacks a privilege"),
         ("DO $$ BEGIN RAISE undefined_column; END $$", "cannot land"),
     ],
 )
@@ -74,7 +74,7 @@ def test_what_an_error_means(postgres, where, statement, kind):
     ):
         cursor.execute(statement)
     error = caught.value
-    found = "away" if connection.away(error) else "again" if connection.again(error) else "refused"
+    found = "away" if connection.unavailable(error) else "again" if connection.retry_reason(error) else "refused"
     if found == "refused":
         found = str(connection.refused(error, "s", Name.of("t"), "me").what)
         assert kind in found

@@ -35,7 +35,7 @@ def test_a_function_is_the_one_it_was_deployed_with_or_an_installed_one(runtime:
     [
         ("nowhere.hooks:send", None, "No module named 'nowhere'"),
         ("json:nothing", None, "module json has no function nothing"),
-        ("json:__doc__", None, "json:__doc__ cannot be called"),
+        ("json:__doc__", None, "json:__doc__ is not callable"),
         ("breaks_at_import:send", None, "ZeroDivisionError: division by zero"),
         ("mine:send", "1 / 0\n", "ZeroDivisionError: division by zero\n  python/mine.py:1"),
         ("mine:send", "sent = 1\n", "module mine has no function send"),
@@ -77,8 +77,8 @@ def test_a_connection_is_read_anew_and_shows_no_secret(runtime: Runtime) -> None
     [
         (json.dumps({"host": "h", "passwd": "pa55-word"}), 0o600, "passwd: Extra inputs are not permitted"),
         (json.dumps({"host": ["pa55-word"]}), 0o600, "host: Input should be a valid string"),
-        ("pa55-word", 0o600, "no mapping in JSON"),
-        ("[1]", 0o600, "no mapping in JSON"),
+        ("pa55-word", 0o600, "not a JSON object"),
+        ("[1]", 0o600, "not a JSON object"),
         (json.dumps({"host": "h"}), 0o644, "has mode 0644"),
     ],
 )

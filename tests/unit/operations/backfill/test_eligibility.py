@@ -58,7 +58,7 @@ def test_other_sources_are_not_read_in_ranges_yet() -> None:
         ({"iceberg": _UPSERT}, {}, [], "--overwrite is for Iceberg tables of mode append; its sink is iceberg, mode u"),
         ({"delta": {"table": "a.t"}}, {}, [], "--overwrite is for Iceberg tables of mode append; its sink is delta"),
         ({"iceberg": {"table": "a.t"}}, {"source": {"rate": {}}, "decode": None}, [], "its rows must carry positions"),
-        ({"iceberg": {"table": "a.t"}}, {}, ["r"], "a commit that takes rows out blocks the streams that read a.t: r"),
+        ({"iceberg": {"table": "a.t"}}, {}, ["r"], "a commit that removes rows blocks the streams that read a.t: r"),
     ],
 )
 def test_what_cannot_be_overwritten_is_named(
@@ -146,7 +146,7 @@ _MARK = {"column": "_kafka_timestamp", "delay": "1h"}
 @pytest.mark.parametrize(
     ("more", "readers", "why"),
     [
-        ({}, ["r"], "a commit that takes rows out blocks the streams that read a.t: r"),
+        ({}, ["r"], "a commit that removes rows blocks the streams that read a.t: r"),
         ({"rules": {"some": "n > 0"}}, [], "it has rules"),
         ({"source": {**_KAFKA, "deduplicate": {"keys": ["n"], "within_watermark": True}}}, [], "it drops duplicates"),
         ({"sink": {"delta": {"table": "a.t"}}}, [], "windows are replaced in Iceberg tables"),

@@ -57,7 +57,7 @@ def gone(position: Position = HERE, to: int = 20) -> list[Link]:
 def test_it_stood_where_the_first_batch_that_goes_began() -> None:
     assert [each.snapshot for each in gone()] == [40, 30]
     found = earlier_state(S, HERE, gone(), ROWS)
-    assert (found.end, found.gone) == ({"a": at(20)}, (40, 30))
+    assert (found.end, found.removed) == ({"a": at(20)}, (40, 30))
     assert found.totals == Totals(consumed=20, landed=18, quarantined=2)
 
 

@@ -10,7 +10,7 @@ from lakeward.quality.runs.following import BEGUN_WITHIN_S, GRACE_S, START, TAKE
 from lakeward.registry.check_runs import CLAIMS, Run
 
 ASKED = Run(
-    id=1, state="asked", claim=0, owner=None, asked_s=1, left_s=1799, lapsed_s=None, told=[], answer=None
+    id=1, state="asked", claim=0, owner=None, asked_s=1, remaining_s=1799, expired_s=None, told=[], answer=None
 )  # fmt: skip
 AT_WORK = replace(ASKED, state="working", claim=1, owner="checker host:1")
 
@@ -23,15 +23,15 @@ AT_WORK = replace(ASKED, state="working", claim=1, owner="checker host:1")
         (replace(ASKED, asked_s=BEGUN_WITHIN_S + 1), True, Step.TAKE),
         (AT_WORK, True, Step.WAIT),
         (replace(AT_WORK, asked_s=600), False, Step.WAIT),  # its heartbeat says that it lives
-        (replace(AT_WORK, lapsed_s=1), True, Step.WAIT),  # a checker that lives is faster
-        (replace(AT_WORK, lapsed_s=TAKEN_WITHIN_S + 1), True, Step.TAKE),
-        (replace(AT_WORK, lapsed_s=1), False, Step.TAKE),
-        (replace(AT_WORK, claim=CLAIMS, lapsed_s=60), False, Step.LOST),
+        (replace(AT_WORK, expired_s=1), True, Step.WAIT),  # a checker that lives is faster
+        (replace(AT_WORK, expired_s=TAKEN_WITHIN_S + 1), True, Step.TAKE),
+        (replace(AT_WORK, expired_s=1), False, Step.TAKE),
+        (replace(AT_WORK, claim=CLAIMS, expired_s=60), False, Step.LOST),
         (replace(ASKED, claim=CLAIMS), True, Step.LOST),  # given back for the last time
-        (replace(ASKED, left_s=-1), True, Step.LATE),
-        (replace(AT_WORK, left_s=-1), True, Step.WAIT),  # it says itself that its time is over
-        (replace(AT_WORK, left_s=-GRACE_S - 1), True, Step.LATE),
-        (replace(AT_WORK, state="done", left_s=-500, answer={"results": []}), False, Step.ANSWERED),
+        (replace(ASKED, remaining_s=-1), True, Step.LATE),
+        (replace(AT_WORK, remaining_s=-1), True, Step.WAIT),  # it says itself that its time is over
+        (replace(AT_WORK, remaining_s=-GRACE_S - 1), True, Step.LATE),
+        (replace(AT_WORK, state="done", remaining_s=-500, answer={"results": []}), False, Step.ANSWERED),
         (None, True, Step.LOST),
     ],
 )
@@ -42,5 +42,5 @@ def test_the_next_step(run: Run | None, served: bool, step: Step) -> None:
 def test_without_a_checker_one_line_says_what_it_costs_and_how_to_have_one() -> None:
     why = decide(ASKED, served=False).why
     assert "no checker is up" in why and "slower" in why and START in why
-    died = decide(replace(AT_WORK, lapsed_s=3), served=False).why
+    died = decide(replace(AT_WORK, expired_s=3), served=False).why
     assert died.startswith("checker host:1 died during this run")

@@ -91,13 +91,13 @@ def test_a_stream_that_was_told_to_wait_is_not_restarted_for_it(judge, make, lev
     pressed = TableBackpressure(level, "1000 commits since its history began")
     started = make.seen(commit_age_s=3600.0, lag_records=9, age_s=1.0)
     for seen in (make.seen(commit_age_s=360.0, lag_records=9), started):
-        found = judge(observation=seen, pressed=pressed, driver=make.driver(launched_s=360.0))
+        found = judge(observation=seen, backpressure=pressed, driver=make.driver(launched_s=360.0))
         assert found.state is state
         assert words.removeprefix("no batch for 6 min") in found.why.replace(" since it was started", "")
 
 
 def test_a_stream_that_commits_less_often_says_for_what(judge, make) -> None:
-    found = judge(pressed=TableBackpressure(Level.LENGTHEN, "750 commits since its history began"))
+    found = judge(backpressure=TableBackpressure(Level.LENGTHEN, "750 commits since its history began"))
     assert found.state is State.HEALTHY
     assert found.why.endswith("half as often until the next rewrite of its table: 750 commits since its history began")
 

@@ -25,7 +25,7 @@ def decide(make):
     def run(**values):
         base = {
             "streams": [make.stream()], "drivers": {"nyc": make.driver()}, "leases": {"nyc": make.lease()},
-            "found": [make.job()], "failures": {}, "asked": {}, "now": make.now,
+            "jobs": [make.job()], "failures": {}, "asked": {}, "now": make.now,
         }  # fmt: skip
         return list(plan(ObservedState(**{**base, **values})).decisions)
 
@@ -41,14 +41,14 @@ def test_what_runs_is_left_alone(decide) -> None:
 
 def test_what_never_ran_is_launched_with_the_streams_that_want_it(decide, make) -> None:
     streams = [make.stream("a"), make.stream("b"), make.stream("c", desired="stopped")]
-    (launch,) = decide(streams=streams, drivers={}, leases={}, found=[])
+    (launch,) = decide(streams=streams, drivers={}, leases={}, jobs=[])
     assert isinstance(launch, Launch)
     assert (launch.previous, launch.streams) == (None, ("a", "b"))
 
 
 @pytest.mark.parametrize("values", [{"desired": "stopped"}, {"blocked": {"reason": "gap"}}, {"removed_at": 1}])
 def test_what_is_not_wanted_is_not_launched(decide, make, values) -> None:
-    assert isinstance(decide(streams=[make.stream(**values)], drivers={}, leases={}, found=[])[0], Nothing)
+    assert isinstance(decide(streams=[make.stream(**values)], drivers={}, leases={}, jobs=[])[0], Nothing)
 
 
 def test_a_process_nobody_recorded_is_adopted(decide, make) -> None:
@@ -57,13 +57,13 @@ def test_a_process_nobody_recorded_is_adopted(decide, make) -> None:
 
 
 def test_a_dead_process_is_buried_although_its_lease_lives(decide, make) -> None:
-    (bury,) = decide(found=[make.job(life=Life.GONE)])
+    (bury,) = decide(jobs=[make.job(life=Life.GONE)])
     assert isinstance(bury, FinalizeLaunch)
-    assert (bury.token, bury.wanted) == ("t1", True)
+    assert (bury.token, bury.desired) == ("t1", True)
 
 
 def test_after_the_burial_the_pause_is_waited_out(decide, make) -> None:
-    gone = {"drivers": {"nyc": make.driver(**EXITED)}, "leases": {}, "found": [make.job(life=Life.GONE)]}
+    gone = {"drivers": {"nyc": make.driver(**EXITED)}, "leases": {}, "jobs": [make.job(life=Life.GONE)]}
     (wait,) = decide(**gone, failures={"nyc": make.failure(wait_s=7.0)})
     assert isinstance(wait, Nothing)
     assert wait.after_s == pytest.approx(7.0)
@@ -73,33 +73,33 @@ def test_after_the_burial_the_pause_is_waited_out(decide, make) -> None:
 
 
 def test_a_person_cuts_the_pause_short(decide, make) -> None:
-    gone = {"drivers": {"nyc": make.driver(**EXITED)}, "leases": {}, "found": [], "failures": {"nyc": make.failure()}}
+    gone = {"drivers": {"nyc": make.driver(**EXITED)}, "leases": {}, "jobs": [], "failures": {"nyc": make.failure()}}
     assert isinstance(decide(**gone)[0], Nothing)
     assert isinstance(decide(**gone, asked={"flights": make.now - timedelta(seconds=1)})[0], Launch)
     assert isinstance(decide(**gone, asked={"flights": make.now - timedelta(hours=1)})[0], Nothing)
 
 
 def test_a_failure_without_a_next_attempt_stays_down(decide, make) -> None:
-    gone = {"drivers": {"nyc": make.driver(**EXITED)}, "leases": {}, "found": []}
+    gone = {"drivers": {"nyc": make.driver(**EXITED)}, "leases": {}, "jobs": []}
     assert isinstance(decide(**gone, failures={"nyc": make.failure(wait_s=None)})[0], Nothing)
 
 
 def test_an_end_the_driver_reported_itself_is_counted_before_the_next_launch(decide, make) -> None:
     ended = make.driver(state="exited", exit_code=1)
-    assert isinstance(decide(drivers={"nyc": ended}, leases={}, found=[make.job(life=Life.GONE)])[0], FinalizeLaunch)
+    assert isinstance(decide(drivers={"nyc": ended}, leases={}, jobs=[make.job(life=Life.GONE)])[0], FinalizeLaunch)
     asked = make.driver(state="exited", exit_code=0)
-    assert isinstance(decide(drivers={"nyc": asked}, leases={}, found=[make.job(life=Life.GONE)])[0], Launch)
+    assert isinstance(decide(drivers={"nyc": asked}, leases={}, jobs=[make.job(life=Life.GONE)])[0], Launch)
 
 
 def test_an_end_that_nobody_wanted_to_go_on_from_is_settled_then_and_never_held_against_a_later_start(
     decide, make
 ) -> None:
-    gone = {"leases": {}, "found": [make.job(life=Life.GONE)]}
+    gone = {"leases": {}, "jobs": [make.job(life=Life.GONE)]}
     stopped = [make.stream(desired="stopped")]
     for state, code in (("running", None), ("exited", 1)):
         (bury,) = decide(**gone, drivers={"nyc": make.driver(state=state, exit_code=code)}, streams=stopped)
         assert isinstance(bury, FinalizeLaunch)
-        assert not bury.wanted
+        assert not bury.desired
     buried = {"nyc": make.driver(state="buried", exit_code=None)}
     assert isinstance(decide(**gone, drivers=buried, streams=stopped)[0], Nothing)
     assert isinstance(decide(**gone, drivers=buried)[0], Launch)
@@ -108,65 +108,65 @@ def test_an_end_that_nobody_wanted_to_go_on_from_is_settled_then_and_never_held_
 def test_a_launch_that_ended_is_over_whatever_its_host(decide, make) -> None:
     elsewhere = make.job(life=Life.UNKNOWN)
     ended = {"nyc": make.driver(state="exited", exit_code=0)}
-    assert isinstance(decide(leases={}, found=[elsewhere], drivers=ended)[0], Launch)
+    assert isinstance(decide(leases={}, jobs=[elsewhere], drivers=ended)[0], Launch)
     wrote = make.job(life=Life.UNKNOWN, exit={"exit_code": 0})
-    assert isinstance(decide(leases={}, found=[wrote])[0], FinalizeLaunch)
+    assert isinstance(decide(leases={}, jobs=[wrote])[0], FinalizeLaunch)
     older = make.job("t0", life=Life.UNKNOWN)
-    assert isinstance(decide(leases={}, found=[older, make.job(life=Life.GONE)], drivers=ended)[0], Launch)
-    assert decide(found=[older, make.job()])[0].reason == "it runs"
+    assert isinstance(decide(leases={}, jobs=[older, make.job(life=Life.GONE)], drivers=ended)[0], Launch)
+    assert decide(jobs=[older, make.job()])[0].reason == "it runs"
 
 
 def test_nobody_to_ask_restarts_nothing(decide, make) -> None:
-    assert isinstance(decide(found=None, leases={}, drivers={"nyc": make.driver(**EXITED)})[0], Nothing)
-    assert isinstance(decide(found=[make.job(life=Life.UNKNOWN)], leases={})[0], Nothing)
+    assert isinstance(decide(jobs=None, leases={}, drivers={"nyc": make.driver(**EXITED)})[0], Nothing)
+    assert isinstance(decide(jobs=[make.job(life=Life.UNKNOWN)], leases={})[0], Nothing)
 
 
 def test_a_live_lease_of_somebody_unseen_is_waited_for(decide, make) -> None:
-    (wait,) = decide(found=[], leases={"nyc": make.lease(left_s=9.0)})
+    (wait,) = decide(jobs=[], leases={"nyc": make.lease(left_s=9.0)})
     assert isinstance(wait, Nothing)
     assert wait.after_s == pytest.approx(9.0)
-    (wait,) = decide(found=[], drivers={"nyc": make.driver(state="exited", exit_code=0)})
+    (wait,) = decide(jobs=[], drivers={"nyc": make.driver(state="exited", exit_code=0)})
     assert isinstance(wait, Nothing)
 
 
 def test_a_fresh_intent_is_somebody_elses_launch(decide, make) -> None:
     row = make.driver(handle=None, state="launching", launched_s=3.0)
-    assert isinstance(decide(drivers={"nyc": row}, leases={}, found=[])[0], Nothing)
-    assert isinstance(decide(drivers={"nyc": replace(row, launched_s=31.0)}, leases={}, found=[])[0], FinalizeLaunch)
+    assert isinstance(decide(drivers={"nyc": row}, leases={}, jobs=[])[0], Nothing)
+    assert isinstance(decide(drivers={"nyc": replace(row, launched_s=31.0)}, leases={}, jobs=[])[0], FinalizeLaunch)
 
 
 def test_an_older_launch_is_given_time_to_see_the_newer_one_and_then_killed(decide, make) -> None:
     found = [make.job("t0"), make.job("t1", life=Life.GONE)]
-    assert isinstance(decide(found=found, drivers={"nyc": make.driver(launched_s=5.0)})[0], Nothing)
-    (kill,) = decide(found=found, drivers={"nyc": make.driver(launched_s=60.0)})
+    assert isinstance(decide(jobs=found, drivers={"nyc": make.driver(launched_s=5.0)})[0], Nothing)
+    (kill,) = decide(jobs=found, drivers={"nyc": make.driver(launched_s=60.0)})
     assert isinstance(kill, Kill)
     assert kill.job.token == "t0"
 
 
 def test_what_a_dead_driver_left_behind_is_killed_first(decide, make) -> None:
-    (kill,) = decide(found=[make.job(life=Life.REMNANT)])
+    (kill,) = decide(jobs=[make.job(life=Life.REMNANT)])
     assert isinstance(kill, Kill)
 
 
 def test_a_hung_process_is_killed_only_after_long_silence_on_a_healthy_registry(decide, make) -> None:
     silent = {"drivers": {"nyc": make.driver(age_s=400.0)}, "leases": {"nyc": make.lease(left_s=-385.0)}}
     assert isinstance(decide(**silent)[0], Kill)
-    assert isinstance(decide(**silent, calm="the registry was away")[0], Nothing)
+    assert isinstance(decide(**silent, startup_grace="the registry was away")[0], Nothing)
     assert isinstance(
         decide(drivers={"nyc": make.driver(age_s=100.0)}, leases={"nyc": make.lease(left_s=-85.0)})[0], Nothing
     )
 
 
 def test_nothing_is_launched_in_the_calm_after_an_outage(decide) -> None:
-    (wait,) = decide(drivers={}, leases={}, found=[], calm="the registry answers again")
+    (wait,) = decide(drivers={}, leases={}, jobs=[], startup_grace="the registry answers again")
     assert isinstance(wait, Nothing)
 
 
 def test_a_hold_freezes_restarts(decide, make) -> None:
     held = make.stream(hold_until=make.now + timedelta(hours=1))
-    assert isinstance(decide(streams=[held], drivers={}, leases={}, found=[])[0], Nothing)
+    assert isinstance(decide(streams=[held], drivers={}, leases={}, jobs=[])[0], Nothing)
     over = make.stream(hold_until=make.now - timedelta(hours=1))
-    assert isinstance(decide(streams=[over], drivers={}, leases={}, found=[])[0], Launch)
+    assert isinstance(decide(streams=[over], drivers={}, leases={}, jobs=[])[0], Launch)
 
 
 def test_a_process_that_never_took_its_lease_is_hung_too(decide, make) -> None:
@@ -179,12 +179,12 @@ def test_a_process_that_never_took_its_lease_is_hung_too(decide, make) -> None:
 def test_a_driver_that_is_stuck_is_ended_but_never_in_the_calm_after_an_outage(decide) -> None:
     (unstick,) = decide(stuck={"nyc": "no batch for 7 min (hung batch)"})
     assert isinstance(unstick, Unstick)
-    assert isinstance(decide(stuck={"nyc": "no batch for 7 min"}, calm="the registry was away")[0], Nothing)
+    assert isinstance(decide(stuck={"nyc": "no batch for 7 min"}, startup_grace="the registry was away")[0], Nothing)
 
 
 @pytest.mark.parametrize(("down", "launches"), [({"flights": "Kafka is away"}, False), ({"other": "Kafka"}, True)])
 def test_an_attempt_waits_for_the_dependency_and_not_for_the_clock(decide, make, down, launches) -> None:
-    gone = {"drivers": {"nyc": make.driver(**EXITED)}, "leases": {}, "found": []}
+    gone = {"drivers": {"nyc": make.driver(**EXITED)}, "leases": {}, "jobs": []}
     (next_one,) = decide(**gone, failures={"nyc": make.failure(wait_s=-1.0)}, down=down)
     assert isinstance(next_one, Launch) is launches
     if not launches:
@@ -194,25 +194,25 @@ def test_an_attempt_waits_for_the_dependency_and_not_for_the_clock(decide, make,
 
 
 def test_one_neighbour_that_does_not_need_it_lets_the_driver_start(decide, make) -> None:
-    gone = {"drivers": {"nyc": make.driver(**EXITED)}, "leases": {}, "found": []}
+    gone = {"drivers": {"nyc": make.driver(**EXITED)}, "leases": {}, "jobs": []}
     both = [make.stream("flights"), make.stream("alerts")]
     failures = {"nyc": make.failure(wait_s=-1.0)}
     assert isinstance(decide(**gone, streams=both, failures=failures, down={"flights": "Kafka"})[0], Launch)
 
 
 def test_thrash_stops_restarts_and_neither_first_starts_nor_a_person(decide, make) -> None:
-    gone = {"drivers": {"nyc": make.driver(**EXITED)}, "leases": {}, "found": [], "thrash": "too many fail"}
+    gone = {"drivers": {"nyc": make.driver(**EXITED)}, "leases": {}, "jobs": [], "thrash": "too many fail"}
     due = {"nyc": make.failure(wait_s=-1.0)}
     (wait,) = decide(**gone, failures=due)
     assert (type(wait), wait.reason) == (Nothing, "too many fail")
     assert isinstance(decide(**gone, failures=due, asked={"flights": make.now})[0], Launch)
-    assert isinstance(decide(drivers={}, leases={}, found=[], thrash="too many fail")[0], Launch)
+    assert isinstance(decide(drivers={}, leases={}, jobs=[], thrash="too many fail")[0], Launch)
 
 
 def test_a_person_starts_what_is_held(decide, make) -> None:
     held = [make.stream(hold_until=make.now + timedelta(hours=1))]
     ended = make.driver(state="exited", exit_code=0)
-    gone = {"drivers": {"nyc": ended}, "leases": {}, "found": [], "streams": held}
+    gone = {"drivers": {"nyc": ended}, "leases": {}, "jobs": [], "streams": held}
     (wait,) = decide(**gone)
     assert (type(wait), wait.after_s) == (Nothing, 3600.0)
     assert "held for 60 min more" in wait.reason
@@ -224,7 +224,7 @@ ADOPTION = {
     # lease, backend -> decision: the table of the adoption after Airflow was away
     "live lease, running: it is left alone": ({}, Nothing, "it runs"),
     "live lease, nobody recorded the process: adopted": ({"handle": None}, Adopt, ""),
-    "live lease, the backend cannot be asked: nothing": ({"found": None}, Nothing, "could not be asked"),
+    "live lease, the backend cannot be asked: nothing": ({"jobs": None}, Nothing, "could not be asked"),
     "live lease, the process cannot be asked: nothing": ({"life": Life.UNKNOWN}, Nothing, "could not be asked"),
     "live lease, the backend knows no process: waits for it to lapse": ({"jobs": []}, Nothing, "its lease is live"),
     "lapsed lease, running: not dead until proven": ({"left_s": -100.0}, Nothing, "it runs"),
@@ -247,7 +247,7 @@ def test_the_adoption_table(decide, make, row) -> None:
     (decision,) = decide(
         drivers={"nyc": driver} if given.get("row", driver) else {},
         leases={"nyc": make.lease(left_s=given.get("left_s", 12.0))} if given.get("row", driver) else {},
-        found=given.get("found", jobs),
+        jobs=given.get("jobs", jobs),
         stuck={"nyc": "no batch for 7 min (hung batch)"} if given.get("stuck") else {},
     )
     assert type(decision) is expected

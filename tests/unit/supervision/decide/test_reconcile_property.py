@@ -219,11 +219,11 @@ class Fleet(RuleBasedStateMachine):
             streams=[stream],
             drivers={"nyc": row} if row else {},
             leases={"nyc": lease} if lease else {},
-            found=found if self.backend else None,
+            jobs=found if self.backend else None,
             failures={"nyc": self.failure} if self.failure else {},
             asked={"flights": self.asked} if self.asked else {},
             now=self._moment(),
-            calm="the registry was away" if self.at - self.back_at < TTL else None,
+            startup_grace="the registry was away" if self.at - self.back_at < TTL else None,
             down={} if self.kafka else {"flights": AWAY},
             stuck={} if why is None else {"nyc": why},
         )
@@ -287,7 +287,7 @@ class Fleet(RuleBasedStateMachine):
         self.row = replace(self.row, state="buried")
         if self.lease is not None and self.lease.token == decision.token:
             self.lease = None
-        if decision.wanted:
+        if decision.desired:
             self.failure = Restart(1, "nyc", None, self._moment(), "infra", "gone", None, 1, self._moment(), 0.0, True)
 
     def _failed(self) -> bool:
@@ -350,9 +350,9 @@ def hopeless(sight: HealthInput) -> HealthInput:
 
 GUARDS: dict[str, tuple[str, Callable[..., object], str]] = {
     "the lease is not looked at": ("blind", without(leases={}), "launched"),
-    "a silent backend counts as an empty one": ("blind", lambda w: replace(w, found=w.found or []), "launched"),
-    "there is no calm after an outage": ("blind", without(calm=None), "launched|ended"),
-    "a process that cannot be seen counts as gone": ("blind", without(found=[], leases={}), "launched"),
+    "a silent backend counts as an empty one": ("blind", lambda w: replace(w, jobs=w.jobs or []), "launched"),
+    "there is no startup grace period": ("blind", without(startup_grace=None), "launched|ended"),
+    "a process that cannot be seen counts as gone": ("blind", without(jobs=[], leases={}), "launched"),
     "a broker that is away is not asked": ("blind", without(down={}), "burnt an attempt"),
     "a hold is not looked at": ("blind", unheld, "holds restarts"),
     "a driver that helps itself is not trusted": ("unaware", hopeless, "that works"),

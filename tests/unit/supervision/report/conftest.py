@@ -91,7 +91,7 @@ class Scene:
             "observations": {"flights": self.seen} if self.seen else {},
             "now": NOW,
             "answering_s": 1e6,
-            "pressures": self.pressures,
+            "backpressures": self.pressures,
         }
         if self.failure is not None:
             known["failures"] = {("demo", self.failure.stream): self.failure}

@@ -36,8 +36,8 @@ def test_a_form_of_another_version_is_nothing_known(change) -> None:
 
 def test_what_the_source_gave_up_does_not_wait_any_more() -> None:
     part = Partition("s", "t", 0, 10, 100, 40)
-    assert (part.lag, part.gone) == (60, 30)
-    assert Partition("s", "t", 0, None, 100, 40).gone == 0, "nothing of it was ever landed: it begins where it is"
+    assert (part.lag, part.expired) == (60, 30)
+    assert Partition("s", "t", 0, None, 100, 40).expired == 0, "nothing of it was ever landed: it begins where it is"
 
 
 def test_sources_together() -> None:

@@ -1,1 +1,1 @@
-"""A Delta table as a source of a stream: the table as it stands, then what is appended to it."""
+"""A Delta table as a source of a stream: all rows of the table when the stream starts, then appended rows."""

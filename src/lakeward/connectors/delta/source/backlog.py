@@ -1,7 +1,7 @@
-"""What of a Delta table waits for a stream that reads it, out of the log's files, without a JVM.
+"""The backlog of a stream that reads a Delta table: rows and age, from the log's files, without a JVM.
 
-Delta's source counts files: of the table as it stood in the order of their time and path, then of each commit in the
-order in which the log names them. A writer says how many rows a file has; one that does not makes the number unknown.
+Delta's source numbers data files: those of the initial snapshot in the order of their time and path, then those of each
+commit in the order of the log. The number of rows is unknown if the writer of a file did not record it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,13 @@ from lakeward.connectors.delta.source.history import Offset
 
 @dataclass(frozen=True)
 class Added:
-    """A data file that a commit added: `rows` None where its writer did not say; `at_ms` since 1970."""
+    """A data file that a commit added.
+
+    Attributes:
+        path: as in the log.
+        rows: None if its writer did not record it.
+        at_ms: when it was written, in milliseconds since 1970.
+    """
 
     path: str
     rows: int | None
@@ -29,15 +35,19 @@ class Added:
 
 @dataclass(frozen=True)
 class Backlog:
-    """Rows behind a position, and since when (milliseconds since 1970) the first of them waits; `rows` None where
-    nobody knows."""
+    """The rows after a position.
+
+    Attributes:
+        rows: their number; None if it is unknown.
+        since_ms: the age of the oldest of them: when it was written, in milliseconds since 1970.
+    """
 
     rows: int | None
     since_ms: int | None
 
 
 def behind(folder: Path, at: Offset | None) -> Backlog:
-    """What waits behind a position; None: the whole table, as it stands."""
+    """The backlog after position `at`; without a position (None) it is the whole table."""
     versions = history.versions(folder)
     if not versions:
         return Backlog(0, None)
@@ -50,52 +60,52 @@ def behind(folder: Path, at: Offset | None) -> Backlog:
                 files += list(added(folder, version))[at.index + 1 if at.index >= 0 else 0 :]
             elif version > at.version:
                 files += added(folder, version)
-    rows = None if any(each.rows is None for each in files) else sum(each.rows or 0 for each in files)
-    return Backlog(rows, min((each.at_ms for each in files if each.rows != 0), default=None))
+    rows = None if any(file.rows is None for file in files) else sum(file.rows or 0 for file in files)
+    return Backlog(rows, min((file.at_ms for file in files if file.rows != 0), default=None))
 
 
 def added(folder: Path, version: int) -> Iterator[Added]:
-    """The files that a commit added with rows that are new, in the log's order; nothing where it is cleaned up."""
+    """The files that a commit added with new rows, in the order of the log; none if the commit no longer exists."""
     for action in history.actions(folder, version, "add"):
         if action["add"].get("dataChange", True):
             yield _added(action["add"])
 
 
 def newest(folder: Path, most: int) -> list[str]:
-    """Paths, as the log has them, of the newest files that hold about so many rows and are in the table now."""
+    """Paths (as in the log) of the newest live files, until they hold about `most` rows."""
     table = log.read(folder)
     if table is None:
         return []
-    found: list[str] = []
+    paths: list[str] = []
     rows = 0
     for version in reversed(history.versions(folder)):
-        for each in added(folder, version):
-            if each.path in table.files and rows < most:
-                found.append(each.path)
-                rows += each.rows or 0
-    return found or list(table.files)[:1]
+        for file in added(folder, version):
+            if file.path in table.files and rows < most:
+                paths.append(file.path)
+                rows += file.rows or 0
+    return paths or list(table.files)[:1]
 
 
 def since(folder: Path, at_ms: int) -> list[Added]:
-    """The files that were added with new rows since a moment (milliseconds since 1970), newest commit first."""
-    found: list[Added] = []
+    """The files that were added with new rows since `at_ms` (milliseconds since 1970), newest commit first."""
+    files: list[Added] = []
     for version in reversed(history.versions(folder)):
         commit = log.commit(folder, version)
         if commit is None or commit.at_ms < at_ms:
             break
-        found += added(folder, version)
-    return found
+        files += added(folder, version)
+    return files
 
 
 def files_at(folder: Path, version: int) -> list[Added]:
-    """The files of the table at a version, in the order in which Delta's source takes them."""
-    whole = DeltaLog(folder)
-    listing = whole.listing()
+    """The files of the table at a version, in the order in which Delta's source reads them."""
+    delta_log = DeltaLog(folder)
+    listing = delta_log.listing()
     base = listing.checkpoint(version)
-    wanted = ("add.path", "add.stats", "add.modificationTime")
+    columns = ("add.path", "add.stats", "add.modificationTime")
     files = {
         action["add"]["path"]: _added(action["add"])
-        for action in whole.checkpoint_actions(listing.checkpoints.get(base, ()), wanted)
+        for action in delta_log.checkpoint_actions(listing.checkpoints.get(base, ()), columns)
         if "add" in action
     }
     for number in range(base + 1, version + 1):
@@ -104,7 +114,7 @@ def files_at(folder: Path, version: int) -> list[Added]:
                 files.pop(action["remove"]["path"], None)
             else:
                 files[action["add"]["path"]] = _added(action["add"])
-    return sorted(files.values(), key=lambda each: (each.at_ms, each.path))
+    return sorted(files.values(), key=lambda file: (file.at_ms, file.path))
 
 
 def _added(action: dict[str, Any]) -> Added:

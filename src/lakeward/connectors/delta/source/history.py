@@ -1,7 +1,7 @@
-"""Does a Delta table's log still have, and in a form a stream can read, what comes after a position?
+"""Checks that a Delta log still has the commits after a position, and that a stream can read them.
 
-Read from the log's files, without a JVM: Spark's source finds out too, but in the middle of a batch, with a stack
-trace, and again at every restart.
+It reads the log's files, without a JVM. Spark's source detects a missing commit too, but in the middle of a batch, with
+a stack trace, and again after every restart.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from lakeward.platform.errors import Blocked, Refused
 
 @dataclass(frozen=True)
 class Offset:
-    """Up to where (exclusive) a table is read, as Delta's source has it.
+    """An end offset (exclusive) of Delta's source.
 
     Attributes:
-        table_id: the table's own id.
-        version: the commit that is under way; the one after the newest when all is read.
-        whole: it is still reading the table as it stood at that version, from before the commits it follows.
-        index: the last file of it that is taken; negative where none is.
+        table_id: the table id.
+        version: the version being read; the version after the newest if everything was read.
+        whole: whether the source is still reading the initial snapshot, at that version.
+        index: the index of the last file that was read at that version; negative if none was.
     """
 
     table_id: str
@@ -36,77 +36,81 @@ class Offset:
 
 
 def parse(text: str) -> Offset | None:
-    """Read a position; None if it is none of this form."""
+    """Parse an offset; None if it is not an offset of Delta's source."""
     try:
-        found = json.loads(text)
-        return Offset(str(found["reservoirId"]), int(found["reservoirVersion"]), bool(found["isStartingVersion"]),
-                      int(found.get("index", -1)))  # fmt: skip
+        fields = json.loads(text)
+        return Offset(str(fields["reservoirId"]), int(fields["reservoirVersion"]), bool(fields["isStartingVersion"]),
+                      int(fields.get("index", -1)))  # fmt: skip
     except (ValueError, KeyError, TypeError):
         return None
 
 
 def table_id(folder: Path) -> str | None:
-    """The table's own id: another one after it was removed and made again; None where only Spark can tell."""
+    """The table id; None if only Spark can read it. A table that was removed and created again has another id."""
     for version in reversed(versions(folder)):
         for action in actions(folder, version, "metaData"):
             return str(action["metaData"]["id"])
     try:
-        found = log.read(folder)
+        table = log.read(folder)
     except Refused:
         return None
-    return None if found is None else str(found.metadata.get("id"))
+    return None if table is None else str(table.metadata.get("id"))
 
 
 def check(stream: str, source: str, table: str, folder: Path, at: Offset, *, skip: bool) -> None:
-    """Compare a position with the log.
+    """Compare an offset with the log.
+
+    Args:
+        skip: whether commits that change rows are skipped (`skip_changes`).
 
     Raises:
-        Blocked: commits that were never read are gone, or one changes rows and is not to be skipped.
+        Blocked: unread commits no longer exist, or one of them changes rows and is not skipped.
     """
-    left = versions(folder)
+    available = versions(folder)
     follows = at.version + 1 if at.whole else at.version
-    head = left[-1] if left else -1
+    head = available[-1] if available else -1
     if follows > head + 1:
         raise Blocked(
-            f"Table {table} is shorter than what stream {stream} has read of it",
-            why=f"source {source} goes on at version {follows}; the newest is {head}: this is an older copy",
-            next=f"put the right folder back ({folder}), or give the stream a new id and a new table",
+            f"Table {table} is at an older version than stream {stream} has read",
+            why=f"source {source} continues at version {follows}; the newest is {head}: this is an older copy",
+            next=f"restore the newest copy of the folder ({folder}), or give the stream a new id and a new table",
             reason="source-rolled-back",
             code="LW-3043",
         )
-    kept = [version for version in left if version >= follows]
-    if kept != list(range(follows, head + 1)):
-        first = kept[0] if kept else head + 1
+    unread = [version for version in available if version >= follows]
+    if unread != list(range(follows, head + 1)):
+        first = unread[0] if unread else head + 1
         raise Blocked(
-            f"Table {table} no longer has commits that stream {stream} never read",
-            why=f"source {source} goes on at version {follows}; clean-up took versions {follows} to {first - 1}",
+            f"Table {table} no longer has commits that stream {stream} has not read",
+            why=f"source {source} continues at version {follows}; the log's clean-up deleted versions {follows} to "
+            f"{first - 1}",
             next=f"give the stream a new id and a new table (conf/streams/{stream}.yaml), then: lakeward deploy   "
-            "lands the table as it stands; a longer delta.logRetentionDuration keeps more",
+            "lands all current rows of the table; a longer delta.logRetentionDuration keeps more commits",
             reason="source-expired",
             code="LW-3044",
         )
-    changed = None if skip else next((version for version in kept if _changes(folder, version)), None)
+    changed = None if skip else next((version for version in unread if _changes(folder, version)), None)
     if changed is not None:
         raise _rewritten(stream, source, table, folder, changed)
 
 
 def check_version(stream: str, source: str, table: str, folder: Path, version: int) -> None:
-    """Whether a stream can begin with a version.
+    """Check that a stream can start at a version.
 
     Raises:
-        Blocked: its commit is not in the log any more.
+        Blocked: its commit is no longer in the log.
     """
     check(stream, source, table, folder, Offset("", version, whole=False), skip=True)
 
 
 def _rewritten(stream: str, source: str, table: str, folder: Path, version: int) -> Blocked:
     commit = log.commit(folder, version)
-    what, at = ("", "") if commit is None else (f" ({commit.operation})", _when(commit.at_ms))
+    operation, at = ("", "") if commit is None else (f" ({commit.operation})", _when(commit.at_ms))
     return Blocked(
-        f"A commit of {table} changes rows, and stream {stream} reads rows that are added",
-        why=f"version {version}{at}{what} takes files away",
-        next=f"say skip_changes: true at source {source} in conf/streams/{stream}.yaml to go on without such commits "
-        "(what they took out stays in the sink, what they put in never comes), then: lakeward deploy, "
+        f"A commit of {table} changes rows, but stream {stream} reads only added rows",
+        why=f"version {version}{at}{operation} removes files",
+        next=f"set skip_changes: true at source {source} in conf/streams/{stream}.yaml to skip such commits (rows that "
+        "they remove stay in the sink, rows that they add are never read), then: lakeward deploy, "
         f"lakeward streams upgrade {stream}",
         reason="source-rewritten",
         code="LW-3042",
@@ -118,13 +122,13 @@ def _changes(folder: Path, version: int) -> bool:
 
 
 def actions(folder: Path, version: int, *kinds: str) -> Iterator[Action]:
-    """The actions of a commit; none where it is cleaned up."""
-    with suppress(FileNotFoundError):  # cleaned up meanwhile
+    """The actions of a commit; none if the commit no longer exists."""
+    with suppress(FileNotFoundError):  # the log's clean-up deleted it since the listing
         yield from DeltaLog(folder).actions(version, *kinds)
 
 
 def versions(folder: Path) -> list[int]:
-    """The commits that are left in the log, oldest first."""
+    """The commits that the log still has, oldest first."""
     return list(DeltaLog(folder).listing().versions)
 
 

@@ -1,4 +1,4 @@
-"""A Delta table as a source of a stream."""
+"""`DeltaStreamSource`: a Delta table as a source of a stream."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class DeltaStreamSource(NotReplayableSource):
-    """The table as it stands when the stream begins, then its appends."""
+    """Reads all rows that the table has when the stream starts, then appended rows."""
 
     runtime: Runtime
     stream: str
@@ -30,50 +30,50 @@ class DeltaStreamSource(NotReplayableSource):
 
     @property
     def delta(self) -> DeltaSource:
-        """The connector's own part of the spec."""
+        """The connector's part of the spec."""
         return expect(self.spec.delta, "a source `delta`")
 
     @property
     def table(self) -> str:
-        """Its name."""
+        """The table, `namespace.table`."""
         return str(self.delta.table)
 
     @property
     def folder(self) -> Path:
-        """Where it stands."""
+        """The table's folder."""
         return location.folder_of(self.runtime.lake, self.table)
 
     @property
     def logged(self) -> bool:
-        """Delta's source takes no place to go on from but its checkpoint's."""
+        """True: Delta's source can continue only from the offsets in its checkpoint."""
         return True
 
     def ids(self) -> dict[str, str]:
-        found = history.table_id(self.folder) if location.exists(self.folder) else None
-        return {} if found is None else {f"table {self.table}": found}
+        table_id = history.table_id(self.folder) if location.exists(self.folder) else None
+        return {} if table_id is None else {f"table {self.table}": table_id}
 
     def still_has(self, stream: str, at: str, known: Collection[str]) -> None:
         if not location.exists(self.folder):
             raise Blocked(
-                f"The table that source {self.name} of stream {stream} reads is gone",
-                why=f"{self.folder} holds no Delta table: it was removed or moved",
-                next="bring the folder back, or give the stream a new id and a new table "
+                f"Table {self.table}, which source {self.name} of stream {stream} reads, no longer exists",
+                why=f"{self.folder} has no Delta log: the table was removed or moved",
+                next="restore the folder, or give the stream a new id and a new table "
                 f"(conf/streams/{stream}.yaml), then: lakeward deploy",
                 reason="source-missing",
                 code="LW-3045",
             )
-        found = history.parse(at)
-        if found is not None:
+        offset = history.parse(at)
+        if offset is not None:
             skip = self.delta.skip_changes
-            history.check(stream, self.name, self.table, self.folder, found, skip=skip)
+            history.check(stream, self.name, self.table, self.folder, offset, skip=skip)
 
     def read(self, session: SparkSession, *, fresh: bool, begin: str | None) -> DataFrame:
         if not location.exists(self.folder):
             raise DependencyDown(
                 f"Source {self.name} of stream {self.stream} cannot be read: table {self.table} does not exist yet",
-                why=f"{self.folder} holds no Delta table",
-                next="start the stream that lands in it first (this one tries again by itself), or correct "
-                "delta: table: and deploy",
+                why=f"{self.folder} has no Delta log",
+                next="start the stream that lands in it first (this stream retries by itself), or correct delta: "
+                f"table: under source {self.name} in conf/streams/{self.stream}.yaml, then: lakeward deploy",
                 code="LW-3046",
             )
         version = self.delta.starting_version
@@ -89,13 +89,16 @@ class DeltaStreamSource(NotReplayableSource):
         table = log.read(self.folder)
         if table is None:
             raise SpecError(
-                f"Source {self.name} cannot be previewed", why=f"there is no table {self.table} yet", code="LW-3047"
+                f"Source {self.name} cannot be previewed",
+                why=f"table {self.table} does not exist yet",
+                next="start the stream that lands in it first, or correct delta: table:",
+                code="LW-3047",
             )
         self._schema = StructType.fromJson(json.loads(table.metadata["schemaString"]))
         files = [str(log.absolute(self.folder, path)) for path in backlog.newest(self.folder, most)]
         if not files:
             return table_rows.packed(session.createDataFrame([], self._schema), self.name)
-        # The files as they are: a session for previews has no catalogs, and reads no log.
+        # The data files are read directly: a preview session has no catalogs and cannot read the Delta log.
         rows = session.read.schema(self._schema).option("basePath", str(self.folder)).parquet(*files)
         return table_rows.packed(rows.limit(most), self.name)
 
@@ -104,14 +107,14 @@ class DeltaStreamSource(NotReplayableSource):
 
     def _options(self) -> dict[str, str]:
         source = self.delta
-        found = {
+        options = {
             "skipChangeCommits": str(source.skip_changes).lower(),
             "failOnDataLoss": "true",  # a lost range must stop the stream, never be skipped
-            # Delta's own cap on files is 1000 where none is said.
+            # Delta's default is 1000 files.
             "maxFilesPerTrigger": str(source.max_files_per_trigger or 2**31 - 1),
         }
         if source.max_bytes_per_trigger is not None:
-            found["maxBytesPerTrigger"] = str(source.max_bytes_per_trigger.bytes)
+            options["maxBytesPerTrigger"] = str(source.max_bytes_per_trigger.bytes)
         if source.starting_version is not None:
-            found["startingVersion"] = str(source.starting_version)
-        return found
+            options["startingVersion"] = str(source.starting_version)
+        return options

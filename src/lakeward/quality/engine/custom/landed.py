@@ -71,7 +71,7 @@ def commits(found: Range) -> tuple[Snapshot, ...]:
     """The range's commits that may add rows, oldest first.
 
     Raises:
-        CannotTell: the rows of the range's batches cannot be separated from others.
+        Uncountable: the rows of the range's batches cannot be separated from others.
     """
     rewrites = [snapshot for snapshot in found.snapshots if snapshot.operation not in ("append", "replace")]
     if rewrites:
@@ -108,7 +108,7 @@ def stretches(stream: str, seqs: Sequence[int], known: Sequence[Mapping[str, Any
         known: the registry's batches, from the one before the first of `seqs`.
 
     Raises:
-        CannotTell: the first or last batch of a stretch is not in the registry, or the offsets are not Kafka's.
+        Uncountable: the first or last batch of a stretch is not in the registry, or the offsets are not Kafka's.
     """
     rows = {row["seq"]: row for row in known if row["seq"] is not None}
     given_up = {seq for seq, row in rows.items() if row["skipped"] and min(seqs) < seq < max(seqs)}

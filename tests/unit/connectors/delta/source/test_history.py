@@ -42,7 +42,7 @@ def test_compaction_is_passed_over_and_changes_are_not(tmp_path: Path) -> None:
     write(tmp_path, 1, taken("a", change=False))
     write(tmp_path, 2, taken("b", change=True))
     check("s", "source", "ns.up", tmp_path, Offset("one", 3, whole=False), skip=False)
-    assert "version 2 of 2026-02-25T06:13:20Z (WRITE) takes files away" in blocked(
+    assert "version 2 of 2026-02-25T06:13:20Z (WRITE) removes files" in blocked(
         tmp_path, Offset("one", 1, whole=False)
     ).why  # fmt: skip
     assert blocked(tmp_path, Offset("one", 1, whole=True)).reason == "source-rewritten"
@@ -55,7 +55,7 @@ def test_versions_that_are_gone_are_named(tmp_path: Path) -> None:
     for version in (3, 4):
         write(tmp_path, version)
     error = blocked(tmp_path, Offset("one", 1, whole=False))
-    assert (error.reason, "took versions 1 to 2" in error.why) == ("source-expired", True)
+    assert (error.reason, "deleted versions 1 to 2" in error.why) == ("source-expired", True)
     check("s", "source", "ns.up", tmp_path, Offset("one", 5, whole=False), skip=False)
     assert blocked(tmp_path, Offset("one", 6, whole=False)).reason == "source-rolled-back"
     assert blocked(tmp_path / "none", Offset("one", 1, whole=False)).reason == "source-rolled-back"
