@@ -56,7 +56,7 @@ class Running:
 
     @property
     def exact(self) -> bool:
-        return bool(self.function.landing.exact)
+        return bool(self.function.sink.exact)
 
     @property
     def active(self) -> bool:

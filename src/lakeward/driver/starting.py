@@ -36,11 +36,9 @@ from lakeward.engine.checkpoint.rebuild import rebuild
 from lakeward.engine.flow import Flow
 from lakeward.engine.gate import Gate
 from lakeward.engine.references import References
-from lakeward.engine.sinks.base import Declared, Landing, SinkState
+from lakeward.engine.sinks.at_least_once import RealTimeSink
+from lakeward.engine.sinks.base import Declared, SinkState, StreamSink
 from lakeward.engine.sinks.choose import choose
-from lakeward.engine.sinks.evolving import GrowingLanding
-from lakeward.engine.sinks.exact import ExactLanding
-from lakeward.engine.sinks.sent import RealTimeLanding
 from lakeward.platform.errors import expect, expect_type
 from lakeward.platform.runtime import Runtime
 from lakeward.spec.model.stream import StreamSpec
@@ -107,11 +105,11 @@ class QueryLauncher:
         packages.activate(own, wanted.stream, spec.packages, self.runtime.environments)
         forms = {inlet.name: inlet.canonical for inlet in sources}
         asked = partial(_topic_ids, sources)
-        landing = choose(own, wanted, self.runtime, asked, lambda: self.held(wanted.stream), forms)
+        sink = choose(own, wanted, self.runtime, asked, lambda: self.held(wanted.stream), forms)
         kept = self._kept(own, wanted)
-        sink_state = landing.look(topics)
-        begin = self._judge(wanted, kept, sink_state, landing, sources, topics)
-        found = landing.beside(wanted.checkpoint, kept, self.declared, topics)
+        sink_state = sink.observe(topics)
+        begin = self._judge(wanted, kept, sink_state, sink, sources, topics)
+        found = sink.conflict(wanted.checkpoint, kept, self.declared, topics)
         if found is not None:
             found.check()
         if spec.trigger.unbatched:
@@ -121,18 +119,18 @@ class QueryLauncher:
         notes = _fits(own, wanted, kept, sink_state.position, built)
         executors.check(own, spec, self.runtime, wanted.checkpoint, stateful=built.stateful)
         with self._creating:  # streams start in parallel, and two cannot create one namespace at a time
-            landing.prepare(built.columns, stateful=built.stateful)
-            notes += _of_landing(landing, wanted)
+            sink.prepare(built.columns, stateful=built.stateful)
+            notes += _column_notes(sink, wanted)
             if spec.quarantine is not None:
                 quarantine.create(own, str(spec.quarantine.table))
-        self._open(own, wanted, landing.folder() if isinstance(landing, ExactLanding) else None, built, begin)
+        self._open(own, wanted, sink.location(), built, begin)
         gate = Gate()
         function = BatchFunction(
             session=own,
             stream=wanted.stream,
             generation=wanted.generation,
             flow=built,
-            landing=landing,
+            sink=sink,
             gate=gate,
             references=references,
             quarantine_table=str(spec.quarantine.table) if spec.quarantine else None,
@@ -148,7 +146,7 @@ class QueryLauncher:
             query = (
                 built.query.writeStream.queryName(wanted.stream)
                 .foreachBatch(function)
-                .outputMode(landing.output_mode)
+                .outputMode(sink.output_mode)
                 .option("checkpointLocation", wanted.checkpoint)
                 .trigger(**_trigger(spec))
                 .start()
@@ -176,8 +174,8 @@ class QueryLauncher:
             "notes": tuple(notes),
             "at": dict(begin.at),
         }
-        if isinstance(landing, RealTimeLanding):
-            return RunningRealTimeQuery(**made, accounts=_follow(landing, function, query, wanted))
+        if isinstance(sink, RealTimeSink):
+            return RunningRealTimeQuery(**made, accounts=_follow(sink, function, query, wanted))
         return Running(**made)
 
     def _open(self, own: SparkSession, wanted: Assignment, beside: str | None, built: Flow, begin: flow.Start) -> None:
@@ -205,7 +203,7 @@ class QueryLauncher:
         wanted: Assignment,
         kept: Checkpoint,
         sink_state: SinkState,
-        landing: Landing,
+        sink: StreamSink,
         sources: list[StreamSource],
         topic_ids: dict[str, str],
     ) -> flow.Start:
@@ -218,7 +216,7 @@ class QueryLauncher:
             wanted.stream,
             kept,
             position,
-            exact=landing.exact,
+            exact=sink.exact,
             known_query=wanted.known_query,
             begins=all(inlet.begins for inlet in sources),
         )
@@ -261,15 +259,13 @@ def _real_time_begin(
     return replace(found, fresh=True, begin={inlet.name: begin})
 
 
-def _follow(
-    landing: RealTimeLanding, function: BatchFunction, query: StreamingQuery, wanted: Assignment
-) -> RecordAccounting:
+def _follow(sink: RealTimeSink, function: BatchFunction, query: StreamingQuery, wanted: Assignment) -> RecordAccounting:
     """Start the record accounting of a real-time query."""
     own, spec = function.session, wanted.spec
     interval = expect(spec.trigger.interval, "the interval of the trigger")
     accounts = RecordAccounting(
         function=function,
-        sent=landing,
+        sink=sink,
         inlet=function.flow.inlets[0],
         files=checkpoint.files_of(own, wanted.checkpoint),
         folder=wanted.checkpoint,
@@ -300,12 +296,11 @@ def _fits(own: SparkSession, wanted: Assignment, kept: Checkpoint, position: Pos
     return notes
 
 
-def _of_landing(landing: Landing, wanted: Assignment) -> list[str]:
+def _column_notes(sink: StreamSink, wanted: Assignment) -> tuple[str, ...]:
     """Notes for people on how the transform fits its table."""
-    found = list(landing.notes) if isinstance(landing, GrowingLanding) else []
-    for note in found:
+    for note in sink.notes:
         _log.warning("column note", stream=wanted.stream, generation=wanted.generation, note=note)
-    return found
+    return sink.notes
 
 
 def _goes_on(position: Position | None) -> dict[str, str]:

@@ -24,7 +24,7 @@ from lakeward.engine.flow import Flow
 from lakeward.engine.gate import Draining, Gate
 from lakeward.engine.references import References
 from lakeward.engine.routing import Bad, RowRouter, keep
-from lakeward.engine.sinks.base import Landing
+from lakeward.engine.sinks.base import StreamSink
 from lakeward.platform.errors import DependencyDown, SpecError
 from lakeward.platform.text import rfc3339
 from lakeward.spec.model.position_columns import POSITION_TYPES
@@ -70,7 +70,7 @@ class BatchFunction:
         session: the session that starts the query.
         stream, generation: whose batches they are.
         flow: the stream's plan.
-        landing: its sink.
+        sink: where they land.
         gate: lets batches in, one at a time.
         references: of the row-by-row shape: refreshed before a batch.
         quarantine_table: where bad rows go; None: there is nowhere, and the first one fails the batch.
@@ -81,7 +81,7 @@ class BatchFunction:
     stream: str
     generation: int
     flow: Flow
-    landing: Landing
+    sink: StreamSink
     gate: Gate
     references: References
     quarantine_table: str | None
@@ -130,7 +130,7 @@ class BatchFunction:
         if isinstance(error, Draining | Interrupted):
             return None
         with suppress(Exception):
-            return self.landing.running(batch_id)
+            return self.sink.running(batch_id)
         return None
 
     def _patiently(self, frame: DataFrame, batch_id: int, began: float) -> FinishedBatch:
@@ -153,7 +153,7 @@ class BatchFunction:
 
     def _once(self, frame: DataFrame, batch_id: int, began: float) -> FinishedBatch:
         checked = [inlet for inlet in self.flow.inlets if inlet.checked]
-        batch = self.landing.running(batch_id) if checked else None
+        batch = self.sink.running(batch_id) if checked else None
         if batch is not None:
             for inlet in checked:
                 inlet.before_reading(self.stream, batch.start[inlet.name], batch.end[inlet.name])
@@ -175,7 +175,7 @@ class BatchFunction:
                         _log.info("rows quarantined", stream=self.stream, batch=batch_id, rows=number)
 
             known = not self.flow.stateful or all(inlet.replays for inlet in self.flow.inlets)
-            outcome = self.landing.land(
+            outcome = self.sink.land(
                 good,
                 batch_id,
                 Counted(consumed if known else None, quarantined, traced=self.flow.lineage == "rows"),
@@ -208,7 +208,7 @@ class BatchFunction:
     ) -> tuple[DataFrame, int, list[Bad], str | None]:
         """The result comes from the streaming plan; the records are read again to count them and find the bad ones."""
         session = result.sparkSession
-        batch = self.landing.running(batch_id)
+        batch = self.sink.running(batch_id)
         consumed, bad = 0, list[Bad]()
         for inlet in self.flow.inlets:
             start, end = batch.start[inlet.name], batch.end[inlet.name]

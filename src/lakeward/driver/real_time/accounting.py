@@ -25,7 +25,7 @@ from lakeward.engine.batch import BatchFunction, FinishedBatch
 from lakeward.engine.checkpoint import layout
 from lakeward.engine.checkpoint.files import Files
 from lakeward.engine.gate import Draining, wait_until
-from lakeward.engine.sinks.sent import RealTimeLanding
+from lakeward.engine.sinks.at_least_once import RealTimeSink
 from lakeward.platform.errors import expect
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ class RecordAccounting:
 
     Args:
         function: counts and quarantines records, as for batches.
-        sent: the landing of the query.
+        sink: the sink of the query.
         inlet, files, folder: the source, and the checkpoint.
         marks: progress markers.
         check: (partitions) raises if there are too few cores.
@@ -54,7 +54,7 @@ class RecordAccounting:
     """
 
     function: BatchFunction
-    sent: RealTimeLanding
+    sink: RealTimeSink
     inlet: StreamSource
     files: Files
     folder: str
@@ -127,7 +127,7 @@ class RecordAccounting:
         [end] = entry.ends
         self.check(sum(len(parts) for parts in position.parse(end).values()))
         name, start, query = self.inlet.name, self.done.end, str(self.query.id if self.query else "")
-        self.sent.batch = RunningBatch(query, batch, {name: start}, {name: end})
+        self.sink.batch = RunningBatch(query, batch, {name: start}, {name: end})
         if position.canonical(start) != end:
             self.function(self.inlet.again(self.function.session, start, end), batch)
         else:
@@ -142,6 +142,6 @@ class RecordAccounting:
         now = time.monotonic()
         if self._reported_at is None or now - self._reported_at >= IDLE_S or self.interval_s >= IDLE_S:
             self._reported_at = now
-            outcome = BatchResult(self.sent.running(batch), filtered=0)
+            outcome = BatchResult(self.sink.running(batch), filtered=0)
             mine = self.function
             mine.report(FinishedBatch(mine.stream, mine.generation, batch, outcome, 0, 0, None, now, 0.0))

@@ -16,7 +16,7 @@ from lakeward.connectors.source import StreamSource
 from lakeward.engine.assignment import Assignment
 from lakeward.engine.references import References
 from lakeward.engine.routing import RowRouter
-from lakeward.engine.sinks.iceberg import IcebergLanding
+from lakeward.engine.sinks.iceberg import IcebergStreamSink
 from lakeward.operations.backfill.range import BackfillRange, TopicRange
 from lakeward.operations.backfill.write_strategy import WriteStrategy
 from lakeward.platform.errors import Refused
@@ -65,7 +65,7 @@ class Work:
     own: SparkSession
     wanted: Assignment
     inlet: StreamSource
-    landing: IcebergLanding
+    sink: IcebergStreamSink
     router: RowRouter
     references: References
     exact_count: bool
@@ -84,11 +84,11 @@ class Work:
     def _land(self, report: Report, number: int, start: str, end: str) -> Report:
         name = self.inlet.name
         batch = RunningBatch(report.position, number, {name: start}, {name: end}, self.inlet.ids())
-        self.landing.writer.planned = lambda _: batch
+        self.sink.writer.planned = lambda _: batch
         aside = self.wanted.spec.quarantine
         self.backfill_range.before(start, end)
         with ExitStack() as held:
-            self.strategy.aim(self.landing, start, end)
+            self.strategy.aim(self.sink, start, end)
             raw = self.strategy.chosen(self.inlet.again(self.own, start, end))
             found = self.router.by_row(raw, self.references.frames(self.own), held)
             found = self.strategy.sorted(found, self.exact_count)
@@ -112,7 +112,7 @@ class Work:
                         quarantine.insert(placed, str(aside.table), whose, identity, self.wanted.generation)
 
             counted = Counted(found.consumed, bad, traced=self.exact_count)
-            outcome = self.landing.land(found.good, number, counted, put_aside, None)
+            outcome = self.sink.land(found.good, number, counted, put_aside, None)
         _log.info("backfill batch landed", stream=self.wanted.stream, position=report.position, batch=number, upto=end)
         lost = report.filtered is None or outcome.filtered is None
         return replace(

@@ -28,7 +28,7 @@ from lakeward.engine import flow, session
 from lakeward.engine.references import References
 from lakeward.engine.routing import RoutedRows, RowRouter, keep
 from lakeward.engine.sinks.choose import choose
-from lakeward.engine.sinks.iceberg import IcebergLanding
+from lakeward.engine.sinks.iceberg import IcebergStreamSink
 from lakeward.operations.replay.eligibility import NotReplayable, suited, traced
 from lakeward.platform.errors import Refused, expect_type
 from lakeward.platform.runtime import CATALOG
@@ -113,17 +113,15 @@ def replay(
         quarantine.create(own, aside)
     (inlet,) = source_types.of(spec, runtime)
     chosen = choose(own, wanted, runtime, dict, lambda: None, {inlet.name: inlet.canonical})
-    landing = expect_type(chosen, IcebergLanding, "the sink")
+    sink = expect_type(chosen, IcebergStreamSink, "the sink")
     references = References(wanted.stream, spec.reference, runtime)
     try:
         built = flow.build(own, spec, [inlet], references.frames(own), flow.Start("fresh", fresh=True))
         traced(spec, built)
-        landing.as_it_is(built.columns)
-        if isinstance(landing.writer.change, Upsert):
-            landing.writer.change = replace(landing.writer.change, ties=False)
-        act = _ReplayRun(
-            own, wanted, inlet, landing, RowRouter(wanted.stream, built), references, aside, reason, report
-        )
+        sink.adopt_columns(built.columns)
+        if isinstance(sink.writer.change, Upsert):
+            sink.writer.change = replace(sink.writer.change, ties=False)
+        act = _ReplayRun(own, wanted, inlet, sink, RowRouter(wanted.stream, built), references, aside, reason, report)
         for attempt in range(ATTEMPTS):
             if attempt:
                 pause(attempt)
@@ -131,7 +129,7 @@ def replay(
                 return act.once()
             except RetryCommit as redo:
                 _log.info("replay retried", stream=wanted.stream, why=str(redo))
-        raise landing.writer.contention(-1, "other commits came first, every time")
+        raise sink.writer.contention(-1, "other commits came first, every time")
     finally:
         references.release()
 
@@ -143,7 +141,7 @@ class _ReplayRun:
     own: SparkSession
     wanted: Assignment
     inlet: StreamSource
-    landing: IcebergLanding
+    sink: IcebergStreamSink
     sorter: RowRouter
     references: References
     aside: str
@@ -210,10 +208,10 @@ class _ReplayRun:
 
         begun = acts.begin(self.own, at, self.wanted.generation)
         acts.claim(self.own, claims, self.aside, begun, self.identity)
-        staged, writer = None, self.landing.writer
+        staged, writer = None, self.sink.writer
         if found.landed:
             wanted = claims.where(F.col(quarantine.BECAME) == LANDED).select(*self.identity)
-            rows = self.landing.fitting(good.join(wanted, self.identity, "left_semi"))
+            rows = self.sink.fit.apply(good.join(wanted, self.identity, "left_semi"))
             staged = writer.stage(rows, begun.state, begun.newest.token)
             if not writer.change.depends and staged.rows != found.landed:
                 raise RetryCommit(f"staging: {staged.rows} rows of {found.landed} records")
@@ -263,7 +261,7 @@ class _ReplayRun:
         own = good.select(*self.identity).distinct()
         claims = records.select(quarantine.SOURCE, *self.identity, F.col(quarantine.REPLAY).alias(acts.OLD))
         claims = claims.join(own.withColumn(_GOOD, F.lit(True)), self.identity, "left")
-        if self.landing.writer.change.depends:
+        if self.sink.writer.change.depends:
             claims = claims.withColumn(_THERE, F.lit(None).cast("boolean"))
         else:
             table = self.own.table(quote_table(self.report.table, CATALOG))

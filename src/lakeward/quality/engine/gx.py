@@ -133,4 +133,5 @@ def assert_known(installed: str | None = None) -> None:
             f"Great Expectations {found} is not supported",
             why=f"The bridge uses internal metrics of version {WRITTEN_FOR}; other versions could give wrong verdicts.",
             next=f"pip install 'great-expectations=={WRITTEN_FOR}.*'   (a source checkout: make install)",
-         code="LW-5027")
+            code="LW-5027",
+        )
