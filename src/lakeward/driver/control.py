@@ -105,9 +105,9 @@ class Control:
     def step(self) -> DriverEnd | None:
         """One turn of the loop; returns how the driver ends, or None."""
         self.link.turned = time.monotonic()
-        died = self.jvm.gone()
+        died = self.jvm.death_reason()
         if died is not None:
-            return self.lost(died)
+            return self.jvm_died(died)
         for task in self.tasks.finished():
             self._task_ended(task)
         self._watch()
@@ -115,15 +115,15 @@ class Control:
             self._act()
         if self._end is None:
             self.link.busy = frozenset(self._running) | self.tasks.streams
-            self.link.resting = self.resting.turn(self._running, *self.link.picture())
-            self.slowing.turn(self._running, *self.link.picture())
+            self.link.resting = self.resting.turn(self._running, *self.link.desired_state())
+            self.slowing.turn(self._running, *self.link.desired_state())
         elif self._end.code != EXIT_STOPPED:
             self.kill_all()
         return self._end
 
     def _act(self) -> None:
         """Carry out the decided actions, until one ends the driver."""
-        picture, taken = self.link.picture()
+        picture, taken = self.link.desired_state()
         wanted = frozenset(picture.run) if picture is not None else frozenset()
         waiting = self.failures.waiting(taken) | self.tasks.streams
         unleased = frozenset(name for name in wanted if name not in self._running and not self.link.leased(name))
@@ -168,7 +168,7 @@ class Control:
             thread.join(max(0.0, end - time.monotonic()))
         self._running.clear()
 
-    def lost(self, words: str) -> DriverEnd:
+    def jvm_died(self, words: str) -> DriverEnd:
         """The end of a driver whose JVM died. A batch is blamed only if it was the only one running."""
         # A batch may have failed because of the JVM's end before this loop noticed it.
         inside = [
@@ -178,7 +178,7 @@ class Control:
         if len(inside) != 1:
             return DriverEnd(1, words, kind)
         [affected] = inside
-        batch, begun = affected.begun(files.LocalFiles())
+        batch, begun = affected.unfinished_batch(files.LocalFiles())
         return DriverEnd(1, words, kind, affected.stream, affected.gate.inside if batch is None else batch, begun)
 
     def watched(self) -> Sequence[Watched]:
@@ -205,7 +205,7 @@ class Control:
         """Interrupt queries that hang; the other streams keep running."""
         now = time.monotonic()
         for name, running in list(self._running.items()):
-            quiet = self._watchdog.look(running, self.standing.waiting(name), now)
+            quiet = self._watchdog.seconds_without_progress(running, self.standing.waiting(name), now)
             if quiet is not None:
                 self._interrupt(name, running, quiet)
 
@@ -229,7 +229,7 @@ class Control:
             error = watchdog.hung(running, quiet_s, dump)
             text = f"{error.what}; thread dump: {dump}"
             self.recorder.event("stream", stream, "hung", text, batch=batch, dump=dump, quiet_s=round(quiet_s))
-            number, begun = running.begun(running.files)
+            number, begun = running.unfinished_batch(running.files)
             failure = Failure(error, batch_id=batch if number is None else number, offsets=begun)
             return failure, running.interrupt()
 
@@ -332,7 +332,7 @@ class Control:
         running.release()
         error, text = failure
         first = running.function.first_commit
-        batch, begun = running.begun(running.files)
+        batch, begun = running.unfinished_batch(running.files)
         self._failed(
             running.wanted,
             Failure(error, text, batch, 0.0 if first is None else time.monotonic() - first, begun),
@@ -361,7 +361,7 @@ class Control:
             )
             _log.error("driver fenced", stream=wanted.stream, error=failure.words)
             return
-        picture, _ = self.link.picture()
+        picture, _ = self.link.desired_state()
         with suppress(DependencyDown):
             self.failures.handle(wanted, failure, picture.now if picture is not None else None)
 

@@ -143,16 +143,16 @@ def _run(launch: Launch) -> DriverEnd:
     link.state = "running"
     for thread in (recorder, lag, rotator):
         thread.start()
-    link.look_now()
+    link.refresh()
     recorder.event("driver", launch.driver, "started", "driver started", pid=os.getpid(), spark_ui=link.spark_ui)
     end = DriverEnd(1, "the control loop ended without a reason")
     try:
         end = control.loop()
     except Exception as error:  # noqa: BLE001  # named boundary: exit.json records it
         # The JVM died, or this is a bug: this process must not write any more.
-        died = jvm.gone(wait_s=JVM_S)
+        died = jvm.death_reason(wait_s=JVM_S)
         if died is not None:
-            end = control.lost(died)
+            end = control.jvm_died(died)
         else:
             _log.exception("control loop failed")
             with suppress(Exception):

@@ -36,17 +36,17 @@ class MaintenancePause:
             if token is None:
                 if before is not None:
                     del self._since[name]
-                    query.gate.rest(0)
+                    query.gate.pause_for(0)
                     _log.info("maintenance pause ended", stream=name, rested_s=round(now - before[1], 1))
                 continue
             if before is None or before[0] != token:
                 before = self._since[name] = (token, now)
                 _log.info("maintenance pause started", stream=name, at_most_s=_budget_s(query.wanted.spec))
             left = before[1] + _budget_s(query.wanted.spec) - now
-            query.gate.rest(min(AGAIN_S, max(0.0, left)))
+            query.gate.pause_for(min(AGAIN_S, max(0.0, left)))
         for name in self._since.keys() - running.keys():
             del self._since[name]
-        return frozenset(name for name in self._since if running[name].gate.aside)
+        return frozenset(name for name in self._since if running[name].gate.paused)
 
 
 def table_of(spec: StreamSpec) -> str | None:

@@ -78,7 +78,7 @@ class RegistryLink:
         """Open a transaction."""
         return engine.connect(self._url, self.pgpass)
 
-    def picture(self) -> tuple[DesiredState | None, float]:
+    def desired_state(self) -> tuple[DesiredState | None, float]:
         """The newest desired state and when it was requested (monotonic)."""
         with self._looked:
             return self._picture, self._taken
@@ -112,7 +112,7 @@ class RegistryLink:
         """Start the thread."""
         self._thread.start()
 
-    def look_now(self, timeout_s: float = 5.0) -> None:
+    def refresh(self, timeout_s: float = 5.0) -> None:
         """Wait for a desired state that was requested after this call."""
         asked = time.monotonic()
         with self._looked:

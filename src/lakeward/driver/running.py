@@ -78,7 +78,7 @@ class Running:
         """Whether it was asked to end other than by its gate."""
         return False
 
-    def begun(self, files: Files) -> tuple[int | None, Offsets | None]:
+    def unfinished_batch(self, files: Files) -> tuple[int | None, Offsets | None]:
         """The unfinished batch and its offsets, from the batch itself or else from the checkpoint.
 
         Args:

@@ -74,7 +74,7 @@ class Gate:
                 self._inside = None
                 self._changed.notify_all()
 
-    def rest(self, seconds: float) -> None:
+    def pause_for(self, seconds: float) -> None:
         """Let no further batch in for so long; 0 ends it. It ends by itself: nobody has to come back for it."""
         with self._changed:
             self._rests_until = time.monotonic() + seconds if seconds > 0 else 0.0
@@ -87,7 +87,7 @@ class Gate:
             self._changed.notify_all()
 
     @property
-    def aside(self) -> bool:
+    def paused(self) -> bool:
         """Whether it rests and no batch is inside."""
         with self._changed:
             return self._inside is None and self._rests_until > time.monotonic()
