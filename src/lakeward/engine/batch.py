@@ -1,4 +1,4 @@
-"""One batch of one stream: count, split, transform, land. What Spark calls inside `foreachBatch`."""
+"""The function that Spark calls in `foreachBatch`: counts, splits, transforms and lands one batch of one stream."""
 
 from __future__ import annotations
 
@@ -44,11 +44,12 @@ class Interrupted(Exception):
 
 @dataclass(frozen=True)
 class FinishedBatch:
-    """A batch that is over, for the registry and for people.
+    """A finished batch, as it is reported.
 
-    Counts are of this batch; `filtered` is None where records and rows do not correspond. `complete_through` is the
-    event time (RFC 3339) up to which the sink is final. `ended` is monotonic: how long ago that was holds whatever the
-    clock of this host says.
+    Attributes:
+        consumed, quarantined: of this batch.
+        complete_through: event time (RFC 3339) up to which the sink is final.
+        ended: monotonic, so that its age does not depend on the clock of this host.
     """
 
     stream: str
@@ -72,9 +73,9 @@ class BatchFunction:
         flow: the stream's plan.
         sink: where they land.
         gate: lets batches in, one at a time.
-        references: of the row-by-row shape: refreshed before a batch.
-        quarantine_table: where bad rows go; None: there is nowhere, and the first one fails the batch.
-        report: takes what became of each batch; must not block.
+        references: refreshed before a batch that is processed row by row.
+        quarantine_table: where invalid rows go; None: the first invalid row fails the batch.
+        report: receives each finished batch; must not block.
     """
 
     session: SparkSession
@@ -88,11 +89,11 @@ class BatchFunction:
     report: Callable[[FinishedBatch], None]
     failure: BaseException | None = field(default=None, init=False)
     first_commit: float | None = field(default=None, init=False)
-    """When the first batch of this start landed (monotonic): `reset_after` of the restart policy counts from it."""
+    """When the first batch of this start landed (monotonic). `reset_after` of the restart policy counts from it."""
     failed_batch: RunningBatch | None = field(default=None, init=False)
-    """The batch that failed, with its offsets, if it got that far."""
+    """The batch that failed, with its offsets; None if they could not be read."""
     landed: tuple[int, int] = field(default=(0, 0), init=False)
-    """Batches and rows of this start, without those that were there already."""
+    """Batches and rows of this start, without those that had landed before."""
     _thread: int | None = field(default=None, init=False)
 
     def __call__(self, frame: DataFrame, batch_id: int) -> None:
@@ -109,7 +110,7 @@ class BatchFunction:
                 done = self._patiently(frame, batch_id, began)
                 failpoints.hit("before-return")
         except BaseException as error:
-            self.failure = error  # Spark hands the query's end a text; this is the exception itself
+            self.failure = error  # Spark reports the end of the query as text only
             self.failed_batch = self._whose(batch_id, error)
             raise
         finally:
@@ -126,7 +127,7 @@ class BatchFunction:
             ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), ctypes.py_object(Interrupted))
 
     def _whose(self, batch_id: int, error: BaseException) -> RunningBatch | None:
-        """The offsets of a batch that failed: still there to be read, while this call is inside the query."""
+        """The offsets of a failed batch. They can be read only here, inside the query."""
         if isinstance(error, Draining | Interrupted):
             return None
         with suppress(Exception):
@@ -134,7 +135,7 @@ class BatchFunction:
         return None
 
     def _patiently(self, frame: DataFrame, batch_id: int, began: float) -> FinishedBatch:
-        """Wait inside the batch while a dependency is away: commits pause and go on, the query does not fail."""
+        """Repeat the batch while a dependency does not answer: the query does not fail, and continues afterwards."""
         pause, away_since = FIRST_PAUSE_S, None
         while True:
             try:
@@ -148,7 +149,7 @@ class BatchFunction:
                 continue
             if away_since is not None:
                 waited = round(time.monotonic() - away_since, 1)
-                _log.info("batch goes on", stream=self.stream, batch=batch_id, waited_s=waited)
+                _log.info("batch continues", stream=self.stream, batch=batch_id, waited_s=waited)
             return done
 
     def _once(self, frame: DataFrame, batch_id: int, began: float) -> FinishedBatch:
@@ -195,7 +196,7 @@ class BatchFunction:
         )
 
     def _by_row(self, raw: DataFrame, batch_id: int, held: ExitStack) -> tuple[DataFrame, int, list[Bad], str | None]:
-        """Everything of the batch from one reading of its records."""
+        """Decode, transform and split the records, which are read once."""
         found = self._sorter.by_row(raw, self.references.frames(raw.sparkSession), held)
         return found.good, found.consumed, found.bad, None
 
@@ -206,7 +207,7 @@ class BatchFunction:
     def _with_state(
         self, result: DataFrame, batch_id: int, held: ExitStack
     ) -> tuple[DataFrame, int, list[Bad], str | None]:
-        """The result comes from the streaming plan; the records are read again to count them and find the bad ones."""
+        """Split the result of the streaming plan; read the records again to count them and find those that fail."""
         session = result.sparkSession
         batch = self.sink.running(batch_id)
         consumed, bad = 0, list[Bad]()
@@ -221,14 +222,14 @@ class BatchFunction:
                 bad.append((rows.undecoded(inlet, decoded), bad_rows, inlet.identity))
         joined = self.flow.lineage == "rows" and self.flow.joins
         if joined and not self.flow.spec.rules:
-            result = keep(result, held)  # the plan must run once: it changes the state
+            result = keep(result, held)  # the plan changes the state, so it must run once
         good, broken, came_out = self._sorter.judge(result, held)
         if joined:
             self._sorter.one_to_one(good, consumed, came_out)
         return good, consumed, bad + broken, self._watermark()
 
     def _watermark(self) -> str | None:
-        """The watermark this batch runs under: what ends before it is final."""
+        """The watermark of this batch: windows that end before it are final."""
         execution: Any = offsets.execution_of(self.session, self.stream)
         millis = execution.lastExecution().offsetSeqMetadata().batchWatermarkMs()
         if millis <= 0:
@@ -240,8 +241,8 @@ class BatchFunction:
         first = next(frame for frame, number, _ in bad if number).first()
         where = {name: value for name, value in first.asDict().items() if name in POSITION_TYPES} if first else {}
         return SpecError(
-            f"Stream {self.stream} has {total} bad rows and nowhere to put them",
-            why=f"the first: {first['reason'] if first else ''}: {first['error'] if first else ''}, at {where}",
+            f"Stream {self.stream}: {total} invalid rows and no quarantine table configured",
+            why=f"the first failed {first['reason'] if first else ''}: {first['error'] if first else ''}, at {where}",
             next="add quarantine: {table: namespace.table} to the stream's file, then: lakeward deploy",
             code="LW-2202",
         )

@@ -1,4 +1,4 @@
-"""Splitting rows: which rules a row breaks, and the shape in which bad rows are kept aside."""
+"""Invalid rows: the rule that a row fails, and its form in the quarantine table."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def check_rule(frame: DataFrame, rule: str, condition: str) -> None:
     """Analyse one rule against the transform's columns.
 
     Raises:
-        SpecError: it is not a condition on them.
+        SpecError: it is not a condition on these columns.
     """
     from pyspark.errors import AnalysisException, ParseException
     from pyspark.sql import functions as F
@@ -33,15 +33,17 @@ def check_rule(frame: DataFrame, rule: str, condition: str) -> None:
         ) from error
     if kind != "boolean":
         raise SpecError(
-            f"Rule {rule} is no condition", why=f"`{condition}` gives {kind.upper()}, not true or false", code="LW-2213"
+            f"Rule {rule} is not a condition",
+            why=f"`{condition}` has the type {kind.upper()}, not BOOLEAN",
+            code="LW-2213",
         )
 
 
 def judged(frame: DataFrame, rules: Mapping[str, str]) -> DataFrame:
-    """Rows with REASON: the first rule a row breaks, null if none.
+    """Rows with REASON: the first rule that a row fails, null if none.
 
-    A rule is broken by `false` alone. One that cannot be known (null) holds, as in SQL's CHECK: `dep_delay BETWEEN ..`
-    says nothing about a cancelled flight; whoever wants the value writes a rule `dep_delay IS NOT NULL`.
+    A row fails a rule only if the condition is false. NULL passes, as in SQL's CHECK: `dep_delay BETWEEN ..` passes for
+    a cancelled flight. A rule that requires the value is `dep_delay IS NOT NULL`.
     """
     from pyspark.sql import functions as F
 
@@ -53,7 +55,7 @@ def judged(frame: DataFrame, rules: Mapping[str, str]) -> DataFrame:
 
 
 def undecoded(inlet: StreamSource, decoded: DataFrame) -> DataFrame:
-    """The records that could not be decoded, shaped for the quarantine table."""
+    """The records that could not be decoded, in the columns of the quarantine table."""
     from pyspark.sql import functions as F
 
     kept = [column for column in decoded.columns if column in OWN_COLUMNS]
@@ -69,24 +71,24 @@ def undecoded(inlet: StreamSource, decoded: DataFrame) -> DataFrame:
 
 
 def _kept(raw: Column, whole: Kept) -> Column:
-    """What a record's value is that was cut to `KEPT_BYTES`."""
+    """How much of a record is in quarantine: a value of `KEPT_BYTES` or more was cut."""
     from pyspark.sql import functions as F
 
     return F.when(F.octet_length(raw) >= KEPT_BYTES, Kept.PART.value).otherwise(whole.value)
 
 
 def broken(judgement: DataFrame, rules: Mapping[str, str], source: str, identity: Sequence[str]) -> DataFrame:
-    """The rows that broke a rule, shaped for the quarantine table: `row` and `raw` are the row as JSON, `error` the
-    rule's text.
+    """The rows that fail a rule, in the columns of the quarantine table: `row` and `raw` are the row as JSON, `error`
+    is the text of the rule.
 
     Rows without a source position (aggregates) are identified by their content: a window is emitted once.
     """
     from pyspark.sql import functions as F
 
-    # A row that is known by its file and its content must be the same when the file is read again. Elsewhere the time
-    # of its batch tells it from an equal row of another one.
-    unsaid = {REASON, INGESTED_AT} if "_file_path" in identity else {REASON}
-    own = [column for column in judgement.columns if column not in unsaid]
+    # A row that is identified by file and content must be equal when the file is read again, so the time of its batch
+    # is left out. For other rows this time distinguishes equal rows of two batches.
+    left_out = {REASON, INGESTED_AT} if "_file_path" in identity else {REASON}
+    own = [column for column in judgement.columns if column not in left_out]
     whole = F.to_json(F.struct(*(F.col(f"`{column}`") for column in own)))
     text = F.create_map(*(F.lit(part) for pair in rules.items() for part in pair))
     kept = [F.col(column) for column in judgement.columns if column in POSITION_TYPES]
@@ -107,11 +109,11 @@ def broken(judgement: DataFrame, rules: Mapping[str, str], source: str, identity
 
 
 def with_record(broken: DataFrame, raw: DataFrame, inlet: StreamSource) -> DataFrame:
-    """Put the records of broken rows in the place of the rows, so that they can be decoded again.
+    """Replace invalid rows by their records, so that they can be decoded again.
 
     Args:
-        broken: as `broken` gives them, with the position of each.
-        raw: the batch's records, of this inlet.
+        broken: result of `broken`, with the position of each row.
+        raw: the batch's records of this source.
     """
     from pyspark.sql import functions as F
 
