@@ -119,10 +119,10 @@ class ExactSink(ABC, Generic[W]):
             return None
         return BlockReason(
             "mode-changed",
-            f"Stream {stream} is to land in {name} by another mode than before",
-            f"up to seq {at.seq} it landed by {at.mode}, now the sink says {mode}: "
-            "the rows that are there would not be what this mode makes of them",
-            f"say mode: {at.mode} again in conf/streams/{stream}.yaml, or name a new id and a new table; "
+            f"The mode of stream {stream} has changed, and table {name} has rows of the previous mode",
+            f"up to seq {at.seq} it landed with mode {at.mode}, the sink now has mode {mode}: "
+            "the landed rows are not those that this mode would have left",
+            f"write mode: {at.mode} in conf/streams/{stream}.yaml, or give the stream a new id and a new table; "
             "then: lakeward deploy",
             code="LW-2220",
         )

@@ -92,9 +92,11 @@ class PostgresStreamSink(ExactSink[PostgresWriter]):
         stream, place = writer.stream, writer.place
         if not writer.session.sparkContext._jsc.sc().isLocal():
             raise SpecError(
-                f"Stream {stream} cannot land in PostgreSQL from here", why="its driver has executors elsewhere",
-                next=f"let it run in a driver of one machine (resources: in conf/streams/{stream}.yaml)",
-             code="LW-2223")  # fmt: skip
+                f"Stream {stream} cannot land in PostgreSQL from this driver",
+                why="the driver has executors on other machines",
+                next=f"run it in a driver of one machine (resources: in conf/streams/{stream}.yaml)",
+                code="LW-2223",
+            )
         given = {column.name: column.dataType.simpleString() for column in columns_.fields}
         made = columns.wanted(stream, given)
         keys = [str(key) for key in self.sink.keys or ()]
@@ -146,7 +148,7 @@ class PostgresStreamSink(ExactSink[PostgresWriter]):
     def _check_kind(self, kind: str | None) -> None:
         if kind is not None:
             raise SpecError(
-                f"Stream {self.writer.stream} cannot land in {self.writer.table}",
+                f"Stream {self.writer.stream} cannot land in {self.writer.table}: it is not a table",
                 why=f"it is {kind}: rows and position could not be committed together",
                 next=f"name a table in conf/streams/{self.writer.stream}.yaml, then: lakeward deploy",
                 code="LW-2224",

@@ -48,12 +48,12 @@ def failure(stream: str, name: str, error: Exception) -> Exception:
     judged, text = judge(text=f"{type(error).__name__}: {error}"), code.told(error)
     if judged.failure_class is FailureClass.DEPENDENCY or isinstance(error, ConnectionError | TimeoutError):
         return DependencyDown(
-            f"The sink of stream {stream} does not get through: {name}", why=text,
-            next="the batch waits for it, and the function is called with it again; nothing is lost",
+            f"The sink of stream {stream} cannot reach its system: {name}", why=text,
+            next="no action is needed: the batch waits, and the function is called with it again",
          code="LW-2226")  # fmt: skip
     if judged.failure_class not in _OF_THE_FUNCTION or judged.cause is not None:
         return error
     return Poison(
-        f"The sink of stream {stream} fails on a batch: {name}", why=text,
+        f"The sink of stream {stream} failed on a batch: {name}", why=text,
         next=f"correct it in python/, lakeward deploy, then: lakeward streams upgrade {stream}",
      code="LW-2225")  # fmt: skip

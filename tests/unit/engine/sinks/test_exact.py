@@ -81,7 +81,7 @@ def test_a_position_of_another_mode_blocks(rig: MemoryRig) -> None:
     halt = MemorySink(rig.writer()).observe(TOPICS).halt
     assert halt is not None
     assert (halt.reason, halt.code) == ("mode-changed", "LW-2220")
-    assert "landed by append, now the sink says upsert" in halt.why
+    assert "landed with mode append, the sink now has mode upsert" in halt.why
 
 
 def test_an_upsert_takes_the_changed_rows_of_a_query_that_keeps_state(rig: MemoryRig) -> None:
