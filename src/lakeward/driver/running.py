@@ -88,7 +88,7 @@ class Running:
         if failed is not None:
             return failed.batch, {name: {"start": failed.start[name], "end": end} for name, end in failed.end.items()}
         with suppress(Exception):  # unreadable files must not hide the failure
-            sources = [inlet.name for inlet in self.function.flow.inlets]
+            sources = [source.name for source in self.function.flow.sources]
             found = checkpoint.unfinished(files, self.wanted.checkpoint, sources)
             if found is not None:
                 return found

@@ -61,7 +61,7 @@ class QueryLauncher:
     Args:
         spark: the driver's session.
         runtime: addresses.
-        held: (stream) raises unless this driver's lease of it is live.
+        check_lease: (stream) raises unless this driver's lease of it is live.
         report: receives finished batches.
         listener: makes the listener of one stream.
         declared: returns every declared stream with its recorded checkpoint; None while the registry is down.
@@ -69,7 +69,7 @@ class QueryLauncher:
 
     spark: SparkSession
     runtime: Runtime
-    held: Callable[[str], None]
+    check_lease: Callable[[str], None]
     report: Callable[[FinishedBatch], None]
     listener: Callable[[Assignment], StreamingQueryListener]
     declared: Declared = lambda: None
@@ -100,23 +100,23 @@ class QueryLauncher:
         topics = _topic_ids(sources)
         store.check(self.runtime.lake, wanted.checkpoint, self.runtime.lake.warehouse)
         own = session.for_stream(self.spark, spec, wanted.checkpoint)
-        if not all(inlet.resumes for inlet in sources):
+        if not all(source.resumes for source in sources):
             wanted = fresh.begin(own, wanted)
         packages.activate(own, wanted.stream, spec.packages, self.runtime.environments)
-        forms = {inlet.name: inlet.canonical for inlet in sources}
-        asked = partial(_topic_ids, sources)
-        sink = choose(own, wanted, self.runtime, asked, lambda: self.held(wanted.stream), forms)
-        kept = self._kept(own, wanted)
+        canonical = {source.name: source.canonical for source in sources}
+        topic_ids = partial(_topic_ids, sources)
+        sink = choose(own, wanted, self.runtime, topic_ids, lambda: self.check_lease(wanted.stream), canonical)
+        content = self._kept(own, wanted)
         sink_state = sink.observe(topics)
-        begin = self._judge(wanted, kept, sink_state, sink, sources, topics)
-        found = sink.conflict(wanted.checkpoint, kept, self.declared, topics)
+        begin = self._judge(wanted, content, sink_state, sink, sources, topics)
+        found = sink.conflict(wanted.checkpoint, content, self.declared, topics)
         if found is not None:
             found.check()
         if spec.trigger.unbatched:
-            begin = _real_time_begin(own, wanted, sources, topics, kept, begin)
+            begin = _real_time_begin(own, wanted, sources, topics, content, begin)
         references = References(wanted.stream, spec.reference, self.runtime)
         built = flow.build(own, spec, sources, references.frames(own), begin)
-        notes = _fits(own, wanted, kept, sink_state.position, built)
+        notes = _fits(own, wanted, content, sink_state.position, built)
         executors.check(own, spec, self.runtime, wanted.checkpoint, stateful=built.stateful)
         with self._creating:  # streams start in parallel, and two cannot create one namespace at a time
             sink.prepare(built.columns, stateful=built.stateful)
@@ -180,11 +180,11 @@ class QueryLauncher:
 
     def _open(self, own: SparkSession, wanted: Assignment, beside: str | None, built: Flow, begin: flow.Start) -> None:
         """Give each source its folder in the checkpoint, and create a new checkpoint where one is needed."""
-        names = offsets.order_of(built.query, [inlet.name for inlet in built.inlets])
-        order = [next(inlet for inlet in built.inlets if inlet.name == name) for name in names]
-        for index, inlet in enumerate(order):
+        names = offsets.order_of(built.query, [source.name for source in built.sources])
+        order = [next(source for source in built.sources if source.name == name) for name in names]
+        for index, source in enumerate(order):
             files = checkpoint.files_of(own, wanted.checkpoint)
-            inlet.opened(files, f"{wanted.checkpoint}/sources/{index}", beside)
+            source.opened(files, f"{wanted.checkpoint}/sources/{index}", beside)
         if begin.fresh and not built.stateful:  # state would begin at nothing; so no batch follows the position
             rebuild(wanted.checkpoint, order, begin.begin, FileAccess(self.runtime.lake))
 
@@ -201,7 +201,7 @@ class QueryLauncher:
     def _judge(
         self,
         wanted: Assignment,
-        kept: Checkpoint,
+        content: Checkpoint,
         sink_state: SinkState,
         sink: StreamSink,
         sources: list[StreamSource],
@@ -209,33 +209,33 @@ class QueryLauncher:
     ) -> flow.Start:
         """Preflight: compare checkpoint, table and sources; returns where the query begins."""
         position = sink_state.position
-        if sink_state.absent is not None and (not kept.empty or wanted.known_query):
+        if sink_state.absent is not None and (not content.empty or wanted.known_query):
             # The table was created before the first batch: a new one would miss the rows that have landed.
             raise sink_state.absent().error()
         verdict = preflight.classify(
             wanted.stream,
-            kept,
+            content,
             position,
             exact=sink.exact,
             known_query=wanted.known_query,
-            begins=all(inlet.begins for inlet in sources),
+            begins=all(source.begins for source in sources),
         )
         finding = verdict.check()
         if sink_state.halt is not None:
             raise sink_state.halt.error()
-        ends = position.end if position is not None else preflight.ends_of(kept, [inlet.name for inlet in sources])
-        for inlet in sources:
-            at = ends.get(inlet.name)
+        ends = position.end if position is not None else preflight.ends_of(content, [source.name for source in sources])
+        for source in sources:
+            at = ends.get(source.name)
             if at is not None:
-                inlet.still_has(wanted.stream, at, topic_ids)
+                source.still_has(wanted.stream, at, topic_ids)
         return flow.Start(str(finding), finding is preflight.Finding.FRESH, _goes_on(position), ends)
 
 
 def _topic_ids(sources: list[StreamSource]) -> dict[str, str]:
     """The present topic ids of a stream's sources."""
     found: dict[str, str] = {}
-    for inlet in sources:
-        found |= inlet.ids()
+    for source in sources:
+        found |= source.ids()
     return found
 
 
@@ -244,19 +244,19 @@ def _real_time_begin(
     wanted: Assignment,
     sources: list[StreamSource],
     topics: dict[str, str],
-    kept: Checkpoint,
+    content: Checkpoint,
     found: flow.Start,
 ) -> flow.Start:
     """Where a real-time query begins; refused if its driver has too few cores."""
-    [source] = sources
-    inlet = expect_type(source, KafkaStreamSource, "the source")
+    [only] = sources
+    source = expect_type(only, KafkaStreamSource, "the source")
     names = sorted(topics)
-    real_time_query.check_cores(wanted.spec, partitions(inlet.cluster, names), own.sparkContext.defaultParallelism)
-    ends = preflight.ends_of(kept, [inlet.name])
-    passed = ProgressMarker(kept.committed + 1, ends[inlet.name]) if ends else None
-    begin = real_time_query.begin(inlet, ProgressMarkers(own, wanted.checkpoint), names, passed)
+    real_time_query.check_cores(wanted.spec, partitions(source.cluster, names), own.sparkContext.defaultParallelism)
+    ends = preflight.ends_of(content, [source.name])
+    passed = ProgressMarker(content.committed + 1, ends[source.name]) if ends else None
+    begin = real_time_query.begin(source, ProgressMarkers(own, wanted.checkpoint), names, passed)
     # Set at every start: until its first epoch is committed, continuous processing begins again.
-    return replace(found, fresh=True, begin={inlet.name: begin})
+    return replace(found, fresh=True, begin={source.name: begin})
 
 
 def _follow(sink: RealTimeSink, function: BatchFunction, query: StreamingQuery, wanted: Assignment) -> RecordAccounting:
@@ -266,7 +266,7 @@ def _follow(sink: RealTimeSink, function: BatchFunction, query: StreamingQuery, 
     accounts = RecordAccounting(
         function=function,
         sink=sink,
-        inlet=function.flow.inlets[0],
+        source=function.flow.sources[0],
         files=checkpoint.files_of(own, wanted.checkpoint),
         folder=wanted.checkpoint,
         marks=ProgressMarkers(own, wanted.checkpoint),
@@ -281,16 +281,18 @@ def _follow(sink: RealTimeSink, function: BatchFunction, query: StreamingQuery, 
     return accounts
 
 
-def _fits(own: SparkSession, wanted: Assignment, kept: Checkpoint, position: Position | None, built: Flow) -> list[str]:
+def _fits(
+    own: SparkSession, wanted: Assignment, content: Checkpoint, position: Position | None, built: Flow
+) -> list[str]:
     """Check that the checkpoint fits this query; returns notes for people."""
-    by_name = {inlet.name: inlet for inlet in built.inlets}
+    by_name = {source.name: source for source in built.sources}
     order = offsets.order_of(built.query, list(by_name))
     reads = [compatibility.SourceNow(name, by_name[name].reads) for name in order]
     query = compatibility.Query(reads, built.stateful, wanted.spec.trigger.continuous is not None)
-    found = compatibility.judge(wanted.stream, kept, position, query)
+    found = compatibility.judge(wanted.stream, content, position, query)
     if found is not None:
         found.check()
-    notes = compatibility.notes(kept, query, {name: own.conf.get(name, None) for name in kept.conf})
+    notes = compatibility.notes(content, query, {name: own.conf.get(name, None) for name in content.conf})
     for note in notes:
         _log.warning("checkpoint note", stream=wanted.stream, note=note)
     return notes

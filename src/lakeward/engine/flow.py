@@ -50,7 +50,7 @@ class Flow:
     """A stream, ready to be started.
 
     Attributes:
-        spec, inlets: what it was built from.
+        spec, sources: what it was built from.
         query: the streaming DataFrame to start: raw records, or transformed rows if `stateful`.
         stateful: whether the query keeps state.
         columns: the columns of the transform's result, as a Spark schema.
@@ -61,7 +61,7 @@ class Flow:
     """
 
     spec: StreamSpec
-    inlets: list[StreamSource]
+    sources: list[StreamSource]
     query: DataFrame
     stateful: bool
     columns: Any
@@ -86,9 +86,9 @@ def build(
     for name, table in references.items():
         table.createOrReplaceTempView(name)
     frames = dict(references)
-    for inlet in sources:
-        frames[inlet.name] = good(inlet, inlet.decode(stream_of(inlet, session, start)))
-        frames[inlet.name].createOrReplaceTempView(inlet.name)
+    for source in sources:
+        frames[source.name] = good(source, source.decode(stream_of(source, session, start)))
+        frames[source.name].createOrReplaceTempView(source.name)
     try:
         with transform.fitting(spec, references):
             transformed = transform.apply(session, spec, frames)
@@ -104,7 +104,7 @@ def build(
     if not transformed.isStreaming:
         raise SpecError(
             f"The transform of stream {spec.id} reads none of its sources",
-            why=f"sources: {', '.join(inlet.name for inlet in sources)}",
+            why=f"sources: {', '.join(source.name for source in sources)}",
             next=f"name {sources[0].name} in the transform's FROM",
             code="LW-2209",
         )
@@ -124,21 +124,21 @@ def build(
     return Flow(spec, sources, raw, False, transformed.schema, lineage, joined, whole, transformed)
 
 
-def stream_of(inlet: StreamSource, session: SparkSession, start: Start) -> DataFrame:
+def stream_of(source: StreamSource, session: SparkSession, start: Start) -> DataFrame:
     """Raw records of a source as a stream, recognisable in the plan."""
-    return offsets.mark(inlet.read(session, fresh=start.fresh, begin=start.begin.get(inlet.name)), inlet.name)
+    return offsets.mark(source.read(session, fresh=start.fresh, begin=start.begin.get(source.name)), source.name)
 
 
-def good(inlet: StreamSource, decoded: DataFrame) -> DataFrame:
+def good(source: StreamSource, decoded: DataFrame) -> DataFrame:
     """The rows the transform sees: decoded well, without our own columns, with watermark and deduplication."""
     from pyspark.sql import functions as F
 
-    kept = decoded.where(F.col(REASON).isNull()).drop(REASON, ERROR, RAW, *inlet.hidden)
+    kept = decoded.where(F.col(REASON).isNull()).drop(REASON, ERROR, RAW, *source.hidden)
     if not kept.isStreaming:
         return kept
-    if (mark := inlet.spec.watermark) is not None:
+    if (mark := source.spec.watermark) is not None:
         kept = kept.withWatermark(str(mark.column), mark.delay.spark)
-    if (unique := inlet.spec.deduplicate) is not None:
+    if (unique := source.spec.deduplicate) is not None:
         keys = [str(key) for key in unique.keys]
         kept = kept.dropDuplicatesWithinWatermark(keys) if unique.within_watermark else kept.dropDuplicates(keys)
     return kept
@@ -163,7 +163,7 @@ def _one_record_a_row(spec: StreamSpec, *, kept: bool, why_state: str | None, no
 def _raw(session: SparkSession, sources: list[StreamSource], start: Start) -> DataFrame:
     from pyspark.sql import functions as F
 
-    parts = [stream_of(inlet, session, start).withColumn(SOURCE, F.lit(inlet.name)) for inlet in sources]
+    parts = [stream_of(source, session, start).withColumn(SOURCE, F.lit(source.name)) for source in sources]
     whole = parts[0]
     for part in parts[1:]:
         whole = whole.unionByName(part, allowMissingColumns=True)

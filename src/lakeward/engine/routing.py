@@ -52,7 +52,7 @@ class RowRouter:
     @property
     def identity(self) -> tuple[str, ...]:
         """The columns that identify a row of the transform in quarantine; its content if sources differ in them."""
-        found = {inlet.identity for inlet in self.flow.inlets}
+        found = {source.identity for source in self.flow.sources}
         return found.pop() if len(found) == 1 else (quarantine.REASON, quarantine.RAW)
 
     def by_row(self, raw: DataFrame, references: Mapping[str, DataFrame], held: ExitStack) -> RoutedRows:
@@ -73,21 +73,21 @@ class RowRouter:
         for name, table in references.items():
             table.createOrReplaceTempView(name)
         consumed, bad = 0, list[Bad]()
-        for inlet in self.flow.inlets:
-            own = raw if len(self.flow.inlets) == 1 else raw.where(F.col(flows.SOURCE) == inlet.name)
-            decoded = keep(inlet.decode(own), held)
+        for source in self.flow.sources:
+            own = raw if len(self.flow.sources) == 1 else raw.where(F.col(flows.SOURCE) == source.name)
+            decoded = keep(source.decode(own), held)
             all_rows, bad_rows = tally(decoded, REASON)
             consumed += all_rows
             if bad_rows:
-                bad.append((rows.undecoded(inlet, decoded), bad_rows, inlet.identity))
-            frames[inlet.name] = flows.good(inlet, decoded)
-            frames[inlet.name].createOrReplaceTempView(inlet.name)
+                bad.append((rows.undecoded(source, decoded), bad_rows, source.identity))
+            frames[source.name] = flows.good(source, decoded)
+            frames[source.name].createOrReplaceTempView(source.name)
         with transform.fitting(self.flow.spec, references):
             result = transform.apply(session, self.flow.spec, frames)
-        good, broken, came_out = self.judge(result, held, raw)
+        good, broken, rows_out = self.judge(result, held, raw)
         if self.flow.lineage == "rows" and self.flow.joins:
-            went_in = consumed - sum(number for _, number, _ in bad)
-            self.one_to_one(good, went_in, came_out)
+            records_in = consumed - sum(number for _, number, _ in bad)
+            self.one_to_one(good, records_in, rows_out)
         return RoutedRows(good, consumed, bad + broken)
 
     def judge(
@@ -108,20 +108,20 @@ class RowRouter:
         if not rules:
             return result, [], None
         judged = keep(rows.judged(result, rules), held)
-        came_out, number = tally(judged, REASON)
-        source = self.flow.inlets[0].name if len(self.flow.inlets) == 1 else "transform"
+        rows_out, number = tally(judged, REASON)
+        source = self.flow.sources[0].name if len(self.flow.sources) == 1 else "transform"
         good = judged.where(F.col(REASON).isNull()).drop(REASON)
         broken = rows.broken(judged, rules, source, self.identity)
         if number and raw is not None and self._traced(result):
-            broken = keep(rows.with_record(broken, raw, self.flow.inlets[0]), held)
-        return good, [(broken, number, self.identity)], came_out
+            broken = keep(rows.with_record(broken, raw, self.flow.sources[0]), held)
+        return good, [(broken, number, self.identity)], rows_out
 
     def _traced(self, result: DataFrame) -> bool:
         """Whether a row of the transform has the position of its record."""
-        first = self.flow.inlets[0]
-        return len(self.flow.inlets) == 1 and bool(first.record) and set(first.identity) <= set(result.columns)
+        first = self.flow.sources[0]
+        return len(self.flow.sources) == 1 and bool(first.record) and set(first.identity) <= set(result.columns)
 
-    def one_to_one(self, result: DataFrame, went_in: int, came_out: int | None) -> None:
+    def one_to_one(self, result: DataFrame, records_in: int, rows_out: int | None) -> None:
         """Check that no join has returned two rows for one record.
 
         If no record can be dropped, equal numbers of records and rows prove it. Else the rows of each record are
@@ -132,15 +132,15 @@ class RowRouter:
         """
         from pyspark.sql import functions as F
 
-        if self.flow.keeps_all and (result.count() if came_out is None else came_out) == went_in:
+        if self.flow.keeps_all and (result.count() if rows_out is None else rows_out) == records_in:
             return
-        twice = result.groupBy(*self.identity).count().where(F.col("count") > 1).first()
-        if twice is None:
+        duplicate = result.groupBy(*self.identity).count().where(F.col("count") > 1).first()
+        if duplicate is None:
             return
-        record = ", ".join(f"{name}={twice[name]}" for name in self.identity)
+        record = ", ".join(f"{name}={duplicate[name]}" for name in self.identity)
         raise SpecError(
             f"The transform of stream {self.stream} returns several rows for one record",
-            why=f"{record} comes out {twice['count']} times: a reference has several rows for one key",
+            why=f"{record} comes out {duplicate['count']} times: a reference has several rows for one key",
             next="make the reference unique by its key, or write lineage: none in the stream's file",
             code="LW-2212",
         )

@@ -54,19 +54,19 @@ def judged(frame: DataFrame, rules: Mapping[str, str]) -> DataFrame:
     return frame.withColumn(REASON, broken)
 
 
-def undecoded(inlet: StreamSource, decoded: DataFrame) -> DataFrame:
+def undecoded(source: StreamSource, decoded: DataFrame) -> DataFrame:
     """The records that could not be decoded, in the columns of the quarantine table."""
     from pyspark.sql import functions as F
 
     kept = [column for column in decoded.columns if column in OWN_COLUMNS]
-    whole = Kept.RECORD if set(inlet.record) - {VALUE} <= set(kept) else Kept.VALUE
-    return inlet.explain(decoded.where(F.col(REASON).isNotNull())).select(
-        F.lit(inlet.name).alias(quarantine.SOURCE),
+    whole = Kept.RECORD if set(source.record) - {VALUE} <= set(kept) else Kept.VALUE
+    return source.explain(decoded.where(F.col(REASON).isNotNull())).select(
+        F.lit(source.name).alias(quarantine.SOURCE),
         *kept,
         F.col(REASON).alias(quarantine.REASON),
         F.col(RAW).alias(quarantine.RAW),
         F.col(ERROR).alias(quarantine.ERROR),
-        (_kept(F.col(RAW), whole) if inlet.record else F.lit(None).cast("string")).alias(quarantine.KEPT),
+        (_kept(F.col(RAW), whole) if source.record else F.lit(None).cast("string")).alias(quarantine.KEPT),
     )
 
 
@@ -108,7 +108,7 @@ def broken(judgement: DataFrame, rules: Mapping[str, str], source: str, identity
     )
 
 
-def with_record(broken: DataFrame, raw: DataFrame, inlet: StreamSource) -> DataFrame:
+def with_record(broken: DataFrame, raw: DataFrame, source: StreamSource) -> DataFrame:
     """Replace invalid rows by their records, so that they can be decoded again.
 
     Args:
@@ -117,9 +117,9 @@ def with_record(broken: DataFrame, raw: DataFrame, inlet: StreamSource) -> DataF
     """
     from pyspark.sql import functions as F
 
-    found, identity = "_lw_found", list(inlet.identity)
-    beside = [column for column in inlet.record if column != VALUE]
-    wanted = raw.select(*identity, *inlet.record).join(F.broadcast(broken.select(*identity)), identity, "left_semi")
+    found, identity = "_lw_found", list(source.identity)
+    beside = [column for column in source.record if column != VALUE]
+    wanted = raw.select(*identity, *source.record).join(F.broadcast(broken.select(*identity)), identity, "left_semi")
     both = broken.drop(*beside).join(wanted.withColumn(found, F.lit(True)), identity, "left")
     here, value = F.col(found).isNotNull(), F.substring(F.col(VALUE), 1, KEPT_BYTES)
     return both.select(

@@ -307,9 +307,9 @@ def test_a_window_is_seen_and_a_stream_that_rests_in_it_says_so(
         assert leases.take(connection, writer_pauses.WINDOW, "a.t", "mine", "a test", writer_pauses.TTL)
     _until(lambda: (link.desired_state()[0] or DesiredState(datetime.now(UTC))).windows == {"a.t": "mine"})
     assert awake() == [stream]
-    link.resting = frozenset({stream})
+    link.pausing = frozenset({stream})
     _until(lambda: awake() == [])
-    link.resting = frozenset()
+    link.pausing = frozenset()
     _until(lambda: awake() == [stream])
     with connect() as connection:  # its maintenance died
         connection.execute(text("UPDATE leases SET until = now() - interval '1 s' WHERE scope = 'window'"))

@@ -47,7 +47,7 @@ class RecordAccounting:
     Args:
         function: counts and quarantines records, as for batches.
         sink: the sink of the query.
-        inlet, files, folder: the source, and the checkpoint.
+        source, files, folder: the source, and the checkpoint.
         marks: progress markers.
         check: (partitions) raises if there are too few cores.
         interval_s: between two boundaries.
@@ -55,7 +55,7 @@ class RecordAccounting:
 
     function: BatchFunction
     sink: RealTimeSink
-    inlet: StreamSource
+    source: StreamSource
     files: Files
     folder: str
     marks: ProgressMarkers
@@ -126,10 +126,10 @@ class RecordAccounting:
         entry = layout.parse_offsets(self.files.text(f"{self.folder}/offsets/{batch}") or "")
         [end] = entry.ends
         self.check(sum(len(parts) for parts in position.parse(end).values()))
-        name, start, query = self.inlet.name, self.done.end, str(self.query.id if self.query else "")
+        name, start, query = self.source.name, self.done.end, str(self.query.id if self.query else "")
         self.sink.batch = RunningBatch(query, batch, {name: start}, {name: end})
         if position.canonical(start) != end:
-            self.function(self.inlet.again(self.function.session, start, end), batch)
+            self.function(self.source.again(self.function.session, start, end), batch)
         else:
             self._empty_boundary(batch)
         self.done = ProgressMarker(batch + 1, end)

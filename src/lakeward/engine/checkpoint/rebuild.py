@@ -39,7 +39,7 @@ def rebuild(folder: str, order: Sequence[StreamSource], begin: Mapping[str, str]
     Raises:
         Blocked: a source lacks what it needs for this.
     """
-    if not any(inlet.logged and inlet.name in begin for inlet in order):
+    if not any(source.logged and source.name in begin for source in order):
         return False
     if on_s3(folder):
         # S3 has no rename. `metadata` is written last: a checkpoint without it is refused, and recovered again.
@@ -58,8 +58,8 @@ def rebuild(folder: str, order: Sequence[StreamSource], begin: Mapping[str, str]
 def _write(folder: str, order: Sequence[StreamSource], begin: Mapping[str, str], files: FileAccess) -> list[str]:
     """Write the files; returns the end offsets of the sources in Spark's form."""
     ends = [
-        inlet.restored(begin[inlet.name], f"{folder}/sources/{index}") if inlet.name in begin else NO_DATA
-        for index, inlet in enumerate(order)
+        source.restored(begin[source.name], f"{folder}/sources/{index}") if source.name in begin else NO_DATA
+        for index, source in enumerate(order)
     ]
     head = {"batchWatermarkMs": 0, "batchTimestampMs": int(time.time() * 1000), "conf": {}}
     for batch in ("0", "1"):

@@ -48,7 +48,7 @@ class AtLeastOnceSink:
         return SinkState()
 
     def conflict(
-        self, checkpoint: str, kept: Checkpoint, declared: Declared, topics: Mapping[str, str]
+        self, checkpoint: str, content: Checkpoint, declared: Declared, topics: Mapping[str, str]
     ) -> Verdict | None:
         """None: the sink does not record who writes to it."""
         return None
@@ -77,7 +77,7 @@ class AtLeastOnceSink:
             (landed,) = tally(cached)
             if before_publish is not None:
                 before_publish()
-            self.context.held()
+            self.context.check_lease()
             failpoints.hit("before-send")
             if landed:
                 self.write(cached, batch)

@@ -35,7 +35,7 @@ class SinkContext:
         wanted: the stream and the generation that runs.
         runtime: addresses.
         topic_ids: returns topic -> id in the broker; called at every batch.
-        held: raises unless this driver's lease of the stream is live.
+        check_lease: raises unless this driver's lease of the stream is live.
         canonical: source name -> canonical form of its offsets.
     """
 
@@ -43,7 +43,7 @@ class SinkContext:
     wanted: Assignment
     runtime: Runtime
     topic_ids: Callable[[], Mapping[str, str]]
-    held: Callable[[], None]
+    check_lease: Callable[[], None]
     canonical: Mapping[str, Canonical]
 
     @property
@@ -134,12 +134,12 @@ class StreamSink(Protocol):
         ...
 
     def conflict(
-        self, checkpoint: str, kept: Checkpoint, declared: Declared, topics: Mapping[str, str]
+        self, checkpoint: str, content: Checkpoint, declared: Declared, topics: Mapping[str, str]
     ) -> Verdict | None:
         """A conflict with another stream, or with the location of the checkpoint; None without one.
 
         Args:
-            checkpoint, kept: the folder of the checkpoint, and its content.
+            checkpoint, content: the folder of the checkpoint, and its content.
             declared: the declared streams.
             topics: topic -> id, of the stream's sources.
         """

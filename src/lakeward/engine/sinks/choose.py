@@ -29,7 +29,7 @@ def choose(
     wanted: Assignment,
     runtime: Runtime,
     topic_ids: Callable[[], Mapping[str, str]],
-    held: Callable[[], None],
+    check_lease: Callable[[], None],
     canonical: Mapping[str, Canonical],
 ) -> StreamSink:
     """Make the sink of a stream. The arguments are those of `SinkContext`.
@@ -43,7 +43,7 @@ def choose(
         raise SpecError(
             f"Stream {wanted.stream} cannot be run yet", why=f"sink {connector} is not built", code="LW-2217"
         )
-    return make(SinkContext(own, wanted, runtime, topic_ids, held, canonical))
+    return make(SinkContext(own, wanted, runtime, topic_ids, check_lease, canonical))
 
 
 def _kafka(context: SinkContext) -> AtLeastOnceSink:

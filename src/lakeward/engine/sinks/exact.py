@@ -128,7 +128,7 @@ class ExactSink(ABC, Generic[W]):
         )
 
     def conflict(
-        self, checkpoint: str, kept: Checkpoint, declared: Declared, topics: Mapping[str, str]
+        self, checkpoint: str, content: Checkpoint, declared: Declared, topics: Mapping[str, str]
     ) -> Verdict | None:
         """A checkpoint inside the table's folder, or another stream id that has landed the same topics."""
         observed, stream, name = self._observed, self.writer.stream, self.writer.table
@@ -138,12 +138,12 @@ class ExactSink(ABC, Generic[W]):
             nested = conflicts.nested(stream, checkpoint, name, observed.location)
             if nested is not None:
                 return nested
-        if not kept.empty or observed.state.raw is not None or not observed.others:
+        if not content.empty or observed.state.raw is not None or not observed.others:
             return None
         others = declared()
         if others is None:
             return None
-        return conflicts.renamed(stream, kept, name, observed.others, others, topics, self.remove_position_hint)
+        return conflicts.renamed(stream, content, name, observed.others, others, topics, self.remove_position_hint)
 
     def remove_position_hint(self, other: str) -> str:
         """How to remove the position of stream `other` from the table, as the end of a sentence."""
