@@ -106,17 +106,17 @@ class QueryLauncher:
         canonical = {source.name: source.canonical for source in sources}
         topic_ids = partial(_topic_ids, sources)
         sink = choose(own, wanted, self.runtime, topic_ids, lambda: self.check_lease(wanted.stream), canonical)
-        content = self._kept(own, wanted)
+        content = self._read_checkpoint(own, wanted)
         sink_state = sink.observe(topics)
-        begin = self._judge(wanted, content, sink_state, sink, sources, topics)
-        found = sink.conflict(wanted.checkpoint, content, self.declared, topics)
-        if found is not None:
-            found.check()
+        begin = self._preflight(wanted, content, sink_state, sink, sources, topics)
+        conflict = sink.conflict(wanted.checkpoint, content, self.declared, topics)
+        if conflict is not None:
+            conflict.check()
         if spec.trigger.unbatched:
             begin = _real_time_begin(own, wanted, sources, topics, content, begin)
         references = References(wanted.stream, spec.reference, self.runtime)
         built = flow.build(own, spec, sources, references.frames(own), begin)
-        notes = _fits(own, wanted, content, sink_state.position, built)
+        notes = _check_compatibility(own, wanted, content, sink_state.position, built)
         executors.check(own, spec, self.runtime, wanted.checkpoint, stateful=built.stateful)
         with self._creating:  # streams start in parallel, and two cannot create one namespace at a time
             sink.prepare(built.columns, stateful=built.stateful)
@@ -161,7 +161,7 @@ class QueryLauncher:
             query_id=str(query.id),
             seconds=round(time.monotonic() - began, 2),
         )
-        made: dict[str, Any] = {
+        given: dict[str, Any] = {
             "wanted": wanted,
             "query": query,
             "function": function,
@@ -175,20 +175,22 @@ class QueryLauncher:
             "at": dict(begin.at),
         }
         if isinstance(sink, RealTimeSink):
-            return RunningRealTimeQuery(**made, accounts=_follow(sink, function, query, wanted))
-        return Running(**made)
+            return RunningRealTimeQuery(**given, accounts=_start_accounting(sink, function, query, wanted))
+        return Running(**given)
 
-    def _open(self, own: SparkSession, wanted: Assignment, beside: str | None, built: Flow, begin: flow.Start) -> None:
+    def _open(
+        self, own: SparkSession, wanted: Assignment, table_folder: str | None, built: Flow, begin: flow.Start
+    ) -> None:
         """Give each source its folder in the checkpoint, and create a new checkpoint where one is needed."""
         names = offsets.order_of(built.query, [source.name for source in built.sources])
         order = [next(source for source in built.sources if source.name == name) for name in names]
         for index, source in enumerate(order):
             files = checkpoint.files_of(own, wanted.checkpoint)
-            source.opened(files, f"{wanted.checkpoint}/sources/{index}", beside)
-        if begin.fresh and not built.stateful:  # state would begin at nothing; so no batch follows the position
+            source.opened(files, f"{wanted.checkpoint}/sources/{index}", table_folder)
+        if begin.fresh and not built.stateful:  # with state no batch may follow the position: the state would be empty
             rebuild(wanted.checkpoint, order, begin.begin, FileAccess(self.runtime.lake))
 
-    def _kept(self, own: SparkSession, wanted: Assignment) -> Checkpoint:
+    def _read_checkpoint(self, own: SparkSession, wanted: Assignment) -> Checkpoint:
         """Read the checkpoint; refused if another stream uses it."""
         others = self.declared() or {}
         places = {name: self.runtime.checkpoint_of(recorded) for name, recorded in others.items()}
@@ -198,7 +200,7 @@ class QueryLauncher:
         files = checkpoint.files_of(own, wanted.checkpoint)
         return checkpoint.read(files, wanted.checkpoint)
 
-    def _judge(
+    def _preflight(
         self,
         wanted: Assignment,
         content: Checkpoint,
@@ -228,7 +230,7 @@ class QueryLauncher:
             at = ends.get(source.name)
             if at is not None:
                 source.still_has(wanted.stream, at, topic_ids)
-        return flow.Start(str(finding), finding is preflight.Finding.FRESH, _goes_on(position), ends)
+        return flow.Start(str(finding), finding is preflight.Finding.FRESH, _recovered_at(position), ends)
 
 
 def _topic_ids(sources: list[StreamSource]) -> dict[str, str]:
@@ -259,7 +261,9 @@ def _real_time_begin(
     return replace(found, fresh=True, begin={source.name: begin})
 
 
-def _follow(sink: RealTimeSink, function: BatchFunction, query: StreamingQuery, wanted: Assignment) -> RecordAccounting:
+def _start_accounting(
+    sink: RealTimeSink, function: BatchFunction, query: StreamingQuery, wanted: Assignment
+) -> RecordAccounting:
     """Start the record accounting of a real-time query."""
     own, spec = function.session, wanted.spec
     interval = expect(spec.trigger.interval, "the interval of the trigger")
@@ -281,7 +285,7 @@ def _follow(sink: RealTimeSink, function: BatchFunction, query: StreamingQuery, 
     return accounts
 
 
-def _fits(
+def _check_compatibility(
     own: SparkSession, wanted: Assignment, content: Checkpoint, position: Position | None, built: Flow
 ) -> list[str]:
     """Check that the checkpoint fits this query; returns notes for people."""
@@ -305,7 +309,7 @@ def _column_notes(sink: StreamSink, wanted: Assignment) -> tuple[str, ...]:
     return sink.notes
 
 
-def _goes_on(position: Position | None) -> dict[str, str]:
+def _recovered_at(position: Position | None) -> dict[str, str]:
     """Where a new checkpoint begins: at the position, if an operation set it rather than a query."""
     if position is None or position.query_id:
         return {}

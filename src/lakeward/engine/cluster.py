@@ -15,8 +15,8 @@ PYTHON = "spark.pyspark.python"
 
 def master_of(launch: Launch) -> SparkMaster | None:
     """The master of a launch's cluster; None if the driver runs without executors."""
-    found = launch.conf.get("spark.master", "")
-    return SparkMaster(found) if found.startswith("spark://") else None
+    master_url = launch.conf.get("spark.master", "")
+    return SparkMaster(master_url) if master_url.startswith("spark://") else None
 
 
 def hand_over_secret(launch: Launch) -> None:

@@ -275,6 +275,6 @@ def _reason(error: Exception) -> str:
     """The line of an error's stack trace that names the cause."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     causes = [line for line in lines if line.startswith("Caused by: ")]
-    telling = [line for line in lines if "Exception" in line or "Error" in line]
-    found = (causes[-1:] or telling[:1] or lines[:1] or [type(error).__name__])[0]
+    named = [line for line in lines if "Exception" in line or "Error" in line]
+    found = (causes[-1:] or named[:1] or lines[:1] or [type(error).__name__])[0]
     return found.removeprefix("Caused by: ")[:400]

@@ -111,12 +111,12 @@ def build(
     why_state = needs_state(transformed) or next(
         (f"deduplicate of {i.name}" for i in sources if i.spec.deduplicate), None
     )
-    kept = all(set(i.traces) <= set(transformed.columns) for i in sources)
-    lineage = spec.lineage or ("rows" if kept and not why_state and "Generate" not in kinds(transformed) else "none")
+    traced = all(set(i.traces) <= set(transformed.columns) for i in sources)
+    lineage = spec.lineage or ("rows" if traced and not why_state and "Generate" not in kinds(transformed) else "none")
     nodes = kinds(transformed)
     joined = "Join" in nodes or not nodes.isdisjoint(_PYTHON)
     if spec.transform.python is not None and lineage == "rows":
-        _one_record_a_row(spec, kept=kept, why_state=why_state, nodes=nodes)
+        _one_record_a_row(spec, traced=traced, why_state=why_state, nodes=nodes)
     if why_state:
         return Flow(spec, sources, transformed, True, transformed.schema, lineage, joined)
     raw = _raw(session, sources, start)
@@ -125,29 +125,29 @@ def build(
 
 
 def stream_of(source: StreamSource, session: SparkSession, start: Start) -> DataFrame:
-    """Raw records of a source as a stream, recognisable in the plan."""
+    """Raw records of a source as a stream, marked so that the plan shows its source."""
     return offsets.mark(source.read(session, fresh=start.fresh, begin=start.begin.get(source.name)), source.name)
 
 
 def good(source: StreamSource, decoded: DataFrame) -> DataFrame:
-    """The rows the transform sees: decoded well, without our own columns, with watermark and deduplication."""
+    """The decoded rows that the transform reads, without internal columns, with watermark and deduplication."""
     from pyspark.sql import functions as F
 
-    kept = decoded.where(F.col(REASON).isNull()).drop(REASON, ERROR, RAW, *source.hidden)
-    if not kept.isStreaming:
-        return kept
+    valid = decoded.where(F.col(REASON).isNull()).drop(REASON, ERROR, RAW, *source.hidden)
+    if not valid.isStreaming:
+        return valid
     if (mark := source.spec.watermark) is not None:
-        kept = kept.withWatermark(str(mark.column), mark.delay.spark)
+        valid = valid.withWatermark(str(mark.column), mark.delay.spark)
     if (unique := source.spec.deduplicate) is not None:
         keys = [str(key) for key in unique.keys]
-        kept = kept.dropDuplicatesWithinWatermark(keys) if unique.within_watermark else kept.dropDuplicates(keys)
-    return kept
+        valid = valid.dropDuplicatesWithinWatermark(keys) if unique.within_watermark else valid.dropDuplicates(keys)
+    return valid
 
 
-def _one_record_a_row(spec: StreamSpec, *, kept: bool, why_state: str | None, nodes: set[str]) -> None:
+def _one_record_a_row(spec: StreamSpec, *, traced: bool, why_state: str | None, nodes: set[str]) -> None:
     """Refuse `lineage: rows` for Python that does not keep it. For SQL the loader checks it."""
     why = None
-    if not kept:
+    if not traced:
         why = f"it drops position columns ({', '.join(spec.position_columns)})"
     elif why_state or "Generate" in nodes:
         why = f"it does not return one row for each row it reads ({why_state or 'an explode'})"

@@ -58,11 +58,11 @@ def undecoded(source: StreamSource, decoded: DataFrame) -> DataFrame:
     """The records that could not be decoded, in the columns of the quarantine table."""
     from pyspark.sql import functions as F
 
-    kept = [column for column in decoded.columns if column in OWN_COLUMNS]
-    whole = Kept.RECORD if set(source.record) - {VALUE} <= set(kept) else Kept.VALUE
+    columns = [column for column in decoded.columns if column in OWN_COLUMNS]
+    whole = Kept.RECORD if set(source.record) - {VALUE} <= set(columns) else Kept.VALUE
     return source.explain(decoded.where(F.col(REASON).isNotNull())).select(
         F.lit(source.name).alias(quarantine.SOURCE),
-        *kept,
+        *columns,
         F.col(REASON).alias(quarantine.REASON),
         F.col(RAW).alias(quarantine.RAW),
         F.col(ERROR).alias(quarantine.ERROR),
@@ -91,15 +91,15 @@ def broken(judgement: DataFrame, rules: Mapping[str, str], source: str, identity
     own = [column for column in judgement.columns if column not in left_out]
     whole = F.to_json(F.struct(*(F.col(f"`{column}`") for column in own)))
     text = F.create_map(*(F.lit(part) for pair in rules.items() for part in pair))
-    kept = [F.col(column) for column in judgement.columns if column in POSITION_TYPES]
+    columns = [F.col(column) for column in judgement.columns if column in POSITION_TYPES]
     places = [column for column in identity if column in POSITION_TYPES]
     if not set(places) <= set(own):
-        kept = [F.lit(None).cast(POSITION_TYPES[c]).alias(c) for c in places if POSITION_TYPES[c] != "BIGINT"]
-        kept += [F.xxhash64(whole).alias(c) for c in places if POSITION_TYPES[c] == "BIGINT"]
-        kept += [F.current_timestamp().alias(INGESTED_AT)]
+        columns = [F.lit(None).cast(POSITION_TYPES[c]).alias(c) for c in places if POSITION_TYPES[c] != "BIGINT"]
+        columns += [F.xxhash64(whole).alias(c) for c in places if POSITION_TYPES[c] == "BIGINT"]
+        columns += [F.current_timestamp().alias(INGESTED_AT)]
     return judgement.where(F.col(REASON).isNotNull()).select(
         F.lit(source).alias(quarantine.SOURCE),
-        *kept,
+        *columns,
         F.col(REASON).alias(quarantine.REASON),
         whole.cast("binary").alias(quarantine.RAW),
         F.concat(F.lit("not: "), F.try_element_at(text, F.col(REASON))).alias(quarantine.ERROR),

@@ -82,7 +82,7 @@ class RecordAccounting:
         try:
             while not self._closed.is_set():
                 ended = not query.isActive
-                self._look(query)
+                self._observe(query)
                 if ended:
                     self._account()
                     return
@@ -110,7 +110,7 @@ class RecordAccounting:
             return 0.05
         return min(LOOK_S, max(LEAST_LOOK_S, self.interval_s / 10))
 
-    def _look(self, query: StreamingQuery) -> None:
+    def _observe(self, query: StreamingQuery) -> None:
         self.newest = self._committed()
         if self.stop_after is not None and self.newest > self.stop_after:
             halt(query, self.function.session)  # at once: records after the boundary are sent again
@@ -143,5 +143,5 @@ class RecordAccounting:
         if self._reported_at is None or now - self._reported_at >= IDLE_S or self.interval_s >= IDLE_S:
             self._reported_at = now
             outcome = BatchResult(self.sink.running(batch), filtered=0)
-            mine = self.function
-            mine.report(FinishedBatch(mine.stream, mine.generation, batch, outcome, 0, 0, None, now, 0.0))
+            function = self.function
+            function.report(FinishedBatch(function.stream, function.generation, batch, outcome, 0, 0, None, now, 0.0))

@@ -169,8 +169,8 @@ def unfinished(files: Files, folder: str, sources: Sequence[str]) -> tuple[int, 
     ends = offsets[newest].ends
     starts = offsets[newest - 1].ends if newest - 1 in offsets else ()
     names = sources if len(sources) == len(ends) else [str(number) for number in range(1, len(ends) + 1)]
-    begun = {
+    offsets_of_sources = {
         name: {"start": starts[index] if index < len(starts) else NO_DATA, "end": end}
         for index, (name, end) in enumerate(zip(names, ends, strict=True))
     }
-    return newest, begun
+    return newest, offsets_of_sources
