@@ -29,12 +29,16 @@ def check_rule(frame: DataFrame, rule: str, condition: str) -> None:
         kind = frame.select(F.expr(condition).alias("rule")).schema["rule"].dataType.typeName()
     except (AnalysisException, ParseException) as error:
         raise SpecError(
-            f"Rule {rule} does not fit the transform's columns", why=str(error).splitlines()[0], code="LW-2214"
+            f"Rule {rule} does not fit the transform's columns",
+            why=str(error).splitlines()[0],
+            next="correct rules: in the stream's file, then: lakeward deploy",
+            code="LW-2214",
         ) from error
     if kind != "boolean":
         raise SpecError(
             f"Rule {rule} is not a condition",
             why=f"`{condition}` has the type {kind.upper()}, not BOOLEAN",
+            next="correct rules: in the stream's file, then: lakeward deploy",
             code="LW-2213",
         )
 

@@ -99,7 +99,12 @@ class RealTimeSink(AtLeastOnceSink):
     def running(self, batch_id: int) -> RunningBatch:
         """The records that are being accounted for."""
         if self.batch is None:
-            raise LakewardError(f"Nothing of stream {self.context.stream} is being accounted for", code="LW-2227")
+            raise LakewardError(
+                f"The sink of real-time stream {self.context.stream} was called without a batch",
+                why="the record accounting sets the batch before each call; this is an error in Lakeward",
+                next=f"report it, with the log: lakeward streams logs {self.context.stream}",
+                code="LW-2227",
+            )
         return self.batch
 
 

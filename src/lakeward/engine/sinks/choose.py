@@ -41,7 +41,10 @@ def choose(
     make = _SINKS.get(connector)
     if make is None:
         raise SpecError(
-            f"Stream {wanted.stream} cannot be run yet", why=f"sink {connector} is not built", code="LW-2217"
+            f"Stream {wanted.stream} cannot be run yet",
+            why=f"sink {connector} is not built",
+            next=f"name another sink in conf/streams/{wanted.stream}.yaml, then: lakeward deploy",
+            code="LW-2217",
         )
     return make(SinkContext(own, wanted, runtime, topic_ids, check_lease, canonical))
 

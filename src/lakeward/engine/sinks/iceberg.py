@@ -43,7 +43,10 @@ class IcebergStreamSink(ExactSink[IcebergWriter]):
         sink = expect(context.spec.sink.iceberg, "`sink.iceberg`")
         if sink.commit != "exact":
             raise SpecError(
-                f"Stream {context.stream} cannot be run yet", why=f"commit {sink.commit} is not built", code="LW-2218"
+                f"Stream {context.stream} cannot be run yet",
+                why=f"commit {sink.commit} is not built",
+                next=f"write commit: exact in conf/streams/{context.stream}.yaml, then: lakeward deploy",
+                code="LW-2218",
             )
         writer = context.writer(IcebergWriter, str(sink.table), change=_change(sink))
         return cls(writer, sink=sink, additive=context.additive)
