@@ -123,5 +123,5 @@ def test_a_sink_that_is_not_built_is_refused(runtime: Runtime) -> None:
     with pytest.raises(SpecError) as refused:
         made(runtime, {"iceberg": {"table": "n.t", "commit": "native"}})
     assert (refused.value.code, refused.value.why) == ("LW-2218", "commit native is not built")
-    with pytest.raises(SpecError, match="no PostgreSQL connection 'elsewhere'"):
+    with pytest.raises(SpecError, match="PostgreSQL connection 'elsewhere' does not exist"):
         made(runtime, {"postgres": {"connection": "elsewhere", "table": "n.t"}})

@@ -126,5 +126,5 @@ def test_a_files_sink_observes_its_folder_and_refuses_that_of_another_stream(tmp
     assert FilesStreamSink(rig.writer()).observe(TOPICS) == SinkState(rig.position)
     other = rig.writer()
     other.stream = "another"
-    with pytest.raises(Blocked, match="holds batches of stream flights"):
+    with pytest.raises(Blocked, match="belongs to stream flights"):
         FilesStreamSink(other).observe({})
