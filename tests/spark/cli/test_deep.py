@@ -83,7 +83,7 @@ def test_what_only_spark_knows(tmp_path):
         ("k.yaml", "spark[spark.sql.shufle.partitions]", 5),
     }
     assert "Spark has no setting" in found["k.yaml", "spark[spark.sql.shufle.partitions]", 5]
-    assert "mine:run fails: AnalysisException" in found["mine.py", "transform.python", 6]
+    assert "mine:run failed: AnalysisException" in found["mine.py", "transform.python", 6]
     assert "`nope` cannot be resolved" in found["a.yaml", "rules.wrong", 6]
     assert "nofunc" in found["b.yaml", "transform.sql", 7]
     assert "SQLSTATE" not in json.dumps(said)
