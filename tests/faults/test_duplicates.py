@@ -42,7 +42,7 @@ def test_it_finds_a_launch_that_nobody_claims_and_the_table_still_lets_one_land(
     trial: Callable[[int], dict[str, Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(drivers, "claim", lambda connection, name, token, process, holder: True)
-    monkeypatch.setattr("lakeward.driver.registry_link.Link._take", lambda link, connection, scope, name: True)
+    monkeypatch.setattr("lakeward.driver.registry_link.RegistryLink._take", lambda link, connection, scope, name: True)
     found = next(each for each in map(trial, count(900)) if each["started"] == TWICE)
     assert (found["ok"], found["ran"], found["published"]) == (False, CONTENDERS, 1)
 
@@ -53,7 +53,7 @@ def test_it_finds_a_position_that_is_written_without_being_compared(
 ) -> None:
     monkeypatch.setattr(position_store._AssertPosition, "validate", lambda requirement, metadata: None)
     monkeypatch.setattr(drivers, "claim", lambda connection, name, token, process, holder: True)
-    monkeypatch.setattr("lakeward.driver.registry_link.Link._take", lambda link, connection, scope, name: True)
+    monkeypatch.setattr("lakeward.driver.registry_link.RegistryLink._take", lambda link, connection, scope, name: True)
     found = next(each for each in map(trial, count(900)) if each["started"] == TWICE)
     assert not found["ok"]
     assert found["published"] > 1

@@ -24,10 +24,10 @@ class Backpressure:
 
     _since: dict[str, tuple[Level, float]] = field(default_factory=dict)
 
-    def turn(self, running: Mapping[str, Running], picture: DesiredState | None, taken: float) -> None:
+    def turn(self, running: Mapping[str, Running], desired: DesiredState | None, taken: float) -> None:
         """Set the pace of every stream. Without the registry no stream is slowed down."""
         now = time.monotonic()
-        requests = picture.asks(taken) if picture is not None else None
+        requests = desired.asks(taken) if desired is not None else None
         pressures = requests.pressures if requests is not None else {}
         for name, query in running.items():
             pressed = pressures.get(_table_of(query.wanted.spec) or "")

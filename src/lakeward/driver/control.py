@@ -79,9 +79,9 @@ class Control:
     folder: Path
     tasks: Tasks = field(default_factory=Tasks)
     ending: threading.Event = field(default_factory=threading.Event)
-    standing: LagTargets = field(default_factory=LagTargets)
-    resting: MaintenancePause = field(default_factory=MaintenancePause)
-    slowing: Backpressure = field(default_factory=Backpressure)
+    lag_targets: LagTargets = field(default_factory=LagTargets)
+    maintenance: MaintenancePause = field(default_factory=MaintenancePause)
+    backpressure: Backpressure = field(default_factory=Backpressure)
     _running: dict[str, Running] = field(default_factory=dict)
     _draining: dict[str, float] = field(default_factory=dict)
     _end: DriverEnd | None = None
@@ -105,9 +105,9 @@ class Control:
     def step(self) -> DriverEnd | None:
         """One turn of the loop; returns how the driver ends, or None."""
         self.link.turned = time.monotonic()
-        died = self.jvm.gone()
+        died = self.jvm.death_reason()
         if died is not None:
-            return self.lost(died)
+            return self.jvm_died(died)
         for task in self.tasks.finished():
             self._task_ended(task)
         self._watch()
@@ -115,21 +115,21 @@ class Control:
             self._act()
         if self._end is None:
             self.link.busy = frozenset(self._running) | self.tasks.streams
-            self.link.resting = self.resting.turn(self._running, *self.link.picture())
-            self.slowing.turn(self._running, *self.link.picture())
+            self.link.pausing = self.maintenance.turn(self._running, *self.link.desired_state())
+            self.backpressure.turn(self._running, *self.link.desired_state())
         elif self._end.code != EXIT_STOPPED:
             self.kill_all()
         return self._end
 
     def _act(self) -> None:
         """Carry out the decided actions, until one ends the driver."""
-        picture, taken = self.link.picture()
-        wanted = frozenset(picture.run) if picture is not None else frozenset()
+        desired, taken = self.link.desired_state()
+        wanted = frozenset(desired.run) if desired is not None else frozenset()
         waiting = self.failures.waiting(taken) | self.tasks.streams
         unleased = frozenset(name for name in wanted if name not in self._running and not self.link.leased(name))
         seen = {name: self._seen(running) for name, running in self._running.items()}
         for action in deciding.decide(
-            picture, seen, ending=self.ending.is_set(), waiting=waiting | unleased, packages=packages.active()
+            desired, seen, ending=self.ending.is_set(), waiting=waiting | unleased, packages=packages.active()
         ):
             match action:
                 case Exit(code, why):
@@ -138,7 +138,7 @@ class Control:
                     elif not self.tasks.streams or self._ending_for() > ENDING_DRAIN_S:
                         self._end = DriverEnd(code, why)
                 case Start(assignment):
-                    self._begun[assignment.stream] = expect(picture, "what is to run: a start was decided from it").now
+                    self._begun[assignment.stream] = expect(desired, "what is to run: a start was decided from it").now
                     self._start(assignment)
                 case Drain(stream, why):
                     self._drain(stream, why)
@@ -168,7 +168,7 @@ class Control:
             thread.join(max(0.0, end - time.monotonic()))
         self._running.clear()
 
-    def lost(self, words: str) -> DriverEnd:
+    def jvm_died(self, words: str) -> DriverEnd:
         """The end of a driver whose JVM died. A batch is blamed only if it was the only one running."""
         # A batch may have failed because of the JVM's end before this loop noticed it.
         inside = [
@@ -178,12 +178,12 @@ class Control:
         if len(inside) != 1:
             return DriverEnd(1, words, kind)
         [affected] = inside
-        batch, begun = affected.begun(files.LocalFiles())
+        batch, begun = affected.unfinished_batch(files.LocalFiles())
         return DriverEnd(1, words, kind, affected.stream, affected.gate.inside if batch is None else batch, begun)
 
     def watched(self) -> Sequence[Watched]:
         """The positions that the lag thread measures."""
-        return self.standing.watched(list(self._running.values()))
+        return self.lag_targets.watched(list(self._running.values()))
 
     def _seen(self, started: Running) -> ObservedQuery:
         since = self._draining.get(started.stream)
@@ -205,7 +205,7 @@ class Control:
         """Interrupt queries that hang; the other streams keep running."""
         now = time.monotonic()
         for name, running in list(self._running.items()):
-            quiet = self._watchdog.look(running, self.standing.waiting(name), now)
+            quiet = self._watchdog.seconds_without_progress(running, self.lag_targets.waiting(name), now)
             if quiet is not None:
                 self._interrupt(name, running, quiet)
 
@@ -229,7 +229,7 @@ class Control:
             error = watchdog.hung(running, quiet_s, dump)
             text = f"{error.what}; thread dump: {dump}"
             self.recorder.event("stream", stream, "hung", text, batch=batch, dump=dump, quiet_s=round(quiet_s))
-            number, begun = running.begun(running.files)
+            number, begun = running.unfinished_batch(running.files)
             failure = Failure(error, batch_id=batch if number is None else number, offsets=begun)
             return failure, running.interrupt()
 
@@ -258,7 +258,7 @@ class Control:
 
     def _started(self, wanted: Assignment, running: Running) -> None:
         self._running[wanted.stream] = running
-        self.standing.began(wanted.stream, running.at)
+        self.lag_targets.began(wanted.stream, running.at)
         self.recorder.note(wanted.stream, query_id=str(running.query.id), query_state="running", error=None)
         self.recorder.event(
             "stream",
@@ -273,7 +273,7 @@ class Control:
 
     def _stopped(self, running: Running, clean: bool, waited: float) -> None:
         stream = running.stream
-        self.standing.ended(stream)
+        self.lag_targets.ended(stream)
         if running.active:
             self._stuck(running, "its query does not stop")
             return
@@ -332,7 +332,7 @@ class Control:
         running.release()
         error, text = failure
         first = running.function.first_commit
-        batch, begun = running.begun(running.files)
+        batch, begun = running.unfinished_batch(running.files)
         self._failed(
             running.wanted,
             Failure(error, text, batch, 0.0 if first is None else time.monotonic() - first, begun),
@@ -342,16 +342,16 @@ class Control:
         """All available records have landed: the stream is done until a person or its schedule starts it."""
         running = self._running.pop(stream)
         self._draining.pop(stream, None)
-        self.standing.ended(stream)
+        self.lag_targets.ended(stream)
         self._watchdog.forget(stream)
         running.release()
         batches, rows = running.function.landed
         _log.info("stream completed", stream=stream, batches=batches, rows=rows)
         # Recorded twice: otherwise older values in the recorder's queue would overwrite this one.
         self.recorder.note(stream, query_state=completed.COMPLETED, error=None)
-        told = completed.record(self.link.token, stream, self._begun[stream], batches, rows)
+        record = completed.record(self.link.token, stream, self._begun[stream], batches, rows)
         with suppress(DependencyDown):
-            self.failures.after(stream, told)
+            self.failures.after(stream, record)
 
     def _failed(self, wanted: Assignment, failure: Failure) -> None:
         kind = failure.judgement.failure_class
@@ -361,9 +361,9 @@ class Control:
             )
             _log.error("driver fenced", stream=wanted.stream, error=failure.words)
             return
-        picture, _ = self.link.picture()
+        desired, _ = self.link.desired_state()
         with suppress(DependencyDown):
-            self.failures.handle(wanted, failure, picture.now if picture is not None else None)
+            self.failures.handle(wanted, failure, desired.now if desired is not None else None)
 
 
 def _spec_error(wanted: Assignment, error: Exception) -> BaseException:

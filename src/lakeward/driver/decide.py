@@ -77,7 +77,7 @@ Action = Start | Drain | Finish | FinalizeQuery | Exit
 
 
 def decide(
-    picture: DesiredState | None,
+    desired: DesiredState | None,
     seen: Mapping[str, ObservedQuery],
     *,
     ending: bool,
@@ -87,42 +87,42 @@ def decide(
     """The next actions.
 
     Args:
-        picture: desired state from the registry; None until the registry has answered once. The last one stays valid
+        desired: desired state from the registry; None until the registry has answered once. The last one stays valid
             while the registry is down.
         seen: the started streams.
         ending: the process was asked to end.
         waiting: streams that must not start yet: back-off, missing lease, or a block that is not recorded yet.
         packages: digest of the packages loaded in this process; None if none are loaded.
     """
-    if picture is not None and picture.fenced:
+    if desired is not None and desired.fenced:
         return [Exit(EXIT_FENCED, "a newer launch of this driver exists")]
-    renewed = _renewed(picture, packages)
+    renewed = _renewed(desired, packages)
     why = "the driver was asked to end" if ending else "its driver restarts with other packages" if renewed else ""
     actions: list[Action] = []
     for stream, query in sorted(seen.items()):
-        action = _of_started(stream, query, picture, why)
+        action = _of_started(stream, query, desired, why)
         if action is not None:
             actions.append(action)
     if why:
         return actions if seen else [Exit(EXIT_STOPPED, "asked to end" if ending else "other packages are needed")]
-    if picture is None:
+    if desired is None:
         return actions
-    actions += [Start(w) for name, w in sorted(picture.run.items()) if name not in seen and name not in waiting]
-    if not actions and not seen and not picture.later and not waiting & picture.hosted:
+    actions += [Start(w) for name, w in sorted(desired.run.items()) if name not in seen and name not in waiting]
+    if not actions and not seen and not desired.later and not waiting & desired.hosted:
         return [Exit(EXIT_STOPPED, "no stream is to run")]
     return actions
 
 
-def _renewed(picture: DesiredState | None, packages: str | None) -> bool:
+def _renewed(desired: DesiredState | None, packages: str | None) -> bool:
     """Whether only a new process can run the desired streams: all with packages need other ones than loaded.
 
     If some streams need the loaded packages and others do not, a start of the others is refused: waiting cannot help.
     """
-    wanted = {assignment.packages for assignment in picture.run.values()} - {None} if picture is not None else set()
+    wanted = {assignment.packages for assignment in desired.run.values()} - {None} if desired is not None else set()
     return bool(wanted) and packages is not None and packages not in wanted
 
 
-def _of_started(stream: str, query: ObservedQuery, picture: DesiredState | None, ending: str) -> Action | None:
+def _of_started(stream: str, query: ObservedQuery, desired: DesiredState | None, ending: str) -> Action | None:
     if not query.active:
         return FinalizeQuery(stream)
     if query.unbatched and not query.leased:
@@ -136,9 +136,9 @@ def _of_started(stream: str, query: ObservedQuery, picture: DesiredState | None,
     if not query.exact and not query.leased:
         # Only the lease prevents a second driver from writing the same rows to such a sink.
         return Drain(stream, "its lease lapsed and its sink keeps no position")
-    if picture is None:
+    if desired is None:
         return None
-    wanted = picture.run.get(stream)
+    wanted = desired.run.get(stream)
     if wanted is None:
         return Drain(stream, "it is not to run")
     if wanted.generation != query.generation:

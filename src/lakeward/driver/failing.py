@@ -53,11 +53,11 @@ class Failure:
         """The error for people: Lakeward's errors in full, others by their first lines."""
         if isinstance(self.error, LakewardError):
             return str(self.error)
-        told = self.text.splitlines()
+        lines = self.text.splitlines()
         first = str(self.error).strip().splitlines()[:1] or [type(self.error).__name__]
-        if told and first[0].startswith(_PY4J):
-            first = told[:1]  # py4j's own sentence names only the called object
-        causes = [line for line in told if line and line.split(": ", 1)[-1] not in first[0]]
+        if lines and first[0].startswith(_PY4J):
+            first = lines[:1]  # py4j's own sentence names only the called object
+        causes = [line for line in lines if line and line.split(": ", 1)[-1] not in first[0]]
         return "\n".join([first[0][:500], *(f"  caused by {line[:300]}" for line in causes[-2:])])
 
 
@@ -160,9 +160,9 @@ class Failures:
         """
         self._write()
         for stream, parked in list(self._parked.items()):
-            heard = parked.written is not None and taken > parked.written
+            confirmed = parked.written is not None and taken > parked.written
             local = parked.written is None and parked.until is not None and time.monotonic() >= parked.until
-            if heard or local:
+            if confirmed or local:
                 del self._parked[stream]
         return frozenset(self._parked)
 

@@ -51,7 +51,7 @@ class Jvm:
             starving.why if starving is not None else lambda: None,
         )  # fmt: skip
 
-    def gone(self, wait_s: float = 0.0) -> str | None:
+    def death_reason(self, wait_s: float = 0.0) -> str | None:
         """The reason why the JVM or its Spark context died; None while both live or if unknown."""
         code = None
         if self.process is not None:

@@ -47,9 +47,9 @@ class LagTargets:
                 if self._gauged.get(query.stream) == ends:
                     continue
                 self._gauged[query.stream] = ends
-            for inlet in query.function.flow.inlets:
-                at = ends.get(inlet.name)
-                gauge = None if at is None else inlet.gauge(at)
+            for source in query.function.flow.sources:
+                at = ends.get(source.name)
+                gauge = None if at is None else source.gauge(at)
                 if at is not None and gauge is not None:
-                    found.append(Watched(query.stream, inlet.name, gauge.cluster, gauge.topics, at))
+                    found.append(Watched(query.stream, source.name, gauge.cluster, gauge.topics, at))
         return found

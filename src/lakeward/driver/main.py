@@ -108,10 +108,10 @@ def _run(launch: Launch) -> DriverEnd:
     control: Control
 
     def report(done: FinishedBatch) -> None:
-        control.standing.landed(done.stream, dict(done.outcome.batch.end))
+        control.lag_targets.landed(done.stream, dict(done.outcome.batch.end))
         recorder.note_batch(done)
 
-    def held(stream: str) -> None:
+    def check_lease(stream: str) -> None:
         if not link.leased(stream):
             raise DependencyDown(
                 f"Stream {stream} does not write without its lease",
@@ -121,7 +121,7 @@ def _run(launch: Launch) -> DriverEnd:
             )
 
     def measured(stream: str, records: int, seconds: float | None) -> None:
-        control.standing.behind(stream, records)
+        control.lag_targets.behind(stream, records)
         recorder.note(stream, lag_records=records, lag_s=seconds)
 
     def declared() -> dict[str, str] | None:
@@ -130,7 +130,7 @@ def _run(launch: Launch) -> DriverEnd:
         return None
 
     starter = QueryLauncher(
-        spark, launch.runtime, held, report, lambda wanted: listener_of(wanted.stream, recorder), declared
+        spark, launch.runtime, check_lease, report, lambda wanted: listener_of(wanted.stream, recorder), declared
     )
     failures = Failures(launch.driver, link.connect, log=lambda stream: tail.newest(launch.folder, stream))
     jvm = Jvm.of(spark, launch.folder / PRINTED)
@@ -146,16 +146,16 @@ def _run(launch: Launch) -> DriverEnd:
     link.state = "running"
     for thread in (recorder, lag, rotator):
         thread.start()
-    link.look_now()
+    link.refresh()
     recorder.event("driver", launch.driver, "started", "driver started", pid=os.getpid(), spark_ui=link.spark_ui)
     end = DriverEnd(1, "the control loop ended without a reason")
     try:
         end = control.loop()
     except Exception as error:  # noqa: BLE001  # named boundary: exit.json records it
         # The JVM died, or this is a bug: this process must not write any more.
-        died = jvm.gone(wait_s=JVM_S)
+        died = jvm.death_reason(wait_s=JVM_S)
         if died is not None:
-            end = control.lost(died)
+            end = control.jvm_died(died)
         else:
             _log.exception("control loop failed")
             with suppress(Exception):

@@ -25,10 +25,10 @@ class MaintenancePause:
 
     _since: dict[str, tuple[str, float]] = field(default_factory=dict)
 
-    def turn(self, running: Mapping[str, Running], picture: DesiredState | None, taken: float) -> frozenset[str]:
+    def turn(self, running: Mapping[str, Running], desired: DesiredState | None, taken: float) -> frozenset[str]:
         """Pause the requested streams within their freshness limit; returns those that pause between batches now."""
         now = time.monotonic()
-        requests = picture.asks(taken) if picture is not None else None
+        requests = desired.asks(taken) if desired is not None else None
         windows = requests.windows if requests is not None else {}
         for name, query in running.items():
             token = windows.get(table_of(query.wanted.spec) or "")
@@ -36,17 +36,17 @@ class MaintenancePause:
             if token is None:
                 if before is not None:
                     del self._since[name]
-                    query.gate.rest(0)
+                    query.gate.pause_for(0)
                     _log.info("maintenance pause ended", stream=name, rested_s=round(now - before[1], 1))
                 continue
             if before is None or before[0] != token:
                 before = self._since[name] = (token, now)
                 _log.info("maintenance pause started", stream=name, at_most_s=_budget_s(query.wanted.spec))
-            left = before[1] + _budget_s(query.wanted.spec) - now
-            query.gate.rest(min(AGAIN_S, max(0.0, left)))
+            remaining = before[1] + _budget_s(query.wanted.spec) - now
+            query.gate.pause_for(min(AGAIN_S, max(0.0, remaining)))
         for name in self._since.keys() - running.keys():
             del self._since[name]
-        return frozenset(name for name in self._since if running[name].gate.aside)
+        return frozenset(name for name in self._since if running[name].gate.paused)
 
 
 def table_of(spec: StreamSpec) -> str | None:

@@ -47,7 +47,7 @@ class RegistryLink:
         self._process = secrets.token_hex(8)
         self._stop = threading.Event()
         self._looked = threading.Condition()
-        self._picture: DesiredState | None = None
+        self._desired: DesiredState | None = None
         self._taken = 0.0
         self._until: dict[str, float] = {}
         self._hosted: frozenset[str] = frozenset()
@@ -59,9 +59,9 @@ class RegistryLink:
         self.spark_ui: str | None = None
         self.turned: float | None = None
         """Time of the control loop's last turn (monotonic); shows from outside whether the loop hangs."""
-        self.resting: frozenset[str] = frozenset()
+        self.pausing: frozenset[str] = frozenset()
         """Streams that pause at their gate for maintenance, between two batches."""
-        self._rested: frozenset[str] = frozenset()
+        self._recorded_pauses: frozenset[str] = frozenset()
         self.busy: frozenset[str] = frozenset()
         """Streams whose query was started and not stopped yet; their leases are kept whatever the desired state."""
 
@@ -78,10 +78,10 @@ class RegistryLink:
         """Open a transaction."""
         return engine.connect(self._url, self.pgpass)
 
-    def picture(self) -> tuple[DesiredState | None, float]:
+    def desired_state(self) -> tuple[DesiredState | None, float]:
         """The newest desired state and when it was requested (monotonic)."""
         with self._looked:
-            return self._picture, self._taken
+            return self._desired, self._taken
 
     def leased(self, stream: str) -> bool:
         """Whether this driver's lease of the stream is live; by the local clock it ends before the database's."""
@@ -112,7 +112,7 @@ class RegistryLink:
         """Start the thread."""
         self._thread.start()
 
-    def look_now(self, timeout_s: float = 5.0) -> None:
+    def refresh(self, timeout_s: float = 5.0) -> None:
         """Wait for a desired state that was requested after this call."""
         asked = time.monotonic()
         with self._looked:
@@ -135,7 +135,7 @@ class RegistryLink:
             began = time.monotonic()
             try:
                 with engine.connect(self._url, self.pgpass) as connection:
-                    picture, held = self._look(connection, began)
+                    state, held = self._read(connection, began)
             except DependencyDown as error:
                 self._registry_down(error)
             except Exception:  # noqa: BLE001  # named boundary: a dead thread would let every lease expire silently
@@ -144,11 +144,11 @@ class RegistryLink:
                 self._registry_up()
                 self._note(held, began)  # a lease counts only after the transaction is committed
                 with self._looked:
-                    self._picture, self._taken = picture, began
+                    self._desired, self._taken = state, began
                     self._looked.notify_all()
             self._stop.wait(max(0.05, LOOK_S - (time.monotonic() - began)))
 
-    def _look(self, connection: Connection, began: float) -> tuple[DesiredState, set[tuple[str, str]]]:
+    def _read(self, connection: Connection, began: float) -> tuple[DesiredState, set[tuple[str, str]]]:
         """The desired state, and the leases that this driver holds once the transaction is committed."""
         name, token = self._launch.driver, self._launch.token
         now = connection.execute(select(func.now())).scalar_one()
@@ -171,19 +171,19 @@ class RegistryLink:
             if not known and self._take(connection, "stream", stream):
                 held.add(("stream", stream))
         wanted = self._wanted(connection, run)
-        resting, slowed = self._maintenance_windows(connection), backpressure.current(connection)
-        picture = DesiredState(now, wanted, frozenset(later), frozenset(hosted), windows=resting, pressures=slowed)
-        return picture, held
+        pausing, slowed = self._maintenance_windows(connection), backpressure.current(connection)
+        state = DesiredState(now, wanted, frozenset(later), frozenset(hosted), windows=pausing, pressures=slowed)
+        return state, held
 
     def _maintenance_windows(self, connection: Connection) -> dict[str, str]:
         """Record which streams pause for maintenance; returns the open maintenance windows."""
-        rest = self.resting
-        gone = sorted(self._rested - rest)
-        if gone:
-            leases.release(connection, writer_pauses.RESTS, gone, self._launch.token)
-        for stream in sorted(rest):
+        pausing = self.pausing
+        ended = sorted(self._recorded_pauses - pausing)
+        if ended:
+            leases.release(connection, writer_pauses.RESTS, ended, self._launch.token)
+        for stream in sorted(pausing):
             self._take(connection, writer_pauses.RESTS, stream)
-        self._rested = rest
+        self._recorded_pauses = pausing
         return writer_pauses.requested(connection)
 
     def _reported_state(self) -> str:
@@ -220,12 +220,12 @@ class RegistryLink:
     def _give_back(self, connection: Connection, ready: frozenset[str]) -> list[str]:
         """Release the leases of ended streams that are not to run here: it shows others that the query has ended."""
         with self._looked:
-            gone = sorted(set(self._until) - ready - self.busy)
-            for stream in gone:
+            ended = sorted(set(self._until) - ready - self.busy)
+            for stream in ended:
                 del self._until[stream]
-        if gone:
-            leases.release(connection, "stream", gone, self._launch.token)
-        return gone
+        if ended:
+            leases.release(connection, "stream", ended, self._launch.token)
+        return ended
 
     def _take(self, connection: Connection, scope: str, name: str) -> bool:
         taken = leases.take(connection, scope, name, self._launch.token, self._holder, STREAM_TTL)

@@ -56,7 +56,7 @@ class Running:
 
     @property
     def exact(self) -> bool:
-        return bool(self.function.landing.exact)
+        return bool(self.function.sink.exact)
 
     @property
     def active(self) -> bool:
@@ -78,7 +78,7 @@ class Running:
         """Whether it was asked to end other than by its gate."""
         return False
 
-    def begun(self, files: Files) -> tuple[int | None, Offsets | None]:
+    def unfinished_batch(self, files: Files) -> tuple[int | None, Offsets | None]:
         """The unfinished batch and its offsets, from the batch itself or else from the checkpoint.
 
         Args:
@@ -88,7 +88,7 @@ class Running:
         if failed is not None:
             return failed.batch, {name: {"start": failed.start[name], "end": end} for name, end in failed.end.items()}
         with suppress(Exception):  # unreadable files must not hide the failure
-            sources = [inlet.name for inlet in self.function.flow.inlets]
+            sources = [source.name for source in self.function.flow.sources]
             found = checkpoint.unfinished(files, self.wanted.checkpoint, sources)
             if found is not None:
                 return found

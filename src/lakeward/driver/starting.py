@@ -36,11 +36,9 @@ from lakeward.engine.checkpoint.rebuild import rebuild
 from lakeward.engine.flow import Flow
 from lakeward.engine.gate import Gate
 from lakeward.engine.references import References
-from lakeward.engine.sinks.base import Declared, Landing, SinkState
+from lakeward.engine.sinks.at_least_once import RealTimeSink
+from lakeward.engine.sinks.base import Declared, SinkState, StreamSink
 from lakeward.engine.sinks.choose import choose
-from lakeward.engine.sinks.evolving import GrowingLanding
-from lakeward.engine.sinks.exact import ExactLanding
-from lakeward.engine.sinks.sent import RealTimeLanding
 from lakeward.platform.errors import expect, expect_type
 from lakeward.platform.runtime import Runtime
 from lakeward.spec.model.stream import StreamSpec
@@ -63,7 +61,7 @@ class QueryLauncher:
     Args:
         spark: the driver's session.
         runtime: addresses.
-        held: (stream) raises unless this driver's lease of it is live.
+        check_lease: (stream) raises unless this driver's lease of it is live.
         report: receives finished batches.
         listener: makes the listener of one stream.
         declared: returns every declared stream with its recorded checkpoint; None while the registry is down.
@@ -71,7 +69,7 @@ class QueryLauncher:
 
     spark: SparkSession
     runtime: Runtime
-    held: Callable[[str], None]
+    check_lease: Callable[[str], None]
     report: Callable[[FinishedBatch], None]
     listener: Callable[[Assignment], StreamingQueryListener]
     declared: Declared = lambda: None
@@ -102,37 +100,37 @@ class QueryLauncher:
         topics = _topic_ids(sources)
         store.check(self.runtime.lake, wanted.checkpoint, self.runtime.lake.warehouse)
         own = session.for_stream(self.spark, spec, wanted.checkpoint)
-        if not all(inlet.resumes for inlet in sources):
+        if not all(source.resumes for source in sources):
             wanted = fresh.begin(own, wanted)
         packages.activate(own, wanted.stream, spec.packages, self.runtime.environments)
-        forms = {inlet.name: inlet.canonical for inlet in sources}
-        asked = partial(_topic_ids, sources)
-        landing = choose(own, wanted, self.runtime, asked, lambda: self.held(wanted.stream), forms)
-        kept = self._kept(own, wanted)
-        sink_state = landing.look(topics)
-        begin = self._judge(wanted, kept, sink_state, landing, sources, topics)
-        found = landing.beside(wanted.checkpoint, kept, self.declared, topics)
-        if found is not None:
-            found.check()
+        canonical = {source.name: source.canonical for source in sources}
+        topic_ids = partial(_topic_ids, sources)
+        sink = choose(own, wanted, self.runtime, topic_ids, lambda: self.check_lease(wanted.stream), canonical)
+        content = self._read_checkpoint(own, wanted)
+        sink_state = sink.observe(topics)
+        begin = self._preflight(wanted, content, sink_state, sink, sources, topics)
+        conflict = sink.conflict(wanted.checkpoint, content, self.declared, topics)
+        if conflict is not None:
+            conflict.check()
         if spec.trigger.unbatched:
-            begin = _real_time_begin(own, wanted, sources, topics, kept, begin)
+            begin = _real_time_begin(own, wanted, sources, topics, content, begin)
         references = References(wanted.stream, spec.reference, self.runtime)
         built = flow.build(own, spec, sources, references.frames(own), begin)
-        notes = _fits(own, wanted, kept, sink_state.position, built)
+        notes = _check_compatibility(own, wanted, content, sink_state.position, built)
         executors.check(own, spec, self.runtime, wanted.checkpoint, stateful=built.stateful)
         with self._creating:  # streams start in parallel, and two cannot create one namespace at a time
-            landing.prepare(built.columns, stateful=built.stateful)
-            notes += _of_landing(landing, wanted)
+            sink.prepare(built.columns, stateful=built.stateful)
+            notes += _column_notes(sink, wanted)
             if spec.quarantine is not None:
                 quarantine.create(own, str(spec.quarantine.table))
-        self._open(own, wanted, landing.folder() if isinstance(landing, ExactLanding) else None, built, begin)
+        self._open(own, wanted, sink.location(), built, begin)
         gate = Gate()
         function = BatchFunction(
             session=own,
             stream=wanted.stream,
             generation=wanted.generation,
             flow=built,
-            landing=landing,
+            sink=sink,
             gate=gate,
             references=references,
             quarantine_table=str(spec.quarantine.table) if spec.quarantine else None,
@@ -148,7 +146,7 @@ class QueryLauncher:
             query = (
                 built.query.writeStream.queryName(wanted.stream)
                 .foreachBatch(function)
-                .outputMode(landing.output_mode)
+                .outputMode(sink.output_mode)
                 .option("checkpointLocation", wanted.checkpoint)
                 .trigger(**_trigger(spec))
                 .start()
@@ -163,7 +161,7 @@ class QueryLauncher:
             query_id=str(query.id),
             seconds=round(time.monotonic() - began, 2),
         )
-        made: dict[str, Any] = {
+        given: dict[str, Any] = {
             "wanted": wanted,
             "query": query,
             "function": function,
@@ -176,21 +174,23 @@ class QueryLauncher:
             "notes": tuple(notes),
             "at": dict(begin.at),
         }
-        if isinstance(landing, RealTimeLanding):
-            return RunningRealTimeQuery(**made, accounts=_follow(landing, function, query, wanted))
-        return Running(**made)
+        if isinstance(sink, RealTimeSink):
+            return RunningRealTimeQuery(**given, accounts=_start_accounting(sink, function, query, wanted))
+        return Running(**given)
 
-    def _open(self, own: SparkSession, wanted: Assignment, beside: str | None, built: Flow, begin: flow.Start) -> None:
+    def _open(
+        self, own: SparkSession, wanted: Assignment, table_folder: str | None, built: Flow, begin: flow.Start
+    ) -> None:
         """Give each source its folder in the checkpoint, and create a new checkpoint where one is needed."""
-        names = offsets.order_of(built.query, [inlet.name for inlet in built.inlets])
-        order = [next(inlet for inlet in built.inlets if inlet.name == name) for name in names]
-        for index, inlet in enumerate(order):
+        names = offsets.order_of(built.query, [source.name for source in built.sources])
+        order = [next(source for source in built.sources if source.name == name) for name in names]
+        for index, source in enumerate(order):
             files = checkpoint.files_of(own, wanted.checkpoint)
-            inlet.opened(files, f"{wanted.checkpoint}/sources/{index}", beside)
-        if begin.fresh and not built.stateful:  # state would begin at nothing; so no batch follows the position
+            source.opened(files, f"{wanted.checkpoint}/sources/{index}", table_folder)
+        if begin.fresh and not built.stateful:  # with state no batch may follow the position: the state would be empty
             rebuild(wanted.checkpoint, order, begin.begin, FileAccess(self.runtime.lake))
 
-    def _kept(self, own: SparkSession, wanted: Assignment) -> Checkpoint:
+    def _read_checkpoint(self, own: SparkSession, wanted: Assignment) -> Checkpoint:
         """Read the checkpoint; refused if another stream uses it."""
         others = self.declared() or {}
         places = {name: self.runtime.checkpoint_of(recorded) for name, recorded in others.items()}
@@ -200,44 +200,44 @@ class QueryLauncher:
         files = checkpoint.files_of(own, wanted.checkpoint)
         return checkpoint.read(files, wanted.checkpoint)
 
-    def _judge(
+    def _preflight(
         self,
         wanted: Assignment,
-        kept: Checkpoint,
+        content: Checkpoint,
         sink_state: SinkState,
-        landing: Landing,
+        sink: StreamSink,
         sources: list[StreamSource],
         topic_ids: dict[str, str],
     ) -> flow.Start:
         """Preflight: compare checkpoint, table and sources; returns where the query begins."""
         position = sink_state.position
-        if sink_state.absent is not None and (not kept.empty or wanted.known_query):
+        if sink_state.absent is not None and (not content.empty or wanted.known_query):
             # The table was created before the first batch: a new one would miss the rows that have landed.
             raise sink_state.absent().error()
         verdict = preflight.classify(
             wanted.stream,
-            kept,
+            content,
             position,
-            exact=landing.exact,
+            exact=sink.exact,
             known_query=wanted.known_query,
-            begins=all(inlet.begins for inlet in sources),
+            begins=all(source.begins for source in sources),
         )
         finding = verdict.check()
         if sink_state.halt is not None:
             raise sink_state.halt.error()
-        ends = position.end if position is not None else preflight.ends_of(kept, [inlet.name for inlet in sources])
-        for inlet in sources:
-            at = ends.get(inlet.name)
+        ends = position.end if position is not None else preflight.ends_of(content, [source.name for source in sources])
+        for source in sources:
+            at = ends.get(source.name)
             if at is not None:
-                inlet.still_has(wanted.stream, at, topic_ids)
-        return flow.Start(str(finding), finding is preflight.Finding.FRESH, _goes_on(position), ends)
+                source.still_has(wanted.stream, at, topic_ids)
+        return flow.Start(str(finding), finding is preflight.Finding.FRESH, _recovered_at(position), ends)
 
 
 def _topic_ids(sources: list[StreamSource]) -> dict[str, str]:
     """The present topic ids of a stream's sources."""
     found: dict[str, str] = {}
-    for inlet in sources:
-        found |= inlet.ids()
+    for source in sources:
+        found |= source.ids()
     return found
 
 
@@ -246,31 +246,31 @@ def _real_time_begin(
     wanted: Assignment,
     sources: list[StreamSource],
     topics: dict[str, str],
-    kept: Checkpoint,
+    content: Checkpoint,
     found: flow.Start,
 ) -> flow.Start:
     """Where a real-time query begins; refused if its driver has too few cores."""
-    [source] = sources
-    inlet = expect_type(source, KafkaStreamSource, "the source")
+    [only] = sources
+    source = expect_type(only, KafkaStreamSource, "the source")
     names = sorted(topics)
-    real_time_query.check_cores(wanted.spec, partitions(inlet.cluster, names), own.sparkContext.defaultParallelism)
-    ends = preflight.ends_of(kept, [inlet.name])
-    passed = ProgressMarker(kept.committed + 1, ends[inlet.name]) if ends else None
-    begin = real_time_query.begin(inlet, ProgressMarkers(own, wanted.checkpoint), names, passed)
+    real_time_query.check_cores(wanted.spec, partitions(source.cluster, names), own.sparkContext.defaultParallelism)
+    ends = preflight.ends_of(content, [source.name])
+    passed = ProgressMarker(content.committed + 1, ends[source.name]) if ends else None
+    begin = real_time_query.begin(source, ProgressMarkers(own, wanted.checkpoint), names, passed)
     # Set at every start: until its first epoch is committed, continuous processing begins again.
-    return replace(found, fresh=True, begin={inlet.name: begin})
+    return replace(found, fresh=True, begin={source.name: begin})
 
 
-def _follow(
-    landing: RealTimeLanding, function: BatchFunction, query: StreamingQuery, wanted: Assignment
+def _start_accounting(
+    sink: RealTimeSink, function: BatchFunction, query: StreamingQuery, wanted: Assignment
 ) -> RecordAccounting:
     """Start the record accounting of a real-time query."""
     own, spec = function.session, wanted.spec
     interval = expect(spec.trigger.interval, "the interval of the trigger")
     accounts = RecordAccounting(
         function=function,
-        sent=landing,
-        inlet=function.flow.inlets[0],
+        sink=sink,
+        source=function.flow.sources[0],
         files=checkpoint.files_of(own, wanted.checkpoint),
         folder=wanted.checkpoint,
         marks=ProgressMarkers(own, wanted.checkpoint),
@@ -285,30 +285,31 @@ def _follow(
     return accounts
 
 
-def _fits(own: SparkSession, wanted: Assignment, kept: Checkpoint, position: Position | None, built: Flow) -> list[str]:
+def _check_compatibility(
+    own: SparkSession, wanted: Assignment, content: Checkpoint, position: Position | None, built: Flow
+) -> list[str]:
     """Check that the checkpoint fits this query; returns notes for people."""
-    by_name = {inlet.name: inlet for inlet in built.inlets}
+    by_name = {source.name: source for source in built.sources}
     order = offsets.order_of(built.query, list(by_name))
     reads = [compatibility.SourceNow(name, by_name[name].reads) for name in order]
     query = compatibility.Query(reads, built.stateful, wanted.spec.trigger.continuous is not None)
-    found = compatibility.judge(wanted.stream, kept, position, query)
+    found = compatibility.judge(wanted.stream, content, position, query)
     if found is not None:
         found.check()
-    notes = compatibility.notes(kept, query, {name: own.conf.get(name, None) for name in kept.conf})
+    notes = compatibility.notes(content, query, {name: own.conf.get(name, None) for name in content.conf})
     for note in notes:
         _log.warning("checkpoint note", stream=wanted.stream, note=note)
     return notes
 
 
-def _of_landing(landing: Landing, wanted: Assignment) -> list[str]:
+def _column_notes(sink: StreamSink, wanted: Assignment) -> tuple[str, ...]:
     """Notes for people on how the transform fits its table."""
-    found = list(landing.notes) if isinstance(landing, GrowingLanding) else []
-    for note in found:
+    for note in sink.notes:
         _log.warning("column note", stream=wanted.stream, generation=wanted.generation, note=note)
-    return found
+    return sink.notes
 
 
-def _goes_on(position: Position | None) -> dict[str, str]:
+def _recovered_at(position: Position | None) -> dict[str, str]:
     """Where a new checkpoint begins: at the position, if an operation set it rather than a query."""
     if position is None or position.query_id:
         return {}

@@ -36,7 +36,7 @@ class Watchdog:
     def __init__(self) -> None:
         self._quiet: dict[str, _Quiet] = {}
 
-    def look(self, running: Running, waiting: int | None, now: float) -> float | None:
+    def seconds_without_progress(self, running: Running, waiting: int | None, now: float) -> float | None:
         """Seconds without progress although there is work; None if the query is healthy.
 
         Args:

@@ -1,8 +1,8 @@
-"""What only Spark can tell about a spec, without running anything: types, functions, columns.
+"""Deep validation of a spec by Spark's analyzer: types, functions, columns. No query runs.
 
-A local Spark session analyses the transform over empty tables of the declared columns. It has the lake's catalogs where
-somebody says which lake, and neither jars nor network where nobody does. Nothing is read but the headers of reference
-files and the columns of reference tables, nothing is written, nothing runs.
+A local Spark session analyses the transform over empty tables of the declared columns. It has the catalogs of the lake
+if a runtime is given; else it needs neither jars nor network. It reads only the headers of reference files and the
+columns of reference tables, and writes nothing.
 """
 
 from __future__ import annotations
@@ -55,14 +55,14 @@ _SETTINGS = {
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing Spark does not accept.
+    """A problem that Spark's analysis found.
 
     Attributes:
         path: where in the spec.
-        place: line and column inside the SQL text, where Spark names one.
-        value, valid: what was named, and what could be.
-        warning: nothing is wrong, but something could not be looked at.
-        file: the project's own Python it stands in, where it is not the stream's file.
+        place: line and column in the SQL text, if Spark names them.
+        value, valid: the value in the spec, and the valid ones.
+        warning: not an error, e.g. something could not be analysed.
+        file: the file of the project's Python; None for the stream's file.
     """
 
     path: tuple[str | int, ...]
@@ -75,25 +75,25 @@ class Finding:
 
 
 def problems(spec: StreamSpec, has: Mapping[str, Any] | None = None, runtime: Runtime | None = None) -> list[str]:
-    """Everything Spark's analysis finds wrong with one spec, as sentences; starts and stops a session.
+    """All problems of one spec, as sentences. Starts and stops a session.
 
     Args:
-        has: the columns of the sink's table as Spark's JSON of a schema, where there is one.
-        runtime: where the tables are that are references.
+        has: the columns of the sink's table, as Spark's JSON of a schema; None without a table.
+        runtime: addresses of the tables that are references.
 
     Raises:
         LakewardError: Spark did not start.
     """
     with session([spec], runtime) as spark:
         found = list(findings(spark, spec, has, runtime))
-    return [f"{dotted(each.path)}: {each.message}" for each in found if not each.warning]
+    return [f"{dotted(finding.path)}: {finding.message}" for finding in found if not finding.warning]
 
 
 @contextmanager
 def session(
     specs: Iterable[StreamSpec] = (), runtime: Runtime | None = None, *, lake: bool = False
 ) -> Iterator[SparkSession]:
-    """A session for `findings` of these specs; with the lake of `runtime` if one of them has a table as a reference.
+    """A session for `findings` of these specs; with the lake of `runtime` if one of them reads a table of it.
 
     Args:
         lake: with the lake in any case.
@@ -101,9 +101,9 @@ def session(
     from pyspark.logger import PySparkLogger
     from pyspark.sql import SparkSession
 
-    jars.find_java()  # says in one sentence what is missing, where Spark would print a shell script's complaint
-    os.environ["PYSPARK_PYTHON"] = sys.executable  # a preview of a transform in Python starts workers
-    # Spark logs every analysis error with its stack trace; here they come back as findings.
+    jars.find_java()  # its error says what is missing; Spark would print that of a shell script
+    os.environ["PYSPARK_PYTHON"] = sys.executable  # for the workers that a preview of a Python transform starts
+    # Spark logs every analysis error with its stack trace; here they are returned as findings.
     for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
         PySparkLogger.getLogger(name).disabled = True
     builder = SparkSession.builder.master("local[1]").appName("lakeward-analysis")
@@ -113,14 +113,14 @@ def session(
     )
     for key, value in {**_SETTINGS, **(_lake(runtime) if runtime is not None and lake else {})}.items():
         builder = builder.config(key, value)
-    with tempfile.TemporaryFile() as chatter:
+    with tempfile.TemporaryFile() as output:
         try:
-            with _stderr_to(chatter):
+            with _stderr_to(output):
                 spark = builder.getOrCreate()
-        except Exception as error:  # noqa: BLE001  # pyspark raises bare exceptions when its JVM does not come up
-            chatter.seek(0)
-            said = chatter.read().decode(errors="replace").strip().splitlines()[-5:]
-            raise LakewardError("Spark did not start", why="\n        ".join([str(error), *said]),
+        except Exception as error:  # noqa: BLE001  # pyspark raises bare exceptions if its JVM does not start
+            output.seek(0)
+            lines = output.read().decode(errors="replace").strip().splitlines()[-5:]
+            raise LakewardError("Spark did not start", why="\n        ".join([str(error), *lines]),
                                 next="lakeward doctor", code="LW-2201") from None  # fmt: skip
         try:
             yield spark
@@ -129,14 +129,14 @@ def session(
 
 
 def table_changes(spark: SparkSession, spec: StreamSpec, has: Mapping[str, Any], runtime: Runtime) -> list[str]:
-    """What a start of this spec adds to its table and widens in it, a sentence each; or why it will be refused."""
+    """The changes that a start of this spec makes to its table, one sentence each; or why the start will be refused."""
     found = list(findings(spark, spec, has, runtime))
-    refused = [f"refused: {each.message}" for each in found if not each.warning]
-    return refused or [each.message for each in found if each.path == _GROWS]
+    refused = [f"refused: {finding.message}" for finding in found if not finding.warning]
+    return refused or [finding.message for finding in found if finding.path == _GROWS]
 
 
 def _lake(runtime: Runtime) -> dict[str, str]:
-    """What a session needs to know the tables of a lake."""
+    """Conf of a session that can read the tables of the lake."""
     if runtime.pgpass is not None:
         os.environ.setdefault("PGPASSFILE", str(runtime.pgpass))
     classpath = os.pathsep.join(str(jar) for jar in jars.spark_classpath(runtime.jars))
@@ -150,18 +150,18 @@ def _of_the_lake(reference: Reference | Source) -> bool:
 def findings(
     spark: SparkSession, spec: StreamSpec, has: Mapping[str, Any] | None = None, runtime: Runtime | None = None
 ) -> Iterator[Finding]:
-    """Everything Spark's analysis finds wrong with the transform, the rules and the sink of one spec.
+    """The problems of the transform, the rules and the sink of one spec.
 
     Args:
         has: as for `problems`.
-        runtime: as the session was made with.
+        runtime: the one that the session was started with.
     """
     from pyspark.errors import PySparkException
 
-    own = spark.newSession()  # views of one stream are not seen by another
+    own = spark.newSession()  # streams do not share views
     for key in spec.spark:
         if not own.conf.isModifiable(key):
-            yield Finding(("spark", key), f"Spark knows no setting {key}: it does nothing", value=key, warning=True)
+            yield Finding(("spark", key), f"Spark has no setting {key}: it has no effect", value=key, warning=True)
     if spec.packages and (why := _without_packages(own, spec, runtime)):
         yield Finding(("requirements",), f"the function was not called: {why}", warning=True)
         return
@@ -177,7 +177,7 @@ def findings(
             frames[name].createOrReplaceTempView(name)
             continue
         if source.format is not None and source.declared_columns is None:
-            why = f"the SQL was not analysed: only {source.format.name} knows its columns; columns: declares them"
+            why = f"the SQL was not analysed: the columns of {source.format.name} are unknown; columns: declares them"
             yield Finding(("sources", name, "format"), why, warning=True)
             return
         try:
@@ -185,12 +185,12 @@ def findings(
             frames[name].createOrReplaceTempView(name)
         except PySparkException as error:
             path = ("sources", name, *columns_path(source))
-            yield Finding(path, f"Spark cannot read these columns: {_said(error)}", value=_declared_columns(source))
+            yield Finding(path, f"Spark cannot read these columns: {_message(error)}", value=_declared_columns(source))
             return
     for name, reference in spec.reference.items():
         at = ("reference", name, reference.kind)
         if runtime is None and (_of_the_lake(reference) or reference.jdbc):
-            yield Finding(at, "the SQL was not analysed: without a running stack nobody knows this table's columns",
+            yield Finding(at, "the SQL was not analysed: without a running stack the columns of this table are unknown",
                           warning=True)  # fmt: skip
             return
         try:
@@ -203,7 +203,7 @@ def findings(
             yield Finding(at, f"the SQL was not analysed: {error.what}: {error.why}", warning=True)
             return
         except (PySparkException, OSError) as error:
-            yield Finding(at, f"Spark cannot read it: {_said(error)}")
+            yield Finding(at, f"Spark cannot read it: {_message(error)}")
             return
     try:
         if spec.transform.python is not None:
@@ -215,7 +215,7 @@ def findings(
         yield _of_python(error, spec)
         return
     except PySparkException as error:
-        yield Finding(("transform", "sql"), _said(error), _place(error))
+        yield Finding(("transform", "sql"), _message(error), _place(error))
         return
     yield from _expressions(spec, rows)
     yield from _columns(spec, rows)
@@ -224,13 +224,13 @@ def findings(
         if parts := list(schema_evolution.differences(compared, compared.lacking, additive=additive)):
             yield Finding(_transform(spec), f"it gives other columns than the table has; {'; '.join(parts)}")
         else:
-            yield from (Finding(_GROWS, each, warning=True) for each in schema_evolution.grows(compared))
+            yield from (Finding(_GROWS, change, warning=True) for change in schema_evolution.grows(compared))
 
 
 def _without_packages(spark: SparkSession, spec: StreamSpec, runtime: Runtime | None) -> str | None:
-    """Why the packages of a stream cannot be imported here; None when they can."""
+    """Why the packages of a stream cannot be imported here; None if they can."""
     if runtime is None:
-        return "without a running stack there is no place for its packages"
+        return "without a running stack its packages cannot be installed"
     try:
         packages.activate(spark, str(spec.id), spec.packages, runtime.environments)
     except (SpecError, DependencyDown) as error:
@@ -244,13 +244,13 @@ def _transform(spec: StreamSpec) -> tuple[str, str]:
 
 def _of_python(error: UserCodeFailed, spec: StreamSpec) -> Finding:
     first, *frames = [error.what, *error.why.splitlines()]
-    said = ": ".join([first, *frames[:1]])
+    lines = ": ".join([first, *frames[:1]])
     file, line = error.place or (None, 1)
-    return Finding(("transform", "udfs" if spec.transform.udfs else "python"), said, (line, 1), file=file)
+    return Finding(("transform", "udfs" if spec.transform.udfs else "python"), lines, (line, 1), file=file)
 
 
 def _table(spark: SparkSession, source: Source, runtime: Runtime | None) -> DataFrame | None:
-    """No rows in the columns of a table that is read as a stream; None where nobody knows them."""
+    """An empty DataFrame with the columns of a table that is read as a stream; None if they are unknown."""
     from pyspark.errors import PySparkException
     from pyspark.sql import functions as F
 
@@ -261,16 +261,16 @@ def _table(spark: SparkSession, source: Source, runtime: Runtime | None) -> Data
             rows = spark.read.format("delta").load(str(place.folder_of(runtime.lake, str(source.delta.table)))).limit(0)
         else:
             rows = spark.table(quote_table(str(source.from_table), CATALOG)).limit(0)
-    except PySparkException:  # there is none, or its catalog does not answer
+    except PySparkException:  # no such table, or its catalog does not answer
         return None
-    there = {name.lower() for name in rows.columns}
-    return rows.withColumns({name: F.current_timestamp() for name in source.added_columns if name not in there})
+    present = {name.lower() for name in rows.columns}
+    return rows.withColumns({name: F.current_timestamp() for name in source.added_columns if name not in present})
 
 
 def _no_columns(source: Source, runtime: Runtime | None) -> str:
     if runtime is None:
-        return "without a running stack nobody knows this table's columns"
-    return f"there is no table {source.from_table} yet; start the stream that lands in it"
+        return "without a running stack the columns of this table are unknown"
+    return f"table {source.from_table} does not exist yet; start the stream that lands in it"
 
 
 def _reference(spark: SparkSession, name: str, reference: Reference, runtime: Runtime | None) -> DataFrame:
@@ -291,30 +291,30 @@ def _reference(spark: SparkSession, name: str, reference: Reference, runtime: Ru
 def _expressions(spec: StreamSpec, rows: DataFrame) -> Iterator[Finding]:
     from pyspark.errors import PySparkException
 
-    asked: list[tuple[tuple[str | int, ...], str, bool]] = [
+    expressions: list[tuple[tuple[str | int, ...], str, bool]] = [
         (("rules", name), rule, True) for name, rule in spec.rules.items()
     ]
     if spec.sink.kafka:
-        asked += [
+        expressions += [
             (("sink", "kafka", key), text, False)
             for key, text in (("key", spec.sink.kafka.key), ("value", spec.sink.kafka.value))
             if text
         ]
-    for path, text, is_condition in asked:
+    for path, text, is_condition in expressions:
         try:
             if is_condition:
                 rows.filter(text)
             else:
                 rows.selectExpr(text)
         except PySparkException as error:
-            yield Finding(path, _said(error), _place(error))
+            yield Finding(path, _message(error), _place(error))
 
 
 def _columns(spec: StreamSpec, rows: DataFrame) -> Iterator[Finding]:
     columns = rows.columns
     twice = sorted({column for column in columns if [c.lower() for c in columns].count(column.lower()) > 1})
     if twice:
-        yield Finding(_transform(spec), f"the SELECT gives {', '.join(twice)} twice; name each column once")
+        yield Finding(_transform(spec), f"the SELECT has {', '.join(twice)} twice; name each column once")
     if spec.sink.rows_in:
         known = {column.lower() for column in columns}
         partitioned = [part.column for part in spec.sink.iceberg.partition_by] if spec.sink.iceberg else []
@@ -322,7 +322,7 @@ def _columns(spec: StreamSpec, rows: DataFrame) -> Iterator[Finding]:
         for index, partition in enumerate(partitioned):
             if partition.lower() not in known:
                 path = ("sink", spec.sink.connector, "partition_by", index)
-                message = f"the transform gives no column {partition!r}"
+                message = f"the transform has no column {partition!r}"
                 yield Finding(path, message, None, partition, tuple(columns))
         for name, kind in rows.dtypes:
             if kind == "void":
@@ -337,7 +337,7 @@ def _compared(spark: SparkSession, spec: StreamSpec, rows: DataFrame, has: Mappi
 
 @contextmanager
 def _stderr_to(file: IO[bytes]) -> Iterator[None]:
-    """Give what is started inside another stderr for its whole life: the JVM greets people with a page of text."""
+    """Give a process that is started inside another stderr: the JVM prints a page of text when it starts."""
     before = os.dup(2)
     os.dup2(file.fileno(), 2)
     try:
@@ -348,7 +348,7 @@ def _stderr_to(file: IO[bytes]) -> Iterator[None]:
 
 
 def _declared_columns(source: Source) -> str:
-    """The columns a source's records are read with."""
+    """The columns of a source's records, as DDL."""
     if source.declared_columns is not None:
         return source.declared_columns
     columns = {**RECORD_COLUMNS.get(source.connector, {}), f"_{source.connector}_value": "BINARY"}
@@ -361,8 +361,8 @@ def _columns_of(source: Source) -> str:
     )
 
 
-def _said(error: Exception) -> str:
-    """Spark's own sentence, without its error class, its place and its plan."""
+def _message(error: Exception) -> str:
+    """The message of a Spark error, without error class, place and plan."""
     text = str(error).strip().splitlines()[0]
     text = re.sub(r"^\[[A-Z_.0-9]+\]\s*", "", text)
     return _PLACE.sub("", re.sub(r"\s*SQLSTATE: \w+", "", text)).strip().rstrip(".;")

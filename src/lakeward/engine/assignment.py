@@ -1,4 +1,4 @@
-"""What the registry wants of this driver, and what it saw last. A plain picture, taken about once a second."""
+"""Desired state of a driver: the assignments and requests of the registry, read about once a second."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ class Assignment:
 
     Attributes:
         stream, generation: what to run.
-        document: the resolved spec as it stands in the registry.
-        checkpoint: its folder.
-        known_query: the query id last seen for it, None if it never ran.
+        document: the resolved spec, as the registry has it.
+        checkpoint: the folder of its checkpoint.
+        known_query: its last known query id; None if it never ran.
     """
 
     stream: str
@@ -39,29 +39,29 @@ class Assignment:
 
     @property
     def table(self) -> str | None:
-        """The table of the lake it lands in; None: another sink."""
+        """The table of the lake it lands in; None if the sink is not one."""
         sink = self.document.get("sink") or {}
         return next((str(sink[kind]["table"]) for kind in ("iceberg", "delta") if sink.get(kind)), None)
 
     @property
     def packages(self) -> str | None:
-        """The digest of the packages its Python needs; None when it needs none."""
+        """The digest of the packages its Python needs; None without packages."""
         lines = self.document.get("packages")
         return digest_of(lines) if lines else None
 
 
 @dataclass(frozen=True)
 class DesiredState:
-    """The registry at one moment.
+    """What the registry asked of this driver at one moment.
 
     Attributes:
         now: database time.
         run: streams to run now, by id.
-        later: streams that are to run, but not before their back-off is over.
-        hosted: every stream this driver hosts, run or not.
+        later: streams to run as soon as their back-off is over.
+        hosted: every stream of this driver, also stopped ones.
         fenced: a newer launch of this driver exists.
-        windows: table -> the token of maintenance that asks the streams which change its rows to rest.
-        pressures: table -> how the streams that write it are slowed down, because its maintenance is behind.
+        windows: table -> token of the maintenance that asks streams which change its rows to pause.
+        pressures: table -> how streams that write it are slowed down, because its maintenance is behind.
     """
 
     now: datetime
@@ -73,9 +73,11 @@ class DesiredState:
     pressures: Mapping[str, TableBackpressure] = field(default_factory=dict)
 
     def asks(self, taken: float) -> DesiredState | None:
-        """Itself while it may hold streams up: not longer than a lease lives, so that a registry that went away cannot.
+        """This state while its requests to pause or slow down are valid; None once it is older than a lease.
+
+        So a registry that is down cannot hold streams up.
 
         Args:
-            taken: when it was taken (monotonic).
+            taken: when it was read (monotonic).
         """
         return self if time.monotonic() - taken < STREAM_TTL.total_seconds() else None

@@ -1,4 +1,4 @@
-"""One batch of one stream: count, split, transform, land. What Spark calls inside `foreachBatch`."""
+"""The function that Spark calls in `foreachBatch`: counts, splits, transforms and lands one batch of one stream."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from lakeward.engine.flow import Flow
 from lakeward.engine.gate import Draining, Gate
 from lakeward.engine.references import References
 from lakeward.engine.routing import Bad, RowRouter, keep
-from lakeward.engine.sinks.base import Landing
+from lakeward.engine.sinks.base import StreamSink
 from lakeward.platform.errors import DependencyDown, SpecError
 from lakeward.platform.text import rfc3339
 from lakeward.spec.model.position_columns import POSITION_TYPES
@@ -44,11 +44,12 @@ class Interrupted(Exception):
 
 @dataclass(frozen=True)
 class FinishedBatch:
-    """A batch that is over, for the registry and for people.
+    """A finished batch, as it is reported.
 
-    Counts are of this batch; `filtered` is None where records and rows do not correspond. `complete_through` is the
-    event time (RFC 3339) up to which the sink is final. `ended` is monotonic: how long ago that was holds whatever the
-    clock of this host says.
+    Attributes:
+        consumed, quarantined: of this batch.
+        complete_through: event time (RFC 3339) up to which the sink is final.
+        ended: monotonic, so that its age does not depend on the clock of this host.
     """
 
     stream: str
@@ -70,29 +71,29 @@ class BatchFunction:
         session: the session that starts the query.
         stream, generation: whose batches they are.
         flow: the stream's plan.
-        landing: its sink.
+        sink: where they land.
         gate: lets batches in, one at a time.
-        references: of the row-by-row shape: refreshed before a batch.
-        quarantine_table: where bad rows go; None: there is nowhere, and the first one fails the batch.
-        report: takes what became of each batch; must not block.
+        references: refreshed before a batch that is processed row by row.
+        quarantine_table: where invalid rows go; None: the first invalid row fails the batch.
+        report: receives each finished batch; must not block.
     """
 
     session: SparkSession
     stream: str
     generation: int
     flow: Flow
-    landing: Landing
+    sink: StreamSink
     gate: Gate
     references: References
     quarantine_table: str | None
     report: Callable[[FinishedBatch], None]
     failure: BaseException | None = field(default=None, init=False)
     first_commit: float | None = field(default=None, init=False)
-    """When the first batch of this start landed (monotonic): `reset_after` of the restart policy counts from it."""
+    """When the first batch of this start landed (monotonic). `reset_after` of the restart policy counts from it."""
     failed_batch: RunningBatch | None = field(default=None, init=False)
-    """The batch that failed, with its offsets, if it got that far."""
+    """The batch that failed, with its offsets; None if they could not be read."""
     landed: tuple[int, int] = field(default=(0, 0), init=False)
-    """Batches and rows of this start, without those that were there already."""
+    """Batches and rows of this start, without those that had landed before."""
     _thread: int | None = field(default=None, init=False)
 
     def __call__(self, frame: DataFrame, batch_id: int) -> None:
@@ -106,18 +107,18 @@ class BatchFunction:
                 self._thread = threading.get_ident()
                 failpoints.hit("batch-start")
                 began = time.monotonic()
-                done = self._patiently(frame, batch_id, began)
+                finished = self._with_patience(frame, batch_id, began)
                 failpoints.hit("before-return")
         except BaseException as error:
-            self.failure = error  # Spark hands the query's end a text; this is the exception itself
-            self.failed_batch = self._whose(batch_id, error)
+            self.failure = error  # Spark reports the end of the query as text only
+            self.failed_batch = self._failed_offsets(batch_id, error)
             raise
         finally:
             self._thread = None
         self.first_commit = self.first_commit or time.monotonic()
-        if not done.outcome.already:
-            self.landed = (self.landed[0] + 1, self.landed[1] + done.outcome.landed)
-        self.report(done)
+        if not finished.outcome.already:
+            self.landed = (self.landed[0] + 1, self.landed[1] + finished.outcome.landed)
+        self.report(finished)
 
     def interrupt(self) -> None:
         """Raise `Interrupted` in the thread that runs the batch, as soon as Python runs there again."""
@@ -125,61 +126,61 @@ class BatchFunction:
         if thread is not None:
             ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), ctypes.py_object(Interrupted))
 
-    def _whose(self, batch_id: int, error: BaseException) -> RunningBatch | None:
-        """The offsets of a batch that failed: still there to be read, while this call is inside the query."""
+    def _failed_offsets(self, batch_id: int, error: BaseException) -> RunningBatch | None:
+        """The offsets of a failed batch. They can be read only here, inside the query."""
         if isinstance(error, Draining | Interrupted):
             return None
         with suppress(Exception):
-            return self.landing.running(batch_id)
+            return self.sink.running(batch_id)
         return None
 
-    def _patiently(self, frame: DataFrame, batch_id: int, began: float) -> FinishedBatch:
-        """Wait inside the batch while a dependency is away: commits pause and go on, the query does not fail."""
-        pause, away_since = FIRST_PAUSE_S, None
+    def _with_patience(self, frame: DataFrame, batch_id: int, began: float) -> FinishedBatch:
+        """Repeat the batch while a dependency does not answer: the query does not fail, and continues afterwards."""
+        pause, down_since = FIRST_PAUSE_S, None
         while True:
             try:
-                done = self._once(frame, batch_id, began)
+                finished = self._land(frame, batch_id, began)
             except DependencyDown as error:
-                if away_since is None:
-                    away_since = time.monotonic()
+                if down_since is None:
+                    down_since = time.monotonic()
                     _log.warning("batch waits", stream=self.stream, batch=batch_id, what=error.what, why=error.why)
                 self.gate.pause(pause)
                 pause = min(LONGEST_PAUSE_S, pause * 2)
                 continue
-            if away_since is not None:
-                waited = round(time.monotonic() - away_since, 1)
-                _log.info("batch goes on", stream=self.stream, batch=batch_id, waited_s=waited)
-            return done
+            if down_since is not None:
+                waited = round(time.monotonic() - down_since, 1)
+                _log.info("batch continues", stream=self.stream, batch=batch_id, waited_s=waited)
+            return finished
 
-    def _once(self, frame: DataFrame, batch_id: int, began: float) -> FinishedBatch:
-        checked = [inlet for inlet in self.flow.inlets if inlet.checked]
-        batch = self.landing.running(batch_id) if checked else None
+    def _land(self, frame: DataFrame, batch_id: int, began: float) -> FinishedBatch:
+        checked = [source for source in self.flow.sources if source.checked]
+        batch = self.sink.running(batch_id) if checked else None
         if batch is not None:
-            for inlet in checked:
-                inlet.before_reading(self.stream, batch.start[inlet.name], batch.end[inlet.name])
+            for source in checked:
+                source.before_reading(self.stream, batch.start[source.name], batch.end[source.name])
         with ExitStack() as held:
             shape = self._with_state if self.flow.stateful else self._by_row
             good, consumed, bad, complete = shape(frame, batch_id, held)
             quarantined = sum(number for _, number, _ in bad)
             if quarantined and self.quarantine_table is None:
-                raise self._nowhere(bad)
+                raise self._no_quarantine(bad)
 
-            def put_aside() -> None:
+            def before_publish() -> None:
                 if batch is not None:
                     listed = offsets.files_read(offsets.execution_of(self.session, self.stream))
-                    for inlet in checked:
-                        inlet.before_landing(self.stream, batch.start[inlet.name], batch.end[inlet.name], listed)
+                    for source in checked:
+                        source.before_landing(self.stream, batch.start[source.name], batch.end[source.name], listed)
                 for kept, number, identity in bad:
                     if number and self.quarantine_table is not None:
                         quarantine.insert(kept, self.quarantine_table, self.stream, identity, self.generation)
                         _log.info("rows quarantined", stream=self.stream, batch=batch_id, rows=number)
 
-            known = not self.flow.stateful or all(inlet.replays for inlet in self.flow.inlets)
-            outcome = self.landing.land(
+            known = not self.flow.stateful or all(source.replays for source in self.flow.sources)
+            outcome = self.sink.land(
                 good,
                 batch_id,
                 Counted(consumed if known else None, quarantined, traced=self.flow.lineage == "rows"),
-                put_aside if quarantined or checked else None,
+                before_publish if quarantined or checked else None,
                 complete,
             )
         return FinishedBatch(
@@ -195,53 +196,53 @@ class BatchFunction:
         )
 
     def _by_row(self, raw: DataFrame, batch_id: int, held: ExitStack) -> tuple[DataFrame, int, list[Bad], str | None]:
-        """Everything of the batch from one reading of its records."""
-        found = self._sorter.by_row(raw, self.references.frames(raw.sparkSession), held)
-        return found.good, found.consumed, found.bad, None
+        """Decode, transform and split the records, which are read once."""
+        routed = self._router.by_row(raw, self.references.frames(raw.sparkSession), held)
+        return routed.good, routed.consumed, routed.bad, None
 
     @property
-    def _sorter(self) -> RowRouter:
+    def _router(self) -> RowRouter:
         return RowRouter(self.stream, self.flow)
 
     def _with_state(
         self, result: DataFrame, batch_id: int, held: ExitStack
     ) -> tuple[DataFrame, int, list[Bad], str | None]:
-        """The result comes from the streaming plan; the records are read again to count them and find the bad ones."""
+        """Split the result of the streaming plan; read the records again to count them and find those that fail."""
         session = result.sparkSession
-        batch = self.landing.running(batch_id)
+        batch = self.sink.running(batch_id)
         consumed, bad = 0, list[Bad]()
-        for inlet in self.flow.inlets:
-            start, end = batch.start[inlet.name], batch.end[inlet.name]
-            if start == end or not inlet.replays:
+        for source in self.flow.sources:
+            start, end = batch.start[source.name], batch.end[source.name]
+            if start == end or not source.replays:
                 continue
-            decoded = inlet.decode(inlet.again(session, start, end))
+            decoded = source.decode(source.again(session, start, end))
             all_rows, bad_rows = tally(decoded, REASON)
             consumed += all_rows
             if bad_rows:
-                bad.append((rows.undecoded(inlet, decoded), bad_rows, inlet.identity))
+                bad.append((rows.undecoded(source, decoded), bad_rows, source.identity))
         joined = self.flow.lineage == "rows" and self.flow.joins
         if joined and not self.flow.spec.rules:
-            result = keep(result, held)  # the plan must run once: it changes the state
-        good, broken, came_out = self._sorter.judge(result, held)
+            result = keep(result, held)  # the plan changes the state, so it must run once
+        good, broken, rows_out = self._router.judge(result, held)
         if joined:
-            self._sorter.one_to_one(good, consumed, came_out)
+            self._router.one_to_one(good, consumed, rows_out)
         return good, consumed, bad + broken, self._watermark()
 
     def _watermark(self) -> str | None:
-        """The watermark this batch runs under: what ends before it is final."""
+        """The watermark of this batch: windows that end before it are final."""
         execution: Any = offsets.execution_of(self.session, self.stream)
         millis = execution.lastExecution().offsetSeqMetadata().batchWatermarkMs()
         if millis <= 0:
             return None
         return rfc3339(datetime.fromtimestamp(millis / 1000, UTC))
 
-    def _nowhere(self, bad: list[Bad]) -> SpecError:
+    def _no_quarantine(self, bad: list[Bad]) -> SpecError:
         total = sum(number for _, number, _ in bad)
         first = next(frame for frame, number, _ in bad if number).first()
         where = {name: value for name, value in first.asDict().items() if name in POSITION_TYPES} if first else {}
         return SpecError(
-            f"Stream {self.stream} has {total} bad rows and nowhere to put them",
-            why=f"the first: {first['reason'] if first else ''}: {first['error'] if first else ''}, at {where}",
+            f"Stream {self.stream}: {total} invalid rows and no quarantine table configured",
+            why=f"the first failed {first['reason'] if first else ''}: {first['error'] if first else ''}, at {where}",
             next="add quarantine: {table: namespace.table} to the stream's file, then: lakeward deploy",
             code="LW-2202",
         )

@@ -1,4 +1,4 @@
-"""A driver whose executors are on a Spark standalone cluster: which, and how Spark gets its secret."""
+"""Drivers on a Spark standalone cluster: the master, and the hand-over of the cluster's secret."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ PYTHON = "spark.pyspark.python"
 
 
 def master_of(launch: Launch) -> SparkMaster | None:
-    """The master of a launch's cluster; None where the driver works by itself."""
-    found = launch.conf.get("spark.master", "")
-    return SparkMaster(found) if found.startswith("spark://") else None
+    """The master of a launch's cluster; None if the driver runs without executors."""
+    master_url = launch.conf.get("spark.master", "")
+    return SparkMaster(master_url) if master_url.startswith("spark://") else None
 
 
 def hand_over_secret(launch: Launch) -> None:
-    """Give Spark the cluster's secret, if it has one: in a private folder of conf, read by the JVM when it starts.
+    """Pass the cluster's secret, if it has one, to Spark: in a private conf folder that the JVM reads when it starts.
 
-    Spark takes it from its conf alone (its `secret.file` is for Kubernetes), and whatever `SparkSession.builder` is
-    told stands on the JVM's command line.
+    Spark reads the secret from its conf only (`secret.file` is for Kubernetes), and everything that is set on
+    `SparkSession.builder` is visible on the JVM's command line.
 
     Raises:
-        SpecError: the secret is not there, is empty, or others may read it.
+        SpecError: the secret is missing or empty, or other users may read it.
     """
     if launch.conf.get("spark.authenticate") != "true":
         return
@@ -37,5 +37,5 @@ def hand_over_secret(launch: Launch) -> None:
 
 
 def forget_secret(launch: Launch) -> None:
-    """Remove what `hand_over_secret` wrote: the JVM has read it."""
+    """Remove the file of `hand_over_secret`, after the JVM has read it."""
     (launch.folder / "conf" / "spark-defaults.conf").unlink(missing_ok=True)

@@ -1,10 +1,9 @@
-"""Spark's event log of a launch, kept bounded, so that the UI of a dead driver can be opened.
+"""Rotation of Spark's event log of a launch: bounded, and complete enough to open the UI of a dead driver.
 
-Spark rolls it into files of 50 MB (before compression: about 11 on the disk) and never removes one while the
-application runs. Of a stream that runs for months
-the newest files are worth keeping; of the older ones only what Spark's history server needs to show the application at
-all. That goes into one file of the form its own compaction writes (`events_<n>_<app>.zstd.compact`: read instead of
-every file up to n).
+Spark rolls the log into files of 50 MB (about 11 MB on the disk, compressed) and never removes one while the
+application runs. The rotation keeps the newest files. Of the older ones it keeps the events without which Spark's
+history server cannot show the application, in one file of the form that Spark's own compaction writes
+(`events_<n>_<app>.zstd.compact`: read instead of every file up to n).
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ _log = structlog.get_logger(__name__)
 
 FOLDER = "events"
 KEPT = 4
-"""Rolled files that stay, the one being written included: about 45 MB a launch."""
+"""Rolled files that are kept, including the one that is being written: about 45 MB a launch."""
 EVERY_S = 300.0
 COMPACT = ".compact"
 _KEPT_EVENTS = {
@@ -30,11 +29,11 @@ _KEPT_EVENTS = {
     )
 }  # fmt: skip
 _HEAD = 120
-"""The event's name stands at the beginning of its line; lines are megabytes long at times."""
+"""The bytes of a line that are searched for the event's name. Lines can be megabytes long."""
 
 
 def conf(folder: Path) -> dict[str, str]:
-    """Spark conf that keeps the event log below a launch's folder."""
+    """Spark conf that writes the event log below a launch's folder."""
     return {
         "spark.eventLog.enabled": "true",
         "spark.eventLog.dir": (folder / FOLDER).as_uri(),
@@ -42,7 +41,7 @@ def conf(folder: Path) -> dict[str, str]:
         "spark.eventLog.rolling.maxFileSize": "50m",
         "spark.eventLog.compress": "true",
         "spark.eventLog.compression.codec": "zstd",
-        # Each is in the task's own metrics already; a third of the log otherwise.
+        # The task's own metrics have them already; they would be a third of the log.
         "spark.eventLog.includeTaskMetricsAccumulators": "false",
     }
 
@@ -50,14 +49,14 @@ def conf(folder: Path) -> dict[str, str]:
 def trim(folder: Path) -> int:
     """Remove the oldest rolled files of every application below `folder`; returns how many."""
     removed = 0
-    for place in (folder / FOLDER).glob("eventlog_v2_*"):
-        files = sorted((each for each in place.iterdir() if each.name.startswith("events_")), key=_number)
+    for application in (folder / FOLDER).glob("eventlog_v2_*"):
+        files = sorted((file for file in application.iterdir() if file.name.startswith("events_")), key=_number)
         old = files[:-KEPT] if len(files) > KEPT else []
         if not old or old[-1].name.endswith(COMPACT):
             continue
         _keep_head(old, old[-1].with_name(old[-1].name + COMPACT))
-        for each in old:
-            each.unlink()
+        for file in old:
+            file.unlink()
         removed += len(old)
     return removed
 
@@ -67,7 +66,7 @@ def _number(file: Path) -> tuple[int, bool]:
 
 
 def _keep_head(old: list[Path], into: Path) -> None:
-    """Write what must stay of the files that go. Under another name first: a reader never sees half of it."""
+    """Write the kept events of old files. The file gets its name when it is complete, so no reader sees half of it."""
     import pyarrow
 
     fresh = into.with_name(f".{into.name}")
@@ -99,7 +98,7 @@ def _event(line: bytes) -> str:
 
 
 class EventLogRotator:
-    """Looks after the event log of one launch, every few minutes."""
+    """Rotates the event log of one launch every `EVERY_S`, in a thread."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -107,16 +106,16 @@ class EventLogRotator:
         self._thread = threading.Thread(target=self._run, name="event log", daemon=True)
 
     def start(self) -> None:
-        """Begin."""
+        """Start the thread."""
         self._thread.start()
 
     def close(self) -> None:
-        """Stop."""
+        """Stop the thread."""
         self._stop.set()
 
     def _run(self) -> None:
         while not self._stop.wait(EVERY_S):
             try:
                 trim(self._folder)
-            except Exception:  # noqa: BLE001  # named boundary: an odd file must not end the looking after
-                _log.exception("the event log could not be tended")
+            except Exception:  # noqa: BLE001  # named boundary: one unreadable file must not end the rotation
+                _log.exception("event log rotation failed")

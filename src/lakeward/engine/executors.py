@@ -1,8 +1,8 @@
-"""Whether executors on other machines find what a stream needs of the file systems: looked at by a small job, once.
+"""Executor checks: executors on other machines must share the driver's folders and have the Python a stream needs.
 
-A folder that only the driver's machine has fails late and in foreign words: rows are written to a disk that nobody
-reads, and the commit finds no files. So a job on the executors reads a token in each folder and writes it back, before
-anything of the stream runs. The job is Spark's own reader and writer of text: no Python is needed for it.
+A folder that only the driver's machine has would fail late, with an error that does not name it: rows are written to a
+disk of the executor, and the commit finds no files. So before a stream starts, a job on the executors reads a token in
+each folder and writes it back. The job uses Spark's own text reader and writer: it needs no Python.
 """
 
 from __future__ import annotations
@@ -31,24 +31,24 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 PATIENCE_S = 180.0
-"""How long a look waits for the cluster to give an executor."""
+"""How long a check waits until the cluster gives an executor."""
 ASK_S = 10.0
 HOW = "docs/how-to/run-on-a-spark-cluster.md"
 _ABSENT = re.compile(
     r"FileNotFound|NoSuchFile|PATH_NOT_FOUND|Permission denied|AccessDenied|Mkdirs failed|Read-only file system"
 )
 _NO_PYTHON = re.compile(r"Cannot run program|PYTHON_VERSION_MISMATCH|No module named|Permission denied")
-_seen: set[str] = set()
+_checked: set[str] = set()
 _Answer = TypeVar("_Answer")
 
 
 @dataclass(frozen=True)
 class Need:
-    """A place that executors need.
+    """A path that executors need.
 
     Attributes:
-        path: on this machine, and by the same name on theirs.
-        what: what it is, for the text.
+        path: the same on this machine and on theirs.
+        what: its purpose, for messages.
         written: a folder that they write into; otherwise a file, or a folder of files, that they read.
     """
 
@@ -59,14 +59,14 @@ class Need:
 
 @dataclass
 class ExecutorStarvation:
-    """Sees a driver that has no executor for long although tasks wait: its cluster is full, or forgot it.
+    """Detects a driver that has had no executor for `PATIENCE_S` although tasks wait.
 
-    A master that restarts without its memory ends the executors of applications it does not know, and Spark waits for
-    ever. A driver that ends is launched again, and registers anew.
+    Its cluster is full, or the master restarted without its state: such a master ends the executors of applications it
+    does not know, and Spark waits forever. A driver that ends is launched again, and registers as a new application.
 
     Attributes:
-        executors: gives how many there are.
-        busy: whether a stage is active.
+        executors: returns the number of executors.
+        busy: returns whether a stage is active.
     """
 
     executors: Callable[[], int]
@@ -77,7 +77,7 @@ class ExecutorStarvation:
 
     @classmethod
     def of(cls, spark: SparkSession) -> ExecutorStarvation | None:
-        """Of a session; None where the driver does all work itself."""
+        """The detector of a session; None if the driver runs without executors."""
         context = spark.sparkContext
         inside = context._jsc.sc()
         if inside.isLocal():
@@ -86,14 +86,14 @@ class ExecutorStarvation:
         return cls(lambda: int(inside.getExecutorIds().size()), lambda: bool(tracker.getActiveStageIds()))
 
     def why(self) -> str | None:
-        """In which words the driver ends; None while all is well, or may yet become so."""
+        """The reason to end the driver; None if there are executors or nothing waits, or not for long enough."""
         now = self.clock()
         if now - self._asked < ASK_S:
             return None
         self._asked = now
         try:
             alone = self.executors() <= 0 and self.busy()
-        except Exception:  # noqa: BLE001  # named boundary: whatever py4j raises when the JVM goes; its process tells
+        except Exception:  # noqa: BLE001  # named boundary: py4j raises anything when the JVM ends; the process watch reports that
             return None
         if not alone:
             self._since = None
@@ -103,37 +103,37 @@ class ExecutorStarvation:
             return None
         return (
             f"The Spark cluster gave no executor for {now - self._since:.0f} s although tasks wait: it is full, or "
-            "its master was started anew and does not know this application"
+            "its master restarted and does not know this application"
         )
 
 
 def check(session: SparkSession, spec: StreamSpec, runtime: Runtime, checkpoint: str, *, stateful: bool) -> None:
-    """Whether the executors of this driver can do the work of a stream; nothing to ask where it has none elsewhere.
+    """Check that the executors of this driver can run a stream. A driver without executors needs no check.
 
     Args:
-        checkpoint: the stream's; executors write into it only where there is state.
+        checkpoint: of the stream; executors write into it only if the query keeps state.
 
     Raises:
-        SpecError: they do not find something.
+        SpecError: they lack a path or a package.
         DependencyDown: the cluster gave no executor.
     """
     if session.sparkContext._jsc.sc().isLocal():
         return
     stream = str(spec.id)
     for need in needs(spec, runtime, checkpoint, stateful=stateful):
-        absent = not need.written and not need.path.exists()  # here: whoever reads it says so
-        if str(need.path) not in _seen and not absent:
-            _look(session, stream, need)
-            _seen.add(str(need.path))
+        absent = not need.written and not need.path.exists()  # missing here too: its reader reports that
+        if str(need.path) not in _checked and not absent:
+            _check_path(session, stream, need)
+            _checked.add(str(need.path))
     imports = _imports(spec)
     folder = str(packages.folder_of(spec.packages, runtime.environments)) if spec.packages else ""
-    if imports is not None and (key := f"python {imports} {folder}") not in _seen:
-        _look_at_python(session, stream, imports, folder)
-        _seen.add(key)
+    if imports is not None and (key := f"python {imports} {folder}") not in _checked:
+        _check_python(session, stream, imports, folder)
+        _checked.add(key)
 
 
 def needs(spec: StreamSpec, runtime: Runtime, checkpoint: str, *, stateful: bool) -> Iterator[Need]:
-    """The places of this machine that executors must find by the same name."""
+    """The paths of this machine that executors must have too."""
     if any(name in spec.sink.document() for name in ("iceberg", "delta")) or spec.quarantine:
         yield from _folder(runtime.lake.warehouse, "the warehouse")
     if stateful:
@@ -147,7 +147,7 @@ def needs(spec: StreamSpec, runtime: Runtime, checkpoint: str, *, stateful: bool
         if place := reference.csv or reference.parquet:
             yield from _folder(str(place), f"reference {name}", written=False)
     ends = [*(source.kafka for source in spec.sources.values()), spec.sink.kafka]
-    for connection in sorted({str(each.connection) for each in ends if each is not None}):
+    for connection in sorted({str(end.connection) for end in ends if end is not None}):
         found = kafka.find(connection, runtime)
         if found.file is not None and found.settings.mechanism:
             yield Need(spark_options.file_of(found.file), f"the login of Kafka connection {connection}")
@@ -163,12 +163,12 @@ def _folder(place: str, what: str, *, written: bool = True) -> Iterator[Need]:
         yield Need(Path(local(place)), what, written)
 
 
-def _look(session: SparkSession, stream: str, need: Need) -> None:
+def _check_path(session: SparkSession, stream: str, need: Need) -> None:
     try:
         _within(session, lambda: _written(session, need.path) if need.written else _read(session, need.path))
     except Exception as error:
         if not _ABSENT.search(str(error)):
-            raise  # an executor was lost, or none was to be had: that says nothing of the place
+            raise  # an executor was lost, or the cluster gave none: this does not concern the path
         raise SpecError(
             f"The executors of stream {stream} do not share {need.what} with its driver",
             why=f"{need.path}: {_reason(error)}",
@@ -179,11 +179,12 @@ def _look(session: SparkSession, stream: str, need: Need) -> None:
 
 
 def _read(session: SparkSession, place: Path) -> None:
-    """Read a file where the executors are, or look at one of a folder. It may hold a secret: nothing of it is kept."""
+    """Read a file on an executor, or the size of one file of a folder. It may be secret: no content is returned."""
     if not place.is_dir():
-        session.read.text(f"file://{place}").count()  # its lines are counted there
-    elif file := next((each for each in place.rglob("[!._]*") if each.is_file()), None):
-        session.read.format("binaryFile").load(f"file://{file}").select("length").collect()  # its size is asked there
+        session.read.text(f"file://{place}").count()  # the executor counts its lines
+    elif file := next((file for file in place.rglob("[!._]*") if file.is_file()), None):
+        size = session.read.format("binaryFile").load(f"file://{file}").select("length")
+        size.collect()  # the executor reads it
 
 
 def _written(session: SparkSession, folder: Path) -> None:
@@ -196,32 +197,32 @@ def _written(session: SparkSession, folder: Path) -> None:
         session.read.text(f"file://{probe}/token").write.text(f"file://{probe}/seen")
         parts = (probe / "seen").glob("part-*")
         if "".join(part.read_text() for part in parts).strip() != token:
-            raise FileNotFoundError("what they write there does not arrive here: it is another disk")
+            raise FileNotFoundError("what the executors write does not arrive on this machine: it is another disk")
     finally:
         shutil.rmtree(probe, ignore_errors=True)
 
 
 def _imports(spec: StreamSpec) -> list[str] | None:
-    """What Python on the executors must be able to import; None where the stream has none there."""
+    """The packages that Python on the executors must import; None if the stream runs no Python there."""
     if any(source.kinesis for source in spec.sources.values()):
         return ["lakeward", "boto3"]
     code = spec.transform.python or spec.transform.udfs or spec.sink.python or spec.packages
     return [] if code else None
 
 
-def _look_at_python(session: SparkSession, stream: str, imports: list[str], folder: str) -> None:
-    """Start Python on an executor. Spark itself compares its version with the driver's."""
+def _check_python(session: SparkSession, stream: str, imports: list[str], folder: str) -> None:
+    """Run Python on an executor. Spark itself compares its version with the driver's."""
 
-    def look(_: int) -> list[str]:  # goes there by value, and imports nothing of ours
+    def missing(_: int) -> list[str]:  # pickled by value, so it must not import lakeward
         import importlib.util
         from pathlib import Path
 
         wrong = [f"it has no package {name}" for name in imports if importlib.util.find_spec(name) is None]
-        return wrong if not folder or Path(folder).is_dir() else [*wrong, f"{folder} (requirements:) is not there"]
+        return wrong if not folder or Path(folder).is_dir() else [*wrong, f"{folder} (requirements:) is missing"]
 
     context = session.sparkContext
     try:
-        [wrong] = _within(session, lambda: context.parallelize([0], 1).map(look).collect())
+        [wrong] = _within(session, lambda: context.parallelize([0], 1).map(missing).collect())
         why = "; ".join(wrong)
     except Exception as error:
         if not _NO_PYTHON.search(str(error)):
@@ -239,23 +240,23 @@ def _look_at_python(session: SparkSession, stream: str, imports: list[str], fold
 
 
 def _within(session: SparkSession, work: Callable[[], _Answer]) -> _Answer:
-    """Do the work in a thread, for as long as an executor may be waited for.
+    """Run a job in a thread, for at most `PATIENCE_S`.
 
     Raises:
-        DependencyDown: the cluster gave none.
+        DependencyDown: the cluster gave no executor in that time.
     """
     from pyspark.util import InheritableThread
 
-    tag, done = f"lakeward-look-{uuid4().hex}", Future[_Answer]()
+    tag, done = f"lakeward-check-{uuid4().hex}", Future[_Answer]()
 
     def run() -> None:
         session.sparkContext.addJobTag(tag)
         try:
             done.set_result(work())
-        except BaseException as error:  # noqa: BLE001  # named boundary: raised again where it was asked for
+        except BaseException as error:  # noqa: BLE001  # named boundary: raised again in the calling thread
             done.set_exception(error)
 
-    thread = InheritableThread(target=run, daemon=True, name="look at executors", session=session)
+    thread = InheritableThread(target=run, daemon=True, name="check executors", session=session)
     thread.start()
     thread.join(PATIENCE_S)
     if thread.is_alive():
@@ -264,16 +265,16 @@ def _within(session: SparkSession, work: Callable[[], _Answer]) -> _Answer:
             f"The Spark cluster gave no executor in {PATIENCE_S:.0f} s",
             why=f"{session.sparkContext.master} has no worker with as many free cores and as much memory as one needs, "
             "or its workers cannot reach this machine",
-            next="look at the master's UI; executors: of the driver in conf/lakeward.yaml says how large they are",
+            next="check the master's UI; executors: of the driver in conf/lakeward.yaml sets how large they are",
             code="LW-2207",
         )
     return done.result()
 
 
 def _reason(error: Exception) -> str:
-    """The line that names the cause, of what may be pages of stack trace."""
+    """The line of an error's stack trace that names the cause."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     causes = [line for line in lines if line.startswith("Caused by: ")]
-    telling = [line for line in lines if "Exception" in line or "Error" in line]
-    found = (causes[-1:] or telling[:1] or lines[:1] or [type(error).__name__])[0]
+    named = [line for line in lines if "Exception" in line or "Error" in line]
+    found = (causes[-1:] or named[:1] or lines[:1] or [type(error).__name__])[0]
     return found.removeprefix("Caused by: ")[:400]

@@ -1,11 +1,11 @@
-"""What a stream does to its rows, built from its spec: read, decode, transform, split good rows from bad ones.
+"""The plan of a stream, built from its spec: read, decode, transform, split valid rows from invalid ones.
 
-Two shapes. *Row by row*: the streaming plan reads raw records only; everything else happens per batch inside
-`foreachBatch`, on records read once and kept until the batch is landed. So every record is counted at decode, bad ones
-are split off before the transform can drop them, and references are as fresh as the batch. *With state* (windows,
-aggregates, deduplication, joins of streams): decode and transform must stand in the streaming plan; the records of a
-batch are then read a second time, as a batch over the same offsets, to count and quarantine them.
-See docs/adr/0010.
+There are two shapes. *Row by row*: the streaming plan reads raw records only. Everything else happens for each batch in
+`foreachBatch`, on records that are read once and cached until the batch has landed. So every record is counted at
+decode, invalid ones are split off before the transform can drop them, and references are as fresh as the batch. *With
+state* (windows, aggregates, deduplication, joins of streams): decode and transform are part of the streaming plan. The
+records of a batch are read a second time, as a batch over the same offsets, to count and quarantine them. See
+docs/adr/0010.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 SOURCE = "_lw_source"
-"""Which source a raw record is from; needed where several are read into one streaming plan."""
+"""The source of a raw record; used if several sources are read into one streaming plan."""
 
 
 @dataclass(frozen=True)
@@ -33,10 +33,10 @@ class Start:
     """Where a query begins.
 
     Attributes:
-        finding: what the checkpoint is.
-        fresh: it is new, so that the sources must be told where to begin.
-        begin: source name -> position that a recovered stream goes on from; other sources begin where the spec says.
-        at: source name -> position up to which is landed, as far as it is known before the first batch.
+        finding: of the preflight of the checkpoint.
+        fresh: the checkpoint is new, so the sources need options that say where to begin.
+        begin: source name -> position where a recovered stream continues; other sources begin where the spec says.
+        at: source name -> landed position, as far as it is known before the first batch.
     """
 
     finding: str
@@ -50,18 +50,18 @@ class Flow:
     """A stream, ready to be started.
 
     Attributes:
-        spec, inlets: what it was built from.
-        query: the streaming DataFrame to start: raw records, or the transformed rows where there is state.
-        stateful: which of the two.
-        columns: the sink's columns as a schema (of the transform's result).
-        lineage: `rows` when each of its rows is one record of the source.
-        joins: whether references are joined, or Python maps rows: only then can one record become several rows.
-        keeps_all: no record can be dropped either (left joins, no filter): then equal counts prove one row a record.
-        transformed: where there is no state, the transform's result as a stream: the rows of a hop.
+        spec, sources: what it was built from.
+        query: the streaming DataFrame to start: raw records, or transformed rows if `stateful`.
+        stateful: whether the query keeps state.
+        columns: the columns of the transform's result, as a Spark schema.
+        lineage: `rows` if each row is one record of the source.
+        joins: whether references are joined or Python maps rows: only then can one record become several rows.
+        keeps_all: no record can be dropped either (left joins, no filter): then equal counts prove one row per record.
+        transformed: the transform's result as a stream, for real-time queries; None if `stateful`.
     """
 
     spec: StreamSpec
-    inlets: list[StreamSource]
+    sources: list[StreamSource]
     query: DataFrame
     stateful: bool
     columns: Any
@@ -81,14 +81,14 @@ def build(
     """Build a stream's plan in `session`, whose views it sets.
 
     Raises:
-        SpecError: the SQL does not fit the columns, or does what a stream cannot.
+        SpecError: the SQL does not fit the columns, or needs what a stream does not support.
     """
     for name, table in references.items():
         table.createOrReplaceTempView(name)
     frames = dict(references)
-    for inlet in sources:
-        frames[inlet.name] = good(inlet, inlet.decode(stream_of(inlet, session, start)))
-        frames[inlet.name].createOrReplaceTempView(inlet.name)
+    for source in sources:
+        frames[source.name] = good(source, source.decode(stream_of(source, session, start)))
+        frames[source.name].createOrReplaceTempView(source.name)
     try:
         with transform.fitting(spec, references):
             transformed = transform.apply(session, spec, frames)
@@ -104,19 +104,19 @@ def build(
     if not transformed.isStreaming:
         raise SpecError(
             f"The transform of stream {spec.id} reads none of its sources",
-            why=f"sources: {', '.join(inlet.name for inlet in sources)}",
+            why=f"sources: {', '.join(source.name for source in sources)}",
             next=f"name {sources[0].name} in the transform's FROM",
             code="LW-2209",
         )
     why_state = needs_state(transformed) or next(
         (f"deduplicate of {i.name}" for i in sources if i.spec.deduplicate), None
     )
-    kept = all(set(i.traces) <= set(transformed.columns) for i in sources)
-    lineage = spec.lineage or ("rows" if kept and not why_state and "Generate" not in kinds(transformed) else "none")
+    traced = all(set(i.traces) <= set(transformed.columns) for i in sources)
+    lineage = spec.lineage or ("rows" if traced and not why_state and "Generate" not in kinds(transformed) else "none")
     nodes = kinds(transformed)
     joined = "Join" in nodes or not nodes.isdisjoint(_PYTHON)
     if spec.transform.python is not None and lineage == "rows":
-        _one_record_a_row(spec, kept=kept, why_state=why_state, nodes=nodes)
+        _one_record_a_row(spec, traced=traced, why_state=why_state, nodes=nodes)
     if why_state:
         return Flow(spec, sources, transformed, True, transformed.schema, lineage, joined)
     raw = _raw(session, sources, start)
@@ -124,33 +124,33 @@ def build(
     return Flow(spec, sources, raw, False, transformed.schema, lineage, joined, whole, transformed)
 
 
-def stream_of(inlet: StreamSource, session: SparkSession, start: Start) -> DataFrame:
-    """Raw records of a source as a stream, recognisable in the plan."""
-    return offsets.mark(inlet.read(session, fresh=start.fresh, begin=start.begin.get(inlet.name)), inlet.name)
+def stream_of(source: StreamSource, session: SparkSession, start: Start) -> DataFrame:
+    """Raw records of a source as a stream, marked so that the plan shows its source."""
+    return offsets.mark(source.read(session, fresh=start.fresh, begin=start.begin.get(source.name)), source.name)
 
 
-def good(inlet: StreamSource, decoded: DataFrame) -> DataFrame:
-    """The rows the transform sees: decoded well, without our own columns, with watermark and deduplication."""
+def good(source: StreamSource, decoded: DataFrame) -> DataFrame:
+    """The decoded rows that the transform reads, without internal columns, with watermark and deduplication."""
     from pyspark.sql import functions as F
 
-    kept = decoded.where(F.col(REASON).isNull()).drop(REASON, ERROR, RAW, *inlet.hidden)
-    if not kept.isStreaming:
-        return kept
-    if (mark := inlet.spec.watermark) is not None:
-        kept = kept.withWatermark(str(mark.column), mark.delay.spark)
-    if (unique := inlet.spec.deduplicate) is not None:
+    valid = decoded.where(F.col(REASON).isNull()).drop(REASON, ERROR, RAW, *source.hidden)
+    if not valid.isStreaming:
+        return valid
+    if (mark := source.spec.watermark) is not None:
+        valid = valid.withWatermark(str(mark.column), mark.delay.spark)
+    if (unique := source.spec.deduplicate) is not None:
         keys = [str(key) for key in unique.keys]
-        kept = kept.dropDuplicatesWithinWatermark(keys) if unique.within_watermark else kept.dropDuplicates(keys)
-    return kept
+        valid = valid.dropDuplicatesWithinWatermark(keys) if unique.within_watermark else valid.dropDuplicates(keys)
+    return valid
 
 
-def _one_record_a_row(spec: StreamSpec, *, kept: bool, why_state: str | None, nodes: set[str]) -> None:
-    """Refuse `lineage: rows` of Python that does not keep it; of SQL the loader has seen that."""
+def _one_record_a_row(spec: StreamSpec, *, traced: bool, why_state: str | None, nodes: set[str]) -> None:
+    """Refuse `lineage: rows` for Python that does not keep it. For SQL the loader checks it."""
     why = None
-    if not kept:
+    if not traced:
         why = f"it drops position columns ({', '.join(spec.position_columns)})"
     elif why_state or "Generate" in nodes:
-        why = f"it makes other rows than it reads ({why_state or 'an explode'})"
+        why = f"it does not return one row for each row it reads ({why_state or 'an explode'})"
     if why is not None:
         raise SpecError(
             f"The transform of stream {spec.id} does not keep lineage: rows",
@@ -163,7 +163,7 @@ def _one_record_a_row(spec: StreamSpec, *, kept: bool, why_state: str | None, no
 def _raw(session: SparkSession, sources: list[StreamSource], start: Start) -> DataFrame:
     from pyspark.sql import functions as F
 
-    parts = [stream_of(inlet, session, start).withColumn(SOURCE, F.lit(inlet.name)) for inlet in sources]
+    parts = [stream_of(source, session, start).withColumn(SOURCE, F.lit(source.name)) for source in sources]
     whole = parts[0]
     for part in parts[1:]:
         whole = whole.unionByName(part, allowMissingColumns=True)
@@ -171,7 +171,7 @@ def _raw(session: SparkSession, sources: list[StreamSource], start: Start) -> Da
 
 
 _PYTHON = frozenset({"MapInPandas", "MapInArrow", "PythonMapInArrow"})
-"""Functions over the rows of a partition. They keep no state, but may make any number of rows of one."""
+"""Functions over the rows of a partition. They keep no state, but may return any number of rows for one."""
 _ROW_BY_ROW = _PYTHON | frozenset(
     {"Project", "Filter", "SubqueryAlias", "View", "Generate", "Union", "WithCTE", "CTERelationDef", "CTERelationRef"}
     | {"EventTimeWatermark", "ResolvedHint", "UnresolvedHint", "StreamingRelationV2", "StreamingRelation"}
@@ -179,7 +179,7 @@ _ROW_BY_ROW = _PYTHON | frozenset(
 
 
 def needs_state(frame: DataFrame) -> str | None:
-    """The operator for which a streaming query must keep state (or refuse), None when rows go through one by one."""
+    """The operator that makes a streaming query keep state (or that Spark refuses); None if there is none."""
     for node in _streaming_nodes(frame._jdf.queryExecution().analyzed()):
         kind = node.getClass().getSimpleName()
         children = [child for child in _seq(node.children()) if child.isStreaming()]
@@ -193,14 +193,14 @@ def needs_state(frame: DataFrame) -> str | None:
 
 
 def kinds(frame: DataFrame) -> set[str]:
-    """The operators that streaming rows pass."""
+    """The operators on the path of streaming rows."""
     return {str(node.getClass().getSimpleName()) for node in _streaming_nodes(frame._jdf.queryExecution().analyzed())}
 
 
 def keeps_all(frame: DataFrame, sources: int) -> bool:
     """Whether every streaming row comes out at least once: one source, no filter, only left outer joins to it.
 
-    The filters of decoding stand below the source's view; they are not the transform's.
+    The filters of decoding are below the source's view; they are not part of the transform.
     """
     pending, joins = [frame._jdf.queryExecution().analyzed()], 0
     while pending:

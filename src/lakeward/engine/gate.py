@@ -1,11 +1,11 @@
-"""The gate between batches: a query is stopped only while none of its batches is under way.
+"""The gate between batches: a graceful stop ends a query only while none of its batches runs.
 
-Spark's own `stop()` interrupts the running batch. So a stop first closes the gate: the batch that runs finishes and is
-recorded, the next one is turned away at its beginning (it has done nothing yet and runs again after the restart), and
-only then is the query stopped.
+Spark's own `stop()` interrupts the running batch. So a stop first closes the gate: the running batch finishes and is
+recorded, the next one is refused at its beginning (it has done nothing yet and runs again after the restart), and then
+the query is stopped.
 
-A gate may also rest, and space batches out: the next one waits before it with the query alive, while maintenance
-rewrites the table, or until it has caught up.
+A gate can also pause, or space batches out: the next batch then waits before it, with the query alive, while
+maintenance rewrites the table or until maintenance has caught up.
 """
 
 from __future__ import annotations
@@ -18,25 +18,25 @@ from contextlib import contextmanager
 
 
 class Draining(Exception):
-    """Turns a batch away at its beginning: the stream is being stopped. Not a failure."""
+    """Raised to refuse a batch at its beginning, because the stream is being stopped. Not a failure."""
 
 
 class Gate:
-    """One for each start of a query."""
+    """The gate of one start of a query."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
         self._closed = False
         self._inside: int | None = None
         self._since = 0.0
-        self._rests_until = 0.0
+        self._paused_until = 0.0
         self._spaced: tuple[float, float] = (0.0, 0.0)
         self.waits = False
-        """Whether a batch waits for a dependency, or for its turn at the gate: it is not stuck."""
+        """Whether a batch waits for a dependency or at the gate: such a batch does not hang."""
         self.inside_last: int | None = None
-        """The newest batch that was let in."""
+        """The newest batch that passed the gate."""
         self.newest: int | None = None
-        """The newest batch that came out without an error."""
+        """The newest batch that ended without an error."""
 
     @property
     def closed(self) -> bool:
@@ -44,12 +44,12 @@ class Gate:
 
     @property
     def inside(self) -> int | None:
-        """The batch that runs, None between batches."""
+        """The running batch; None between batches."""
         return self._inside
 
     @property
     def running_s(self) -> float | None:
-        """For how long the batch inside has been running; None if there is none."""
+        """How long the running batch has been running; None between batches."""
         with self._changed:
             return None if self._inside is None else time.monotonic() - self._since
 
@@ -74,36 +74,36 @@ class Gate:
                 self._inside = None
                 self._changed.notify_all()
 
-    def rest(self, seconds: float) -> None:
-        """Let no further batch in for so long; 0 ends it. It ends by itself: nobody has to come back for it."""
+    def pause_for(self, seconds: float) -> None:
+        """Let no further batch in for this long; 0 ends the pause. It ends by itself, also if its caller has died."""
         with self._changed:
-            self._rests_until = time.monotonic() + seconds if seconds > 0 else 0.0
+            self._paused_until = time.monotonic() + seconds if seconds > 0 else 0.0
             self._changed.notify_all()
 
     def space(self, seconds: float, valid_s: float = 0.0) -> None:
-        """Let batches begin no closer together than this, `math.inf`: none. It ends by itself after `valid_s`."""
+        """Let batches begin at least this far apart (`math.inf`: none begins). It ends by itself after `valid_s`."""
         with self._changed:
             self._spaced = (seconds, time.monotonic() + valid_s)
             self._changed.notify_all()
 
     @property
-    def aside(self) -> bool:
-        """Whether it rests and no batch is inside."""
+    def paused(self) -> bool:
+        """Whether the gate pauses and no batch runs."""
         with self._changed:
-            return self._inside is None and self._rests_until > time.monotonic()
+            return self._inside is None and self._paused_until > time.monotonic()
 
     def _turn_at(self) -> float:
         """When the next batch may begin (monotonic)."""
         seconds, valid_until = self._spaced
         begun = self._since if self.inside_last is not None else -math.inf
         spaced = math.inf if math.isinf(seconds) else begun + seconds
-        return max(self._rests_until, min(spaced, valid_until))
+        return max(self._paused_until, min(spaced, valid_until))
 
     def _await_turn(self) -> None:
         try:
-            while not self._closed and (left := self._turn_at() - time.monotonic()) > 0:
+            while not self._closed and (remaining := self._turn_at() - time.monotonic()) > 0:
                 self.waits = True
-                self._changed.wait(left)
+                self._changed.wait(remaining)
         finally:
             self.waits = False
 
@@ -114,15 +114,15 @@ class Gate:
             self._changed.notify_all()
 
     def wait_empty(self, timeout_s: float | None) -> bool:
-        """Wait until no batch is inside; False when that took too long."""
+        """Wait until no batch runs; False after the timeout."""
         with self._changed:
             return self._changed.wait_for(lambda: self._inside is None, timeout_s)
 
     def pause(self, seconds: float) -> None:
-        """Wait inside a batch, e.g. for a dependency; ends early when the gate is closed.
+        """Wait inside a batch, e.g. for a dependency.
 
         Raises:
-            Draining: the gate was closed: the batch should not wait on.
+            Draining: the gate was closed, so the batch must not wait any longer.
         """
         with self._changed:
             self.waits = True
@@ -134,7 +134,7 @@ class Gate:
 
 
 def wait_until(done: Callable[[], bool], timeout_s: float, every_s: float = 0.02) -> bool:
-    """Poll until `done`; False when that took too long."""
+    """Poll until `done`; False after the timeout."""
     end = time.monotonic() + timeout_s
     while not done():
         if time.monotonic() > end:

@@ -1,4 +1,4 @@
-"""What the JVM said when something failed: class and message of everything in the chain, outermost first."""
+"""Text of JVM errors: class and message of each throwable in the chain of causes, outermost first."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ from typing import Any
 def of_throwable(throwable: Any) -> str:
     """One line for each throwable of a Java chain."""
     lines = []
-    for _ in range(20):  # causes can point at themselves
+    for _ in range(20):  # a chain of causes can be a circle
         if throwable is None:
             break
-        said = str(throwable.getMessage() or "").strip()
-        lines.append(f"{throwable.getClass().getName()}: {said.splitlines()[0] if said else ''}")
+        message = str(throwable.getMessage() or "").strip()
+        lines.append(f"{throwable.getClass().getName()}: {message.splitlines()[0] if message else ''}")
         throwable = throwable.getCause()
     return "\n".join(lines)
 
 
 def of_error(error: BaseException) -> str:
-    """The same of an exception that crossed into Python; a Python exception in one line."""
+    """The same for an exception that py4j or pyspark passed to Python; other exceptions in one line."""
     # py4j's own exceptions hold `java_exception`; those pyspark converted hold `_origin`.
     throwable = getattr(error, "java_exception", None) or getattr(error, "_origin", None)
     try:
-        found = of_throwable(throwable) if throwable is not None else ""
-    except Exception:  # noqa: BLE001  # the JVM may be gone by now: its own words must do
-        found = ""
-    return found or f"{type(error).__name__}: {error}"
+        text = of_throwable(throwable) if throwable is not None else ""
+    except Exception:  # noqa: BLE001  # the JVM may have died: the text of the Python exception is used
+        text = ""
+    return text or f"{type(error).__name__}: {error}"

@@ -1,7 +1,7 @@
-"""Sorting records into rows that land and rows that are kept aside, as a batch does it and as a replay does it again.
+"""Row routing: records become rows that land, or rows for the quarantine table. Used by batches and by replays.
 
-Row by row: decode, split off what cannot be decoded, transform, judge by the rules. What comes in is one DataFrame of
-raw records, wherever it was read from.
+Each record is decoded, split off if it cannot be decoded, transformed, and judged by the rules. The input is one
+DataFrame of raw records, from any source.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 Bad = tuple["DataFrame", int, tuple[str, ...]]
-"""Bad rows, how many, and the columns of the quarantine table that identify one."""
+"""Invalid rows, their number, and the columns of the quarantine table that identify one."""
 
 
 @dataclass(frozen=True)
 class RoutedRows:
-    """Records, sorted.
+    """The result of row routing.
 
     Attributes:
         good: rows of the transform that land.
-        consumed: records that came in.
-        bad: what is kept aside, in the shape of the quarantine table.
+        consumed: number of input records.
+        bad: invalid rows, in the columns of the quarantine table.
     """
 
     good: DataFrame
@@ -44,27 +44,27 @@ class RoutedRows:
 
 @dataclass(frozen=True)
 class RowRouter:
-    """Sorts the records of one stream by its plan."""
+    """Routes the records of one stream by its plan."""
 
     stream: str
     flow: Flow
 
     @property
     def identity(self) -> tuple[str, ...]:
-        """What identifies a row of the transform in quarantine: where sources differ in that, its content."""
-        found = {inlet.identity for inlet in self.flow.inlets}
+        """The columns that identify a row of the transform in quarantine; its content if sources differ in them."""
+        found = {source.identity for source in self.flow.sources}
         return found.pop() if len(found) == 1 else (quarantine.REASON, quarantine.RAW)
 
     def by_row(self, raw: DataFrame, references: Mapping[str, DataFrame], held: ExitStack) -> RoutedRows:
-        """Everything from one reading of the records.
+        """Decode, transform and judge the records, which are read once.
 
         Args:
-            raw: as the inlets read it; with several of them, `flow.SOURCE` says whose a record is.
+            raw: records as the sources read them; with several sources, `flow.SOURCE` names that of each record.
             references: by name; they become views of the session.
-            held: releases what is kept meanwhile.
+            held: releases cached rows when it closes.
 
         Raises:
-            SpecError: the SQL does not fit, or makes several rows of one record.
+            SpecError: the SQL does not fit, or returns several rows for one record.
         """
         from pyspark.sql import functions as F
 
@@ -73,34 +73,34 @@ class RowRouter:
         for name, table in references.items():
             table.createOrReplaceTempView(name)
         consumed, bad = 0, list[Bad]()
-        for inlet in self.flow.inlets:
-            own = raw if len(self.flow.inlets) == 1 else raw.where(F.col(flows.SOURCE) == inlet.name)
-            decoded = keep(inlet.decode(own), held)
+        for source in self.flow.sources:
+            own = raw if len(self.flow.sources) == 1 else raw.where(F.col(flows.SOURCE) == source.name)
+            decoded = keep(source.decode(own), held)
             all_rows, bad_rows = tally(decoded, REASON)
             consumed += all_rows
             if bad_rows:
-                bad.append((rows.undecoded(inlet, decoded), bad_rows, inlet.identity))
-            frames[inlet.name] = flows.good(inlet, decoded)
-            frames[inlet.name].createOrReplaceTempView(inlet.name)
+                bad.append((rows.undecoded(source, decoded), bad_rows, source.identity))
+            frames[source.name] = flows.good(source, decoded)
+            frames[source.name].createOrReplaceTempView(source.name)
         with transform.fitting(self.flow.spec, references):
             result = transform.apply(session, self.flow.spec, frames)
-        good, broken, came_out = self.judge(result, held, raw)
+        good, broken, rows_out = self.judge(result, held, raw)
         if self.flow.lineage == "rows" and self.flow.joins:
-            went_in = consumed - sum(number for _, number, _ in bad)
-            self.one_to_one(good, went_in, came_out)
+            records_in = consumed - sum(number for _, number, _ in bad)
+            self.one_to_one(good, records_in, rows_out)
         return RoutedRows(good, consumed, bad + broken)
 
     def judge(
         self, result: DataFrame, held: ExitStack, raw: DataFrame | None = None
     ) -> tuple[DataFrame, list[Bad], int | None]:
-        """Split the transform's rows by the rules: good ones, bad ones, how many came out in all.
+        """Split the transform's rows by the rules. Returns valid rows, invalid rows, and the number of all rows.
 
-        Without rules nothing is kept and nothing is run, and how many is not known (None).
+        Without rules no query runs, and the number is not known (None).
 
         Args:
             result: of the transform.
-            held: releases what is kept meanwhile.
-            raw: the records it was made of, where each row is one of them: a bad row is kept with its record.
+            held: releases cached rows when it closes.
+            raw: the records of the rows: an invalid row goes to quarantine with its record, if it has one.
         """
         from pyspark.sql import functions as F
 
@@ -108,45 +108,46 @@ class RowRouter:
         if not rules:
             return result, [], None
         judged = keep(rows.judged(result, rules), held)
-        came_out, number = tally(judged, REASON)
-        source = self.flow.inlets[0].name if len(self.flow.inlets) == 1 else "transform"
+        rows_out, number = tally(judged, REASON)
+        source = self.flow.sources[0].name if len(self.flow.sources) == 1 else "transform"
         good = judged.where(F.col(REASON).isNull()).drop(REASON)
         broken = rows.broken(judged, rules, source, self.identity)
         if number and raw is not None and self._traced(result):
-            broken = keep(rows.with_record(broken, raw, self.flow.inlets[0]), held)
-        return good, [(broken, number, self.identity)], came_out
+            broken = keep(rows.with_record(broken, raw, self.flow.sources[0]), held)
+        return good, [(broken, number, self.identity)], rows_out
 
     def _traced(self, result: DataFrame) -> bool:
-        """Whether the record of a row of the transform can be found again by its position."""
-        first = self.flow.inlets[0]
-        return len(self.flow.inlets) == 1 and bool(first.record) and set(first.identity) <= set(result.columns)
+        """Whether a row of the transform has the position of its record."""
+        first = self.flow.sources[0]
+        return len(self.flow.sources) == 1 and bool(first.record) and set(first.identity) <= set(result.columns)
 
-    def one_to_one(self, result: DataFrame, went_in: int, came_out: int | None) -> None:
-        """A join must not make two rows of one record where each row stands for one.
+    def one_to_one(self, result: DataFrame, records_in: int, rows_out: int | None) -> None:
+        """Check that no join has returned two rows for one record.
 
-        Where no record can be dropped, as many rows out as in proves it; else the rows of each record are counted.
+        If no record can be dropped, equal numbers of records and rows prove it. Else the rows of each record are
+        counted.
 
         Raises:
-            SpecError: it does; names a record.
+            SpecError: a record has several rows; names it.
         """
         from pyspark.sql import functions as F
 
-        if self.flow.keeps_all and (result.count() if came_out is None else came_out) == went_in:
+        if self.flow.keeps_all and (result.count() if rows_out is None else rows_out) == records_in:
             return
-        twice = result.groupBy(*self.identity).count().where(F.col("count") > 1).first()
-        if twice is None:
+        duplicate = result.groupBy(*self.identity).count().where(F.col("count") > 1).first()
+        if duplicate is None:
             return
-        record = ", ".join(f"{name}={twice[name]}" for name in self.identity)
+        record = ", ".join(f"{name}={duplicate[name]}" for name in self.identity)
         raise SpecError(
-            f"The transform of stream {self.stream} makes several rows of one record",
-            why=f"{record} comes out {twice['count']} times: a reference has several rows for one key",
-            next="make the reference unique by its key, or say lineage: none in the stream's file",
+            f"The transform of stream {self.stream} returns several rows for one record",
+            why=f"{record} comes out {duplicate['count']} times: a reference has several rows for one key",
+            next="make the reference unique by its key, or write lineage: none in the stream's file",
             code="LW-2212",
         )
 
 
 def keep(frame: DataFrame, held: ExitStack) -> DataFrame:
-    """Persist until `held` closes."""
+    """Cache rows until `held` closes."""
     kept = frame.persist()
     held.callback(kept.unpersist)
     return kept

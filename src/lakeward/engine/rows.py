@@ -1,4 +1,4 @@
-"""Splitting rows: which rules a row breaks, and the shape in which bad rows are kept aside."""
+"""Invalid rows: the rule that a row fails, and its form in the quarantine table."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def check_rule(frame: DataFrame, rule: str, condition: str) -> None:
     """Analyse one rule against the transform's columns.
 
     Raises:
-        SpecError: it is not a condition on them.
+        SpecError: it is not a condition on these columns.
     """
     from pyspark.errors import AnalysisException, ParseException
     from pyspark.sql import functions as F
@@ -29,19 +29,25 @@ def check_rule(frame: DataFrame, rule: str, condition: str) -> None:
         kind = frame.select(F.expr(condition).alias("rule")).schema["rule"].dataType.typeName()
     except (AnalysisException, ParseException) as error:
         raise SpecError(
-            f"Rule {rule} does not fit the transform's columns", why=str(error).splitlines()[0], code="LW-2214"
+            f"Rule {rule} does not fit the transform's columns",
+            why=str(error).splitlines()[0],
+            next="correct rules: in the stream's file, then: lakeward deploy",
+            code="LW-2214",
         ) from error
     if kind != "boolean":
         raise SpecError(
-            f"Rule {rule} is no condition", why=f"`{condition}` gives {kind.upper()}, not true or false", code="LW-2213"
+            f"Rule {rule} is not a condition",
+            why=f"`{condition}` has the type {kind.upper()}, not BOOLEAN",
+            next="correct rules: in the stream's file, then: lakeward deploy",
+            code="LW-2213",
         )
 
 
 def judged(frame: DataFrame, rules: Mapping[str, str]) -> DataFrame:
-    """Rows with REASON: the first rule a row breaks, null if none.
+    """Rows with REASON: the first rule that a row fails, null if none.
 
-    A rule is broken by `false` alone. One that cannot be known (null) holds, as in SQL's CHECK: `dep_delay BETWEEN ..`
-    says nothing about a cancelled flight; whoever wants the value writes a rule `dep_delay IS NOT NULL`.
+    A row fails a rule only if the condition is false. NULL passes, as in SQL's CHECK: `dep_delay BETWEEN ..` passes for
+    a cancelled flight. A rule that requires the value is `dep_delay IS NOT NULL`.
     """
     from pyspark.sql import functions as F
 
@@ -52,52 +58,52 @@ def judged(frame: DataFrame, rules: Mapping[str, str]) -> DataFrame:
     return frame.withColumn(REASON, broken)
 
 
-def undecoded(inlet: StreamSource, decoded: DataFrame) -> DataFrame:
-    """The records that could not be decoded, shaped for the quarantine table."""
+def undecoded(source: StreamSource, decoded: DataFrame) -> DataFrame:
+    """The records that could not be decoded, in the columns of the quarantine table."""
     from pyspark.sql import functions as F
 
-    kept = [column for column in decoded.columns if column in OWN_COLUMNS]
-    whole = Kept.RECORD if set(inlet.record) - {VALUE} <= set(kept) else Kept.VALUE
-    return inlet.explain(decoded.where(F.col(REASON).isNotNull())).select(
-        F.lit(inlet.name).alias(quarantine.SOURCE),
-        *kept,
+    columns = [column for column in decoded.columns if column in OWN_COLUMNS]
+    whole = Kept.RECORD if set(source.record) - {VALUE} <= set(columns) else Kept.VALUE
+    return source.explain(decoded.where(F.col(REASON).isNotNull())).select(
+        F.lit(source.name).alias(quarantine.SOURCE),
+        *columns,
         F.col(REASON).alias(quarantine.REASON),
         F.col(RAW).alias(quarantine.RAW),
         F.col(ERROR).alias(quarantine.ERROR),
-        (_kept(F.col(RAW), whole) if inlet.record else F.lit(None).cast("string")).alias(quarantine.KEPT),
+        (_kept(F.col(RAW), whole) if source.record else F.lit(None).cast("string")).alias(quarantine.KEPT),
     )
 
 
 def _kept(raw: Column, whole: Kept) -> Column:
-    """What a record's value is that was cut to `KEPT_BYTES`."""
+    """How much of a record is in quarantine: a value of `KEPT_BYTES` or more was cut."""
     from pyspark.sql import functions as F
 
     return F.when(F.octet_length(raw) >= KEPT_BYTES, Kept.PART.value).otherwise(whole.value)
 
 
 def broken(judgement: DataFrame, rules: Mapping[str, str], source: str, identity: Sequence[str]) -> DataFrame:
-    """The rows that broke a rule, shaped for the quarantine table: `row` and `raw` are the row as JSON, `error` the
-    rule's text.
+    """The rows that fail a rule, in the columns of the quarantine table: `row` and `raw` are the row as JSON, `error`
+    is the text of the rule.
 
     Rows without a source position (aggregates) are identified by their content: a window is emitted once.
     """
     from pyspark.sql import functions as F
 
-    # A row that is known by its file and its content must be the same when the file is read again. Elsewhere the time
-    # of its batch tells it from an equal row of another one.
-    unsaid = {REASON, INGESTED_AT} if "_file_path" in identity else {REASON}
-    own = [column for column in judgement.columns if column not in unsaid]
+    # A row that is identified by file and content must be equal when the file is read again, so the time of its batch
+    # is left out. For other rows this time distinguishes equal rows of two batches.
+    left_out = {REASON, INGESTED_AT} if "_file_path" in identity else {REASON}
+    own = [column for column in judgement.columns if column not in left_out]
     whole = F.to_json(F.struct(*(F.col(f"`{column}`") for column in own)))
     text = F.create_map(*(F.lit(part) for pair in rules.items() for part in pair))
-    kept = [F.col(column) for column in judgement.columns if column in POSITION_TYPES]
+    columns = [F.col(column) for column in judgement.columns if column in POSITION_TYPES]
     places = [column for column in identity if column in POSITION_TYPES]
     if not set(places) <= set(own):
-        kept = [F.lit(None).cast(POSITION_TYPES[c]).alias(c) for c in places if POSITION_TYPES[c] != "BIGINT"]
-        kept += [F.xxhash64(whole).alias(c) for c in places if POSITION_TYPES[c] == "BIGINT"]
-        kept += [F.current_timestamp().alias(INGESTED_AT)]
+        columns = [F.lit(None).cast(POSITION_TYPES[c]).alias(c) for c in places if POSITION_TYPES[c] != "BIGINT"]
+        columns += [F.xxhash64(whole).alias(c) for c in places if POSITION_TYPES[c] == "BIGINT"]
+        columns += [F.current_timestamp().alias(INGESTED_AT)]
     return judgement.where(F.col(REASON).isNotNull()).select(
         F.lit(source).alias(quarantine.SOURCE),
-        *kept,
+        *columns,
         F.col(REASON).alias(quarantine.REASON),
         whole.cast("binary").alias(quarantine.RAW),
         F.concat(F.lit("not: "), F.try_element_at(text, F.col(REASON))).alias(quarantine.ERROR),
@@ -106,18 +112,18 @@ def broken(judgement: DataFrame, rules: Mapping[str, str], source: str, identity
     )
 
 
-def with_record(broken: DataFrame, raw: DataFrame, inlet: StreamSource) -> DataFrame:
-    """Put the records of broken rows in the place of the rows, so that they can be decoded again.
+def with_record(broken: DataFrame, raw: DataFrame, source: StreamSource) -> DataFrame:
+    """Replace invalid rows by their records, so that they can be decoded again.
 
     Args:
-        broken: as `broken` gives them, with the position of each.
-        raw: the batch's records, of this inlet.
+        broken: result of `broken`, with the position of each row.
+        raw: the batch's records of this source.
     """
     from pyspark.sql import functions as F
 
-    found, identity = "_lw_found", list(inlet.identity)
-    beside = [column for column in inlet.record if column != VALUE]
-    wanted = raw.select(*identity, *inlet.record).join(F.broadcast(broken.select(*identity)), identity, "left_semi")
+    found, identity = "_lw_found", list(source.identity)
+    beside = [column for column in source.record if column != VALUE]
+    wanted = raw.select(*identity, *source.record).join(F.broadcast(broken.select(*identity)), identity, "left_semi")
     both = broken.drop(*beside).join(wanted.withColumn(found, F.lit(True)), identity, "left")
     here, value = F.col(found).isNotNull(), F.substring(F.col(VALUE), 1, KEPT_BYTES)
     return both.select(

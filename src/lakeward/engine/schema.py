@@ -1,4 +1,4 @@
-"""Do the transform's columns fit the sink's table? Asked before the query starts, so that nobody waits for a batch."""
+"""Schema check before a query starts: the transform's columns must fit the sink's table."""
 
 from __future__ import annotations
 
@@ -21,61 +21,63 @@ def check(
     additive: bool,
     others: Sequence[str] = (),
 ) -> list[Column]:
-    """Refuse what the table cannot take, all of it at once; gives the columns that this generation leaves empty.
+    """Refuse differences that the table cannot take; returns the columns that this generation leaves empty.
 
     Args:
         stream, generation, table, catalog: for the text.
-        compared: the transform's columns with the table's.
-        added: column -> the generation of this stream that added it. An older one, run again by a rollback, does not
-            know it and lands nulls in it; a newer one that leaves it out means to, and nothing tells whether rightly.
+        compared: the comparison of the transform's columns with the table's.
+        added: column -> the generation of this stream that added it. An older generation, run by a rollback, does not
+            have the column and lands nulls in it. A newer one without the column is refused: it may be a mistake.
         additive: whether the table may take new columns and wider types.
         others: further streams that land in the table.
 
     Raises:
-        SpecError: names every column, what stands in the table and in the transform, and the statement that helps.
+        SpecError: names every column, its types in the table and in the transform, and the statement that helps.
     """
-    known = [each for each in compared.lacking if added.get(each.name, 0) > generation]
-    dropped = [each for each in compared.lacking if each not in known]
+    known = [column for column in compared.lacking if added.get(column.name, 0) > generation]
+    dropped = [column for column in compared.lacking if column not in known]
     why = list(schema_evolution.differences(compared, dropped, additive=additive))
     if not why and compared.grows and others:
-        why = [f"{', '.join(others)} lands in it too, and would not know what this one {each}"
-               for each in schema_evolution.grows(compared)]  # fmt: skip
+        why = [f"{', '.join(others)} lands in it too, and would not know what this one {change}"
+               for change in schema_evolution.grows(compared)]  # fmt: skip
     if not why:
         return known
     steps = [f"change the transform in conf/streams/{stream}.yaml"]
     if dropped or compared.needed:
-        steps.append(f"to leave {', '.join(each.name for each in [*dropped, *compared.needed])} empty, say NULL AS ..")
+        steps.append(
+            f"to leave {', '.join(column.name for column in [*dropped, *compared.needed])} empty, say NULL AS .."
+        )
     alters = schema_evolution.alters(compared, table, catalog)
     if alters and not additive:
-        steps.append("to let the stream change the table, say schema: {evolution: additive}")
-    told = "; ".join(alters) or f"ALTER TABLE {catalog}.{table} ..."
+        steps.append("to let the stream change the table, write schema: {evolution: additive}")
+    statements = "; ".join(alters) or f"ALTER TABLE {catalog}.{table} ..."
     raise SpecError(
         f"The transform of stream {stream} gives other columns than table {table} has",
         why="; ".join(why),
-        next=f"{'; '.join(steps)}; or the table: {told}",
+        next=f"{'; '.join(steps)}; or the table: {statements}",
         code="LW-2215",
     )
 
 
 def check_keys(stream: str, keys: Sequence[str], order_by: str | None, columns: Any) -> None:
-    """What an upsert goes by must be among the transform's columns, and comparable.
+    """Check that the keys of an upsert, and the column that orders it, are comparable columns of the transform.
 
     Args:
         columns: of the transform, as a Spark schema.
 
     Raises:
-        SpecError: names what is not, and what there is.
+        SpecError: names those that are not, and the columns of the transform.
     """
     has = {field.name: field.dataType.simpleString() for field in columns.fields}
-    wanted = [*keys, *([order_by] if order_by else [])]
-    missing = [name for name in wanted if name not in has]
-    maps = [name for name in wanted if has.get(name, "").startswith("map")]
+    used = [*keys, *([order_by] if order_by else [])]
+    missing = [name for name in used if name not in has]
+    maps = [name for name in used if has.get(name, "").startswith("map")]
     if not (missing or maps):
         return
     why = [f"not a column of the transform: {', '.join(missing)}"] if missing else []
     why += [f"a map cannot be compared: {', '.join(maps)}"] if maps else []
     raise SpecError(
-        f"The upsert of stream {stream} cannot tell its rows apart",
+        f"The upsert of stream {stream} has no usable keys",
         why="; ".join(why) + f"; columns: {', '.join(has)}",
         next=f"correct keys: or order_by: in conf/streams/{stream}.yaml, then: lakeward deploy",
         code="LW-2216",

@@ -1,4 +1,4 @@
-"""The Spark session of one launch, and a session of its own for each stream."""
+"""Spark sessions: that of a launch, and a separate one for each stream."""
 
 from __future__ import annotations
 
@@ -26,26 +26,26 @@ SPARK_LOG = "spark.log"
 _ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 _HDFS = "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider"
 BATCH_CONF = {
-    # A batch's rows are kept for a second or two, between their count and their landing: to compress them costs a fifth
-    # of what decoding costs. What does not fit into memory goes to disk either way.
+    # A batch's rows are cached for a second or two, from their count until they are written. Compression would cost a
+    # fifth of what decoding costs. Rows that do not fit into memory go to disk either way.
     "spark.sql.inMemoryColumnarStorage.compressed": "false",
-    # PySpark notes the caller's line at every column expression, by a walk over the stack: a fifth of a second of CPU
-    # in every batch, for errors whose place our users would look for in vain.
+    # PySpark records the caller's line for every column expression, by a walk over the stack. It costs a fifth of a
+    # second of CPU in every batch, for lines of Lakeward that mean nothing to users.
     "spark.python.sql.dataFrameDebugging.enabled": "false",
-    # Each `persist` clones the whole session, folder and all, unless it finds these as it wants them. The first is
-    # about Hive's buckets, which no table of a lake has; the second lets AQE coalesce what is kept.
+    # Each `persist` clones the whole session unless these have the values it needs. The first is about Hive's buckets,
+    # which no table of the lake has; the second lets AQE coalesce cached partitions.
     "spark.sql.sources.bucketing.autoBucketedScan.enabled": "false",
     "spark.sql.optimizer.canChangeCachedPlanOutputPartitioning": "true",
 }
-"""What makes a batch cheaper to run."""
+"""Conf that makes batches cheaper."""
 LOCAL_CHECKPOINT_FILES = {
-    # Without Hadoop's native library its FileContext, Spark's choice, runs `readlink` sixteen times a batch, each time
-    # as a process. This one does not. On a local disk both write aside, look, and rename by the same call.
+    # Without Hadoop's native library FileContext, Spark's default, starts the process `readlink` sixteen times a batch.
+    # This manager does not. On a local disk both write a temporary file and rename it by the same call.
     "spark.sql.streaming.checkpointFileManagerClass": "org.apache.spark.sql.execution.streaming.checkpointing."
     "FileSystemBasedCheckpointFileManager",
 }
-"""Conf of streams whose checkpoints stand on a local disk."""
-# A stream's own conf may not loosen what exactness or secrecy stand on.
+"""Conf of streams whose checkpoints are on a local disk."""
+# Keys that a stream cannot set: exactly-once landing and secrecy depend on them.
 _FIXED = ("spark.sql.catalog.", "spark.sql.extensions", "spark.sql.session.timeZone", "spark.wap.", "spark.redaction.")
 
 
@@ -53,7 +53,7 @@ def conf(launch: Launch, here: str | None = None) -> dict[str, str]:
     """The Spark conf of a launch. Holds no secret: it is shown in the Spark UI and on the JVM's command line.
 
     Args:
-        here: the address its executors reach it at; None where it has none.
+        here: the address by which its executors reach the driver; None without executors.
     """
     classpath = jars.spark_classpath(launch.runtime.jars)
     temporary = launch.folder / "tmp"
@@ -63,7 +63,7 @@ def conf(launch: Launch, here: str | None = None) -> dict[str, str]:
         "spark.driver.memory": "1g",
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
-        # Streams of one driver get their turns side by side; each has a pool of its own.
+        # Streams of one driver share the cores fairly; each has its own pool.
         "spark.scheduler.mode": "FAIR",
         "spark.ui.enabled": "true",
         "spark.ui.port": "0",
@@ -105,11 +105,11 @@ def conf(launch: Launch, here: str | None = None) -> dict[str, str]:
 
 
 def start(launch: Launch) -> SparkSession:
-    """Start the JVM and the session. Once a process.
+    """Start the JVM and the session; once in a process.
 
     Raises:
-        DependencyDown: the cluster its executors are to run on does not answer.
-        SpecError: the cluster wants a secret, and there is none.
+        DependencyDown: the cluster of its executors does not answer.
+        SpecError: the cluster needs a secret, and there is none.
     """
     master = cluster.master_of(launch)
     here = None if master is None else spark_master.reach(master)
@@ -118,9 +118,9 @@ def start(launch: Launch) -> SparkSession:
     (launch.folder / event_log.FOLDER).mkdir(exist_ok=True)
     text = Template(LOGGING.read_text()).substitute(file=launch.folder / SPARK_LOG)
     (launch.folder / LOGGING.name).write_text(text)
-    os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"  # the UI listens on what this says, else on every address
+    os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"  # the UI listens on this address; without it, on every address
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
-    if here is not None:  # Python of the workers' machines, which may stand elsewhere there
+    if here is not None:  # Python may have another path on the machines of the workers
         os.environ["PYSPARK_PYTHON"] = launch.conf.get(cluster.PYTHON, sys.executable)
         cluster.hand_over_secret(launch)
     if launch.runtime.pgpass is not None:
@@ -136,19 +136,19 @@ def start(launch: Launch) -> SparkSession:
         session = builder.getOrCreate()
     finally:
         cluster.forget_secret(launch)
-    # Streams start side by side, and the first one to call back would start this under the others.
+    # Started here: streams start in parallel, and the first callback of one would start it while others need it.
     ensure_callback_server_started(session.sparkContext._gateway)  # type: ignore[no-untyped-call]  # pyspark's own
     return session
 
 
 def for_stream(session: SparkSession, spec: StreamSpec, checkpoint: str = "") -> SparkSession:
-    """A session of the stream's own: its conf and its views are nobody else's.
+    """A separate session for the stream: it shares neither conf nor views with other streams.
 
     Args:
-        checkpoint: where its checkpoint stands; empty where it has none.
+        checkpoint: the folder of its checkpoint; empty without one.
     """
     own = session.newSession()
-    # What asks the JVM for its conf without a session at hand takes the thread's, and this thread may be a new one.
+    # Code in the JVM that has no session uses the thread's active one, and this thread may be a new one.
     own._get_j_spark_session_class(own._jvm).setActiveSession(own._jsparkSession)
     for name, value in stream_conf(spec, checkpoint).items():
         own.conf.set(name, value)
@@ -156,7 +156,7 @@ def for_stream(session: SparkSession, spec: StreamSpec, checkpoint: str = "") ->
 
 
 def stream_conf(spec: StreamSpec, checkpoint: str = "") -> Mapping[str, str]:
-    """The session conf of one stream: its state store, its own `spark:` keys, and how its checkpoint is written."""
+    """The session conf of one stream: state store, its `spark:` keys, and how its checkpoint is written."""
     provider = _ROCKSDB if spec.state.provider == "rocksdb" else _HDFS
     wanted = {"spark.sql.streaming.stateStore.providerClass": provider}
     wanted |= {name: value for name, value in spec.spark.items() if not name.startswith(_FIXED)}
@@ -164,8 +164,9 @@ def stream_conf(spec: StreamSpec, checkpoint: str = "") -> Mapping[str, str]:
 
 
 def checkpoint_files(place: str) -> Mapping[str, str]:
-    """The conf of a driver whose checkpoints stand below a place; empty where Spark's own choice is right.
+    """The conf of a driver whose checkpoints are below `place`; empty if Spark's default is right.
 
-    On S3 too: a stream's own conf says how its checkpoint is written there, and one may have stayed on a local disk.
+    Also used if `place` is on S3: there the conf of each stream sets how its checkpoint is written, and a stream may
+    still have its checkpoint on a local disk.
     """
     return {} if "://" in place and not place.startswith("file://") else LOCAL_CHECKPOINT_FILES

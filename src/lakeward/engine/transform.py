@@ -1,4 +1,4 @@
-"""A stream's transform on frames: SQL over the views of its sources and references, or a function of the project's."""
+"""A stream's transform: SQL over views of its sources and references, or a Python function of the project."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 
 
 def apply(session: SparkSession, spec: StreamSpec, frames: Mapping[str, DataFrame]) -> DataFrame:
-    """The transform's result, as a plan.
+    """The plan of the transform's result.
 
     Args:
-        frames: sources and references by name; each is a view of `session` too, so that Python may use SQL on them.
+        frames: sources and references by name; each is also a view of `session`, so that Python can use SQL.
 
     Raises:
-        UserCodeFailed: the function fails.
+        UserCodeFailed: the function failed.
         AnalysisException, ParseException: the SQL does not fit.
     """
     if spec.transform.python is not None:
@@ -34,10 +34,11 @@ def apply(session: SparkSession, spec: StreamSpec, frames: Mapping[str, DataFram
 
 @contextmanager
 def fitting(spec: StreamSpec, references: Mapping[str, DataFrame]) -> Iterator[None]:
-    """Say of SQL that does not fit, as it was written or since a reference has others, which columns those have now.
+    """Turn analysis errors of the SQL into a `SpecError` that names the columns of the references, which may have
+    changed.
 
     Raises:
-        SpecError: it does not.
+        SpecError: the SQL does not fit.
     """
     from pyspark.errors import AnalysisException, ParseException
 
@@ -46,7 +47,7 @@ def fitting(spec: StreamSpec, references: Mapping[str, DataFrame]) -> Iterator[N
     except (AnalysisException, ParseException) as error:
         columns = "; ".join(f"{name} ({', '.join(table.columns)})" for name, table in references.items())
         raise SpecError(
-            f"The transform of stream {spec.id} does not fit",
+            f"The transform of stream {spec.id} does not fit its sources and references",
             why=first_line(error) + (f"; references now: {columns}" if columns else ""),
             next=f"correct transform: (or rules:) in conf/streams/{spec.id}.yaml, then: lakeward deploy",
             code="LW-2228",
@@ -54,35 +55,35 @@ def fitting(spec: StreamSpec, references: Mapping[str, DataFrame]) -> Iterator[N
 
 
 def first_line(error: BaseException) -> str:
-    """Spark's own sentence, without the plan it prints below."""
+    """The first line of a Spark error, without the plan."""
     text = str(error).strip()
     return text.splitlines()[0] if text else type(error).__name__
 
 
 @contextmanager
 def failures_of(stream: str, spec: StreamSpec) -> Iterator[None]:
-    """Say of a batch that the project's Python failed on where in it, in short, instead of a page of Spark's trace.
+    """Turn a failure of the project's Python into an error with its place in the code, without Spark's stack trace.
 
-    What Python says of something else (a package that is absent, an address that does not answer) stays as it is:
-    its class follows from its words.
+    Python errors of other causes (a missing package, an address that does not answer) are not changed: their class is
+    judged by their text.
 
     Raises:
-        Poison: its own code failed on this batch.
+        Poison: the project's code failed on this batch.
     """
     try:
         yield
     except Exception as error:
-        said = None
+        reason = None
         if isinstance(error, UserCodeFailed):
-            said = error.why
+            reason = error.why
         elif spec.transform.functions and not isinstance(error, LakewardError):
             poison = judge(text=f"{type(error).__name__}: {error}").failure_class is FailureClass.POISON
-            said = code.worker_summary(str(error)) if poison else None
-        if said is None:
+            reason = code.worker_summary(str(error)) if poison else None
+        if reason is None:
             raise
         raise Poison(
-            f"The transform of stream {stream} fails on a batch: {', '.join(spec.transform.functions)}",
-            why=said,
+            f"The transform of stream {stream} failed on a batch: {', '.join(spec.transform.functions)}",
+            why=reason,
             next=f"correct it in python/, lakeward deploy, then: lakeward streams upgrade {stream}",
             code="LW-2229",
         ) from error

@@ -82,7 +82,7 @@ def test_what_only_spark_knows(tmp_path):
         ("mine.py", "transform.python", 6),
         ("k.yaml", "spark[spark.sql.shufle.partitions]", 5),
     }
-    assert "Spark knows no setting" in found["k.yaml", "spark[spark.sql.shufle.partitions]", 5]
+    assert "Spark has no setting" in found["k.yaml", "spark[spark.sql.shufle.partitions]", 5]
     assert "mine:run failed: AnalysisException" in found["mine.py", "transform.python", 6]
     assert "`nope` cannot be resolved" in found["a.yaml", "rules.wrong", 6]
     assert "nofunc" in found["b.yaml", "transform.sql", 7]

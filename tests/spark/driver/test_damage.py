@@ -189,11 +189,11 @@ def test_ours_refuses_sources_that_came_went_or_changed_places(lab: Any) -> None
 
     lab.run(of({"first": one, "second": two}), 2)
     for changed, words in (
-        ({"second": two, "first": one}, "go on at the other's offsets"),
+        ({"second": two, "first": one}, "continue at the other's offsets"),
         ({"first": one}, "has offsets of 2 sources, the spec has 1"),
         ({"first": one, "second": two, "third": three}, "has offsets of 2 sources, the spec has 3"),
         ({"first": one, "second": three}, f"source second no longer reads {two}"),
-        ({"other": one, "second": two}, "is that of first, second; the spec has other, second"),
+        ({"other": one, "second": two}, "has sources first, second; the spec has other, second"),
     ):
         error = refusal(lab, of(changed))
         assert error.reason == "changed-sources", changed

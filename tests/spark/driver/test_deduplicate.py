@@ -72,5 +72,5 @@ def test_a_join_that_doubles_a_record_is_found_with_state_too(lab: Any) -> None:
     lab.produce(topic, [event(1), event(2)])
     error = lab.fail(unique(lab, topic, reference=reference, transform={"sql": sql}))
     assert isinstance(error, SpecError)
-    assert "several rows of one record" in str(error)
+    assert "several rows for one record" in str(error)
     assert lab.rows() == []

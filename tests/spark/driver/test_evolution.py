@@ -58,12 +58,12 @@ class Stream:
         assert running.stop(60)
         return running
 
-    def landing(self, generation: int, columns: str) -> Any:
+    def sink(self, generation: int, columns: str) -> Any:
         """The sink as a driver of its own holds it, looked at and not prepared yet."""
         own = self.lab.spark.newSession()
         wanted = replace(self.lab.wanted(self.document(columns)), generation=generation)
         found = choose(own, wanted, self.lab.runtime, dict, lambda: None, {})
-        found.look({})
+        found.observe({})
         return found
 
     def rows(self) -> list[tuple[Any, ...]]:
@@ -122,8 +122,8 @@ def test_new_columns_come_with_their_generation_and_a_rollback_leaves_them_empty
 def test_a_driver_of_the_older_generation_is_fenced_by_the_new_columns_alone(lab: Any, kind: str) -> None:
     stream = Stream(lab, kind)
     stream.land(1, FIRST, {"n": 1, "s": "one", "p": {"a": 1, "b": 10}})
-    zombie = stream.landing(1, FIRST)
-    at = zombie._seen.state.position
+    zombie = stream.sink(1, FIRST)
+    at = zombie._observed.state.position
     end = {name: text.replace("1", "2") for name, text in at.end.items()}
     zombie.writer.running = lambda batch: RunningBatch(at.query_id, at.batch + 1, at.end, end, {})
     zombie.writer.stateful = False
@@ -133,9 +133,9 @@ def test_a_driver_of_the_older_generation_is_fenced_by_the_new_columns_alone(lab
     columns["fields"].append({"name": "extra", "type": "string", "nullable": True, "metadata": {}})
 
     def evolve() -> None:
-        newer = stream.landing(2, SECOND)
+        newer = stream.sink(2, SECOND)
         newer.prepare(type(rows.schema).fromJson(columns), stateful=False)
-        assert newer.writer._expected == newer.see().state.raw, "what it landed last is what it finds"
+        assert newer.writer._expected == newer.observe_table().state.raw, "what it landed last is what it finds"
 
     kept = rows.localCheckpoint()
     with failpoints.on("after-stage", once(evolve, lambda: None)), pytest.raises(Fenced):

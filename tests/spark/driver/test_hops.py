@@ -104,7 +104,7 @@ def test_a_stream_of_batches_becomes_a_hop_on_its_checkpoint_and_back_from_real_
     assert running.stop(600)
     assert sum(each.outcome.landed for each in lab.done) == 3
     if "continuous" in trigger:
-        with pytest.raises(Blocked, match="is one of continuous processing"):
+        with pytest.raises(Blocked, match="was written by continuous processing"):
             lab.start(batches)
     else:
         lab.produce(topic, [{"n": 4}])

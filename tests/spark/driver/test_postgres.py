@@ -215,11 +215,11 @@ def test_new_columns_come_with_their_generation_and_fence_the_older_one(served: 
     def newer() -> None:
         """Another driver starts the next generation, while this one has a batch staged."""
         own = served.spark.newSession()
-        landing = choose(own, wanted(3, "n, n * 10L AS tens"), served.runtime, dict, lambda: None, {})
-        landing.look({})
+        sink = choose(own, wanted(3, "n, n * 10L AS tens"), served.runtime, dict, lambda: None, {})
+        sink.observe({})
         schema = own.createDataFrame([], "n INT, s STRING, tens BIGINT, more STRING").schema
-        landing.prepare(schema, stateful=False)
-        assert landing.writer._expected == landing.see().state.raw, "what it landed last is what it finds"
+        sink.prepare(schema, stateful=False)
+        assert sink.writer._expected == sink.observe_table().state.raw, "what it landed last is what it finds"
 
     served.produce(topic, [{"n": 4, "s": "a"}])
     calls = iter([newer])

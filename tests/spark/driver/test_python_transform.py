@@ -143,7 +143,7 @@ def test_rows_made_twice_of_one_record_break_the_lineage_that_was_asked_for(lab:
     lab.produce(topic, [{"n": 1}])
     failure = lab.fail(into(lab, topic, "twice"))
     assert isinstance(failure, SpecError)
-    assert "several rows of one record" in failure.what
+    assert "several rows for one record" in failure.what
     lab.started.clear()
     lab.run({**into(lab, topic, "twice", lineage="none"), "id": f"n_{lab.namespace}"}, 1)
     assert [row["n"] for row in lab.rows()] == [1, 1]

@@ -50,7 +50,7 @@ def test_a_rule_on_no_column_and_one_that_is_no_condition(lab: Any) -> None:
     topic = lab.topic()
     with pytest.raises(SpecError, match="Rule broken does not fit"):
         lab.start(lab.spec(topic, rules={"broken": "missing > 1"}))
-    with pytest.raises(SpecError, match="Rule odd is no condition"):
+    with pytest.raises(SpecError, match="Rule odd is not a condition"):
         lab.start(lab.spec(topic, rules={"odd": "n + 1"}))
 
 
@@ -99,7 +99,7 @@ def test_bad_rows_without_a_quarantine_stop_the_stream(lab: Any) -> None:
     del document["quarantine"]
     error = lab.fail(document)
     assert isinstance(error, SpecError)
-    assert "nowhere to put them" in error.what
+    assert "no quarantine table configured" in error.what
     assert "not one JSON object" in error.why
     assert lab.rows() == []
 

@@ -127,7 +127,7 @@ def test_another_mode_on_the_same_table_is_refused_before_anything_runs(lab: Any
     spec = upsert(lab, topic)
     lab.produce(topic, [event(1, "a", 1)])
     lab.run(spec | {"sink": {"iceberg": {"table": f"{lab.namespace}.t"}}}, 1)
-    with pytest.raises(Blocked, match="up to seq 1 it landed by append, now the sink says upsert"):
+    with pytest.raises(Blocked, match="up to seq 1 it landed with mode append, the sink now has mode upsert"):
         lab.start(spec)
     lab.produce(topic, [event(1, "b", 2)])
     lab.run(spec | {"sink": {"iceberg": {"table": f"{lab.namespace}.t"}}}, 1)

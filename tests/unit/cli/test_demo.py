@@ -45,7 +45,7 @@ def test_a_folder_that_is_not_the_checks_own_is_left_alone(tmp_path: Path, capsy
     assert lakeward("--check", "--home", str(tmp_path), "--project", str(ROOT)) == 4
     assert (tmp_path / "check" / "precious.txt").read_text() == "mine"
     said = capsys.readouterr().err
-    assert "holds precious.txt" in said
+    assert "precious.txt" in said
     assert "next: name another home" in said
 
 

@@ -34,7 +34,7 @@ def _ended(code: str, printed: Path) -> Jvm:
     ],
 )  # fmt: skip
 def test_a_dead_jvm_ends_in_a_named_class(tmp_path: Path, code: str, words: str, cause: Cause) -> None:
-    said = _ended(code, tmp_path / "stdout.log").gone()
+    said = _ended(code, tmp_path / "stdout.log").death_reason()
     assert said is not None
     assert words in said
     assert judge(text=said).cause is cause
@@ -43,11 +43,11 @@ def test_a_dead_jvm_ends_in_a_named_class(tmp_path: Path, code: str, words: str,
 
 def test_a_living_one_is_not_dead_and_somebody_elses_is_not_judged(tmp_path: Path) -> None:
     process = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
-    assert Jvm(process, tmp_path / "x", lambda: "").gone() is None
-    assert Jvm(process, tmp_path / "x", lambda: "").gone(wait_s=0.01) is None
+    assert Jvm(process, tmp_path / "x", lambda: "").death_reason() is None
+    assert Jvm(process, tmp_path / "x", lambda: "").death_reason(wait_s=0.01) is None
     process.communicate(b"\n", 30)
-    assert Jvm(process, tmp_path / "none", lambda: "").gone() is not None
-    assert Jvm(None, tmp_path / "x", lambda: "").gone() is None
+    assert Jvm(process, tmp_path / "none", lambda: "").death_reason() is not None
+    assert Jvm(None, tmp_path / "x", lambda: "").death_reason() is None
 
 
 def test_a_context_that_was_stopped_inside_a_living_jvm_is_a_death_in_the_words_of_its_error(tmp_path: Path) -> None:
@@ -60,7 +60,7 @@ def test_a_context_that_was_stopped_inside_a_living_jvm_is_a_death_in_the_words_
         "Caused by: java.lang.VirtualMachineError: Out of space in CodeCache for method handle intrinsic\n"
     )
     process = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
-    said = Jvm(process, printed, lambda: "", stopped=lambda: True).gone()
+    said = Jvm(process, printed, lambda: "", stopped=lambda: True).death_reason()
     process.communicate(b"\n", 30)
     assert said == (
         "The driver lost its JVM: it runs on, but its Spark context was stopped: "
@@ -68,7 +68,7 @@ def test_a_context_that_was_stopped_inside_a_living_jvm_is_a_death_in_the_words_
         "java.lang.VirtualMachineError: Out of space in CodeCache for method handle intrinsic"
     )
     assert (judge(text=said).failure_class, judge(text=said).cause) == (FailureClass.INFRA, Cause.JVM)
-    assert Jvm(None, tmp_path / "x", lambda: "", stopped=lambda: True).gone() is not None
+    assert Jvm(None, tmp_path / "x", lambda: "", stopped=lambda: True).death_reason() is not None
 
 
 def test_a_jvm_that_answers_nobody_is_asked_to_print_its_threads_itself(

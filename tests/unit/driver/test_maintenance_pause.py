@@ -39,10 +39,10 @@ def test_only_a_stream_that_changes_rows_of_that_table_rests_and_goes_on_when_th
     delta = running({"delta": {"table": "a.t", "mode": "complete"}})
     four = {"upsert": upsert, "adds": adds, "elsewhere": elsewhere, "delta": delta}
     assert resting.turn(four, asked(("a.t", "x")), time.monotonic()) == {"upsert", "delta"}
-    assert upsert.gate.aside
-    assert not adds.gate.aside
+    assert upsert.gate.paused
+    assert not adds.gate.paused
     assert resting.turn(four, asked(), time.monotonic()) == frozenset()
-    assert not upsert.gate.aside
+    assert not upsert.gate.paused
 
 
 def test_it_rests_no_longer_than_its_rows_may_be_old(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -61,5 +61,5 @@ def test_a_registry_that_went_away_holds_nobody() -> None:
     old = time.monotonic()
     assert resting.turn({"s": upsert}, asked(("a.t", "x")), old) == {"s"}
     assert resting.turn({"s": upsert}, asked(("a.t", "x")), old - 60) == frozenset()
-    assert not upsert.gate.aside
+    assert not upsert.gate.paused
     assert resting.turn({}, None, old) == frozenset()

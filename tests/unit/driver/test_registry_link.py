@@ -51,7 +51,7 @@ def _beside(link: RegistryLink, connect: Any, statement: str, **values: Any) -> 
     """Somebody's hand in the registry, while no look of the link is under way."""
     with connect() as connection:
         connection.execute(text(statement), values)
-    link.look_now()
+    link.refresh()
 
 
 def _until(done: Callable[[], Any]) -> Any:
@@ -70,7 +70,7 @@ def test_it_claims_takes_the_streams_leases_and_beats(
     link.state = "running"
     link.start()
     _until(lambda: link.leased(stream))
-    picture = _until(lambda: link.picture()[0])
+    picture = _until(lambda: link.desired_state()[0])
     assert picture.run[stream].checkpoint == f"/ck/{stream}/1"
     with connect() as connection:
         assert leases.current(connection, "stream", [stream])[stream].token == intended.token
@@ -90,8 +90,8 @@ def test_a_stopped_stream_gives_its_lease_back_when_its_query_has_ended_and_not_
     link.busy = frozenset({stream})
     with connect() as connection:
         streams.set_desired(connection, [stream], "stopped")
-    _until(lambda: (picture := link.picture()[0]) is not None and stream not in picture.run)
-    link.look_now()
+    _until(lambda: (picture := link.desired_state()[0]) is not None and stream not in picture.run)
+    link.refresh()
     with connect() as connection:
         assert leases.current(connection, "stream", [stream])[stream].live
     link.busy = frozenset()
@@ -110,7 +110,7 @@ def test_a_newer_launch_is_seen_and_refuses_the_claim(intended: Launch, make_lin
     link.start()
     with connect() as connection:
         drivers.record_intent(connection, intended.driver, token="newer", previous=intended.token, backend="local")
-    _until(lambda: (picture := link.picture()[0]) is not None and picture.fenced)
+    _until(lambda: (picture := link.desired_state()[0]) is not None and picture.fenced)
     assert not make_link(intended).claim(0)
 
 
@@ -120,7 +120,7 @@ def test_a_lease_somebody_else_holds_is_not_taken(intended: Launch, make_link: A
     link = make_link(intended)
     assert link.claim(0)
     link.start()
-    link.look_now()
+    link.refresh()
     assert not link.leased(stream)
     with connect() as connection:
         leases.release(connection, "stream", [stream], "theirs")
@@ -135,8 +135,8 @@ def test_stopped_blocked_and_waiting_streams_do_not_run(
     link.start()
 
     def picture() -> Any:
-        link.look_now()
-        return link.picture()[0]
+        link.refresh()
+        return link.desired_state()[0]
 
     assert stream in picture().run
     with connect() as connection:
@@ -160,8 +160,8 @@ def test_a_query_that_failed_waits_while_restarts_are_held_unless_a_person_asks_
     link.start()
 
     def runs() -> bool:
-        link.look_now()
-        return stream in link.picture()[0].run
+        link.refresh()
+        return stream in link.desired_state()[0].run
 
     with connect() as connection:
         now = connection.execute(select(func.now())).scalar_one()
@@ -219,10 +219,10 @@ def test_a_lease_row_edited_by_hand_heals_or_is_left_to_whoever_it_names(
     _beside(link, connect, "UPDATE leases SET token = 'theirs', until = now() + interval '1 h' WHERE name = :n",
             n=stream)  # fmt: skip
     link._until[stream] = 0.0  # its time to live is over
-    link.look_now()
+    link.refresh()
     assert not link.leased(stream)
-    assert stream in link.picture()[0].run, "an exact stream lands on; the table fences it"
-    assert not link.picture()[0].fenced
+    assert stream in link.desired_state()[0].run, "an exact stream lands on; the table fences it"
+    assert not link.desired_state()[0].fenced
     _beside(link, connect, "UPDATE leases SET until = now() - interval '1 s' WHERE name = :n", n=stream)
     _until(lambda: link.leased(stream))
 
@@ -266,9 +266,9 @@ def test_a_clock_of_this_host_that_is_off_decides_nothing(
             until = leases.current(connection, "stream", [stream])[stream].until
             streams.set_run_after(connection, stream, now + timedelta(minutes=30))
         assert abs((until - now).total_seconds()) < 60
-        link.look_now()
-        assert link.picture()[0].later == {stream}, "a pause ends by the database's clock"
-        assert abs((link.picture()[0].now - now).total_seconds()) < 60
+        link.refresh()
+        assert link.desired_state()[0].later == {stream}, "a pause ends by the database's clock"
+        assert abs((link.desired_state()[0].now - now).total_seconds()) < 60
 
 
 def test_a_registry_one_version_older_or_newer_is_read(
@@ -284,7 +284,7 @@ def test_a_registry_one_version_older_or_newer_is_read(
     try:
         assert link.claim(0)
         link.start()
-        picture = _until(lambda: link.picture()[0])
+        picture = _until(lambda: link.desired_state()[0])
         assert picture.run[stream].document == {"id": stream}
         assert link.leased(stream)
     finally:
@@ -305,12 +305,12 @@ def test_a_window_is_seen_and_a_stream_that_rests_in_it_says_so(
 
     with connect() as connection:
         assert leases.take(connection, writer_pauses.WINDOW, "a.t", "mine", "a test", writer_pauses.TTL)
-    _until(lambda: (link.picture()[0] or DesiredState(datetime.now(UTC))).windows == {"a.t": "mine"})
+    _until(lambda: (link.desired_state()[0] or DesiredState(datetime.now(UTC))).windows == {"a.t": "mine"})
     assert awake() == [stream]
-    link.resting = frozenset({stream})
+    link.pausing = frozenset({stream})
     _until(lambda: awake() == [])
-    link.resting = frozenset()
+    link.pausing = frozenset()
     _until(lambda: awake() == [stream])
     with connect() as connection:  # its maintenance died
         connection.execute(text("UPDATE leases SET until = now() - interval '1 s' WHERE scope = 'window'"))
-    _until(lambda: (link.picture()[0] or DesiredState(datetime.now(UTC), windows={"?": "?"})).windows == {})
+    _until(lambda: (link.desired_state()[0] or DesiredState(datetime.now(UTC), windows={"?": "?"})).windows == {})

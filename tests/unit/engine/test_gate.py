@@ -95,24 +95,24 @@ def test_a_resting_gate_holds_the_next_batch_until_it_is_told_or_forgotten() -> 
         with suppress(Draining), gate.batch(number):
             entered.set()
 
-    assert not gate.aside
+    assert not gate.paused
     with gate.batch(0):
-        gate.rest(60)
-        assert not gate.aside, "a batch is inside: it may end, and only then the gate stands aside"
-    assert gate.aside
+        gate.pause_for(60)
+        assert not gate.paused, "a batch is inside: it may end, and only then the gate stands aside"
+    assert gate.paused
     thread = threading.Thread(target=work, args=(1,))
     thread.start()
     assert not entered.wait(0.2)
     assert (gate.waits, gate.inside) == (True, None), "it waits, and is not taken for one that hangs"
-    gate.rest(0)
+    gate.pause_for(0)
     assert entered.wait(10)
     thread.join()
-    assert (gate.waits, gate.newest, gate.aside) == (False, 1, False)
+    assert (gate.waits, gate.newest, gate.paused) == (False, 1, False)
 
-    gate.rest(0.05)  # and nobody comes back for it
+    gate.pause_for(0.05)  # and nobody comes back for it
     with gate.batch(2):
-        assert not gate.aside
-    gate.rest(60)
+        assert not gate.paused
+    gate.pause_for(60)
     entered.clear()
     thread = threading.Thread(target=work, args=(3,))
     thread.start()

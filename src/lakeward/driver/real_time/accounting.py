@@ -25,7 +25,7 @@ from lakeward.engine.batch import BatchFunction, FinishedBatch
 from lakeward.engine.checkpoint import layout
 from lakeward.engine.checkpoint.files import Files
 from lakeward.engine.gate import Draining, wait_until
-from lakeward.engine.sinks.sent import RealTimeLanding
+from lakeward.engine.sinks.at_least_once import RealTimeSink
 from lakeward.platform.errors import expect
 
 if TYPE_CHECKING:
@@ -46,16 +46,16 @@ class RecordAccounting:
 
     Args:
         function: counts and quarantines records, as for batches.
-        sent: the landing of the query.
-        inlet, files, folder: the source, and the checkpoint.
+        sink: the sink of the query.
+        source, files, folder: the source, and the checkpoint.
         marks: progress markers.
         check: (partitions) raises if there are too few cores.
         interval_s: between two boundaries.
     """
 
     function: BatchFunction
-    sent: RealTimeLanding
-    inlet: StreamSource
+    sink: RealTimeSink
+    source: StreamSource
     files: Files
     folder: str
     marks: ProgressMarkers
@@ -82,7 +82,7 @@ class RecordAccounting:
         try:
             while not self._closed.is_set():
                 ended = not query.isActive
-                self._look(query)
+                self._observe(query)
                 if ended:
                     self._account()
                     return
@@ -110,7 +110,7 @@ class RecordAccounting:
             return 0.05
         return min(LOOK_S, max(LEAST_LOOK_S, self.interval_s / 10))
 
-    def _look(self, query: StreamingQuery) -> None:
+    def _observe(self, query: StreamingQuery) -> None:
         self.newest = self._committed()
         if self.stop_after is not None and self.newest > self.stop_after:
             halt(query, self.function.session)  # at once: records after the boundary are sent again
@@ -126,10 +126,10 @@ class RecordAccounting:
         entry = layout.parse_offsets(self.files.text(f"{self.folder}/offsets/{batch}") or "")
         [end] = entry.ends
         self.check(sum(len(parts) for parts in position.parse(end).values()))
-        name, start, query = self.inlet.name, self.done.end, str(self.query.id if self.query else "")
-        self.sent.batch = RunningBatch(query, batch, {name: start}, {name: end})
+        name, start, query = self.source.name, self.done.end, str(self.query.id if self.query else "")
+        self.sink.batch = RunningBatch(query, batch, {name: start}, {name: end})
         if position.canonical(start) != end:
-            self.function(self.inlet.again(self.function.session, start, end), batch)
+            self.function(self.source.again(self.function.session, start, end), batch)
         else:
             self._empty_boundary(batch)
         self.done = ProgressMarker(batch + 1, end)
@@ -142,6 +142,6 @@ class RecordAccounting:
         now = time.monotonic()
         if self._reported_at is None or now - self._reported_at >= IDLE_S or self.interval_s >= IDLE_S:
             self._reported_at = now
-            outcome = BatchResult(self.sent.running(batch), filtered=0)
-            mine = self.function
-            mine.report(FinishedBatch(mine.stream, mine.generation, batch, outcome, 0, 0, None, now, 0.0))
+            outcome = BatchResult(self.sink.running(batch), filtered=0)
+            function = self.function
+            function.report(FinishedBatch(function.stream, function.generation, batch, outcome, 0, 0, None, now, 0.0))

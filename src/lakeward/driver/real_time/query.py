@@ -24,7 +24,7 @@ SPARE = 1
 """Cores in addition to one for each partition: for the record accounting."""
 
 
-def begin(inlet: KafkaStreamSource, marks: ProgressMarkers, topics: list[str], passed: ProgressMarker | None) -> str:
+def begin(source: KafkaStreamSource, marks: ProgressMarkers, topics: list[str], passed: ProgressMarker | None) -> str:
     """Where the query begins if Spark has no batch of it yet; determined at the first start, and stored.
 
     Args:
@@ -33,9 +33,9 @@ def begin(inlet: KafkaStreamSource, marks: ProgressMarkers, topics: list[str], p
     """
     known = marks.newest()
     if known is None or (passed is None and known.batch > 0):
-        known = passed or ProgressMarker(0, starting_offsets.resolve(inlet.kafka, inlet.cluster, topics))
+        known = passed or ProgressMarker(0, starting_offsets.resolve(source.kafka, source.cluster, topics))
         marks.put(known)
-    return starting_offsets.with_new_partitions(known.end, inlet.cluster, topics)
+    return starting_offsets.with_new_partitions(known.end, source.cluster, topics)
 
 
 def check_cores(spec: StreamSpec, partitions: int, cores: int) -> None:

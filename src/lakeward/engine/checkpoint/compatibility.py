@@ -1,7 +1,7 @@
-"""Does a checkpoint fit the stream that is to run on it? Pure.
+"""Compatibility of a checkpoint with the query that is to run on it. Pure.
 
-Spark compares next to nothing: a source's offsets are handed to whatever source now stands in its place, a frozen
-option is taken from the checkpoint without a word, and a second stream on the same folder is found out by a crash.
+Spark checks very little of it: offsets are passed to whatever source now has the same index, and options frozen in the
+checkpoint silently replace those of the session.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from lakeward.engine.checkpoint.preflight import Finding, Verdict
 
 PARTITIONS, PROVIDER = "spark.sql.shuffle.partitions", "spark.sql.streaming.stateStore.providerClass"
 _OF_STATE = (PARTITIONS, PROVIDER)
-"""What a query without state does not read from the checkpoint, although it stands there."""
+"""Options in a checkpoint that a query without state does not use."""
 
 
 @dataclass(frozen=True)
 class SourceNow:
-    """A source as the spec has it now. `topics` is empty where they are given by a pattern."""
+    """A source of the current spec. `topics` is empty if they are given by a pattern."""
 
     name: str
     topics: frozenset[str] = frozenset()
@@ -29,7 +29,7 @@ class SourceNow:
 
 @dataclass(frozen=True)
 class Query:
-    """The query that is to run, in the order it reads its sources. `continuous`: by continuous processing."""
+    """The query that is to run; `sources` in its order. `continuous`: by continuous processing."""
 
     sources: Sequence[SourceNow]
     stateful: bool
@@ -37,7 +37,7 @@ class Query:
 
 
 def judge(stream: str, checkpoint: Checkpoint, position: Position | None, query: Query) -> Verdict | None:
-    """What keeps the query from running on the checkpoint; None if nothing does."""
+    """Why the query cannot run on the checkpoint; None if it can."""
     if checkpoint.newest >= 0:
         found = (
             _passed(stream, checkpoint, query)
@@ -54,10 +54,10 @@ def judge(stream: str, checkpoint: Checkpoint, position: Position | None, query:
 
 
 def notes(checkpoint: Checkpoint, query: Query, wanted: Mapping[str, str | None]) -> list[str]:
-    """What a person should know though the stream may run: frozen options, new topics, files that are missing.
+    """Notes for people on a checkpoint that can be used: frozen options, new topics, missing files.
 
     Args:
-        wanted: the options as the stream's session has them.
+        wanted: the options of the stream's session.
     """
     if checkpoint.newest < 0:
         return []
@@ -74,15 +74,15 @@ def notes(checkpoint: Checkpoint, query: Query, wanted: Mapping[str, str | None]
                 f"source {source.name} reads {', '.join(new)} from the beginning: the checkpoint does not know it"
             )
     if checkpoint.missing:
-        gone = ", ".join(str(number) for number in checkpoint.missing[:5])
+        missing = ", ".join(str(number) for number in checkpoint.missing[:5])
         found.append(
-            f"{checkpoint.folder}/offsets lacks {gone}: Spark does not read them again, but nobody removes them"
+            f"{checkpoint.folder}/offsets lacks {missing}: Spark does not read them again, but somebody removed them"
         )
     return found
 
 
 def topics_of(end: str) -> frozenset[str]:
-    """The topics an offset speaks of; none for a source without data yet or of another kind."""
+    """The topics of an offset; none for a source without data yet or of another kind."""
     if end == NO_DATA or not end.startswith("{"):
         return frozenset()
     try:
@@ -104,25 +104,25 @@ def _sources(stream: str, checkpoint: Checkpoint, query: Query) -> Verdict | Non
         held = topics_of(end)
         if not source.topics or held <= source.topics:
             continue
-        other = next((each.name for each in query.sources if held <= each.topics), None)
-        gone = ", ".join(sorted(held - source.topics))
+        other = next((candidate.name for candidate in query.sources if held <= candidate.topics), None)
+        dropped = ", ".join(sorted(held - source.topics))
         if other is not None:
-            why = f"line {index + 1} of {file} is source {other}'s, and {source.name} stands in its place: each would "
-            return _changed(stream, why + "go on at the other's offsets")
+            why = f"line {index + 1} of {file} belongs to source {other}, and {source.name} has its place: each would "
+            return _changed(stream, why + "continue at the other's offsets")
         return _changed(
             stream,
-            f"source {source.name} no longer reads {gone}, which {file} has offsets of: "
-            "what was not landed from it would never be",
+            f"source {source.name} no longer reads {dropped}, which {file} has offsets of: "
+            "its remaining records would never land",
         )
     return None
 
 
 def _names(stream: str, position: Position, query: Query) -> Verdict | None:
-    """The table's position knows its sources by name."""
+    """The table's position has its sources by name."""
     now, held = sorted(source.name for source in query.sources), sorted(position.end)
     if held == now:
         return None
-    why = f"the table's position (seq {position.seq}) is that of {', '.join(held)}; the spec has {', '.join(now)}"
+    why = f"the table's position (seq {position.seq}) has sources {', '.join(held)}; the spec has {', '.join(now)}"
     return _changed(stream, why)
 
 
@@ -137,28 +137,28 @@ def _changed(stream: str, why: str) -> Verdict:
 
 
 def _passed(stream: str, checkpoint: Checkpoint, query: Query) -> Verdict | None:
-    """Continuous processing leaves out what batches need to go on: Spark dies of it at each restart."""
+    """Continuous processing does not write the metadata that batches need: Spark would fail at each restart."""
     if query.continuous or not checkpoint.offsets[checkpoint.newest].continuous:
         return None
     return Verdict(
         Finding.SHAPE,
-        f"The checkpoint of stream {stream} is one of continuous processing",
-        f"{checkpoint.folder}/offsets/{checkpoint.newest} has no metadata: Spark's batches cannot go on from it",
+        f"The checkpoint of stream {stream} was written by continuous processing",
+        f"{checkpoint.folder}/offsets/{checkpoint.newest} has no metadata: micro-batches cannot continue from it",
         f"write trigger: {{continuous: 1s}} again in conf/streams/{stream}.yaml, then: lakeward deploy; or give the "
         "stream a new id with starting_offsets where this one ended",
     )
 
 
 def _shape(stream: str, checkpoint: Checkpoint, query: Query) -> Verdict | None:
-    """State that comes or goes between two batches: Spark would begin it empty, or leave what it holds unsaid."""
+    """A query that starts or stops keeping state: Spark would begin with empty state, or silently ignore the state."""
     if checkpoint.committed < 0 or query.stateful == bool(checkpoint.state):
         return None
     if query.stateful:
         why = f"{checkpoint.folder} has finished {checkpoint.committed + 1} batches and no state: it was removed, or "
-        why += "the transform had none before; counts and windows would begin at nothing"
+        why += "the transform had none before; counts and windows would begin at zero"
     else:
         why = f"{checkpoint.folder}/state holds state of {len(checkpoint.state)} operators, and the transform has none "
-        why += "any more: what waits there for its window to close would never land"
+        why += "any more: rows of windows that are still open would never land"
     return Verdict(
         Finding.SHAPE,
         f"The transform of stream {stream} {'keeps state' if query.stateful else 'keeps no state'}, "
@@ -172,20 +172,20 @@ def _shape(stream: str, checkpoint: Checkpoint, query: Query) -> Verdict | None:
 def _state(stream: str, checkpoint: Checkpoint) -> Verdict | None:
     needed = checkpoint.committed + 1
     for operator in checkpoint.state:
-        lost = _lost(operator)
-        if lost and needed:
-            return _damaged(stream, checkpoint, f"state/{operator.number}/{lost[0]}", "it is absent")
+        missing = _missing(operator)
+        if missing and needed:
+            return _damaged(stream, checkpoint, f"state/{operator.number}/{missing[0]}", "it is missing")
         for store in operator.stores:
             if not store.holds(needed):
                 held = max(store.snapshots | store.changes, default=0)
                 why = f"batch {needed} needs version {needed}; its files hold " + (
-                    f"versions up to {held}" if held < needed else "not all that lead to it"
+                    f"versions up to {held}" if held < needed else "not all versions before it"
                 )
                 return _damaged(stream, checkpoint, f"state/{store.name}", why)
     return None
 
 
-def _lost(operator: Operator) -> list[int]:
+def _missing(operator: Operator) -> list[int]:
     count = operator.declared if operator.declared is not None else max(operator.partitions, default=-1) + 1
     return [number for number in range(count) if number not in operator.partitions]
 

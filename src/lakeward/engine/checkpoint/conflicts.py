@@ -1,4 +1,4 @@
-"""Is another stream, or the table itself, in the way of a checkpoint? Pure."""
+"""Conflicts of a checkpoint with another stream or with the folder of a table. Pure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from lakeward.engine.checkpoint.preflight import Finding, Verdict
 
 
 def sharing(stream: str, folder: str, others: Mapping[str, str]) -> Verdict | None:
-    """Two streams on one folder: each would take the other's batches for its own.
+    """Find streams with the same checkpoint: each would take the other's batches for its own.
 
     Args:
         folder: this stream's checkpoint.
@@ -22,29 +22,29 @@ def sharing(stream: str, folder: str, others: Mapping[str, str]) -> Verdict | No
         return None
     return Verdict(
         Finding.SHARED,
-        f"Streams {stream} and {', '.join(same)} have one checkpoint",
+        f"Streams {stream} and {', '.join(same)} have the same checkpoint",
         f"{folder} is recorded for both: each would plan its batches from the other's offsets",
         f"lakeward streams recover {stream}   gives it a checkpoint of its own, from its table's position",
     )
 
 
 def nested(stream: str, folder: str, table: str, location: str) -> Verdict | None:
-    """A checkpoint in a table's folder is orphan files to whoever cleans the table; a table in a checkpoint's folder
-    goes with the checkpoint, which people remove."""
+    """Find a checkpoint inside a table's folder, where orphan removal would delete it, or a table inside a checkpoint's
+    folder, which people delete."""
     here, there = f"{_plain(folder)}/", f"{_plain(location)}/"
     if there.startswith(here):
         return Verdict(
             Finding.NESTED,
-            f"Table {table} stands inside the checkpoint of stream {stream}",
-            f"{location} is at or below {folder}: whoever removes the checkpoint removes the table",
+            f"Table {table} is inside the checkpoint of stream {stream}",
+            f"{location} is at or below {folder}: removing the checkpoint would remove the table",
             f"let checkpoints: of the deployment point elsewhere, then: lakeward streams recover {stream}",
         )
     if not here.startswith(there):
         return None
     return Verdict(
         Finding.NESTED,
-        f"The checkpoint of stream {stream} stands inside table {table}",
-        f"{folder} is below {location}: whoever removes the table's orphan files removes the checkpoint",
+        f"The checkpoint of stream {stream} is inside table {table}",
+        f"{folder} is below {location}: orphan file removal of the table would remove the checkpoint",
         f"let checkpoints: of the deployment point elsewhere, then: lakeward streams recover {stream}",
     )
 
@@ -58,14 +58,14 @@ def renamed(
     topic_ids: Mapping[str, str],
     otherwise: Callable[[str], str],
 ) -> Verdict | None:
-    """A stream under a new id would land again what the table has under the old one.
+    """Find a stream that was given a new id: it would land again what the table has under the previous id.
 
     Args:
-        checkpoint: only one that is new begins from the start.
-        landed: the other streams' positions in the table.
-        declared: the streams that are declared; one of these that reads the same topics is another stream.
+        checkpoint: only a new checkpoint begins from the start.
+        landed: the positions of other streams in the table.
+        declared: the declared streams; a declared one that reads the same topics is a stream of its own.
         topic_ids: topic -> id, of this stream's sources.
-        otherwise: a stream's id -> what to do if both are meant, as words that follow `or, if both are meant`.
+        otherwise: stream id -> what to do if both are wanted, as the text after `or, if both are meant`.
     """
     if not checkpoint.empty:
         return None
@@ -76,13 +76,13 @@ def renamed(
         return Verdict(
             Finding.RENAMED,
             f"Table {table} holds {', '.join(same)} already, landed by stream {name}",
-            f"{name} is declared nowhere any more, and {stream} would land the same records again from the start "
+            f"{name} is not declared any more, and {stream} would land the same records again from the start "
             f"({position.totals.landed:,} rows up to seq {position.seq})",
-            f"call it {name} again (id: {name} in its file); or, if both are meant{otherwise(name)}",
+            f"give it the id {name} again (id: {name} in its file); or, if both are meant{otherwise(name)}",
         )
     return None
 
 
 def _plain(place: str) -> str:
-    """A place that can be compared: `file:/p`, `file:///p` and `/p` are one folder, `s3a://` and `s3://` one bucket."""
+    """A comparable location: `file:/p`, `file:///p` and `/p` are one folder, `s3a://` and `s3://` one bucket."""
     return re.sub(r"^(?:file:(?://)?(?=/)|s3[an]?(?=://))", "", place).rstrip("/")

@@ -1,4 +1,4 @@
-"""Reading a checkpoint's files: on this machine, or through Hadoop where it stands on an object store."""
+"""Reads the files of a checkpoint: from a local disk, or through Hadoop from an object store."""
 
 from __future__ import annotations
 
@@ -15,31 +15,31 @@ from lakeward.engine.checkpoint.layout import Checkpoint, Entry, Operator, Store
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_READ = 2  # the newest files; Spark reads no others at a restart
+_READ = 2  # the newest files; Spark reads only these at a restart
 
 
 class Files(Protocol):
-    """What a checkpoint's reader needs."""
+    """A file system, as the reader of a checkpoint needs it."""
 
     def names(self, folder: str) -> list[str]:
-        """The names in a folder; none if it does not exist."""
+        """The names in a folder; empty if it does not exist."""
         ...
 
     def text(self, file: str) -> str | None:
-        """A file's text, None if it does not exist."""
+        """A file's text; None if it does not exist."""
         ...
 
     def fits(self, file: str) -> bool:
-        """Whether the checksum beside a file, if there is one, is the file's."""
+        """Whether the file has its checksum, if there is a checksum file."""
         ...
 
 
 class LocalFiles:
-    """Files of this machine."""
+    """Files on a local disk."""
 
     def names(self, folder: str) -> list[str]:
         path = Path(folder.removeprefix("file://"))
-        return [each.name for each in path.iterdir()] if path.is_dir() else []
+        return [file.name for file in path.iterdir()] if path.is_dir() else []
 
     def text(self, file: str) -> str | None:
         path = Path(file.removeprefix("file://"))
@@ -52,7 +52,7 @@ class LocalFiles:
 
 
 class HadoopFiles:
-    """Files of whatever file system the JVM knows."""
+    """Files on any file system that the JVM has."""
 
     def __init__(self, session: SparkSession) -> None:
         self._jvm = session._jvm
@@ -61,7 +61,7 @@ class HadoopFiles:
     def names(self, folder: str) -> list[str]:
         path = self._jvm.org.apache.hadoop.fs.Path(folder)  # type: ignore[union-attr]  # classic sessions have a JVM
         system = path.getFileSystem(self._conf)
-        return [str(each.getPath().getName()) for each in system.listStatus(path)] if system.exists(path) else []
+        return [str(file.getPath().getName()) for file in system.listStatus(path)] if system.exists(path) else []
 
     def text(self, file: str) -> str | None:
         path = self._jvm.org.apache.hadoop.fs.Path(file)  # type: ignore[union-attr]  # classic sessions have a JVM
@@ -75,16 +75,16 @@ class HadoopFiles:
             stream.close()
 
     def fits(self, file: str) -> bool:
-        return True  # its client compares by itself while it reads
+        return True  # the client compares checksums while it reads
 
 
 def files_of(session: SparkSession, folder: str) -> Files:
-    """Whatever can read `folder`."""
+    """The file system of `folder`."""
     return LocalFiles() if "://" not in folder or folder.startswith("file://") else HadoopFiles(session)
 
 
 def read(files: Files, folder: str) -> Checkpoint:
-    """What stands in a checkpoint's folder."""
+    """Read a checkpoint."""
     metadata = files.text(f"{folder}/metadata")
     offsets, commits = _log(files, f"{folder}/offsets", offsets=True), _log(files, f"{folder}/commits", offsets=False)
     offsets = {number: _positions(files, folder, entry) for number, entry in offsets.items()}
@@ -102,22 +102,22 @@ def read(files: Files, folder: str) -> Checkpoint:
 
 
 def _positions(files: Files, folder: str, entry: Entry) -> Entry:
-    """The entry with its ends as positions: of a file source that is what its log says, not the log's number."""
+    """The entry with its ends as positions. That of a file source comes from its log."""
     if not any(log_offset(end) is not None for end in entry.ends):
         return entry
     try:
         ends = [SourceLog(files, f"{folder}/sources/{index}").canonical(end) for index, end in enumerate(entry.ends)]
     except LogBroken as broken:
-        return replace(entry, ends=(), broken=f"what it stands for is in {broken.file}, and {broken.reason}")
+        return replace(entry, ends=(), broken=f"its position is in {broken.file}, and {broken.reason}")
     return replace(entry, ends=tuple(ends))
 
 
 def _initial(files: Files, folder: str) -> dict[int, Entry]:
     found = {}
-    for name in (each for each in files.names(folder) if each.isdigit()):
+    for name in filter(str.isdigit, files.names(folder)):
         if (text := files.text(f"{folder}/{name}/0")) is not None:
             found[int(name)] = layout.parse_initial(text)
-        elif (text := files.text(f"{folder}/{name}/offsets/0")) is not None:  # of Iceberg's source
+        elif (text := files.text(f"{folder}/{name}/offsets/0")) is not None:  # the Iceberg source
             found[int(name)] = layout.parse_initial(f"v1\n{text}")
     return found
 
@@ -134,12 +134,12 @@ def _state(files: Files, folder: str) -> tuple[Operator, ...]:
 
 
 def _stores(files: Files, folder: str, name: str) -> list[Store]:
-    """The stores of one partition: its folder is one, or holds one for each side of a join."""
+    """The stores of one partition: its folder is a store, or has one for each side of a join."""
     names = files.names(f"{folder}/{name}")
     own = layout.store_of(name, names)
     if own is not None:
         return [own]
-    below = [layout.store_of(f"{name}/{each}", files.names(f"{folder}/{name}/{each}")) for each in sorted(names)]
+    below = [layout.store_of(f"{name}/{part}", files.names(f"{folder}/{name}/{part}")) for part in sorted(names)]
     return [store for store in below if store is not None] or [Store(name)]
 
 
@@ -154,10 +154,10 @@ def _log(files: Files, folder: str, *, offsets: bool) -> dict[int, Entry]:
 
 
 def unfinished(files: Files, folder: str, sources: Sequence[str]) -> tuple[int, dict[str, dict[str, str]]] | None:
-    """The batch that was begun and not finished, with start and end of each source; None if there is none.
+    """The unfinished batch, with start and end of each source; None if there is none.
 
     Args:
-        files: of `files_of`.
+        files: result of `files_of`.
         folder: the checkpoint.
         sources: their names in the query's order.
     """
@@ -169,8 +169,8 @@ def unfinished(files: Files, folder: str, sources: Sequence[str]) -> tuple[int, 
     ends = offsets[newest].ends
     starts = offsets[newest - 1].ends if newest - 1 in offsets else ()
     names = sources if len(sources) == len(ends) else [str(number) for number in range(1, len(ends) + 1)]
-    begun = {
+    offsets_of_sources = {
         name: {"start": starts[index] if index < len(starts) else NO_DATA, "end": end}
         for index, (name, end) in enumerate(zip(names, ends, strict=True))
     }
-    return newest, begun
+    return newest, offsets_of_sources

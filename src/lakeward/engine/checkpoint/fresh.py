@@ -1,4 +1,4 @@
-"""A checkpoint for a stream that cannot go on where it stopped: each start gets an empty one of its own."""
+"""Fresh checkpoints: a stream whose source cannot resume gets an empty checkpoint at each start."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
 _log = structlog.get_logger(__name__)
 
 SUFFIX = ".start"
-"""Beside the stream's own folder: what an earlier generation kept there, of a source that resumes, stays."""
+"""Suffix of the folder. A checkpoint of an earlier generation, whose source resumes, is kept beside it."""
 
 
 def begin(session: SparkSession, wanted: Assignment) -> Assignment:
-    """The stream with an empty checkpoint; that of its last start is removed."""
+    """Give the stream an empty checkpoint, and remove that of its previous start."""
     folder = wanted.checkpoint.rstrip("/") + SUFFIX
     jvm: Any = session._jvm
     path = jvm.org.apache.hadoop.fs.Path(folder)
     removed = path.getFileSystem(session._jsparkSession.sessionState().newHadoopConf()).delete(path, True)
-    _log.info("stream begins anew", stream=wanted.stream, checkpoint=folder, removed=bool(removed))
+    _log.info("fresh checkpoint", stream=wanted.stream, checkpoint=folder, removed=bool(removed))
     return replace(wanted, checkpoint=folder, known_query=None)

@@ -1,4 +1,4 @@
-"""What a checkpoint's files look like, as Spark 4.1 writes them."""
+"""Parses the files of a checkpoint, in the form that Spark 4.1 writes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from lakeward.connectors.commit_protocol.offsets import canonical_json
 from lakeward.connectors.commit_protocol.position import NO_DATA
 
 OFFSETS_VERSION, COMMITS_VERSION = 1, 2
-"""The newest forms this Spark reads."""
+"""The newest file versions that this Spark reads."""
 _CHUNK = 512
 _STORE_FILE = re.compile(r"(\d+)(?:_[^.]+)?\.(zip|snapshot|changelog|delta)")
 
@@ -22,11 +22,12 @@ class Entry:
     """One file of `offsets/`, `commits/` or `sources/<n>/`.
 
     Attributes:
-        broken: why it cannot be read, empty if it can. Only the files Spark reads at a restart are read here.
-        ends: one canonical text a source, in the query's order; none for commits.
-        version: of its form.
+        broken: why it cannot be read; empty if it can. Only files that Spark reads at a restart are read.
+        ends: one canonical text for each source, in the query's order; empty for commits.
+        version: of the file's form.
         conf: offsets only: the options that are frozen with the checkpoint.
-        continuous: offsets only: continuous processing wrote it, which begins anew until its first epoch is committed.
+        continuous: offsets only: written by continuous processing, which starts over until its first epoch is
+            committed.
     """
 
     broken: str = ""
@@ -38,22 +39,22 @@ class Entry:
 
 @dataclass(frozen=True)
 class Store:
-    """One state store: an operator's on one partition. `snapshots` and `changes` are the versions its files hold."""
+    """One state store: of one operator on one partition. `snapshots` and `changes` are the versions of its files."""
 
     name: str
     snapshots: frozenset[int] = frozenset()
     changes: frozenset[int] = frozenset()
 
     def holds(self, version: int) -> bool:
-        """Whether a version can be put together: a snapshot and every change after it."""
-        begins = [0, *(each for each in self.snapshots if each <= version)]
+        """Whether a version can be restored: from a snapshot and every change after it."""
+        begins = [0, *(snapshot for snapshot in self.snapshots if snapshot <= version)]
         have = self.snapshots | self.changes
         return any(all(step in have for step in range(begin + 1, version + 1)) for begin in begins)
 
 
 @dataclass(frozen=True)
 class Operator:
-    """A stateful operator's folder `state/<n>`. `declared`: its partitions by its own metadata, None without."""
+    """The folder `state/<n>` of an operator. `declared`: its number of partitions by its metadata; None without."""
 
     number: int
     partitions: frozenset[int]
@@ -63,12 +64,12 @@ class Operator:
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """What stands in a checkpoint's folder.
+    """The content of a checkpoint.
 
     Attributes:
-        query_id: None without `metadata`, empty if that cannot be read.
-        initial: `sources/<n>/0`: where each Kafka source began; read only while batch 0 is not finished.
-        misfits: files whose checksum (`.<name>.crc`) does not fit.
+        query_id: None without the file `metadata`, empty if it cannot be read.
+        initial: from `sources/<n>/0`: where each Kafka source began; read only while batch 0 is not finished.
+        misfits: files that do not have their checksum (`.<name>.crc`).
         state: the stateful operators.
     """
 
@@ -86,12 +87,12 @@ class Checkpoint:
 
     @property
     def newest(self) -> int:
-        """The newest batch that was begun, -1 without any."""
+        """The newest planned batch; -1 without any."""
         return max(self.offsets, default=-1)
 
     @property
     def committed(self) -> int:
-        """The newest batch that is finished, -1 without any."""
+        """The newest finished batch; -1 without any."""
         return max(self.commits, default=-1)
 
     @property
@@ -102,7 +103,7 @@ class Checkpoint:
 
     @property
     def missing(self) -> list[int]:
-        """Batches in the middle without their offsets: Spark does not read them again, but somebody removed them."""
+        """Batches in the middle whose offsets were removed by hand. Spark does not read them again."""
         return [number for number in range(min(self.offsets, default=0), self.newest) if number not in self.offsets]
 
 
@@ -116,7 +117,7 @@ def parse_metadata(text: str) -> str:
 
 
 def parse_offsets(text: str) -> Entry:
-    """One file of `offsets/`: `v1`, a line of metadata, then a line a source."""
+    """One file of `offsets/`: `v1`, a line of metadata, then a line for each source."""
     lines = text.split("\n")
     version = _version(lines[0])
     if version > OFFSETS_VERSION:
@@ -156,7 +157,7 @@ def parse_commit(text: str) -> Entry:
 
 
 def parse_initial(text: str) -> Entry:
-    """`sources/<n>/0` of a Kafka source: a zero byte, `v1`, and the offsets it began at."""
+    """`sources/<n>/0` of a Kafka source: a zero byte, `v1`, and the offsets where it began."""
     lines = text.lstrip("\0").split("\n")
     if len(lines) < 2 or not _version(lines[0]):
         return Entry(broken="it is empty or cut")
@@ -168,7 +169,7 @@ def parse_initial(text: str) -> Entry:
 
 
 def parse_operator(text: str) -> int | None:
-    """The number of partitions in `state/<n>/_metadata/metadata`; None if it does not say."""
+    """The number of partitions in `state/<n>/_metadata/metadata`; None if it is not there."""
     try:
         stores = json.loads(text.split("\n")[-1])["stateStoreInfo"]
         return max(int(store["numPartitions"]) for store in stores)
@@ -177,8 +178,8 @@ def parse_operator(text: str) -> int | None:
 
 
 def store_of(name: str, files: Iterable[str]) -> Store | None:
-    """A state store by the names of its files; None for a folder that is not one."""
-    found = [match for each in files if (match := _STORE_FILE.fullmatch(each)) is not None]
+    """A state store, by the names of its files; None for a folder that is not a store."""
+    found = [match for file in files if (match := _STORE_FILE.fullmatch(file)) is not None]
     if not found:
         return None
     snapshots = {int(match[1]) for match in found if match[2] in ("zip", "snapshot")}
@@ -187,7 +188,7 @@ def store_of(name: str, files: Iterable[str]) -> Store | None:
 
 
 def fits(content: bytes, checksum: bytes) -> bool:
-    """Whether Hadoop's `.crc` file is that of the content. What is no checksum file is ignored, as Hadoop does."""
+    """Whether Hadoop's `.crc` file matches the content. A file of another form is ignored, as Hadoop does."""
     if checksum[:4] != b"crc\0" or len(checksum) < 8:
         return True
     chunk = int.from_bytes(checksum[4:8], "big") or _CHUNK
@@ -196,5 +197,5 @@ def fits(content: bytes, checksum: bytes) -> bool:
 
 
 def _version(line: str) -> int:
-    """`v1` -> 1; 0 if that is no version."""
+    """`v1` -> 1; 0 for any other text."""
     return int(line[1:]) if re.fullmatch(r"v\d{1,6}", line.strip()) else 0

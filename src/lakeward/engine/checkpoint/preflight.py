@@ -1,8 +1,8 @@
-"""Is a checkpoint fit to be started from? Pure: what its files say against what the table says.
+"""Preflight of a checkpoint before a start: compares its files with the table's position. Pure.
 
-Spark itself resumes silently, with rows lost or doubled, from a checkpoint without `metadata`, from an older copy and
-from an empty folder; from a cut file it dies at every restart without naming it. Each of these has a finding here.
-Whether a checkpoint fits the stream that is to run on it says `fit`; whether somebody is in the way, `neighbours`.
+Spark silently resumes, with rows lost or duplicated, from a checkpoint without `metadata`, from an older copy and from
+an empty folder. On a truncated file it fails at every restart without naming it. Each of these has a finding here.
+`compatibility` compares the checkpoint with the query, `conflicts` with other streams.
 """
 
 from __future__ import annotations
@@ -16,29 +16,29 @@ from lakeward.platform.errors import Blocked
 
 
 class Finding(StrEnum):
-    """What a checkpoint is. The first three may be started from."""
+    """The state of a checkpoint. A stream can start from the first three."""
 
     FRESH = "fresh"
     CLEAN = "clean"
-    REPLAY = "replay"  # the newest batch was begun and not finished: it runs again
-    TRUNCATED = "checkpoint-truncated"  # a file is cut, unreadable or absent
-    OLDER = "older-checkpoint"  # the table has batches this checkpoint does not know
-    AHEAD = "checkpoint-ahead"  # the checkpoint calls batches done that the table does not have
-    FOREIGN = "foreign-checkpoint"  # another query's
+    REPLAY = "replay"  # the newest batch is unfinished and runs again
+    TRUNCATED = "checkpoint-truncated"  # a file is truncated, unreadable or missing
+    OLDER = "older-checkpoint"  # the table has batches that the checkpoint does not have
+    AHEAD = "checkpoint-ahead"  # the checkpoint has finished batches that the table does not have
+    FOREIGN = "foreign-checkpoint"  # of another query
     MISSING = "checkpoint-missing"
     NO_POSITION = "no-position"
     NEWER = "newer-checkpoint"  # a newer Spark wrote it
-    SOURCES = "changed-sources"  # it belongs to other sources, or to the same in another order
-    STATE = "damaged-state"  # the state store cannot give the version the next batch needs
-    SHAPE = "changed-shape"  # state was added to the stream, or taken from it
+    SOURCES = "changed-sources"  # of other sources, or of the same in another order
+    STATE = "damaged-state"  # the state store lacks the version that the next batch needs
+    SHAPE = "changed-shape"  # the query keeps state now, or no longer does
     SHARED = "shared-checkpoint"  # another stream uses it too
-    RENAMED = "renamed-stream"  # the table was landed under another id
-    NESTED = "checkpoint-in-table"  # orphan removal would take it
+    RENAMED = "renamed-stream"  # the stream has landed in the table under another id
+    NESTED = "checkpoint-in-table"  # orphan file removal would delete it
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """A finding, with the text a person needs if the stream may not start."""
+    """A finding, with the text for people if the stream may not start."""
 
     finding: Finding
     what: str = ""
@@ -50,7 +50,7 @@ class Verdict:
         return self.finding in (Finding.FRESH, Finding.CLEAN, Finding.REPLAY)
 
     def check(self) -> Finding:
-        """The finding, if the stream may start.
+        """Return the finding if the stream may start.
 
         Raises:
             Blocked: it may not.
@@ -73,11 +73,11 @@ def classify(
 
     Args:
         stream: its id, for the texts.
-        checkpoint: what the folder holds.
-        position: the table's, None if there is none or the sink keeps none.
-        exact: the sink keeps a position.
-        known_query: the query id the registry saw last: what is left to compare with where there is no position.
-        begins: every source writes down where it begins, before its first batch.
+        checkpoint: the content of the folder.
+        position: of the table; None without one.
+        exact: whether the sink keeps a position.
+        known_query: the last query id in the registry; compared if the sink keeps no position.
+        begins: whether every source records where it begins, before its first batch.
     """
     landed_by = position.query_id if position is not None else None
     expected = landed_by if exact else known_query
@@ -89,7 +89,7 @@ def classify(
     if expected and checkpoint.query_id != expected:
         return Verdict(
             Finding.FOREIGN,
-            f"The checkpoint of stream {stream} is another query's",
+            f"The checkpoint of stream {stream} belongs to another query",
             f"{checkpoint.folder}/metadata has id {checkpoint.query_id}; {_holder(position)} query {expected}",
             f"put the right folder back, or: lakeward streams recover {stream}",
         )
@@ -98,7 +98,7 @@ def classify(
         return Verdict(
             Finding.NO_POSITION,
             f"Stream {stream} has a checkpoint with {committed + 1} finished batches, but its table has no position",
-            f"{checkpoint.folder}/commits/{committed} exists: what the table holds of these batches is not known",
+            f"{checkpoint.folder}/commits/{committed} exists: which of these batches the table has is unknown",
             f"give the stream a new id and a new table (conf/streams/{stream}.yaml), then: lakeward deploy",
         )
     if position is not None and landed_by:
@@ -116,22 +116,22 @@ def _presence(stream: str, checkpoint: Checkpoint, expected: str | None, positio
             return Verdict(Finding.FRESH)
         return Verdict(
             Finding.MISSING,
-            f"The checkpoint of stream {stream} is gone",
-            f"{checkpoint.folder} is empty or absent; {_holder(position)} query {expected}. "
-            "Starting from nothing would land rows twice or leave a gap",
-            f"lakeward streams recover {stream}   goes on where the table's position ends",
+            f"The checkpoint of stream {stream} is missing",
+            f"{checkpoint.folder} is empty or missing; {_holder(position)} query {expected}. "
+            "A start without it would land rows twice or leave a gap",
+            f"lakeward streams recover {stream}   continues at the table's position",
         )
     if checkpoint.query_id is None:
         return Verdict(
             Finding.MISSING,
-            f"The checkpoint of stream {stream} has lost its identity",
-            f"{checkpoint.folder}/metadata is absent while offsets are there: Spark would go on as a new query",
+            f"The checkpoint of stream {stream} has no query id",
+            f"{checkpoint.folder}/metadata is missing, but there are offsets: Spark would continue as a new query",
             f'put it back as {{"id":"{expected}"}}, or: lakeward streams recover {stream}'
             if expected
             else f"lakeward streams recover {stream}",
         )
     if checkpoint.query_id == "":
-        return _truncated(stream, checkpoint, "metadata", "it holds no query id", "put it back from a copy")
+        return _truncated(stream, checkpoint, "metadata", "it has no query id", "put it back from a copy")
     return None
 
 
@@ -157,14 +157,14 @@ def _files(stream: str, checkpoint: Checkpoint, expected: str | None, position: 
         )
     if newest > 0 and newest - 1 not in checkpoint.offsets:
         return _truncated(
-            stream, checkpoint, f"offsets/{newest - 1}", "it is absent; Spark needs the newest two", "put it back"
+            stream, checkpoint, f"offsets/{newest - 1}", "it is missing; Spark needs the newest two", "put it back"
         )
     if committed > newest:
         return _truncated(
             stream,
             checkpoint,
             f"offsets/{committed}",
-            f"it is absent though commits/{committed} says its batch is done; the batch would be planned anew",
+            f"it is missing, but commits/{committed} says that its batch is finished; it would be planned again",
             "put it back from a copy",
         )
     return None
@@ -187,7 +187,7 @@ def _versions(stream: str, checkpoint: Checkpoint, expected: str | None, positio
 
 
 def _checksums(stream: str, checkpoint: Checkpoint, expected: str | None, position: Position | None) -> Verdict | None:
-    """Hadoop compares at every restart and dies; whoever edited a file by hand finds it only here by name."""
+    """Hadoop compares checksums at every restart and fails, without the name of the file that was edited by hand."""
     if not checkpoint.misfits:
         return None
     file = checkpoint.misfits[0]
@@ -203,7 +203,7 @@ def _checksums(stream: str, checkpoint: Checkpoint, expected: str | None, positi
 
 
 def _beginning(stream: str, checkpoint: Checkpoint, expected: str | None, position: Position | None) -> Verdict | None:
-    """While batch 0 is not finished, where it begins stands only in `sources/`: without it Spark asks the broker."""
+    """Until batch 0 is finished, its start is recorded only in `sources/`. Without it Spark asks the broker."""
     if checkpoint.newest != 0 or checkpoint.committed >= 0:
         return None
     first = checkpoint.offsets[0]
@@ -216,31 +216,31 @@ def _beginning(stream: str, checkpoint: Checkpoint, expected: str | None, positi
                 stream,
                 checkpoint,
                 f"sources/{index}/0",
-                f"{entry.broken if entry is not None else 'it is absent'}: batch 0 was begun and where it began is "
-                "not known any more; Spark would begin at the newest records",
-                f"nothing is landed yet: remove the folder {checkpoint.folder} and start",
+                f"{entry.broken if entry is not None else 'it is missing'}: batch 0 is unfinished and its start is "
+                "unknown; Spark would begin at the newest records",
+                f"no batch has landed yet: remove the folder {checkpoint.folder} and start",
             )
     return None
 
 
 def _against(stream: str, checkpoint: Checkpoint, position: Position, newest: int, committed: int) -> Verdict | None:
-    """The checkpoint's batches against the position's, both of the same query."""
-    recover = f"lakeward streams recover {stream}   goes on where the table's position ends"
+    """Compare the batches of the checkpoint with the position of the same query."""
+    recover = f"lakeward streams recover {stream}   continues at the table's position"
     if position.batch > newest:
         return Verdict(
             Finding.OLDER,
             f"The checkpoint of stream {stream} is an older copy",
-            f"the table holds batch {position.batch} (seq {position.seq}), the newest file is "
-            f"{checkpoint.folder}/offsets/{newest if newest >= 0 else '(none)'}: batches would be planned and taken "
-            "for landed",
+            f"the table has batch {position.batch} (seq {position.seq}), the newest file is "
+            f"{checkpoint.folder}/offsets/{newest if newest >= 0 else '(none)'}: new batches would be taken for landed "
+            "ones",
             recover,
         )
     at = checkpoint.offsets.get(position.batch)
     if at is not None and not at.broken and not _same_ends(at, position):
         return Verdict(
             Finding.OLDER,
-            f"The checkpoint of stream {stream} is an older copy that went another way",
-            f"{checkpoint.folder}/offsets/{position.batch} ends at {', '.join(at.ends)}; the table holds that batch up "
+            f"The checkpoint of stream {stream} is an older copy with other batches",
+            f"{checkpoint.folder}/offsets/{position.batch} ends at {', '.join(at.ends)}; the table has that batch up "
             f"to {', '.join(position.end.values())}",
             recover,
         )
@@ -250,15 +250,15 @@ def _against(stream: str, checkpoint: Checkpoint, position: Position, newest: in
             Finding.AHEAD,
             f"The checkpoint of stream {stream} is ahead of its table",
             f"{checkpoint.folder}/commits/{committed} says {', '.join(done.ends)} is landed; the table's position is "
-            f"{', '.join(position.end.values())} (seq {position.seq}, batch {position.batch}): what lies between "
-            "would never land",
+            f"{', '.join(position.end.values())} (seq {position.seq}, batch {position.batch}): records between "
+            "them would never land",
             recover,
         )
     return None
 
 
 def _same_ends(entry: Entry, position: Position) -> bool:
-    # The files do not name their sources; as multisets they can still be told apart from a different history.
+    # The files do not name their sources, so the ends are compared without their order.
     return sorted(entry.ends) == sorted(position.end.values()) or not entry.ends
 
 
@@ -273,11 +273,11 @@ def _truncated(stream: str, checkpoint: Checkpoint, file: str, why: str, repair:
 
 def _holder(position: Position | None) -> str:
     if position is None:
-        return "the registry knows"
-    return f"the table was landed up to batch {position.batch} (seq {position.seq}) by"
+        return "the registry has"
+    return f"the table has batches up to {position.batch} (seq {position.seq}) of"
 
 
 def ends_of(checkpoint: Checkpoint, sources: list[str]) -> dict[str, str]:
-    """Where the last finished batch ended, by source; only where the one source makes the names certain."""
+    """The end of the last finished batch, by source name; empty with several sources, as the files do not name them."""
     done = checkpoint.offsets.get(max(checkpoint.commits, default=-1))
     return {sources[0]: done.ends[0]} if done is not None and len(sources) == len(done.ends) == 1 else {}

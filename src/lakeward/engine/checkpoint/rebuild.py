@@ -1,11 +1,11 @@
-"""A checkpoint made anew at a position, where a source cannot be told by options where to go on.
+"""Rebuild of a checkpoint at a position, for sources that have no option to start there.
 
-Kafka's source is: it takes offsets. A file source goes on where its log says, and the log has to be there, together
-with finished batches that end at it. On this machine the folder is made beside and then renamed: there is a whole
-checkpoint or none.
+Kafka's source has such an option. A file source continues where its log ends, so the log has to exist, together with
+finished batches that end there. On a local disk the folder is written under another name and then renamed, so that
+there is a complete checkpoint or none.
 
-Two of them, with nothing in between: at a start Spark plans its newest finished batch once more, from where the one
-before ended. After a single one that would be everything that ever landed, listed file by file.
+Two finished batches are written, both with the same end. At a start Spark plans its newest finished batch again, from
+the end of the one before; with a single batch that would be every file that ever landed.
 """
 
 from __future__ import annotations
@@ -28,21 +28,21 @@ _log = structlog.get_logger(__name__)
 
 
 def rebuild(folder: str, order: Sequence[StreamSource], begin: Mapping[str, str], files: FileAccess) -> bool:
-    """Make the checkpoint if one of its sources needs that.
+    """Write the checkpoint if one of its sources needs it; returns whether it was written.
 
     Args:
-        folder: the checkpoint; nothing of a batch is in it.
+        folder: the checkpoint, without batches.
         order: the sources in the query's order.
-        begin: source name -> position to go on from.
-        files: writes it.
+        begin: source name -> position to continue from.
+        files: writes the files.
 
     Raises:
-        Blocked: what a source needs for it is not there.
+        Blocked: a source lacks what it needs for this.
     """
-    if not any(inlet.logged and inlet.name in begin for inlet in order):
+    if not any(source.logged and source.name in begin for source in order):
         return False
     if on_s3(folder):
-        # No rename there. `metadata` comes last: without it a checkpoint is refused, and recovered anew.
+        # S3 has no rename. `metadata` is written last: a checkpoint without it is refused, and recovered again.
         ends = _write(folder, order, begin, files)
     else:
         checkpoint = Path(folder.removeprefix("file://"))
@@ -51,15 +51,15 @@ def rebuild(folder: str, order: Sequence[StreamSource], begin: Mapping[str, str]
         ends = _write(str(made), order, begin, files)
         shutil.rmtree(checkpoint, ignore_errors=True)
         made.rename(checkpoint)
-    _log.info("checkpoint made anew", checkpoint=folder, ends=ends)
+    _log.info("checkpoint rebuilt", checkpoint=folder, ends=ends)
     return True
 
 
 def _write(folder: str, order: Sequence[StreamSource], begin: Mapping[str, str], files: FileAccess) -> list[str]:
-    """Spark's offsets of the sources."""
+    """Write the files; returns the end offsets of the sources in Spark's form."""
     ends = [
-        inlet.restored(begin[inlet.name], f"{folder}/sources/{index}") if inlet.name in begin else NO_DATA
-        for index, inlet in enumerate(order)
+        source.restored(begin[source.name], f"{folder}/sources/{index}") if source.name in begin else NO_DATA
+        for index, source in enumerate(order)
     ]
     head = {"batchWatermarkMs": 0, "batchTimestampMs": int(time.time() * 1000), "conf": {}}
     for batch in ("0", "1"):

@@ -1,7 +1,7 @@
-"""State that a changed query cannot go on with, in the words of Spark's own check.
+"""State that a changed query cannot use: recognizes the error of Spark's own check and explains it.
 
-Spark compares the types of what is kept with the query's before a batch touches them, so nothing of the state has
-changed when it refuses: the generation before goes on with it.
+Spark compares the types in the state store with those of the query before a batch changes them. So the state is intact
+after the error, and the previous generation can continue with it.
 """
 
 from __future__ import annotations
@@ -23,34 +23,35 @@ _FIELD = re.compile(r"StructField\(([^(),]+),(\w+?)Type(\([^)]*\))?,(?:true|fals
 
 
 def of(wanted: Assignment, throwable: Any) -> Blocked | None:
-    """The block of a stream whose state does not fit; None where its failure is another.
+    """The error of a stream whose state does not fit; None for another failure.
 
     Args:
-        throwable: what the query failed of, of the JVM.
+        throwable: the JVM's exception of the query.
     """
-    for _ in range(20):  # causes can point at themselves
+    for _ in range(20):  # a chain of causes can be a circle
         if throwable is None:
             return None
-        said = str(throwable.getMessage() or "")
-        if _SAYS.search(said):
-            return blocked(wanted, said)
+        text = str(throwable.getMessage() or "")
+        if _SAYS.search(text):
+            return blocked(wanted, text)
         throwable = throwable.getCause()
     return None
 
 
-def blocked(wanted: Assignment, said: str) -> Blocked:
-    """Spark's text as a block: what is kept, what the query would keep, and the two ways on."""
-    stream, condition = wanted.stream, _SAYS.search(said)
-    pair = _PAIR.search(said)
+def blocked(wanted: Assignment, text: str) -> Blocked:
+    """The error for Spark's text: the columns in the state, those of the query, and what a person can do."""
+    stream, condition = wanted.stream, _SAYS.search(text)
+    pair = _PAIR.search(text)
     if pair:
-        kept, asked = (columns(each) for each in pair.group(2, 3))
-        told = f"its {pair[1]}s are ({kept}), this generation's would be ({asked})"
+        stored, needed = (columns(struct) for struct in pair.group(2, 3))
+        difference = f"its {pair[1]}s are ({stored}), this generation's would be ({needed})"
     else:
-        told = said.split("] ", 1)[-1].splitlines()[0].rstrip(".")
+        difference = text.split("] ", 1)[-1].splitlines()[0].rstrip(".")
     return Blocked(
         f"The state of stream {stream} does not fit generation {wanted.generation}",
-        why=f"{wanted.checkpoint}/state: {told}. Nothing of it was changed ({condition[0] if condition else 'Spark'})",
-        next=f"lakeward streams rollback {stream}   runs the generation before, which goes on with its state; or give "
+        why=f"{wanted.checkpoint}/state: {difference}. The state was not changed "
+        f"({condition[0] if condition else 'Spark'})",
+        next=f"lakeward streams rollback {stream}   runs the previous generation, which can use the state; or give "
         f"the changed stream a new id and a new table (conf/streams/{stream}.yaml), then: lakeward deploy",
         reason=REASON,
         code="LW-2204",
@@ -58,7 +59,7 @@ def blocked(wanted: Assignment, said: str) -> Blocked:
 
 
 def columns(struct: str) -> str:
-    """`StructType(StructField(count,LongType,false))` as `count LONG`; as it stands where it is nested."""
+    """`StructType(StructField(count,LongType,false))` as `count LONG`; unchanged if it is nested."""
     fields = _FIELD.findall(struct)
     plain = _FIELD.sub("", struct).replace("StructType", "").strip("(), ")
     return struct if plain or not fields else ", ".join(f"{name} {kind.upper()}{size}" for name, kind, size in fields)

@@ -1,7 +1,7 @@
-"""The state store of a checkpoint, read through Spark's own state data sources: nothing is written, whoever runs it.
+"""Reads the state store of a checkpoint through Spark's state data sources, also while the query runs.
 
-The readers open a store's files by version and leave no store open, so that no maintenance and no lock of theirs meets
-the running query. What they read is the newest batch the query has finished.
+Nothing is written. The readers open a store's files by version and leave no store open, so they neither lock it nor run
+its maintenance. They read the newest batch that the query has finished.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ _PROVIDERS = {"RocksDBStateStoreProvider": "rocksdb", "HDFSBackedStateStoreProvi
 
 @dataclass(frozen=True)
 class Store:
-    """One store of one operator: a join has several; each variable of transformWithState is one.
+    """One store of one operator. A join has several; each variable of transformWithState has its own.
 
     Attributes:
         operator: its number in the query, and in the checkpoint's folder `state/`.
-        name: Spark's word for the operator, e.g. `stateStoreSave`.
-        store: `default`, or which side of a join.
-        variable, kind, ttl: of transformWithState; None for the others. `ttl`: it is forgotten after a time.
-        partitions: in how many parts.
+        name: Spark's name of the operator, e.g. `stateStoreSave`.
+        store: `default`, or the side of a join.
+        variable, kind, ttl: of transformWithState; None for other operators. `ttl`: whether it expires.
+        partitions: number of partitions.
         from_batch, to_batch: the batches whose state can be read.
-        keys, values: column -> type; empty where it could not be read.
-        sample: rows of `to_batch`, as Spark's source gives them.
-        problem: why it could not be read, None if it was.
+        keys, values: column -> type; empty if the store could not be read.
+        sample: rows of `to_batch`, as Spark's source returns them.
+        problem: why the store could not be read; None if it was read.
     """
 
     operator: int
@@ -52,10 +52,10 @@ class Store:
 
 
 def read(spark: SparkSession, folder: str, rows: int) -> list[Store]:
-    """Every store of a checkpoint, with at most `rows` rows of each; none where the query keeps no state.
+    """Every store of a checkpoint, with at most `rows` rows of each; empty if the query keeps no state.
 
     Raises:
-        LakewardError: the checkpoint's own description of its state cannot be read.
+        LakewardError: the state metadata of the checkpoint cannot be read.
     """
     from pyspark.errors import PySparkException
 
@@ -67,20 +67,20 @@ def read(spark: SparkSession, folder: str, rows: int) -> list[Store]:
             "The state store cannot be read", why=_first(error), next="lakeward doctor", code="LW-2205"
         ) from error
     return [
-        _read(spark, folder, each, variable, rows)
-        for each in found
-        for variable in (_variables(each.operatorProperties) or [{}])
+        _read(spark, folder, store, variable, rows)
+        for store in found
+        for variable in (_variables(store.operatorProperties) or [{}])
     ]
 
 
 def provider(conf: Mapping[str, str]) -> str | None:
-    """`rocksdb` or `hdfs`, of the options that a checkpoint has frozen."""
+    """`rocksdb` or `hdfs`, from the options that a checkpoint has frozen."""
     name = conf.get("spark.sql.streaming.stateStore.providerClass", "").rpartition(".")[2]
     return _PROVIDERS.get(name, name or None)
 
 
 def frozen(conf: Mapping[str, str]) -> dict[str, str]:
-    """The options that a restart goes on with whatever the spec says, of those that stand in a checkpoint."""
+    """The options in a checkpoint that replace those of the spec at a restart."""
     return {name: value for name, value in sorted(conf.items()) if name in FROZEN}
 
 
@@ -89,7 +89,7 @@ def _variables(properties: str | None) -> list[dict[str, Any]]:
         found = json.loads(properties or "{}").get("stateVariables") or []
     except (ValueError, AttributeError):
         return []
-    return [each for each in found if not str(each.get("stateName", "")).startswith("$")]
+    return [variable for variable in found if not str(variable.get("stateName", "")).startswith("$")]
 
 
 def _read(spark: SparkSession, folder: str, row: Row, variable: Mapping[str, Any], most: int) -> Store:
@@ -109,8 +109,8 @@ def _read(spark: SparkSession, folder: str, row: Row, variable: Mapping[str, Any
             column: kind.simpleString() for column, kind in parts.items() if column not in ("key", "partition_id")
         }
         if most:
-            shown = [each for each in frame.columns if each != "partition_id"]
-            sample = [json.loads(each) for each in frame.select(*shown).limit(most).toJSON().collect()]
+            shown = [column for column in frame.columns if column != "partition_id"]
+            sample = [json.loads(text) for text in frame.select(*shown).limit(most).toJSON().collect()]
     except PySparkException as error:
         problem = _first(error)
     return Store(

@@ -1,1 +1,1 @@
-"""How a batch gets into a sink: one module a sink; `choose` picks the one a spec names."""
+"""Sinks of a running stream: one class per sink, which composes a writer. `choose` makes the one that a spec names."""

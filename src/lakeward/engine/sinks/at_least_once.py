@@ -1,8 +1,8 @@
-"""Into a sink that keeps no position: at least once, fenced by the lease only."""
+"""Sinks without a position: at least once, fenced by the lease only."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -13,56 +13,54 @@ from lakeward.connectors.commit_protocol.result import BatchResult
 from lakeward.connectors.commit_protocol.row_count import tally
 from lakeward.engine.checkpoint.layout import Checkpoint
 from lakeward.engine.checkpoint.preflight import Verdict
-from lakeward.engine.sinks.base import SinkState
+from lakeward.engine.sinks.base import Declared, SinkContext, SinkState
+from lakeward.platform.errors import LakewardError
 from lakeward.telemetry import failpoints
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame
+
+Write = Callable[["DataFrame", RunningBatch], None]
+"""Writes the rows of a batch. A replayed batch is written again."""
 
 
 @dataclass
-class AtLeastOnce:
-    """A sink of this kind.
+class AtLeastOnceSink:
+    """A sink that `write` writes to.
 
     Args:
-        session, stream: whose query runs.
-        sources: its sources by name.
-        held: raises unless this driver's lease is live: nothing else fences a second driver.
-        write: puts the rows of a batch, with its number, into the sink; a batch that is replayed comes again.
+        context: session, stream and sources; its lease is the only fence against a second driver.
+        write: writes the rows of a batch.
         output_mode: Spark's.
-        canonical: source -> how its offsets are made canonical.
     """
 
-    session: SparkSession
-    stream: str
-    sources: Sequence[str]
-    held: Callable[[], None]
-    write: Callable[[DataFrame, int], None]
+    context: SinkContext
+    write: Write
     output_mode: str = "append"
-    canonical: Mapping[str, offsets.Canonical] = field(default_factory=dict)
+    notes: tuple[str, ...] = field(default=(), init=False)
     exact = False
 
-    def look(self, topic_ids: Mapping[str, str]) -> SinkState:
-        """There is nothing to read."""
+    def location(self) -> None:
+        """None: it is not a table."""
+
+    def observe(self, topic_ids: Mapping[str, str]) -> SinkState:
+        """Empty: the sink records nothing about the stream."""
         return SinkState()
 
-    def beside(
-        self,
-        checkpoint: str,
-        kept: Checkpoint,
-        declared: Callable[[], Mapping[str, str] | None],
-        topics: Mapping[str, str],
+    def conflict(
+        self, checkpoint: str, content: Checkpoint, declared: Declared, topics: Mapping[str, str]
     ) -> Verdict | None:
-        """Nobody can say who else writes there."""
+        """None: the sink does not record who writes to it."""
         return None
 
     def prepare(self, columns: Any, *, stateful: bool) -> None:
-        """Nothing to make."""
+        """Nothing is created."""
 
     def running(self, batch_id: int) -> RunningBatch:
-        """From the running query, which has the stream's name."""
-        execution = offsets.execution_of(self.session, self.stream)
-        return offsets.running_batch(execution, batch_id, self.sources, self.canonical, {})
+        """The batch of the running query, which has the stream's name."""
+        context = self.context
+        execution = offsets.execution_of(context.session, context.stream)
+        return offsets.running_batch(execution, batch_id, context.sources, context.canonical, {})
 
     def land(
         self,
@@ -72,17 +70,46 @@ class AtLeastOnce:
         before_publish: Callable[[], None] | None,
         complete_through: str | None,
     ) -> BatchResult:
-        """Write the rows once the lease is known to be ours."""
+        """Write the rows after checking the lease."""
         batch = self.running(batch_id)
-        kept = rows.persist()
+        cached = rows.persist()
         try:
-            (landed,) = tally(kept)
+            (landed,) = tally(cached)
             if before_publish is not None:
                 before_publish()
-            self.held()
+            self.context.check_lease()
             failpoints.hit("before-send")
             if landed:
-                self.write(kept, batch_id)
+                self.write(cached, batch)
         finally:
-            kept.unpersist()
+            cached.unpersist()
         return BatchResult(batch, totals_of(counted, landed), counted.filtered(landed))
+
+
+@dataclass
+class RealTimeSink(AtLeastOnceSink):
+    """The sink of a real-time query, which has sent its rows itself: records between two boundaries are only counted.
+
+    Attributes:
+        batch: the records between two boundaries; set before each `land`.
+    """
+
+    batch: RunningBatch | None = field(default=None, init=False)
+
+    def running(self, batch_id: int) -> RunningBatch:
+        """The records that are being accounted for."""
+        if self.batch is None:
+            raise LakewardError(
+                f"The sink of real-time stream {self.context.stream} was called without a batch",
+                why="the record accounting sets the batch before each call; this is an error in Lakeward",
+                next=f"report it, with the log: lakeward streams logs {self.context.stream}",
+                code="LW-2227",
+            )
+        return self.batch
+
+
+def make(context: SinkContext, write: Write, output_mode: str = "append") -> AtLeastOnceSink:
+    """Make a sink without a position; for a real-time query, one that only counts."""
+    if context.spec.trigger.unbatched:
+        return RealTimeSink(context, lambda rows, batch: None)
+    return AtLeastOnceSink(context, write, output_mode)

@@ -1,32 +1,98 @@
-"""A sink, as the start of a stream and its batches see it."""
+"""`StreamSink`: the sink of a running stream, as the start of its query and its batches use it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from lakeward.connectors.commit_protocol.batch import Counted, RunningBatch
 from lakeward.connectors.commit_protocol.follow import BlockReason
+from lakeward.connectors.commit_protocol.offsets import Canonical
 from lakeward.connectors.commit_protocol.position import Position
 from lakeward.connectors.commit_protocol.result import BatchResult
+from lakeward.engine.assignment import Assignment
 from lakeward.engine.checkpoint.layout import Checkpoint
 from lakeward.engine.checkpoint.preflight import Verdict
+from lakeward.platform.runtime import Runtime
+from lakeward.spec.model.stream import StreamSpec
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
+W = TypeVar("W")
 
 Declared = Callable[[], Mapping[str, str] | None]
-"""Gives every declared stream with its checkpoint; None while nobody can say."""
+"""Returns every declared stream with its checkpoint; None if the registry does not answer."""
+
+
+@dataclass(frozen=True)
+class SinkContext:
+    """What every sink of a stream is made from.
+
+    Attributes:
+        session: the session that starts the query.
+        wanted: the stream and the generation that runs.
+        runtime: addresses.
+        topic_ids: returns topic -> id in the broker; called at every batch.
+        check_lease: raises unless this driver's lease of the stream is live.
+        canonical: source name -> canonical form of its offsets.
+    """
+
+    session: SparkSession
+    wanted: Assignment
+    runtime: Runtime
+    topic_ids: Callable[[], Mapping[str, str]]
+    check_lease: Callable[[], None]
+    canonical: Mapping[str, Canonical]
+
+    @property
+    def spec(self) -> StreamSpec:
+        return self.wanted.spec
+
+    @property
+    def stream(self) -> str:
+        return self.wanted.stream
+
+    @property
+    def sources(self) -> list[str]:
+        """The names of the stream's sources."""
+        return [str(name) for name in self.spec.sources]
+
+    @property
+    def additive(self) -> bool:
+        """Whether a start may add columns to the table."""
+        return self.spec.schema_.evolution == "additive"
+
+    def writer(self, kind: Callable[..., W], table: str, **own: Any) -> W:
+        """Make a `TableWriter`.
+
+        Args:
+            kind: its class.
+            table: the name of what it writes to.
+            own: further arguments of the class.
+        """
+        return kind(
+            session=self.session,
+            stream=self.stream,
+            table=table,
+            query_name=self.stream,
+            sources=self.sources,
+            generation=self.wanted.generation,
+            canonical=self.canonical,
+            topic_ids=self.topic_ids,
+            **own,
+        )
 
 
 @dataclass(frozen=True)
 class SinkState:
-    """A sink before a query starts: its position, and what stands in the way of any batch, if something does.
+    """A sink before its query starts.
 
     Attributes:
-        absent: of a sink that is a table: says what became of it, where there is none. Fine for a stream that is new.
+        position: what the sink says is landed; None for a new stream, or a sink without positions.
+        halt: what would block the next batch.
+        absent: set if the table is missing: returns the reason. A new stream has no table yet.
     """
 
     position: Position | None = None
@@ -34,57 +100,65 @@ class SinkState:
     absent: Callable[[], BlockReason] | None = None
 
 
-class Landing(Protocol):
-    """A sink."""
+class StreamSink(Protocol):
+    """The sink of a running stream."""
 
     @property
     def exact(self) -> bool:
-        """Whether the sink keeps a position. One that does not is fenced by the lease only."""
+        """Whether the sink keeps a position. A sink without one is fenced by the lease only."""
         ...
 
     @property
     def output_mode(self) -> str:
-        """Spark's output mode."""
+        """Spark's output mode of the query."""
         ...
 
-    def look(self, topic_ids: Mapping[str, str]) -> SinkState:
-        """How the sink stands; `topic_ids` as the broker has them.
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Notes for people on how the transform fits the table; known after `prepare`."""
+        ...
+
+    def location(self) -> str | None:
+        """The folder of the table; None if the sink is not a table of the lake."""
+        ...
+
+    def observe(self, topic_ids: Mapping[str, str]) -> SinkState:
+        """Read the state of the sink.
+
+        Args:
+            topic_ids: topic -> id in the broker now.
 
         Raises:
-            DependencyDown: it cannot be reached.
+            DependencyDown: the system does not answer.
         """
         ...
 
-    def beside(
-        self,
-        checkpoint: str,
-        kept: Checkpoint,
-        declared: Callable[[], Mapping[str, str] | None],
-        topics: Mapping[str, str],
+    def conflict(
+        self, checkpoint: str, content: Checkpoint, declared: Declared, topics: Mapping[str, str]
     ) -> Verdict | None:
-        """What another stream, or the place of the checkpoint, does to this one.
+        """A conflict with another stream, or with the location of the checkpoint; None without one.
 
         Args:
-            checkpoint, kept: its folder, and what is in it.
+            checkpoint, content: the folder of the checkpoint, and its content.
             declared: the declared streams.
             topics: topic -> id, of the stream's sources.
         """
         ...
 
     def prepare(self, columns: Any, *, stateful: bool) -> None:
-        """Make the sink, or check that it fits.
+        """Create the sink, or check that the columns fit it.
 
         Args:
             columns: of the transform's result, as a Spark schema.
             stateful: whether the query keeps state.
 
         Raises:
-            SpecError: it does not.
+            SpecError: they do not fit.
         """
         ...
 
     def running(self, batch_id: int) -> RunningBatch:
-        """The batch that runs, from inside it."""
+        """The batch the query is running; called inside it."""
         ...
 
     def land(
@@ -95,5 +169,5 @@ class Landing(Protocol):
         before_publish: Callable[[], None] | None,
         complete_through: str | None,
     ) -> BatchResult:
-        """Write the batch; safe to repeat as far as the sink is exact."""
+        """Write the batch. A repeat changes nothing if the sink is exact."""
         ...

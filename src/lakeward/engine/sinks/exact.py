@@ -1,4 +1,7 @@
-"""Into a table that keeps the stream's position, by the commit protocol; what tables of every format share."""
+"""`ExactSink`: a sink that keeps the stream's position; a `TableWriter` lands its batches by the commit protocol.
+
+Each variant adds how its table is read and prepared. Batches go straight to the writer.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +9,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
-
-import structlog
 
 from lakeward.connectors.commit_protocol.batch import Counted, RunningBatch
 from lakeward.connectors.commit_protocol.follow import BlockReason
@@ -17,80 +18,90 @@ from lakeward.connectors.commit_protocol.writer import Read, TableWriter
 from lakeward.engine.checkpoint import conflicts
 from lakeward.engine.checkpoint.layout import Checkpoint
 from lakeward.engine.checkpoint.preflight import Verdict
-from lakeward.engine.sinks.base import SinkState
+from lakeward.engine.sinks.base import Declared, SinkState
+from lakeward.engine.sinks.evolution import ColumnFit
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-
-_log = structlog.get_logger(__name__)
 
 W = TypeVar("W", bound=TableWriter[Any, Any])
 
 
 @dataclass(frozen=True)
 class ObservedSinkTable:
-    """A table before a query starts.
+    """A table before its query starts.
 
     Attributes:
         state: as the writer reads it.
-        location: its folder.
+        location: its folder; None if it is not a table of the lake.
         others: the positions of the other streams that land in it.
     """
 
     state: Read
-    location: str
-    others: Mapping[str, Position]
+    location: str | None = None
+    others: Mapping[str, Position] = field(default_factory=dict)
 
 
 @dataclass
-class ExactLanding(ABC, Generic[W]):
-    """Lands by `writer`, in the session that starts the query, by the `mode` of the sink."""
+class ExactSink(ABC, Generic[W]):
+    """A sink whose rows and position are committed together by `writer`."""
 
     writer: W
-    mode: str
+    fit: ColumnFit = field(default_factory=ColumnFit, init=False)
+    """How rows of the transform are put into the table's columns; set by `prepare`."""
+    _observed: ObservedSinkTable | None = field(default=None, init=False)
     exact = True
-    _seen: ObservedSinkTable | None = field(default=None, init=False)
 
     @abstractmethod
-    def see(self) -> ObservedSinkTable | None:
-        """The table now; None without one.
+    def observe_table(self) -> ObservedSinkTable | None:
+        """The table now; None if there is none.
 
         Raises:
-            DependencyDown: whoever knows the table does not answer.
+            DependencyDown: the catalog or database does not answer.
         """
 
     @abstractmethod
     def prepare(self, columns: Any, *, stateful: bool) -> None:
         """Create the table, or compare its columns with the transform's."""
 
-    def folder(self) -> str | None:
-        """The table's location; None without a table."""
-        seen = self._seen or self.see()
-        return None if seen is None else seen.location
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Notes for people on how the transform fits the table."""
+        return self.fit.notes
 
     @property
     def output_mode(self) -> str:
-        """Of a query that keeps state, every changed row is what an upsert takes; else rows come once in any mode."""
-        if self.mode == "upsert":
+        """The sink's mode. An upsert takes every changed row of a query that keeps state; else each row comes once."""
+        if self.writer.mode == "upsert":
             return "update" if self.writer.stateful else "append"
-        return self.mode
+        return self.writer.mode
 
-    def look(self, topic_ids: Mapping[str, str]) -> SinkState:
-        """The position in the table's metadata; what would block the next batch is said now, not when it comes."""
-        self._seen = self.see()
-        if self._seen is None:
+    @property
+    def observed_raw(self) -> str | None:
+        """The position that `observe` read, as text: the one that the checkpoint was compared with."""
+        return None if self._observed is None else self._observed.state.raw
+
+    def location(self) -> str | None:
+        """The table's folder; None without a table of the lake."""
+        observed = self._observed or self.observe_table()
+        return None if observed is None else observed.location
+
+    def observe(self, topic_ids: Mapping[str, str]) -> SinkState:
+        """Read the table and its position. What would block the next batch is reported before the query starts."""
+        self._observed = self.observe_table()
+        if self._observed is None:
             self.writer.expect(None)
-            return SinkState(absent=self.absent)
-        state = self._seen.state
+            return SinkState(absent=self.missing)
+        state = self._observed.state
         self.writer.expect(state.raw)
         at = state.position
         if at is None:
             return SinkState(None, self.writer.check(state))
-        found = self.writer.decide(state, RunningBatch("", -1, at.end, at.end, topic_ids))
-        return SinkState(at, found if isinstance(found, BlockReason) else self._other_mode(at))
+        decision = self.writer.decide(state, RunningBatch("", -1, at.end, at.end, topic_ids))
+        return SinkState(at, decision if isinstance(decision, BlockReason) else self._other_mode(at))
 
-    def absent(self) -> BlockReason:
-        """What became of the table of a stream that has landed in it."""
+    def missing(self) -> BlockReason:
+        """The block reason of a stream that has landed and whose table is missing."""
         stream, name = self.writer.stream, self.writer.table
         return BlockReason(
             "table-missing",
@@ -102,45 +113,44 @@ class ExactLanding(ABC, Generic[W]):
         )
 
     def _other_mode(self, at: Position) -> BlockReason | None:
-        """Rows that were appended have no key, and a checkpoint says nothing of how its rows were taken."""
-        stream, name = self.writer.stream, self.writer.table
-        if at.mode == self.mode:
+        """A change of the mode blocks: appended rows have no key, and the checkpoint does not record the mode."""
+        stream, name, mode = self.writer.stream, self.writer.table, self.writer.mode
+        if at.mode == mode:
             return None
         return BlockReason(
             "mode-changed",
-            f"Stream {stream} is to land in {name} by another mode than before",
-            f"up to seq {at.seq} it landed by {at.mode}, now the sink says {self.mode}: "
-            "the rows that are there would not be what this mode makes of them",
-            f"say mode: {at.mode} again in conf/streams/{stream}.yaml, or name a new id and a new table; "
+            f"The mode of stream {stream} has changed, and table {name} has rows of the previous mode",
+            f"up to seq {at.seq} it landed with mode {at.mode}, the sink now has mode {mode}: "
+            "the landed rows are not those that this mode would have left",
+            f"write mode: {at.mode} in conf/streams/{stream}.yaml, or give the stream a new id and a new table; "
             "then: lakeward deploy",
             code="LW-2220",
         )
 
-    def beside(
-        self,
-        checkpoint: str,
-        kept: Checkpoint,
-        declared: Callable[[], Mapping[str, str] | None],
-        topics: Mapping[str, str],
+    def conflict(
+        self, checkpoint: str, content: Checkpoint, declared: Declared, topics: Mapping[str, str]
     ) -> Verdict | None:
-        """A checkpoint below the table's folder, or a stream that landed the same topics under another id."""
-        if self._seen is None:
+        """A checkpoint inside the table's folder, or another stream id that has landed the same topics."""
+        observed, stream, name = self._observed, self.writer.stream, self.writer.table
+        if observed is None:
             return None
-        stream, name = self.writer.stream, self.writer.table
-        found = conflicts.nested(stream, checkpoint, name, self._seen.location)
-        if found is not None or not kept.empty or self._seen.state.raw is not None:
-            return found
+        if observed.location is not None:
+            nested = conflicts.nested(stream, checkpoint, name, observed.location)
+            if nested is not None:
+                return nested
+        if not content.empty or observed.state.raw is not None or not observed.others:
+            return None
         others = declared()
         if others is None:
             return None
-        return conflicts.renamed(stream, kept, name, self._seen.others, others, topics, self.without)
+        return conflicts.renamed(stream, content, name, observed.others, others, topics, self.remove_position_hint)
 
-    @abstractmethod
-    def without(self, other: str) -> str:
-        """How a person takes the position of another stream out of the table, as words that end a sentence."""
+    def remove_position_hint(self, other: str) -> str:
+        """How to remove the position of stream `other` from the table, as the end of a sentence."""
+        return ", land into a table of its own"
 
     def running(self, batch_id: int) -> RunningBatch:
-        """From the running query."""
+        """The batch the query is running."""
         return self.writer.running(batch_id)
 
     def land(
@@ -151,7 +161,11 @@ class ExactLanding(ABC, Generic[W]):
         before_publish: Callable[[], None] | None,
         complete_through: str | None,
     ) -> BatchResult:
-        """Stage and publish the batch, unless the table has it."""
+        """Stage and publish the batch in the table's columns, unless the table has it."""
         return self.writer.land(
-            rows, batch_id, counted=counted, before_publish=before_publish, complete_through=complete_through
+            self.fit.apply(rows),
+            batch_id,
+            counted=counted,
+            before_publish=before_publish,
+            complete_through=complete_through,
         )

@@ -1,60 +1,43 @@
-"""Into a folder of files: each batch published by one rename, with its position."""
+"""The files sink: a folder of batches, each published by one rename together with its position."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
-from lakeward.connectors.commit_protocol.batch import Counted, RunningBatch
-from lakeward.connectors.commit_protocol.follow import BlockReason
-from lakeward.connectors.commit_protocol.result import BatchResult
 from lakeward.connectors.folder import store
 from lakeward.connectors.folder.writer import FolderWriter
-from lakeward.engine.checkpoint.layout import Checkpoint
-from lakeward.engine.checkpoint.preflight import Verdict
-from lakeward.engine.sinks.base import SinkState
-from lakeward.platform.errors import SpecError
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+from lakeward.engine.sinks.base import SinkContext
+from lakeward.engine.sinks.exact import ExactSink, ObservedSinkTable
+from lakeward.platform.errors import SpecError, expect
 
 _NOT_IN_CSV = ("array", "map", "struct", "binary", "variant")
 
 
 @dataclass
-class FilesLanding:
-    """A files sink. It is no table: no catalog knows it, it has one stream, and its columns may change at any batch."""
+class FilesStreamSink(ExactSink[FolderWriter]):
+    """A folder of one stream. It is not a table: no catalog lists it, and its columns may change at any batch."""
 
-    writer: FolderWriter
-    exact = True
-    output_mode = "append"
+    @classmethod
+    def of(cls, context: SinkContext) -> FilesStreamSink:
+        """Make the sink of a spec."""
+        sink = expect(context.spec.sink.files, "`sink.files`")
+        path, partition_by = str(sink.path), [str(name) for name in sink.partition_by]
+        return cls(context.writer(FolderWriter, path, path=Path(path), format=sink.format, partition_by=partition_by))
 
-    def look(self, topic_ids: Mapping[str, str]) -> SinkState:
-        """The newest batch's position; what would block the next batch is said now, not when it comes."""
-        state = self.writer.load(self.writer.session)
-        self.writer.expect(state.raw)
-        at = state.position
-        if at is None:
-            return SinkState()
-        found = self.writer.decide(state, RunningBatch("", -1, at.end, at.end, topic_ids))
-        return SinkState(at, found if isinstance(found, BlockReason) else None)
+    def observe_table(self) -> ObservedSinkTable:
+        """Read the position of the newest batch. A folder of another stream is refused here."""
+        return ObservedSinkTable(self.writer.load(self.writer.session))
 
-    def beside(
-        self,
-        checkpoint: str,
-        kept: Checkpoint,
-        declared: Callable[[], Mapping[str, str] | None],
-        topics: Mapping[str, str],
-    ) -> Verdict | None:
-        """A folder names its one stream itself."""
-        return None
+    def location(self) -> None:
+        """None: only folders of batches may be in it, no copies of a source's log."""
 
     def prepare(self, columns: Any, *, stateful: bool) -> None:
-        """Make the folder, and see whether the columns fit files of this format."""
+        """Create the folder, and check that the columns fit files of this format."""
         writer = self.writer
         writer.stateful = stateful
-        kinds = {each.name: each.dataType.typeName() for each in columns.fields}
+        kinds = {column.name: column.dataType.typeName() for column in columns.fields}
         parts = writer.partition_by
         wrong = [f"no column {name} to partition by" for name in parts if name not in kinds]
         if not set(kinds) - set(parts):
@@ -70,20 +53,3 @@ class FilesLanding:
                 next=f"correct the transform or the sink in conf/streams/{writer.stream}.yaml, then: lakeward deploy",
              code="LW-2221")  # fmt: skip
         store.prepare(writer.path, writer.stream)
-
-    def running(self, batch_id: int) -> RunningBatch:
-        """From the running query, which has the stream's name."""
-        return self.writer.running(batch_id)
-
-    def land(
-        self,
-        rows: DataFrame,
-        batch_id: int,
-        counted: Counted,
-        before_publish: Callable[[], None] | None,
-        complete_through: str | None,
-    ) -> BatchResult:
-        """Write the batch beside the others and rename it in; nothing, when it is there already."""
-        return self.writer.land(
-            rows, batch_id, counted=counted, before_publish=before_publish, complete_through=complete_through
-        )

@@ -1,61 +1,59 @@
-"""Into a function of the user's own, which is told which batch it is called with."""
+"""The Python sink: a function of the project, called with each batch and its identity."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from lakeward.connectors.commit_protocol.batch import RunningBatch
 from lakeward.connectors.python import code
-from lakeward.connectors.python.sink import PythonSink, SinkBatch
-from lakeward.engine.assignment import Assignment
-from lakeward.engine.sinks.at_least_once import AtLeastOnce
+from lakeward.connectors.python import sink as python_sink
+from lakeward.connectors.python.sink import SinkBatch
+from lakeward.engine.sinks import at_least_once
+from lakeward.engine.sinks.at_least_once import AtLeastOnceSink
+from lakeward.engine.sinks.base import SinkContext
 from lakeward.platform.errors import DependencyDown, LakewardError, Poison
 from lakeward.platform.failures import FailureClass, judge
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-_ITS_OWN = frozenset({FailureClass.POISON, FailureClass.INFRA})
+_OF_THE_FUNCTION = frozenset({FailureClass.POISON, FailureClass.INFRA})
 
 
-def landing(make: Callable[..., AtLeastOnce], wanted: Assignment, sink: PythonSink) -> AtLeastOnce:
-    """A landing that calls the function.
+def sink_of(context: SinkContext) -> AtLeastOnceSink:
+    """Make a sink that calls the function."""
+    stream, generation = context.stream, context.wanted.generation
+    sink = python_sink.load(stream, context.spec.sink, context.runtime)
 
-    Args:
-        make: makes a landing that keeps no position, of the function that writes.
-    """
-
-    def write(rows: DataFrame, number: int) -> None:
-        running = made.running(number)
+    def write(rows: DataFrame, running: RunningBatch) -> None:
         batch = SinkBatch(
-            wanted.stream, wanted.generation, running.query_id, number, running.start, running.end, sink.connection()
+            stream, generation, running.query_id, running.batch, running.start, running.end, sink.connection()
         )
         try:
             sink.function(rows, batch)
         except LakewardError:
             raise
         except Exception as error:  # the boundary to the user's code
-            raise failure(wanted.stream, sink.name, error) from error
+            raise failure(stream, sink.name, error) from error
 
-    made = make(write)
-    return made
+    return at_least_once.make(context, write)
 
 
 def failure(stream: str, name: str, error: Exception) -> Exception:
-    """What a failure of the function means for the stream, by the words of what it raised.
+    """What an error of the function means for the stream, judged by its text.
 
-    What it writes to does not answer: the batch waits. Something of the driver died: that is told as it is. Else it
-    is the function, or these rows.
+    If the system it writes to does not answer, the batch waits. If a part of the driver died, the error is kept as it
+    is. Else the function or the rows are at fault.
     """
-    judged, said = judge(text=f"{type(error).__name__}: {error}"), code.summary(error)
+    judged, text = judge(text=f"{type(error).__name__}: {error}"), code.summary(error)
     if judged.failure_class is FailureClass.DEPENDENCY or isinstance(error, ConnectionError | TimeoutError):
         return DependencyDown(
-            f"The sink of stream {stream} does not get through: {name}", why=said,
-            next="the batch waits for it, and the function is called with it again; nothing is lost",
+            f"The sink of stream {stream} cannot reach its system: {name}", why=text,
+            next="no action is needed: the batch waits, and the function is called with it again",
          code="LW-2226")  # fmt: skip
-    if judged.failure_class not in _ITS_OWN or judged.cause is not None:
+    if judged.failure_class not in _OF_THE_FUNCTION or judged.cause is not None:
         return error
     return Poison(
-        f"The sink of stream {stream} fails on a batch: {name}", why=said,
+        f"The sink of stream {stream} failed on a batch: {name}", why=text,
         next=f"correct it in python/, lakeward deploy, then: lakeward streams upgrade {stream}",
      code="LW-2225")  # fmt: skip

@@ -26,7 +26,7 @@ from lakeward.engine.assignment import Assignment
 from lakeward.engine.references import References
 from lakeward.engine.routing import RowRouter
 from lakeward.engine.sinks.choose import choose
-from lakeward.engine.sinks.iceberg import IcebergLanding
+from lakeward.engine.sinks.iceberg import IcebergStreamSink
 from lakeward.operations.backfill.eligibility import following, name_of, overwritable, repairable, suited
 from lakeward.operations.backfill.range import BackfillRange, FilesRange, TopicRange
 from lakeward.operations.backfill.windows import MARGIN, Windows
@@ -214,9 +214,9 @@ def _land_range(
     chosen = choose(
         own, _retargeted(assignment, name, table), runtime, inlet.ids, lambda: None, {inlet.name: inlet.canonical}
     )
-    landing = expect_type(chosen, IcebergLanding, "the sink")
-    strategy.begin(landing)
-    sink_state = landing.look(inlet.ids())
+    sink = expect_type(chosen, IcebergStreamSink, "the sink")
+    strategy.begin(sink)
+    sink_state = sink.observe(inlet.ids())
     if sink_state.halt is not None:
         raise sink_state.halt.error()
     begun = sink_state.position
@@ -235,12 +235,12 @@ def _land_range(
                 next=f"lakeward streams backfill {assignment.stream} --windows FROM..TO   repairs windows in its table",
                 code="LW-2001",
             )
-        strategy.prepare(landing, built)
-        landing.writer.stateful = False
+        strategy.prepare(sink, built)
+        sink.writer.stateful = False
         if spec.quarantine is not None:
             quarantine.create(own, str(spec.quarantine.table))
         router, counts = RowRouter(assignment.stream, built), built.lineage == "rows"
-        done = Work(own, assignment, inlet, landing, router, references, counts, backfill_range, strategy).run(
+        done = Work(own, assignment, inlet, sink, router, references, counts, backfill_range, strategy).run(
             report, begun, tell
         )
         if not strategy.alone:

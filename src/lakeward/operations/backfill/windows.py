@@ -20,7 +20,7 @@ from lakeward.connectors.kafka import broker
 from lakeward.connectors.kafka import position as kafka_position
 from lakeward.connectors.kafka.source import KafkaStreamSource
 from lakeward.engine.routing import RoutedRows
-from lakeward.engine.sinks.iceberg import IcebergLanding
+from lakeward.engine.sinks.iceberg import IcebergStreamSink
 from lakeward.operations.backfill.write_strategy import WriteStrategy
 from lakeward.platform.errors import Refused, expect, expect_type
 from lakeward.spec.sql.windows import Window
@@ -149,17 +149,16 @@ class Windows(WriteStrategy):
             )
         return kafka_position.render(start), kafka_position.render(landed)
 
-    def begin(self, landing: IcebergLanding) -> None:
-        writer = landing.writer
+    def begin(self, sink: IcebergStreamSink) -> None:
+        writer = sink.writer
         given = {
             column_field.name: getattr(writer, column_field.name)
             for column_field in fields(writer)
             if column_field.init
         }
-        landing.writer = OverwriteWriter(**{**given, "change": Append()})
-        landing.mode = "append"
+        sink.writer = OverwriteWriter(**{**given, "change": Append()})
 
-    def prepare(self, landing: IcebergLanding, built: Flow) -> None:
+    def prepare(self, sink: IcebergStreamSink, built: Flow) -> None:
         """Check that the window's column is a timestamp with a zone.
 
         Raises:
@@ -168,10 +167,10 @@ class Windows(WriteStrategy):
         kind = built.columns[self.window.column].dataType.typeName()
         if kind != "timestamp":
             raise self._refused(f"the type of column {self.window.column} is {kind.upper()}, not TIMESTAMP")
-        super().prepare(landing, built)
+        super().prepare(sink, built)
 
-    def aim(self, landing: IcebergLanding, start: str, end: str) -> None:
-        expect_type(landing.writer, OverwriteWriter, "the writer").covers = self._window_range
+    def aim(self, sink: IcebergStreamSink, start: str, end: str) -> None:
+        expect_type(sink.writer, OverwriteWriter, "the writer").covers = self._window_range
 
     def sorted(self, routed: RoutedRows, counted: bool) -> RoutedRows:
         """Only the windows of the range. Records that cannot be decoded already are in the stream's quarantine."""

@@ -16,7 +16,7 @@ from lakeward.connectors.source import StreamSource
 from lakeward.engine.assignment import Assignment
 from lakeward.engine.references import References
 from lakeward.engine.routing import RowRouter
-from lakeward.engine.sinks.iceberg import IcebergLanding
+from lakeward.engine.sinks.iceberg import IcebergStreamSink
 from lakeward.operations.backfill.range import BackfillRange, TopicRange
 from lakeward.operations.backfill.write_strategy import WriteStrategy
 from lakeward.platform.errors import Refused
@@ -65,7 +65,7 @@ class Work:
     own: SparkSession
     assignment: Assignment
     inlet: StreamSource
-    landing: IcebergLanding
+    sink: IcebergStreamSink
     router: RowRouter
     references: References
     exact_count: bool
@@ -84,11 +84,11 @@ class Work:
     def _land(self, report: Report, number: int, start: str, end: str) -> Report:
         name = self.inlet.name
         batch = RunningBatch(report.position, number, {name: start}, {name: end}, self.inlet.ids())
-        self.landing.writer.planned = lambda _: batch
+        self.sink.writer.planned = lambda _: batch
         quarantine_sink = self.assignment.spec.quarantine
         self.backfill_range.before(start, end)
         with ExitStack() as held:
-            self.strategy.aim(self.landing, start, end)
+            self.strategy.aim(self.sink, start, end)
             raw = self.strategy.chosen(self.inlet.again(self.own, start, end))
             routed = self.router.by_row(raw, self.references.frames(self.own), held)
             routed = self.strategy.sorted(routed, self.exact_count)
@@ -114,7 +114,7 @@ class Work:
                         )
 
             counted = Counted(routed.consumed, bad, traced=self.exact_count)
-            outcome = self.landing.land(routed.good, number, counted, put_in_quarantine, None)
+            outcome = self.sink.land(routed.good, number, counted, put_in_quarantine, None)
         _log.info(
             "backfill batch landed", stream=self.assignment.stream, position=report.position, batch=number, upto=end
         )

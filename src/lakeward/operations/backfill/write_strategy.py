@@ -13,7 +13,7 @@ from lakeward.connectors.iceberg.overwrite import OverwriteWriter
 from lakeward.connectors.kafka import position as kafka_position
 from lakeward.connectors.kafka.offset_ranges import OFFSET, PARTITION, TOPIC, OffsetRange
 from lakeward.engine.routing import RoutedRows
-from lakeward.engine.sinks.iceberg import IcebergLanding
+from lakeward.engine.sinks.iceberg import IcebergStreamSink
 from lakeward.platform.errors import Refused, expect_type
 from lakeward.platform.runtime import CATALOG
 from lakeward.spec.sql.statements import quote_table
@@ -39,12 +39,12 @@ class WriteStrategy:
     stateful = False
     whole: str | None = None
 
-    def begin(self, landing: IcebergLanding) -> None:
+    def begin(self, sink: IcebergStreamSink) -> None:
         """Called before the table is read."""
 
-    def prepare(self, landing: IcebergLanding, built: Flow) -> None:
+    def prepare(self, sink: IcebergStreamSink, built: Flow) -> None:
         """Called when the columns are known: create the table, or use its columns."""
-        landing.as_it_is(built.columns)
+        sink.adopt_columns(built.columns)
 
     def named(self, position: str) -> str:
         """The stream name under which invalid rows go to quarantine."""
@@ -54,7 +54,7 @@ class WriteStrategy:
         """The records to land."""
         return raw
 
-    def aim(self, landing: IcebergLanding, start: str, end: str) -> None:
+    def aim(self, sink: IcebergStreamSink, start: str, end: str) -> None:
         """Called before a batch lands."""
 
     def sorted(self, routed: RoutedRows, counted: bool) -> RoutedRows:
@@ -69,8 +69,8 @@ class NewTable(WriteStrategy):
     table: str
     alone = True
 
-    def prepare(self, landing: IcebergLanding, built: Flow) -> None:
-        landing.prepare(built.columns, stateful=False)
+    def prepare(self, sink: IcebergStreamSink, built: Flow) -> None:
+        sink.prepare(built.columns, stateful=False)
 
     def named(self, position: str) -> str:
         return quarantine.quarantine_stream_name(position, self.table)
@@ -79,10 +79,10 @@ class NewTable(WriteStrategy):
 class ByKey(WriteStrategy):
     """Lands into the stream's own table by key: a row replaces an older row, never an equally new one."""
 
-    def prepare(self, landing: IcebergLanding, built: Flow) -> None:
-        super().prepare(landing, built)
-        if isinstance(landing.writer.change, Upsert):
-            landing.writer.change = replace(landing.writer.change, ties=False)
+    def prepare(self, sink: IcebergStreamSink, built: Flow) -> None:
+        super().prepare(sink, built)
+        if isinstance(sink.writer.change, Upsert):
+            sink.writer.change = replace(sink.writer.change, ties=False)
 
 
 @dataclass
@@ -123,16 +123,16 @@ class InPlace(WriteStrategy):
             raise self._refused(f"it has landed nothing of this range, only {landed}")
         return kafka_position.render(first), kafka_position.render(last)
 
-    def begin(self, landing: IcebergLanding) -> None:
-        writer = landing.writer
+    def begin(self, sink: IcebergStreamSink) -> None:
+        writer = sink.writer
         given = {
             column_field.name: getattr(writer, column_field.name)
             for column_field in fields(writer)
             if column_field.init
         }
-        landing.writer = OverwriteWriter(**given)
+        sink.writer = OverwriteWriter(**given)
 
-    def prepare(self, landing: IcebergLanding, built: Flow) -> None:
+    def prepare(self, sink: IcebergStreamSink, built: Flow) -> None:
         """Check that rows carry the positions of their records.
 
         Raises:
@@ -145,7 +145,7 @@ class InPlace(WriteStrategy):
                 + (f"{', '.join(sorted(missing))} is missing" if missing else "lineage is none"),
                 "keep the position columns in the transform, with lineage: rows",
             )
-        super().prepare(landing, built)
+        super().prepare(sink, built)
 
     def named(self, position: str) -> str:
         return self.assignment.stream
@@ -164,8 +164,8 @@ class InPlace(WriteStrategy):
         )
         return raw.join(F.broadcast(waiting.select(TOPIC, PARTITION, OFFSET)), [TOPIC, PARTITION, OFFSET], "left_anti")
 
-    def aim(self, landing: IcebergLanding, start: str, end: str) -> None:
-        writer = expect_type(landing.writer, OverwriteWriter, "the writer")
+    def aim(self, sink: IcebergStreamSink, start: str, end: str) -> None:
+        writer = expect_type(sink.writer, OverwriteWriter, "the writer")
         table = str(self.assignment.spec.sink.label)
         writer.covers = OffsetRange(self.assignment.stream, table, self.source, start, end)
 

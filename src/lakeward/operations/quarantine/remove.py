@@ -26,7 +26,7 @@ from lakeward.connectors.kafka.offset_ranges import OFFSET, PARTITION, TOPIC
 from lakeward.connectors.source import REASON, StreamSource
 from lakeward.engine import rows, session
 from lakeward.engine.sinks.choose import choose
-from lakeward.engine.sinks.iceberg import IcebergLanding
+from lakeward.engine.sinks.iceberg import IcebergStreamSink
 from lakeward.platform.errors import Refused, expect, expect_type
 from lakeward.platform.runtime import CATALOG
 from lakeward.spec.checks.quarantine import obstacle
@@ -149,10 +149,10 @@ def quarantine_rows(
     own = session.for_stream(spark, assignment.spec)
     (inlet,) = source_types.of(assignment.spec, runtime)
     chosen = choose(own, assignment, runtime, dict, lambda: None, {inlet.name: inlet.canonical})
-    landing = expect_type(chosen, IcebergLanding, "the sink")
+    sink = expect_type(chosen, IcebergStreamSink, "the sink")
     given = {
-        column_field.name: getattr(landing.writer, column_field.name)
-        for column_field in fields(landing.writer)
+        column_field.name: getattr(sink.writer, column_field.name)
+        for column_field in fields(sink.writer)
         if column_field.init
     }
     act = _QuarantineRun(own, assignment, inlet, OverwriteWriter(**given), failing, dry_run, before)
@@ -163,7 +163,7 @@ def quarantine_rows(
             return act.once()
         except RetryCommit as redo:
             _log.info("quarantine retried", stream=assignment.stream, why=str(redo))
-    raise landing.writer.contention(-1, "other commits came first, every time")
+    raise sink.writer.contention(-1, "other commits came first, every time")
 
 
 @dataclass(frozen=True)

@@ -54,7 +54,7 @@ def traced(spec: StreamSpec, built: Flow) -> None:
     Raises:
         Refused: names the obstacle.
     """
-    missing = [name for name in built.inlets[0].identity if name not in built.columns.names]
+    missing = [name for name in built.sources[0].identity if name not in built.columns.names]
     if built.stateful:
         raise _refused(str(spec.id), "it keeps state: a late record would change rows that are final")
     if missing:

@@ -28,7 +28,7 @@ from lakeward.engine import flow, session
 from lakeward.engine.references import References
 from lakeward.engine.routing import RoutedRows, RowRouter, keep
 from lakeward.engine.sinks.choose import choose
-from lakeward.engine.sinks.iceberg import IcebergLanding
+from lakeward.engine.sinks.iceberg import IcebergStreamSink
 from lakeward.operations.replay.eligibility import NotReplayable, suited, traced
 from lakeward.platform.errors import Refused, expect_type
 from lakeward.platform.runtime import CATALOG
@@ -128,19 +128,19 @@ def replay(
         quarantine.create(own, quarantine_table)
     (inlet,) = source_types.of(spec, runtime)
     chosen = choose(own, assignment, runtime, dict, lambda: None, {inlet.name: inlet.canonical})
-    landing = expect_type(chosen, IcebergLanding, "the sink")
+    sink = expect_type(chosen, IcebergStreamSink, "the sink")
     references = References(assignment.stream, spec.reference, runtime)
     try:
         built = flow.build(own, spec, [inlet], references.frames(own), flow.Start("fresh", fresh=True))
         traced(spec, built)
-        landing.as_it_is(built.columns)
-        if isinstance(landing.writer.change, Upsert):
-            landing.writer.change = replace(landing.writer.change, ties=False)
+        sink.adopt_columns(built.columns)
+        if isinstance(sink.writer.change, Upsert):
+            sink.writer.change = replace(sink.writer.change, ties=False)
         act = _ReplayRun(
             own,
             assignment,
             inlet,
-            landing,
+            sink,
             RowRouter(assignment.stream, built),
             references,
             quarantine_table,
@@ -154,7 +154,7 @@ def replay(
                 return act.once()
             except RetryCommit as redo:
                 _log.info("replay retried", stream=assignment.stream, why=str(redo))
-        raise landing.writer.contention(-1, "other commits came first, every time")
+        raise sink.writer.contention(-1, "other commits came first, every time")
     finally:
         references.release()
 
@@ -166,7 +166,7 @@ class _ReplayRun:
     own: SparkSession
     assignment: Assignment
     inlet: StreamSource
-    landing: IcebergLanding
+    sink: IcebergStreamSink
     sorter: RowRouter
     references: References
     quarantine_table: str
@@ -233,10 +233,10 @@ class _ReplayRun:
 
         begun = acts.begin(self.own, at, self.assignment.generation)
         acts.claim(self.own, claims, self.quarantine_table, begun, self.identity)
-        staged, writer = None, self.landing.writer
+        staged, writer = None, self.sink.writer
         if report.landed:
             landed = claims.where(F.col(quarantine.BECAME) == LANDED).select(*self.identity)
-            rows = self.landing.fitting(good.join(landed, self.identity, "left_semi"))
+            rows = self.sink.fit.apply(good.join(landed, self.identity, "left_semi"))
             staged = writer.stage(rows, begun.state, begun.newest.token)
             if not writer.change.depends and staged.rows != report.landed:
                 raise RetryCommit(f"staging: {staged.rows} rows of {report.landed} records")
@@ -286,7 +286,7 @@ class _ReplayRun:
         own = good.select(*self.identity).distinct()
         claims = records.select(quarantine.SOURCE, *self.identity, F.col(quarantine.REPLAY).alias(acts.OLD))
         claims = claims.join(own.withColumn(_GOOD, F.lit(True)), self.identity, "left")
-        if self.landing.writer.change.depends:
+        if self.sink.writer.change.depends:
             claims = claims.withColumn(_THERE, F.lit(None).cast("boolean"))
         else:
             table = self.own.table(quote_table(self.report.table, CATALOG))

@@ -39,7 +39,7 @@ def test_what_is_kept_and_what_would_be_stand_beside_each_other() -> None:
     assert (found.reason, found.what) == ("state-unfit", "The state of stream flights does not fit generation 3")
     assert found.why == (
         "/ck/flights/state: its values are (count LONG), this generation's would be (count LONG, sum DECIMAL(20,2)). "
-        "Nothing of it was changed (STATE_STORE_VALUE_SCHEMA_NOT_COMPATIBLE)"
+        "The state was not changed (STATE_STORE_VALUE_SCHEMA_NOT_COMPATIBLE)"
     )
     assert "lakeward streams rollback flights" in found.next
 
@@ -48,9 +48,9 @@ def test_what_is_kept_and_what_would_be_stand_beside_each_other() -> None:
     ("said", "words"),
     [
         ("[STATE_STORE_INVALID_VARIABLE_TYPE_CHANGE] Cannot change last to ValueState between query restarts. Please",
-         "Cannot change last to ValueState between query restarts. Please. Nothing"),
+         "Cannot change last to ValueState between query restarts. Please. The state"),
         ("[STREAMING_STATEFUL_OPERATOR_NOT_MATCH_IN_STATE_METADATA] Streaming stateful operator name does not match",
-         "operator name does not match. Nothing"),
+         "operator name does not match. The state"),
         (VALUES.replace("StructField(count,LongType,false)", NESTED),
          "its values are (StructType("),
     ],
