@@ -47,7 +47,12 @@ def of(folder: Path, version: int) -> Snapshot:
 
 
 def proof(version: int, commit: str | None = None) -> dict[str, Any]:
-    return {"to_snapshot": version, "to_sequence": version, "to_commit": commit or f"u/t{version}"}
+    return {
+        "run": f"run-{version}",
+        "to_snapshot": version,
+        "to_sequence": version,
+        "to_commit": commit or f"u/t{version}",
+    }
 
 
 def look(folder: Path, *proofs: dict[str, Any]) -> tuple[int | None, Range]:
