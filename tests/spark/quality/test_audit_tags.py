@@ -29,7 +29,7 @@ def test_a_day_that_is_over_has_a_tag_of_what_was_proven_then(table) -> None:
     assert table.verified == table.head
     (tag,) = table.sql("SELECT * FROM {t}.refs WHERE type = 'TAG'")
     assert (tag.snapshot_id, tag.max_reference_age_in_ms) == (proven, 604_800_000)
-    assert "Branch verified moved" in table.told
+    assert any("Branch verified moved" in text for text in table.told)
     table.expire_all_but_the_head()
     assert len(table.sql(f"SELECT * FROM {{t}} VERSION AS OF '{tag.name}'")) == 3
 

@@ -90,7 +90,7 @@ def test_a_check_without_an_answer_in_time_is_an_error_and_the_others_count(tabl
     (result,) = asked(table, patience_s=1)
     assert [check["state"] for check in result["checks"]] == ["pass", "error"]
     assert (result["verdict"], table.verified) == ("error", None)
-    assert "Checks timed out; statements interrupted" in table.told
+    assert any("Checks timed out; statements interrupted" in text for text in table.told)
     table.suite()
     assert (table.check()["verdict"], table.verified) == ("pass", table.head), "the next run has time of its own"
 
