@@ -210,7 +210,7 @@ def test_a_table_nothing_landed_in_yet_is_not_due(table) -> None:
     later = written.rename(written.with_name("checked.later.yaml"))
     later.write_text(later.read_text().replace(table.name, "checked.later"))
     assert table.check(due=True) == {}
-    assert "Table not due for a check" in table.told
+    assert any("Table not due for a check" in text for text in table.told)
 
 
 def test_a_waived_failure_is_shown_and_counts_again_when_the_waiver_is_over(table) -> None:
