@@ -333,7 +333,7 @@ def test_killed_in_the_middle_the_next_run_goes_on(make, tmp_path) -> None:
         "import sys; from pathlib import Path; from lakeward.platform.runtime import Project, Runtime; "
         "from lakeward.tables import orphans; from lakeward.tables.context import MaintenanceContext; "
         "site = MaintenanceContext.of(Runtime.load(Path(sys.argv[1])), Project(Path(sys.argv[2]))); "
-        "orphans.sweep(site, sys.argv[3])"
+        "orphans.remove_orphans(site, sys.argv[3])"
     )
     dies = {"LAKEWARD_FAILPOINT": "orphans-file:2", "LAKEWARD_FAILPOINTS_ALLOWED": "1"}
     done = subprocess.run(
