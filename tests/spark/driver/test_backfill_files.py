@@ -109,7 +109,7 @@ def test_records_kept_with_their_offsets_keep_them_and_repair_by_key(lab: Any, t
     lab.spark.range(1).write.parquet(str(tmp_path / "other"))
     with pytest.raises(SpecError, match="no column value, but id"):
         _run(lab, document, f"{tmp_path}/other/*.parquet", None)
-    with pytest.raises(SpecError, match="cannot read files of csv"):
+    with pytest.raises(SpecError, match="cannot read files of format csv"):
         _run(lab, document, f"{folder}/*.parquet", None, kind="csv")
 
 

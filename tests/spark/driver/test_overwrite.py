@@ -108,7 +108,7 @@ def test_what_would_leave_the_audit_blind_is_refused(lab: Any, catalog: Any) -> 
     before = table.current_snapshot().snapshot_id
     with pytest.raises(Refused, match="drops 2 of 4 records"):
         _run(lab, {**document, "transform": {"sql": "SELECT * FROM source WHERE n > 1"}}, topic, 0, 4)
-    with pytest.raises(Refused, match="do not name their records: _kafka_offset"):
+    with pytest.raises(Refused, match="do not carry their source position: _kafka_offset"):
         _run(lab, {**document, "transform": {"sql": "SELECT * EXCEPT (_kafka_offset) FROM source"}}, topic, 0, 4)
     with pytest.raises(Refused, match="nothing of this range"):
         _run(lab, document, topic, 6, 9)

@@ -166,7 +166,7 @@ def test_the_command_line_names_the_version_and_refuses_what_is_icebergs(table, 
     assert code == 4 and "Cannot propose a suite for the Delta table" in said
     suite = table.project / "expectations" / f"{table.name}.yaml"
     suite.write_text(f"pointer_table: true\n{suite.read_text()}")
-    assert "asks for pointer_table" in table.check()["note"]
+    assert "cannot use pointer_table" in table.check()["note"]
     table.drop()
     table.create()
     table.append(bad=1)

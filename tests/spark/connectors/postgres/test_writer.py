@@ -255,7 +255,7 @@ def test_a_key_that_comes_twice_without_an_order_is_refused(rig: Rig) -> None:
     rig.create({"k": "string", "v": "int"}, keys=("k",))
     with pytest.raises(SpecError, match="several rows of one key") as caught:
         rig.writer(keys=("k",)).land(rig.spark.createDataFrame([("a", 1), ("a", 2)], "k STRING, v INT"), 0)
-    assert "k=a is there 2 times" in caught.value.why
+    assert "key k=a has 2 rows" in caught.value.why
     assert rig.sql("SELECT * FROM {t}") == []
 
 
