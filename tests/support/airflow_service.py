@@ -12,7 +12,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -21,6 +21,7 @@ from typing import Any
 
 import httpx
 import pytest
+from log_lines import of_entry
 from sqlalchemy import Connection
 
 from lakeward import jars
@@ -217,8 +218,8 @@ class AirflowService:
         """The task's log as people read it: one event a line, with its fields; `mapped`: the index of a mapped one."""
         params = {} if mapped < 0 else {"map_index": mapped}
         answer = self.call("GET", f"/dags/{dag}/dagRuns/{run}/taskInstances/{task}/logs/{attempt}", params=params)
-        lines = answer.json().get("content", [])
-        return "\n".join(_log_line(line) if isinstance(line, dict) else str(line) for line in lines)
+        entries = answer.json().get("content", [])
+        return "\n".join(of_entry(entry) for entry in entries)
 
     def mapped(self, dag: str, run: str, task: str) -> dict[str, str]:
         """The instances of a mapped task: name as the UI shows it -> state."""
@@ -342,13 +343,3 @@ def airflow(postgres: Any, kafka: Any, tmp_path_factory: pytest.TempPathFactory)
             service.stop()
             service.end_drivers()
             engine.engine(service.home.registry_url_file.read_text().strip(), service.home.pgpass).dispose()
-
-
-def _log_line(entry: Mapping[str, object]) -> str:
-    """A structured entry of a task log as the page shows it: the event, then its fields."""
-    fields = [f"{key}={value}" for key, value in entry.items() if key not in _FRAME]
-    return " ".join([str(entry.get("event", "")), *fields])
-
-
-_FRAME = ("event", "timestamp", "level", "logger", "error_detail", "sources")
-"""Keys of an entry that the page shows elsewhere."""

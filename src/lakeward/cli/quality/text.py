@@ -96,9 +96,9 @@ def _found(check: dict[str, Any]) -> str:
 
 
 def _excuse(check: dict[str, Any]) -> str:
-    text = check.get("excuse") or {"until": check["waive_until"], "author": "the suite", "reason": ""}
-    observed_text = f"waived until {text['until']} by {text['author']}"
-    return observed_text + (f": {text['reason']}" if text["reason"] else "")
+    waiver = check.get("excuse") or {"until": check["waive_until"], "author": "the suite", "reason": ""}
+    text = f"waived until {waiver['until']} by {waiver['author']}"
+    return text + (f": {waiver['reason']}" if waiver["reason"] else "")
 
 
 def _row(row: Any) -> str:
