@@ -152,11 +152,11 @@ class Reset(OnStream[ResetPlan]):
         if not filtered or found.spec.quarantine is None:
             return rows, min(filtered, rereads - records)
         try:
-            aside = sink_position.lake_of(self.context.runtime).load_table(str(found.spec.quarantine.table))
+            quarantine_table = sink_position.lake_of(self.context.runtime).load_table(str(found.spec.quarantine.table))
         except NoSuchTableError:
             return rows, min(filtered, rereads - records)
-        put_aside = sum(counts[1] for counts in audit.quarantined_between(aside, there, here).values())
-        return rows, max(0, min(filtered, rereads - records - put_aside))
+        quarantined = sum(counts[1] for counts in audit.quarantined_between(quarantine_table, there, here).values())
+        return rows, max(0, min(filtered, rereads - records - quarantined))
 
     def _check_accepted(self, plan: ResetPlan) -> None:
         """Check the accepted number of duplicate rows.

@@ -8,7 +8,7 @@ from lakeward.platform.errors import SpecError
 from lakeward.spec.read.problems import nearest
 
 
-def gone(name: str, table: str, known: Iterable[str]) -> SpecError:
+def missing_table(name: str, table: str, known: Iterable[str]) -> SpecError:
     """The error for a table that is not there."""
     there = sorted(known)
     like = nearest(table, there)

@@ -17,7 +17,7 @@ from lakeward.connectors.postgres import connection as link
 from lakeward.connectors.postgres import table
 from lakeward.connectors.postgres.columns import Column
 from lakeward.connectors.postgres.name import Name, quote
-from lakeward.connectors.reference.missing_table import gone
+from lakeward.connectors.reference.missing_table import missing_table
 from lakeward.platform.errors import SpecError
 from lakeward.platform.runtime import Database
 from lakeward.spec.sql.statements import quote as quote_spark
@@ -101,7 +101,7 @@ class PostgresReference:
         found = table.find(held, self.place)
         if found is None:
             known = [Name(*each).text for each in table.query(held, _BESIDE)]
-            raise gone(self.name, self.place.text, known)
+            raise missing_table(self.name, self.place.text, known)
         return found, table.columns(held, found)
 
     def _schema(self, columns: dict[str, Column]) -> str:

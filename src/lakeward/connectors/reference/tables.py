@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from lakeward.connectors.delta import jvm as delta
 from lakeward.connectors.delta import location
 from lakeward.connectors.iceberg import jvm as iceberg
-from lakeward.connectors.reference.missing_table import gone
+from lakeward.connectors.reference.missing_table import missing_table
 from lakeward.platform.errors import Blocked
 from lakeward.platform.runtime import CATALOG, Lake
 from lakeward.spec.sql.statements import quote, quote_table
@@ -76,7 +76,7 @@ class IcebergReference:
             session._jsparkSession.sessionState().catalogManager().catalog(CATALOG)
             return iceberg.load(session, self.table)
         except Blocked:
-            raise gone(self.name, self.table, self._beside(session)) from None
+            raise missing_table(self.name, self.table, self._beside(session)) from None
         except Exception as error:
             if iceberg.trouble(error) in (iceberg.Trouble.UNREACHABLE, iceberg.Trouble.UNKNOWN):
                 raise iceberg.catalog_down(self.table, error) from None
@@ -104,7 +104,7 @@ class DeltaReference:
     def version(self, session: SparkSession) -> str:
         folder = location.folder_of(self.lake, self.table)
         if not location.exists(folder):
-            raise gone(self.name, self.table, location.tables_of(self.lake))
+            raise missing_table(self.name, self.table, location.tables_of(self.lake))
         snapshot = delta.begin(session, folder, self.table).snapshot()
         return f"{snapshot.metadata().id()}/{snapshot.version()}"
 

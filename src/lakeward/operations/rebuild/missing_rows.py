@@ -73,9 +73,9 @@ def missing_rows(table: Table, first: str, start: str, end: str) -> MissingRows:
 def _by_offsets(
     first: Mapping[Partition, int], low: Mapping[Partition, int], high: Mapping[Partition, int]
 ) -> MissingRows:
-    gone = {part: (first.get(part, 0), low[part]) for part in high if part in low and first.get(part, 0) < low[part]}
+    expired = {part: (first.get(part, 0), low[part]) for part in high if part in low and first.get(part, 0) < low[part]}
     lines = tuple(
         f"{topic}/{part}: {count(to - at, 'record')}, offsets {at} to {to - 1}"
-        for (topic, part), (at, to) in sorted(gone.items())
+        for (topic, part), (at, to) in sorted(expired.items())
     )
-    return MissingRows(sum(to - at for at, to in gone.values()), rows=False, lines=lines)
+    return MissingRows(sum(to - at for at, to in expired.values()), rows=False, lines=lines)

@@ -177,8 +177,8 @@ class Rebuild(Operation[RebuildPlan]):
         proof = prove(
             plan.stream, old, new, plan.fill, at, plan.source, self._quarantine(plan), rows=plan.spec.lineage == "rows"
         )
-        gone = missing_rows(old, live.begin.get(plan.source, position.NO_DATA), plan.start, end)
-        self._check_accepted(plan, gone)
+        missing = missing_rows(old, live.begin.get(plan.source, position.NO_DATA), plan.start, end)
+        self._check_accepted(plan, missing)
         now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
         over = HandOver(
             number=plan.number,
@@ -192,7 +192,7 @@ class Rebuild(Operation[RebuildPlan]):
             told={
                 "table": plan.table, "before": plan.before, "from": plan.start, "to": end,
                 "generation": plan.target.generation, "consumed": at.totals.consumed, "landed": at.totals.landed,
-                "quarantined": at.totals.quarantined, "lost": gone.number, "seq": live.seq + 1,
+                "quarantined": at.totals.quarantined, "lost": missing.number, "seq": live.seq + 1,
             },
         )  # fmt: skip
         head = new.metadata.current_snapshot_id
@@ -267,18 +267,18 @@ class Rebuild(Operation[RebuildPlan]):
             if generations.restore(connection, plan.stream, before, before=accepted):
                 streams.set_pending(connection, plan.stream, accepted)
 
-    def _check_accepted(self, plan: RebuildPlan, gone: MissingRows) -> None:
+    def _check_accepted(self, plan: RebuildPlan, missing: MissingRows) -> None:
         """Check the accepted number of missing rows.
 
         Raises:
             Refused: the accepted number differs.
         """
-        if gone.number == self.options.accept_lost:
+        if missing.number == self.options.accept_lost:
             return
         raise Refused(
-            f"{gone.words} of {plan.table} would be missing in the rebuilt table",
-            why="\n        ".join((*gone.lines, f"--accept-lost is {self.options.accept_lost:,}")),
-            next=f"accept this (the rows stay in {plan.before}): --accept-lost {gone.number}",
+            f"{missing.words} of {plan.table} would be missing in the rebuilt table",
+            why="\n        ".join((*missing.lines, f"--accept-lost is {self.options.accept_lost:,}")),
+            next=f"accept this (the rows stay in {plan.before}): --accept-lost {missing.number}",
             code="LW-2041",
         )
 

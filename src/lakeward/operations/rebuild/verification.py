@@ -38,25 +38,35 @@ def contiguous(stream: str, table: str, source: str, at: Position, live: Positio
     Raises:
         Unhealthy: it does not.
     """
-    ours, theirs = places(at.end[source]), places(live.end[source])
-    apart = sorted(part for part in theirs if ours.get(part) != theirs[part])
+    filled_end, live_end = places(at.end[source]), places(live.end[source])
+    apart = sorted(part for part in live_end if filled_end.get(part) != live_end[part])
     if apart:
-        said = "; ".join(f"{t}/{p}: filled up to {ours.get((t, p))}, landed up to {theirs[t, p]}" for t, p in apart)
-        raise _wrong(stream, table, said)
+        gaps = "; ".join(
+            f"{t}/{p}: filled up to {filled_end.get((t, p))}, landed up to {live_end[t, p]}" for t, p in apart
+        )
+        raise _wrong(stream, table, gaps)
     other = sorted(t for t, known in at.topic_ids.items() if live.topic_ids.get(t, known) != known)
     if other:
         raise _wrong(stream, table, f"topic {', '.join(other)} was deleted and created again since")
 
 
 def prove(
-    stream: str, old: Table, new: Table, fill: str, at: Position, source: str, aside: Table | None, *, rows: bool
+    stream: str,
+    old: Table,
+    new: Table,
+    fill: str,
+    at: Position,
+    source: str,
+    quarantine_table: Table | None,
+    *,
+    rows: bool,
 ) -> Proof:
     """Check that every record of the range is accounted for once, and compare the two tables.
 
     Args:
         old, new: freshly loaded.
         fill, at: the fill's name and position.
-        aside: the quarantine table.
+        quarantine_table: the quarantine table.
         rows: whether each row is one record (lineage `rows`).
 
     Raises:
@@ -67,16 +77,16 @@ def prove(
     data |= {"filtered": totals.filtered if rows else None, "missing": None, "duplicates": None, "partitions": []}
     if not rows:
         return Proof(("contiguous up to the position; rows are not counted against records (lineage none)",), data)
-    found = audit.audit(new, quarantine_stream_name(fill, name), at, aside)
+    counted = audit.audit(new, quarantine_stream_name(fill, name), at, quarantine_table)
     # Transaction markers and compacted records are offsets without a record: only records that were read count.
-    holes = found.consumed - totals.consumed
-    missing = found.missing - holes
-    if missing or found.duplicates or found.beyond or holes < 0:
+    holes = counted.consumed - totals.consumed
+    missing = counted.missing - holes
+    if missing or counted.duplicates or counted.beyond or holes < 0:
         raise _wrong(
             stream,
             name,
-            f"of {count(totals.consumed, 'record')} {missing:,} are missing, {found.duplicates:,} are duplicated, and "
-            f"{found.beyond:,} rows were not counted",
+            f"of {count(totals.consumed, 'record')} {missing:,} are missing, {counted.duplicates:,} are duplicated, "
+            f"and {counted.beyond:,} rows were not counted",
         )
     data |= {"missing": 0, "duplicates": 0, "partitions": _compared(old, new, at, source)}
     lines = [

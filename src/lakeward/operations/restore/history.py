@@ -88,13 +88,13 @@ def wholly_after(stream: str, target: Link, look_up: LookUp) -> None:
 
 
 def earlier_state(
-    stream: str, position: Position, gone: Sequence[Link], rows: Sequence[Mapping[str, Any]], *, settled: bool = True
+    stream: str, position: Position, removed: Sequence[Link], rows: Sequence[Mapping[str, Any]], *, settled: bool = True
 ) -> EarlierState:
     """State of the stream before these batches.
 
     Args:
         position: the present position.
-        gone: from `batches_after`.
+        removed: from `batches_after`.
         rows: the registry's batches from the lowest of these seqs on, by seq.
         settled: the stream is stopped, so the newest batches must be recorded too. Otherwise the result is approximate.
 
@@ -102,9 +102,9 @@ def earlier_state(
         Late: the newest batches are not recorded yet.
         Unknown: the record is incomplete, or the position was moved by something other than batches.
     """
-    if not gone:
+    if not removed:
         return EarlierState(position.end, position.totals)
-    seqs = {seq_of(link, stream): link for link in gone}
+    seqs = {seq_of(link, stream): link for link in removed}
     # A skipped batch published nothing, and its records are read again like the others'.
     used = [row for row in rows if row["seq"] in seqs or (row["skipped"] and row["snapshot_id"] is None)]
     missing = sorted(set(seqs) - {row["seq"] for row in used})
@@ -127,7 +127,7 @@ def earlier_state(
         totals = _without(totals, row, seqs.get(row["seq"]))
     for seq in missing:
         totals = totals.model_copy(update={"landed": totals.landed - seqs[seq].added})
-    return EarlierState(at, totals, tuple(link.snapshot for link in gone))
+    return EarlierState(at, totals, tuple(link.snapshot for link in removed))
 
 
 def _without(totals: Totals, row: Mapping[str, Any], link: Link | None) -> Totals:

@@ -20,7 +20,7 @@ from lakeward.operations import sink_position
 from lakeward.operations.context import Context
 from lakeward.operations.request import Plan
 from lakeward.operations.restore import continuation, history
-from lakeward.operations.restore import text as told
+from lakeward.operations.restore import text as commit_text
 from lakeward.operations.restore.history import LookUp, NotYetRecorded, Unknown
 from lakeward.operations.stream import spec_of
 from lakeward.platform.errors import Refused, SpecError
@@ -136,9 +136,9 @@ def plan(context: Context, name: str, to: int, *, settled: bool = False) -> Rest
         verified = _verified(connection, table, name, target, known.get)
         read_past = _read_past(connection, name, target, known.get)
     lines, of_streams = _of_streams(backs)
-    gone = main[: next(index for index, link in enumerate(main) if link.snapshot == to)]
-    _check_no_quarantine_commit(table, name, gone)
-    strangers, strange = told.lost_commits(table, gone, set(position.streams_of(table.properties)))
+    removed = main[: next(index for index, link in enumerate(main) if link.snapshot == to)]
+    _check_no_quarantine_commit(table, name, removed)
+    strangers, strange = commit_text.lost_commits(table, removed, set(position.streams_of(table.properties)))
     lines += strange
     if read_past:
         lines.append(f"{listed(read_past)} has read later snapshots: rows it landed from them stay in its table")
@@ -146,13 +146,15 @@ def plan(context: Context, name: str, to: int, *, settled: bool = False) -> Rest
     if held is not None and held.snapshot_id != verified:
         where = "is dropped until the next quality run" if verified is None else f"moves back to snapshot {verified}"
         lines.append(f"branch `{BRANCH}` {where}")
-    before, after = told.records(table, head), told.records(table, to)
+    before, after = commit_text.records(table, head), commit_text.records(table, to)
     data = {
-        "from_snapshot": head, "to_snapshot": to, "commits": len(gone), "records_before": before,
+        "from_snapshot": head, "to_snapshot": to, "commits": len(removed), "records_before": before,
         "records_after": after, "verified_snapshot": verified, "streams": of_streams, "of_nobody": strangers,
         "readers": read_past,
     }  # fmt: skip
-    text = f"roll {name} back from snapshot {head} to {to}: {count(len(gone), 'commit')}, {before:,} to {after:,} rows"
+    text = (
+        f"roll {name} back from snapshot {head} to {to}: {count(len(removed), 'commit')}, {before:,} to {after:,} rows"
+    )
     key = {"to": to, "of_nobody": strangers, "end": {entry["stream"]: entry["end"] for entry in of_streams}}
     of_table = tuple(sorted(running))
     there = head == to and not backs
@@ -170,7 +172,7 @@ def _of_streams(backs: tuple[RolledBackPosition, ...]) -> tuple[list[str], list[
             lines.append(f"{back.stream}: {count(back.before.totals.landed, 'row')} removed; run that backfill again")
             found.append({"stream": back.stream, "rows": back.before.totals.landed, "replayed": [], "end": None})
         elif back.again:
-            data, words = told.of_stream(back.stream, back.before, back.position)
+            data, words = commit_text.of_stream(back.stream, back.before, back.position)
             lines += words
             found.append({**data, "end": back.position.end})
     return lines, found
@@ -184,7 +186,7 @@ def _target(table: Table, name: str, to: int, known: Mapping[int, Link], main: l
     """
     if any(link.snapshot == to for link in main):
         return known[to]
-    newest = ", ".join(f"{link.snapshot} ({told.moment(table, link.snapshot)})" for link in main[:5]) or "none"
+    newest = ", ".join(f"{link.snapshot} ({commit_text.moment(table, link.snapshot)})" for link in main[:5]) or "none"
     if to not in known:
         why = f"the snapshot has expired or never was one of this table; the newest on main: {newest}"
     else:
@@ -200,19 +202,19 @@ def _target(table: Table, name: str, to: int, known: Mapping[int, Link], main: l
     )
 
 
-def _check_no_quarantine_commit(table: Table, name: str, gone: list[Link]) -> None:
+def _check_no_quarantine_commit(table: Table, name: str, removed: list[Link]) -> None:
     """Check that no replay or quarantine commit is rolled back: rows would be lost or duplicated.
 
     Raises:
         Refused: one was published since the snapshot.
     """
-    acts = [link for link in gone if replay.is_act(link.attempt or link.wap_id or "")]
+    acts = [link for link in removed if replay.is_act(link.attempt or link.wap_id or "")]
     if acts:
         newest = acts[0]
         raise Refused(
             f"Cannot restore table {name} to before snapshot {newest.snapshot}",
-            why=f"that snapshot moved rows from or to quarantine ({told.moment(table, newest.snapshot)}), and the "
-            "quarantine would still count them as moved",
+            why=f"that snapshot moved rows from or to quarantine ({commit_text.moment(table, newest.snapshot)}), "
+            "and the quarantine would still count them as moved",
             next=f"restore to that snapshot or a later one: lakeward tables restore {name} --to {newest.snapshot}",
             code="LW-2060",
         )
@@ -255,12 +257,12 @@ def _back(
     if ancestry.walk(target.snapshot, look_up, at.snapshot, at.snapshot_seq).right:
         return None
     try:
-        gone = history.batches_after(stream, at, target, look_up)
+        removed = history.batches_after(stream, at, target, look_up)
         if "@" in stream:  # a backfill: no driver lands it, a person runs it again
             history.wholly_after(stream, target, look_up)
             return RolledBackPosition(stream, at, None)
-        first = min((history.seq_of(link, stream) for link in gone), default=at.seq + 1)
-        stood = history.earlier_state(stream, at, gone, batches.since(connection, stream, first), settled=settled)
+        first = min((history.seq_of(link, stream) for link in removed), default=at.seq + 1)
+        stood = history.earlier_state(stream, at, removed, batches.since(connection, stream, first), settled=settled)
     except Unknown as error:
         kind = NotRecorded if isinstance(error, NotYetRecorded) else Refused
         raise kind(

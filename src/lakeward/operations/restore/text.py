@@ -36,16 +36,16 @@ def of_stream(stream: str, before: Position, after: Position) -> tuple[dict[str,
     return {"stream": stream, "rows": rows, "replayed": replayed}, lines
 
 
-def lost_commits(table: Table, gone: list[Link], known: set[str]) -> tuple[list[int], list[str]]:
+def lost_commits(table: Table, removed: list[Link], known: set[str]) -> tuple[list[int], list[str]]:
     """Commits that no stream lands again, e.g. manual inserts and deletes: their snapshots, and lines.
 
     Rewrites are left out: maintenance repeats them.
     """
-    found, lines = [], []
-    for link in gone:
+    lost, lines = [], []
+    for link in removed:
         if link.operation == "replace" or (link.attempt or link.wap_id or "").split("/")[0] in known:
             continue
-        found.append(link.snapshot)
+        lost.append(link.snapshot)
         extra = _summary(table, link.snapshot)
         rows = f"{int(extra.get('added-records', 0)):,} rows added, {int(extra.get('deleted-records', 0)):,} removed"
         lines.append(
@@ -54,7 +54,7 @@ def lost_commits(table: Table, gone: list[Link], known: set[str]) -> tuple[list[
         )
     if len(lines) > _SHOWN:
         lines[_SHOWN:] = [f"and {len(lines) - _SHOWN} more like these"]
-    return found, lines
+    return lost, lines
 
 
 def records(table: Table, snapshot: int | None) -> int:
@@ -64,12 +64,12 @@ def records(table: Table, snapshot: int | None) -> int:
 
 def moment(table: Table, snapshot: int) -> str:
     """When a snapshot was committed."""
-    found = table.metadata.snapshot_by_id(snapshot)
-    if found is None:
+    link = table.metadata.snapshot_by_id(snapshot)
+    if link is None:
         return "at an unknown time"
-    return f"{datetime.fromtimestamp(found.timestamp_ms / 1000, UTC):%Y-%m-%d %H:%M:%S} UTC"
+    return f"{datetime.fromtimestamp(link.timestamp_ms / 1000, UTC):%Y-%m-%d %H:%M:%S} UTC"
 
 
 def _summary(table: Table, snapshot: int | None) -> dict[str, str]:
-    found = table.metadata.snapshot_by_id(snapshot) if snapshot is not None else None
-    return found.summary.additional_properties if found is not None and found.summary is not None else {}
+    link = table.metadata.snapshot_by_id(snapshot) if snapshot is not None else None
+    return link.summary.additional_properties if link is not None and link.summary is not None else {}
