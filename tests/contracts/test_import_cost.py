@@ -21,7 +21,7 @@ import inspect, sys
 def read(*_, **__):
     raise AssertionError("source code was read during an import")
 
-import airflow.sdk  # has its own ways
+import airflow.sdk  # reads source itself; a task has it loaded already
 
 inspect.getmodule = inspect.getsource = inspect.getsourcelines = read
 before = set(sys.modules)

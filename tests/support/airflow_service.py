@@ -21,6 +21,7 @@ from typing import Any
 
 import httpx
 import pytest
+from log_lines import of_entry
 from sqlalchemy import Connection
 
 from lakeward import jars
@@ -217,8 +218,8 @@ class AirflowService:
         """The task's log as people read it: one event a line, with its fields; `mapped`: the index of a mapped one."""
         params = {} if mapped < 0 else {"map_index": mapped}
         answer = self.call("GET", f"/dags/{dag}/dagRuns/{run}/taskInstances/{task}/logs/{attempt}", params=params)
-        lines = answer.json().get("content", [])
-        return "\n".join(_line(line) for line in lines)
+        entries = answer.json().get("content", [])
+        return "\n".join(of_entry(entry) for entry in entries)
 
     def mapped(self, dag: str, run: str, task: str) -> dict[str, str]:
         """The instances of a mapped task: name as the UI shows it -> state."""
@@ -315,17 +316,6 @@ STREAMS = {
     **{name: name for name in ("operated", "survivor", "marked", "contested", "moved", "muted", "awaited", "hourly")},
 }
 """Stream -> driver: each test file has streams of its own, so that the files may run in any order."""
-
-
-_SHOWN_ELSEWHERE = ("event", "timestamp", "level", "logger", "error_detail", "sources")
-
-
-def _line(message: dict[str, Any] | str) -> str:
-    """A log message as the UI shows it: its event and its fields."""
-    if isinstance(message, str):
-        return message
-    fields = {name: value for name, value in message.items() if name not in _SHOWN_ELSEWHERE}
-    return " ".join([str(message.get("event", "")), *(f"{name}={value}" for name, value in fields.items())])
 
 
 @pytest.fixture(scope="session")

@@ -99,14 +99,14 @@ def _tables(specs: Mapping[str, StreamSpec], changed: list[str]) -> dict[str, li
     from lakeward.engine import analysis
     from lakeward.operations import sink_position
 
-    probe_masters = [
+    evolving = [
         specs[name] for name in changed if specs[name].schema_.evolution == "additive" and specs[name].sink.table
     ]
     try:
         runtime = state().runtime
     except Unhealthy:
-        return {str(spec.id): None for spec in probe_masters}
-    known = [(spec, has) for spec in probe_masters if (has := sink_position.columns(runtime, spec)) is not None]
+        return {str(spec.id): None for spec in evolving}
+    known = [(spec, has) for spec in evolving if (has := sink_position.columns(runtime, spec)) is not None]
     if not known:
         return {}
     with analysis.session([spec for spec, _ in known], runtime) as spark:

@@ -113,7 +113,7 @@ def ask(
     *,
     asked_by: str,
     timeout: timedelta,
-    wanted: timedelta,
+    wait: timedelta,
 ) -> int:
     """Request a run; returns its id.
 
@@ -121,12 +121,12 @@ def ask(
         place: digest of the project and the lake.
         asked_by: the requester, for display.
         timeout: time the run has, from now on.
-        wanted: for this long it may be claimed, unless `extend_wait` extends it.
+        wait: for this long it may be claimed, unless `extend_wait` extends it.
     """
     made = connection.execute(
         insert(runs)
         .values(place=place, request=request, asked_by=asked_by,
-                deadline=func.now() + timeout, wanted_until=func.now() + wanted)
+                deadline=func.now() + timeout, wanted_until=func.now() + wait)
         .returning(runs.c.id)
     )  # fmt: skip
     run = int(made.scalar_one())
@@ -134,12 +134,12 @@ def ask(
     return run
 
 
-def extend_wait(connection: Connection, run: int, wanted: timedelta) -> Run | None:
+def extend_wait(connection: Connection, run: int, wait: timedelta) -> Run | None:
     """Record that the requester still waits for a run, and return its state; None if it does not exist any more."""
     row = connection.execute(
         update(runs)
         .where(runs.c.id == run)
-        .values(wanted_until=func.now() + wanted)
+        .values(wanted_until=func.now() + wait)
         .returning(
             *(runs.c[name] for name in ("id", "state", "claim", "owner", "told", "answer")),
             _seconds(func.now() - runs.c.at).label("asked_s"),

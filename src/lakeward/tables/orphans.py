@@ -168,7 +168,7 @@ class _Sweep:
     def __post_init__(self) -> None:
         self.files = FileAccess(self.site.runtime.lake)
         self.location = canonical(self.first.metadata.location).rstrip("/")
-        self.aside = f"{self.location}/{TRASH_FOLDER}/{datetime.now(UTC):{_STAMP}}"
+        self.trash = f"{self.location}/{TRASH_FOLDER}/{datetime.now(UTC):{_STAMP}}"
 
     def run(self, dry: str) -> tuple[Action | NotPlanned, str, str]:
         """List and remove; returns the decision, the result, and why. `dry`: why no file may be removed, or empty."""
@@ -240,7 +240,7 @@ class _Sweep:
         for each in wanted:
             try:
                 if self.policy.quarantine:
-                    self.files.move(f"{self.location}/{each}", f"{self.aside}/{each}")
+                    self.files.move(f"{self.location}/{each}", f"{self.trash}/{each}")
                 else:
                     self.files.remove(f"{self.location}/{each}")
             except FileNotFoundError:
@@ -259,7 +259,7 @@ class _Sweep:
         if not self.policy.quarantine:
             return f"{count(len(restored), 'deleted file')} became referenced during the run: {', '.join(restored[:3])}"
         for path in restored:
-            self.files.move(f"{self.aside}/{path}", f"{self.location}/{path}")
+            self.files.move(f"{self.trash}/{path}", f"{self.location}/{path}")
         examples = ", ".join(restored[:3])
         return f"{count(len(restored), 'file')} became referenced during the run; restored: {examples}"
 
@@ -314,7 +314,7 @@ class _Sweep:
     def _told(self, decided: Action | NotPlanned, found: Survey) -> str:
         if isinstance(decided, NotPlanned):
             return decided.why
-        where = f"moved to {self.aside} for {span(self.policy.keep.timedelta)}"
+        where = f"moved to {self.trash} for {span(self.policy.keep.timedelta)}"
         done = where if self.policy.quarantine else "deleted"
         rest = "" if self._taken == found.orphans else f" of {found.orphans}; the next run removes the rest"
         return f"{count(self._taken, 'orphan file')} of {size(self._taken_bytes)} {done}{rest}"

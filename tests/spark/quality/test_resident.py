@@ -245,7 +245,7 @@ def test_a_fenced_process_neither_keeps_a_result_nor_moves_the_branch(table: Any
     found = decide(table.history, [])
     with table.registry() as connection:
         run = check_runs.ask(
-            connection, "here", {}, asked_by="tests", timeout=timedelta(minutes=5), wanted=timedelta(minutes=5)
+            connection, "here", {}, asked_by="tests", timeout=timedelta(minutes=5), wait=timedelta(minutes=5)
         )
         one = check_runs.claim(connection, "paused", timedelta(seconds=-1), place="here")
         assert one is not None and one.claim.run == run

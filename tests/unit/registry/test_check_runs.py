@@ -22,7 +22,7 @@ Other = Callable[[], AbstractContextManager[Connection]]
 
 def ask(registry: Connection, *, wanted: timedelta = WANTED, timeout: timedelta = TIMEOUT, place: str = HERE) -> int:
     return check_runs.ask(
-        registry, place, {"tables": ["ns.t"]}, asked_by="tests", timeout=timeout, wanted=wanted
+        registry, place, {"tables": ["ns.t"]}, asked_by="tests", timeout=timeout, wait=wanted
     )  # fmt: skip
 
 

@@ -99,9 +99,9 @@ def _found(check: CheckDocument) -> str:
 
 
 def _excuse(check: CheckDocument) -> str:
-    text = check.get("excuse") or {"until": str(check.get("waive_until")), "author": "the suite", "reason": ""}
-    observed_text = f"waived until {text['until']} by {text['author']}"
-    return observed_text + (f": {text['reason']}" if text["reason"] else "")
+    waiver = check.get("excuse") or {"until": str(check.get("waive_until")), "author": "the suite", "reason": ""}
+    text = f"waived until {waiver['until']} by {waiver['author']}"
+    return text + (f": {waiver['reason']}" if waiver["reason"] else "")
 
 
 def _row(row: Any) -> str:

@@ -26,23 +26,25 @@ def refused(stream: str, why: str, next_: str) -> Refused:
 def suited(spec: StreamSpec) -> None:
     """Check that a stream's spec allows a rebuild."""
     stream, sink = str(spec.id), spec.sink.iceberg
-    beside = f"give it a new id and a new table (conf/streams/{stream}.yaml), then: lakeward deploy"
+    new_stream = f"give it a new id and a new table (conf/streams/{stream}.yaml), then: lakeward deploy"
     if sink is None or sink.commit != "exact":
         raise refused(
             stream,
             f"its sink is {spec.sink.connector}; rebuilds support Iceberg tables with commit: exact only",
-            beside,
+            new_stream,
         )
     if sink.mode == "complete":
         raise refused(stream, "mode complete replaces all rows with every batch", f"lakeward streams restart {stream}")
     if len(spec.sources) > 1:
-        raise refused(stream, "it has several sources; rebuilds support streams with one source only, so far", beside)
+        raise refused(
+            stream, "it has several sources; rebuilds support streams with one source only, so far", new_stream
+        )
     if spec.source.kafka is None:
         why = f"its source is {spec.source.connector}; rebuilds support Kafka sources only, so far"
-        raise refused(stream, why, beside)
+        raise refused(stream, why, new_stream)
     if keeps_state(spec):
         why = "it keeps state, and state is stored in its checkpoint: the new rows would not match it"
-        raise refused(stream, why, beside)
+        raise refused(stream, why, new_stream)
 
 
 def alone(context: Context, stream: str, table: str, old: Table) -> None:

@@ -102,11 +102,8 @@ def planned(**facts: Any) -> RebuildPlan:
             f"read about {count(plan.records, 'record')} from {plan.start} into {plan.made}{goes_on} by generation "
             f"{plan.target.generation}, then swap: {plan.table} becomes {plan.before}, {plan.made} becomes {plan.table}"
         )
-    missing_rows = (
-        [f"not in the new table: {plan.missing_rows.words}", *plan.missing_rows.lines]
-        if plan.missing_rows.number
-        else []
-    )
+    missing = plan.missing_rows
+    missing_lines = [f"not in the new table: {missing.words}", *missing.lines] if missing.number else []
     data = {
         "generation": plan.target.generation,
         "table": plan.table,
@@ -116,14 +113,14 @@ def planned(**facts: Any) -> RebuildPlan:
         "from": plan.start,
         "to": plan.end,
         "records": plan.records,
-        "lost": plan.missing_rows.number,
-        "lost_unit": "rows" if plan.missing_rows.rows else "records",
-        "lost_ranges": list(plan.missing_rows.lines),
+        "lost": missing.number,
+        "lost_unit": "rows" if missing.rows else "records",
+        "lost_ranges": list(missing.lines),
         "notes": list(plan.notes),
     }
     stream = (plan.stream,)
     drains = stream if plan.swapped is None else None
-    return replace(plan, text=text, lines=(*missing_rows, *plan.notes), data=data, holds=stream, drains=drains)
+    return replace(plan, text=text, lines=(*missing_lines, *plan.notes), data=data, holds=stream, drains=drains)
 
 
 def plan(context: Context, stream: str, options: Options) -> RebuildPlan:

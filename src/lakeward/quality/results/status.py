@@ -92,15 +92,17 @@ def proof_status(
         DependencyDown: the registry does not answer.
     """
     named = None if tables is None else tuple(tables)
-    asked = order(Request(runtime=runtime, registry_url=registry_url, project=project.root, tables=named))
+    run_order = order(Request(runtime=runtime, registry_url=registry_url, project=project.root, tables=named))
     engines = Engines(runtime, registry_url, no_session)
-    return [_standing(table, asked.suites[table], asked, engines) for table in named or sorted(asked.suites)]
+    return [
+        _standing(table, run_order.suites[table], run_order, engines) for table in named or sorted(run_order.suites)
+    ]
 
 
-def _standing(table: str, suite: Suite, asked: RunOrder, engines: Engines) -> ProofStatus:
+def _standing(table: str, suite: Suite, run_order: RunOrder, engines: Engines) -> ProofStatus:
     limit = suite.limits.verification_lag if suite.limits is not None else LIMIT
     try:
-        known: ObservedState = observe(table, suite, asked, engines)
+        known: ObservedState = observe(table, suite, run_order, engines)
     except LakewardError as error:
         return ProofStatus(table, limit=limit, error=f"{error.what}: {error.why}")
     except OSError as error:  # unreadable metadata of one table must not hide the others

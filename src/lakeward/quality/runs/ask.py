@@ -111,7 +111,7 @@ class Requester:
         with self.connect() as connection:
             return check_runs.ask(
                 connection, self._place, cast("RunRequest", asked),
-                asked_by=self._name, timeout=timedelta(seconds=timeout_s), wanted=WANTED,
+                asked_by=self._name, timeout=timedelta(seconds=timeout_s), wait=WANTED,
             )  # fmt: skip
 
     def follow(self, run: int) -> list[RunDocument]:

@@ -35,23 +35,23 @@ def due_of(runtime: Runtime, registry_url: str, project: Project, pattern: str =
         SpecError: a suite is invalid, or no table with a suite matches.
         DependencyDown: the registry does not answer.
     """
-    asked = order(Request(runtime=runtime, registry_url=registry_url, project=project.root))
-    tables = sorted(table for table in asked.suites if fnmatchcase(table, pattern))
+    run_order = order(Request(runtime=runtime, registry_url=registry_url, project=project.root))
+    tables = sorted(table for table in run_order.suites if fnmatchcase(table, pattern))
     if not tables and pattern != "*":
         raise SpecError(
             f"No table with a suite matches {pattern}",
-            why=f"Tables with a suite: {', '.join(sorted(asked.suites)) or 'none yet'}.",
+            why=f"Tables with a suite: {', '.join(sorted(run_order.suites)) or 'none yet'}.",
             next="write expectations/NAMESPACE.TABLE.yaml, then: lakeward quality lint",
             code="LW-5015",
         )
     engines = Engines(runtime, registry_url, no_session)
-    return [_planned(table, asked, engines) for table in tables]
+    return [_planned(table, run_order, engines) for table in tables]
 
 
-def _planned(table: str, asked: RunOrder, engines: Engines) -> Planned:
-    suite = asked.suites[table]
+def _planned(table: str, run_order: RunOrder, engines: Engines) -> Planned:
+    suite = run_order.suites[table]
     try:
-        known = observe(table, suite, asked, engines)
+        known = observe(table, suite, run_order, engines)
     except LakewardError as error:
         return Planned(table, True, f"its metadata cannot be read: {error.what}: {error.why}")
     wanted = known.due(suite)

@@ -88,8 +88,8 @@ def _table(table: str, suite: Suite, order: RunOrder, engines: Engines) -> Resul
         return None
     if history is None or found is None:
         raise metadata.no_table(table)  # requested by name, or checked before: the table is missing
-    asked = configure(suite, order.scope, known.excused)
-    _over(table, asked, known.waived_then)
+    configured = configure(suite, order.scope, known.excused)
+    _over(table, configured, known.waived_then)
     blank = Result(
         run=f"{order.now:%Y%m%dT%H%M%S}-{uuid4().hex[:6]}",
         at=datetime.now(UTC),
@@ -103,14 +103,14 @@ def _table(table: str, suite: Suite, order: RunOrder, engines: Engines) -> Resul
     if found.kind is Kind.EMPTY and order.scope in (None, INCREMENT) and order.own_suite:
         log.info("Nothing to check", table=table, why=found.why)
         last_proof = next(iter(known.proofs), None)
-        skipped = tuple(check.blank(State.SKIPPED, found.why) for check in asked)
+        skipped = tuple(check.blank(State.SKIPPED, found.why) for check in configured)
         last_verdict = Verdict(last_proof["verdict"]) if last_proof else Verdict.PASS
         return replace(blank, verdict=last_verdict, checks=skipped, note=found.why)
     count, why = found.rows, found.why
     if order.scope == "table" and found.head is not None:
         count, why = found.head.total, "the whole table, as requested"
     log.info(
-        "Check run started", table=table, why=why, rows=count, checks=len(asked), to_snapshot=history.head
+        "Check run started", table=table, why=why, rows=count, checks=len(configured), to_snapshot=history.head
     )  # fmt: skip
     if order.own_suite and found.base is not None and newest is not None and newest["suite"] != suite.digest:
         log.info(
@@ -119,7 +119,7 @@ def _table(table: str, suite: Suite, order: RunOrder, engines: Engines) -> Resul
             checked_to=found.base.snapshot,
             next=f"lakeward quality run {table} --scope table   checks all rows",
         )
-    checks = masked(check(known.of, found, history, asked, order.now, engines, order.patience_s), suite.mask)
+    checks = masked(check(known.of, found, history, configured, order.now, engines, order.patience_s), suite.mask)
     judged = verdict(checks)
     with engines.registry() as connection:
         landed = by_stream(batches_of(connection, found.writes), found.writes)
@@ -128,7 +128,7 @@ def _table(table: str, suite: Suite, order: RunOrder, engines: Engines) -> Resul
     if judged is not Verdict.PASS:
         first = known_before(found, {check.id for check in checks if check.state is State.FAIL}, known.before)
         if first is None:
-            first, untold = first_bad(known.of, found, history, asked, checks, engines)
+            first, untold = first_bad(known.of, found, history, configured, checks, engines)
     result = replace(
         blank,
         checks=tuple(checks),
@@ -147,9 +147,9 @@ def _table(table: str, suite: Suite, order: RunOrder, engines: Engines) -> Resul
     return record_and_publish(result, known.of, order, engines)
 
 
-def _over(table: str, asked: Sequence[ConfiguredCheck], waived_then: Collection[str]) -> None:
+def _over(table: str, configured: Sequence[ConfiguredCheck], waived_then: Collection[str]) -> None:
     """Log which waivers ended, so that failures count again."""
-    for item in asked:
+    for item in configured:
         if item.id in waived_then and item.excuse is None:
             name = name_of(item.expectation)
             log.warning("Waiver ended; failures count again", table=table, name=name, check=item.id)

@@ -1,4 +1,4 @@
-"""Descriptions of spec keys: the docstrings below the fields of the models, read only when somebody asks for them.
+"""Descriptions of spec keys: the docstrings below the fields of the models, read from the source on demand.
 
 Pydantic's `use_attribute_docstrings` reads them while each class is made: 0.5 CPU-s and more in an Airflow process,
 in every task. Descriptions are needed for the JSON Schemas, the reference and the text of some errors only.
@@ -18,10 +18,13 @@ from pydantic import BaseModel
 
 @cache
 def descriptions(model: type[BaseModel]) -> Mapping[str, str]:
-    """Field name -> description of `model` and the models it inherits from; fields without a docstring are absent."""
+    """Field name -> description of `model` and the models it inherits from; fields without a docstring are absent.
+
+    Empty if the source is not installed, for example only bytecode: a description never turns one error into another.
+    """
     described: dict[str, str] = {}
     for base in reversed(model.__mro__):
-        if issubclass(base, BaseModel):
+        if issubclass(base, BaseModel) and base is not BaseModel:
             described |= _of_class(vars(base).get("described_by") or base)
     return {name: text for name, text in described.items() if name in model.model_fields}
 
@@ -42,7 +45,11 @@ def _of_module(name: str) -> Mapping[str, Mapping[str, str]]:
                 classes[qualified] = _fields(statement.body)
                 visit(statement.body, f"{qualified}.")
 
-    visit(ast.parse(inspect.getsource(sys.modules[name])).body, "")
+    try:
+        source = inspect.getsource(sys.modules[name])
+    except OSError:
+        return {}
+    visit(ast.parse(source).body, "")
     return classes
 
 

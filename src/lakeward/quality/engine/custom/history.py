@@ -54,15 +54,17 @@ def freshness(kwargs: Freshness, asked: ConfiguredCheck, context: CheckContext) 
 
 
 def _observed(
-    value: float, told: str, judged: OutlierScore, kwargs: Usual, form: Callable[[float], str]
+    value: float, observed: str, judged: OutlierScore, kwargs: Usual, form: Callable[[float], str]
 ) -> dict[str, object]:
     """The value, which later runs compare with, and a sentence that names what it was compared with."""
     if judged.spreads is None or judged.median is None or judged.spread is None:
-        text = f"{told}; too little history to compare: {judged.runs} of {kwargs.at_least} runs"
+        text = f"{observed}; too little history to compare: {judged.runs} of {kwargs.at_least} runs"
     else:
         of = "runs at this hour of other days" if judged.hourly else "runs"
         usual = f"{form(judged.median)} ± {form(judged.spread)}"
-        text = f"{told}; usual is {usual} ({judged.runs} {of}): {judged.spreads:+.1f} spreads, limit {kwargs.limit:g}"
+        text = (
+            f"{observed}; usual is {usual} ({judged.runs} {of}): {judged.spreads:+.1f} spreads, limit {kwargs.limit:g}"
+        )
     return {"value": round(value, 3), "text": text}
 
 
