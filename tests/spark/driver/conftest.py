@@ -100,8 +100,10 @@ class Lab:
         """Wait for something; a query that failed meanwhile is the answer to why it did not come."""
         end = time.monotonic() + PATIENCE_S
         while not done():
-            for each in self.started:
-                failure = each.failure()
+            # The driver does not ask a stopped query for its failure either: Spark takes a stop that interrupts reading
+            # of an Iceberg manifest for an error of the query.
+            for running in (each for each in self.started if not each.gate.closed):
+                failure = running.failure()
                 assert failure is None, f"{what} did not come: {failure}"
             assert time.monotonic() < end, f"{what} did not come within {PATIENCE_S:.0f} s"
             time.sleep(0.05)
@@ -112,9 +114,6 @@ class Lab:
         running = self.start(document)
         self.until(f"{records} records", lambda: sum(d.consumed for d in self.done[before:]) >= records)
         assert running.stop(60)
-        # The driver does not ask a stopped query for its failure either: Spark takes a stop that interrupts reading of
-        # an Iceberg manifest for an error of the query.
-        self.started.remove(running)
         return running
 
     def fail(self, document: dict[str, Any]) -> BaseException:
