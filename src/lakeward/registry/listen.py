@@ -34,23 +34,28 @@ class Notifications:
     def __exit__(self, *exception: object) -> None:
         self.close()
 
-    def wait(self, seconds: float, also: Collection[int] = ()) -> None:
+    def wait(self, seconds: float, also: Collection[int] = ()) -> bool:
         """Return at a notification, when one of the files `also` is readable, or after `seconds`.
 
-        If the registry is down, this only waits: the caller's next query raises the error.
+        Returns whether a notification came. If the registry is down, this only waits: the caller's next query raises
+        the error.
         """
         if self._link is None and not self._listen():
             ready, _, _ = select.select([*also], [], [], min(seconds, _RETRY_S)) if also else ([], [], [])
             if not ready and not also:
                 sleep(min(seconds, _RETRY_S))
-            return
+            return False
         ready, _, _ = select.select([self._link, *also], [], [], seconds)
-        if self._link in ready:
-            try:
-                self._link.poll()
-                self._link.notifies.clear()
-            except psycopg2.Error:
-                self.close()
+        if self._link not in ready:
+            return False
+        try:
+            self._link.poll()
+        except psycopg2.Error:
+            self.close()
+            return False
+        notified = bool(self._link.notifies)
+        self._link.notifies.clear()
+        return notified
 
     def close(self) -> None:
         """End the connection."""
