@@ -35,7 +35,7 @@ def _run_id(world: Any, stream: str) -> str | None:
     return None if seen is None or seen.query_state == "failed" else seen.run_id
 
 
-def _events(world: Any, stream: str, kind: str) -> list[dict[str, Any]]:
+def _events(world: Any, stream: str, kind: str) -> list[events.Event]:
     with world.connect() as connection:
         return [each for each in events.newest(connection, "stream", stream) if each.kind == kind]
 
@@ -69,7 +69,7 @@ def test_a_neighbour_that_comes_changes_goes_fails_or_hangs_leaves_the_others_ru
     deploy(hangs, transform={"sql": HANGS}, limits={"stall": "3s"}, restart={"max_backoff": "1s"})
     world.wait_landed(f"{world.name}.{poison}", poison, sent)
     world.wait_landed(f"{world.name}.{hangs}", hangs, sent)
-    world.wait_for("the new generation", lambda: any("2" in each["text"] for each in _events(world, other, "started")))
+    world.wait_for("the new generation", lambda: any("2" in each.text for each in _events(world, other, "started")))
     with world.connect() as connection:
         streams.remove(connection, other)
     world.numbers(topic, [13, 666])
@@ -84,7 +84,7 @@ def test_a_neighbour_that_comes_changes_goes_fails_or_hangs_leaves_the_others_ru
     assert any("stream failed, will restart" in line for line in blocked["log"])
 
     [hung, *_] = world.wait_for("the hung batch", lambda: _events(world, hangs, "hung"))
-    dump = Path(hung["fields"]["dump"])
+    dump = Path(hung.fields["dump"])
     assert "java.lang.Thread.sleep" in dump.read_text()
     assert "Python threads" in dump.read_text()
     world.wait_for("its restart in this process", lambda: len(_events(world, hangs, "started")) >= 2)
