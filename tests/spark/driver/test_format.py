@@ -59,6 +59,6 @@ def test_a_format_whose_jar_is_absent_is_refused_by_name(lab: Any, where: str) -
     document = spec(lab, absent if where == "sink" else {"console": {}})
     if where == "source":
         document["source"] = absent
-    with pytest.raises(SpecError, match="no data source of the name hudi on the class path") as caught:
+    with pytest.raises(SpecError, match="There is no data source hudi on the class path") as caught:
         lab.starter().start(lab.wanted(document))
     assert "hudi-spark4.1-bundle_2.13" in caught.value.why

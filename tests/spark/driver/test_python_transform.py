@@ -126,7 +126,7 @@ def test_what_fails_on_a_record_is_poison_and_shows_the_line_of_the_function(lab
     ("name", "words"),
     [
         ("wrong", "python/mine/clean.py:35 in no_such_column"),
-        ("nothing", "it gives NoneType"),
+        ("nothing", "it returns NoneType"),
         ("absent", "has no function absent"),
         ("drop", "it drops position columns"),
     ],
