@@ -6,8 +6,8 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lakeward.airflow import glance
-from lakeward.airflow.glance import Declared
+from lakeward.airflow import dag_summary
+from lakeward.airflow.dag_summary import Declared
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 
 def declared(project: Project) -> list[Declared]:
     """Every stream file; an invalid file hides no other, and its stream keeps its Dag."""
-    cache_key = glance.key(project)
-    known = glance.load(project, cache_key)
+    cache_key = dag_summary.key(project)
+    known = dag_summary.load(project, cache_key)
     if known is None:
         known = _read(project)
-        glance.save(project, cache_key, known)
+        dag_summary.save(project, cache_key, known)
     return known
 
 
@@ -36,7 +36,7 @@ def _read(project: Project) -> list[Declared]:
         if problem.severity == "error":
             errors.setdefault(problem.file, []).append(problem.text())
     streams = {
-        name: Declared(name, item.file, glance.DagSummary.of(item.spec), tuple(errors.get(item.file, ())))
+        name: Declared(name, item.file, dag_summary.DagSummary.of(item.spec), tuple(errors.get(item.file, ())))
         for name, item in loaded.streams.items()
     }
     read = {item.file for item in streams.values()}

@@ -13,7 +13,7 @@ from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 from lakeward.airflow.asking import report_errors
 from lakeward.airflow.common import access, options
 from lakeward.airflow.completion import CompletionTrigger
-from lakeward.airflow.glance import Declared
+from lakeward.airflow.dag_summary import Declared
 from lakeward.airflow.names import schedule_dag_id, stream_dag_id
 from lakeward.airflow.operate import block
 

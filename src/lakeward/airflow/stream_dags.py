@@ -11,12 +11,12 @@ from airflow.sdk.definitions.param import ParamsDict
 
 from lakeward.airflow import deadlines
 from lakeward.airflow.common import access, options
-from lakeward.airflow.glance import Declared
+from lakeward.airflow.dag_summary import Declared
 from lakeward.airflow.names import stream_dag_id
 from lakeward.airflow.operate import Operate
 
 if TYPE_CHECKING:
-    from lakeward.airflow.glance import DagSummary
+    from lakeward.airflow.dag_summary import DagSummary
 
 OPERATIONS = {
     "report": "report: show the state (changes nothing)",

@@ -10,10 +10,10 @@ from rich.console import Console
 from rich.live import Live
 
 from lakeward.demo import flights
-from lakeward.demo.glance import DemoSummary, glance
 from lakeward.demo.lake import DemoLake
 from lakeward.demo.producer import Sender
 from lakeward.demo.stand import DemoStack
+from lakeward.demo.summary import DemoSummary, summarise
 from lakeward.demo.view import board, line
 from lakeward.platform.errors import LakewardError
 from lakeward.platform.runtime import Home, Project
@@ -78,7 +78,7 @@ def _watch(stand: DemoStack, sender: Sender, failed: list[LakewardError], say: C
         while not failed:
             summary: DemoSummary | None = None
             with suppress(LakewardError):  # the registry may be down for a moment; the next poll follows
-                summary = glance(stand, lake)
+                summary = summarise(stand, lake)
             if summary is not None and screen is not None:
                 screen.update(
                     board(summary, sent=sender.total, url=airflow.url, user=airflow.user, password=airflow.password)

@@ -6,7 +6,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from lakeward.demo.glance import DemoSummary
+from lakeward.demo.summary import DemoSummary
 
 _COLOURS = {
     "healthy": "green",

@@ -7,7 +7,7 @@ import airflow_service
 import pytest
 
 import lakeward.spec
-from lakeward.airflow import glance
+from lakeward.airflow import dag_summary
 from lakeward.airflow.project import declared, named, table_intervals
 from lakeward.platform.runtime import Project
 
@@ -51,7 +51,7 @@ def test_a_project_that_did_not_change_is_not_read_again(project: Project, monke
 
 def test_the_cache_depends_on_every_module_that_reads_a_spec() -> None:
     spec = Path(lakeward.spec.__file__).parent
-    assert {file for file in glance._code() if spec in file.parents} == set(spec.rglob("*.py"))
+    assert {file for file in dag_summary._code() if spec in file.parents} == set(spec.rglob("*.py"))
 
 
 def test_a_cache_that_is_damaged_or_cannot_be_written_is_done_without(project: Project, monkeypatch) -> None:

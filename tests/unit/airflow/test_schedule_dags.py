@@ -7,7 +7,7 @@ from airflow.sdk.exceptions import AirflowFailException
 
 from lakeward.airflow import schedule_dags
 from lakeward.airflow.completion import CompletionTrigger
-from lakeward.airflow.glance import DagSummary, Declared
+from lakeward.airflow.dag_summary import DagSummary, Declared
 from lakeward.airflow.project import named, scheduled
 from lakeward.airflow.schedule_dags import RunToEnd, build
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lakeward.airflow.glance import DagSummary, Declared
+from lakeward.airflow.dag_summary import DagSummary, Declared
 from lakeward.airflow.stream_dags import build
 
 GLANCE = DagSummary(

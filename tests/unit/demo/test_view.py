@@ -4,8 +4,8 @@ from io import StringIO
 
 from rich.console import Console
 
-from lakeward.demo.glance import DemoSummary, StreamSummary, TableSummary, _maintenance
 from lakeward.demo.lake import Shape
+from lakeward.demo.summary import DemoSummary, StreamSummary, TableSummary, _maintenance
 from lakeward.demo.view import board, line
 
 SEEN = DemoSummary(

@@ -45,7 +45,7 @@ class DemoSummary:
     tables: tuple[TableSummary, ...]
 
 
-def glance(stand: DemoStack, lake: DemoLake) -> DemoSummary:
+def summarise(stand: DemoStack, lake: DemoLake) -> DemoSummary:
     """Collect the present state of streams and tables."""
     with stand.registry() as connection:
         facts = observe.read(connection)
