@@ -151,6 +151,20 @@ def sentences(data: Savings) -> list[str]:
     ]
 
 
+def finish_action(connection: Connection, action_id: int, entry: ActionEntry) -> None:
+    """Record the end of an action that `begin_action` recorded."""
+    maintenance.finish_action(
+        connection,
+        action_id,
+        result=entry["result"],
+        verified=entry["verified"],
+        why=entry["why"],
+        after=entry["after"],
+        duration_s=entry["duration_s"],
+        cpu_s=entry["cpu_s"],
+    )
+
+
 def change(before: Figures, after: Figures) -> str:
     """The change by an action, in words: `40 → 3 files, 9 → 4 snapshots`."""
     words = []

@@ -31,7 +31,7 @@ from lakeward.tables.context import MaintenanceContext
 from lakeward.tables.guard.actor import TTL, TableLease, hold_lease
 from lakeward.tables.guard.location_overlap import overlap_in_catalog
 from lakeward.tables.guard.locations import canonical
-from lakeward.tables.ledger import ActionEntry
+from lakeward.tables.ledger import ActionEntry, finish_action
 from lakeward.tables.maintain import MaintainDocument, take_over
 from lakeward.tables.needs import longest_batch, needs_of, read_registry
 from lakeward.tables.observation import load_facts, register, summary
@@ -127,15 +127,7 @@ def remove_orphans(
                 decided, result, why = NotPlanned(ACTION, "could not be decided"), "failed", _words(error)
         entry = _entry(result, begun, work.figures, round(monotonic() - once, 3), why)
         with site.registry() as connection:
-            maintenance.finish_action(
-                connection,
-                action_id,
-                result=entry["result"],
-                verified=entry["verified"],
-                why=entry["why"],
-                after=entry["after"],
-                duration_s=entry["duration_s"],
-            )
+            finish_action(connection, action_id, entry)
             if work.harmed:
                 maintenance.hold_expiry(
                     connection, table, f"{why}; a person has to check the table before more is removed"

@@ -26,7 +26,7 @@ from lakeward.tables.context import CHANGES_ROWS, MaintenanceContext
 from lakeward.tables.facts import TableFacts
 from lakeward.tables.guard.actor import TableLease
 from lakeward.tables.guard.positions import OffMain, block_streams, on_main
-from lakeward.tables.ledger import ActionEntry, change
+from lakeward.tables.ledger import ActionEntry, change, finish_action
 from lakeward.tables.needs import RegistryState
 from lakeward.tables.observation import ObservedTable, TableObservation, load_facts, observe_table
 from lakeward.tables.observe.commits import moved_by
@@ -239,16 +239,7 @@ class Work:
 
     def _record(self, action_id: int, entry: ActionEntry) -> None:
         with self.site.registry() as connection:
-            maintenance.finish_action(
-                connection,
-                action_id,
-                result=entry["result"],
-                verified=entry["verified"],
-                why=entry["why"],
-                after=entry["after"],
-                duration_s=entry["duration_s"],
-                cpu_s=entry["cpu_s"],
-            )
+            finish_action(connection, action_id, entry)
             self._tell(connection, entry)
         report = log.info if entry["result"] == "done" else log.error
         report(
