@@ -90,18 +90,18 @@ def of(session: SparkSession, spec: StreamSpec, runtime: Runtime, samples: Sampl
             frames[str(name)] = reader.read(session, reader.version(session))
         sources = source_types.of(spec, runtime)
         read = 0
-        for inlet in sources:
-            raw = inlet.newest(session, most)
+        for source in sources:
+            raw = source.newest(session, most)
             if raw is None:
-                raw = session.createDataFrame(list(samples[inlet.name]), sample.COLUMNS)
+                raw = session.createDataFrame(list(samples[source.name]), sample.COLUMNS)
                 raw = raw.withColumn(INGESTED_AT, F.current_timestamp())
             read += raw.count()
-            decoded = inlet.decode(raw)
-            quarantined.append(rows.undecoded(inlet, decoded))
-            accepted = flow.good(inlet, decoded)
-            if (unique := inlet.spec.deduplicate) is not None:
+            decoded = source.decode(raw)
+            quarantined.append(rows.undecoded(source, decoded))
+            accepted = flow.good(source, decoded)
+            if (unique := source.spec.deduplicate) is not None:
                 accepted = accepted.dropDuplicates([str(key) for key in unique.keys])
-            frames[inlet.name] = accepted
+            frames[source.name] = accepted
         for view, frame in frames.items():
             frame.createOrReplaceTempView(view)
         result = transform.apply(session, spec, frames)
@@ -110,9 +110,9 @@ def of(session: SparkSession, spec: StreamSpec, runtime: Runtime, samples: Sampl
             rows.check_rule(result, rule, condition)
         if rules:
             judged = rows.judged(result, rules)
-            source = next(iter(spec.sources)) if len(spec.sources) == 1 else "transform"
+            origin = next(iter(spec.sources)) if len(spec.sources) == 1 else "transform"
             identity = sources[0].identity
-            quarantined.append(rows.broken(judged, rules, str(source), identity))
+            quarantined.append(rows.broken(judged, rules, str(origin), identity))
             good = judged.where(F.col(REASON).isNull()).drop(REASON)
         else:
             good = result

@@ -76,8 +76,8 @@ def backfill(
         Transient: the table kept changing, or the catalog does not answer.
     """
     suited(assignment.spec, into)
-    (inlet,) = source_types.of(assignment.spec, runtime)
-    backfill_range = topics(assignment, inlet, start, end)
+    (source,) = source_types.of(assignment.spec, runtime)
+    backfill_range = topics(assignment, source, start, end)
     return _land_range(
         spark,
         assignment,
@@ -114,11 +114,11 @@ def overwrite(
         For others see `backfill`.
     """
     overwritable(assignment.spec, readers)
-    (inlet,) = source_types.of(assignment.spec, runtime)
-    strategy = InPlace(spark, assignment, inlet.name)
+    (source,) = source_types.of(assignment.spec, runtime)
+    strategy = InPlace(spark, assignment, source.name)
     first, last = strategy.within(start, end)
     # Each batch rewrites the files that it replaces rows in: few large batches write less than many small ones.
-    backfill_range = topics(assignment, inlet, first, last, times=10)
+    backfill_range = topics(assignment, source, first, last, times=10)
     return _land_range(spark, assignment, runtime, backfill_range, strategy, into=None, dry_run=dry_run, tell=tell)
 
 
@@ -147,11 +147,11 @@ def repair_windows(
         Refused: also if the topic no longer has all records of the windows. For others see `backfill`.
     """
     window = repairable(assignment.spec, readers)
-    (source,) = source_types.of(assignment.spec, runtime)
-    inlet = expect_type(source, KafkaStreamSource, "the source")
+    (only,) = source_types.of(assignment.spec, runtime)
+    source = expect_type(only, KafkaStreamSource, "the source")
     strategy = Windows(spark, assignment, window, low, high, margin)
     strategy.covers, at = strategy.range()
-    backfill_range = TopicRange(inlet, *strategy.offsets(inlet, at), most=0)
+    backfill_range = TopicRange(source, *strategy.offsets(source, at), most=0)
     windows_text = f"{window.column} from {strategy.covers.low.isoformat()} to {strategy.covers.high.isoformat()}"
     if strategy.covers.final < high:
         windows_text += f"; left out: windows that end after {at.complete_through}, which the stream has not closed"
@@ -197,13 +197,13 @@ def _land_range(
     tell: Callable[[Report], None],
 ) -> Report:
     """Land a range that was checked; see `backfill`."""
-    spec, inlet = assignment.spec, backfill_range.inlet
+    spec, source = assignment.spec, backfill_range.source
     own = session.for_stream(spark, spec)
     table = into or str(spec.sink.label)
     name, begun, stale = (named, None, ()) if named else _choose(own, assignment, table, backfill_range.start, strategy)
     report = Report(
         assignment.stream, assignment.generation, table, name, backfill_range.start, backfill_range.end,
-        begun=begun.end[inlet.name] if begun else None,
+        begun=begun.end[source.name] if begun else None,
     )  # fmt: skip
     if begun is not None:
         backfill_range.goes_on(begun)
@@ -212,19 +212,19 @@ def _land_range(
     for finished in stale:
         _remove_position(own, table, finished)
     chosen = choose(
-        own, _retargeted(assignment, name, table), runtime, inlet.ids, lambda: None, {inlet.name: inlet.canonical}
+        own, _retargeted(assignment, name, table), runtime, source.ids, lambda: None, {source.name: source.canonical}
     )
     sink = expect_type(chosen, IcebergStreamSink, "the sink")
     strategy.begin(sink)
-    sink_state = sink.observe(inlet.ids())
+    sink_state = sink.observe(source.ids())
     if sink_state.halt is not None:
         raise sink_state.halt.error()
     begun = sink_state.position
-    report = replace(report, begun=begun.end[inlet.name] if begun else None)
+    report = replace(report, begun=begun.end[source.name] if begun else None)
     references = References(assignment.stream, spec.reference, runtime)
     try:
-        built = flow.build(own, spec, [inlet], references.frames(own), flow.Start("fresh", fresh=True))
-        if inlet.hidden and built.joins:
+        built = flow.build(own, spec, [source], references.frames(own), flow.Start("fresh", fresh=True))
+        if source.hidden and built.joins:
             built = replace(
                 built, lineage="none"
             )  # without a position column, a record that comes out twice cannot be detected
@@ -240,7 +240,7 @@ def _land_range(
         if spec.quarantine is not None:
             quarantine.create(own, str(spec.quarantine.table))
         router, counts = RowRouter(assignment.stream, built), built.lineage == "rows"
-        done = Work(own, assignment, inlet, sink, router, references, counts, backfill_range, strategy).run(
+        done = Work(own, assignment, source, sink, router, references, counts, backfill_range, strategy).run(
             report, begun, tell
         )
         if not strategy.alone:

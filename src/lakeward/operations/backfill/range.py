@@ -33,7 +33,7 @@ class BackfillRange(Protocol):
     """A range to land. Positions are canonical texts."""
 
     @property
-    def inlet(self) -> StreamSource:
+    def source(self) -> StreamSource:
         """The source that reads the range: `again` returns the raw records between two positions."""
         ...
 
@@ -67,7 +67,7 @@ class BackfillRange(Protocol):
 class TopicRange:
     """Offsets of topics, about `most` records a batch (0: all at once)."""
 
-    inlet: StreamSource
+    source: StreamSource
     start: str
     end: str
     most: int
@@ -94,7 +94,7 @@ class FilesRange:
     """Listed files, at most `most` a batch."""
 
     stream: str
-    inlet: StreamSource
+    source: StreamSource
     listing: Listing
     most: int
 
@@ -111,10 +111,10 @@ class FilesRange:
 
     def goes_on(self, begun: Position) -> None:
         """Only after exactly the files that landed."""
-        self.listing.goes_on(begun.end[self.inlet.name], begun.at)
+        self.listing.goes_on(begun.end[self.source.name], begun.at)
 
     def before(self, start: str, end: str) -> None:
-        self.inlet.before_reading(self.stream, start, end)
+        self.source.before_reading(self.stream, start, end)
 
     def unchanged(self, start: str, end: str) -> None:
         self.listing.unchanged(self.listing.within(start, end))
@@ -142,19 +142,19 @@ def of_files(
     Raises:
         SpecError: the stream cannot read that format, or a file is not of it.
     """
-    ((name, source),) = spec.sources.items()
-    if source.files is not None:
-        _known(spec, kind or source.files.format, (source.files.format,))
-        inlet: StreamSource = FilesStreamSource(str(name), source, log=listing, stream=str(spec.id))
-        most = most or source.files.max_files_per_trigger
+    ((name, declared),) = spec.sources.items()
+    if declared.files is not None:
+        _known(spec, kind or declared.files.format, (declared.files.format,))
+        source: StreamSource = FilesStreamSource(str(name), declared, log=listing, stream=str(spec.id))
+        most = most or declared.files.max_files_per_trigger
     else:
-        kafka = expect(source.kafka, "a source `kafka`: others were refused")
+        kafka = expect(declared.kafka, "a source `kafka`: others were refused")
         format_ = kind or _by_name(listing)
         _known(spec, format_, FORMATS)
         at = cluster.find(kafka.connection, runtime)
-        inlet = TopicArchiveSource(str(name), source, at, listing=listing, format=cast(Kind, format_))
-    inlet.prepare()
-    return FilesRange(str(spec.id), inlet, listing, most or FILES_A_STEP)
+        source = TopicArchiveSource(str(name), declared, at, listing=listing, format=cast(Kind, format_))
+    source.prepare()
+    return FilesRange(str(spec.id), source, listing, most or FILES_A_STEP)
 
 
 def _known(spec: StreamSpec, kind: str, valid: tuple[str, ...]) -> None:

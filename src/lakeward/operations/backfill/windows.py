@@ -122,17 +122,17 @@ class Windows(WriteStrategy):
             )
         return WindowRange(stream, table, self.window.column, low, high, final), at
 
-    def offsets(self, inlet: KafkaStreamSource, at: Position) -> tuple[str, str]:
+    def offsets(self, source: KafkaStreamSource, at: Position) -> tuple[str, str]:
         """The records that may belong to the windows: from those written `margin` before the first window up to the
         stream's position.
 
         Raises:
             Refused: the topic no longer has all of them.
         """
-        begun, landed = (kafka_position.parse(ends.get(inlet.name, "-")) for ends in (at.begin, at.end))
+        begun, landed = (kafka_position.parse(ends.get(source.name, "-")) for ends in (at.begin, at.end))
         topics = sorted(landed)
-        since = broker.offsets_at(inlet.cluster, topics, self.low - self.margin)
-        first = broker.begin_offsets(inlet.cluster, topics)
+        since = broker.offsets_at(source.cluster, topics, self.low - self.margin)
+        first = broker.begin_offsets(source.cluster, topics)
         lost = []
         start: kafka_position.Offsets = {}
         for topic, parts in landed.items():

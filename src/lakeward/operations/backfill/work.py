@@ -64,7 +64,7 @@ class Work:
 
     own: SparkSession
     assignment: Assignment
-    inlet: StreamSource
+    source: StreamSource
     sink: IcebergStreamSink
     router: RowRouter
     references: References
@@ -74,7 +74,7 @@ class Work:
 
     def run(self, report: Report, begun: Position | None, tell: Callable[[Report], None]) -> Report:
         """Land batch by batch up to the end of the range."""
-        at, number = (begun.end[self.inlet.name], begun.batch + 1) if begun else (report.start, 0)
+        at, number = (begun.end[self.source.name], begun.batch + 1) if begun else (report.start, 0)
         while (upto := self.backfill_range.next(at)) is not None:
             report = self._land(report, number, at, upto)
             at, number = upto, number + 1
@@ -82,14 +82,14 @@ class Work:
         return replace(report, done=True)
 
     def _land(self, report: Report, number: int, start: str, end: str) -> Report:
-        name = self.inlet.name
-        batch = RunningBatch(report.position, number, {name: start}, {name: end}, self.inlet.ids())
+        name = self.source.name
+        batch = RunningBatch(report.position, number, {name: start}, {name: end}, self.source.ids())
         self.sink.writer.planned = lambda _: batch
         quarantine_sink = self.assignment.spec.quarantine
         self.backfill_range.before(start, end)
         with ExitStack() as held:
             self.strategy.aim(self.sink, start, end)
-            raw = self.strategy.chosen(self.inlet.again(self.own, start, end))
+            raw = self.strategy.chosen(self.source.again(self.own, start, end))
             routed = self.router.by_row(raw, self.references.frames(self.own), held)
             routed = self.strategy.sorted(routed, self.exact_count)
             bad = sum(rows for _, rows, _ in routed.bad)
@@ -129,7 +129,7 @@ class Work:
         )
 
 
-def topics(assignment: Assignment, inlet: StreamSource, start: str, end: str, times: int = 1) -> TopicRange:
+def topics(assignment: Assignment, source: StreamSource, start: str, end: str, times: int = 1) -> TopicRange:
     """A range of topics, in batches `times` as large as those of the stream."""
     kafka = assignment.spec.source.kafka
-    return TopicRange(inlet, start, end, times * ((kafka and kafka.max_offsets_per_trigger) or 0))
+    return TopicRange(source, start, end, times * ((kafka and kafka.max_offsets_per_trigger) or 0))

@@ -147,15 +147,15 @@ def quarantine_rows(
     """
     suited(assignment.spec, readers)
     own = session.for_stream(spark, assignment.spec)
-    (inlet,) = source_types.of(assignment.spec, runtime)
-    chosen = choose(own, assignment, runtime, dict, lambda: None, {inlet.name: inlet.canonical})
+    (source,) = source_types.of(assignment.spec, runtime)
+    chosen = choose(own, assignment, runtime, dict, lambda: None, {source.name: source.canonical})
     sink = expect_type(chosen, IcebergStreamSink, "the sink")
     given = {
         column_field.name: getattr(sink.writer, column_field.name)
         for column_field in fields(sink.writer)
         if column_field.init
     }
-    act = _QuarantineRun(own, assignment, inlet, OverwriteWriter(**given), failing, dry_run, before)
+    act = _QuarantineRun(own, assignment, source, OverwriteWriter(**given), failing, dry_run, before)
     for attempt in range(ATTEMPTS):
         if attempt:
             pause(attempt)
@@ -172,7 +172,7 @@ class _QuarantineRun:
 
     own: SparkSession
     assignment: Assignment
-    inlet: StreamSource
+    source: StreamSource
     writer: OverwriteWriter
     failing: Failing
     dry_run: bool
@@ -225,7 +225,7 @@ class _QuarantineRun:
             return report
         self.writer.covers, self.writer.pinned = covers, head
         begun = acts.begin(self.own, at, self.assignment.generation)
-        removal.copy_to_quarantine(self.own, shaped, self._quarantine_table, begun.newest.token, self.inlet.identity)
+        removal.copy_to_quarantine(self.own, shaped, self._quarantine_table, begun.newest.token, self.source.identity)
         staged = self.writer.stage(whole.limit(0), begun.state, begun.newest.token)
         more = Replayed(landed=-report.moved)
         report = replace(report, seq=begun.newest.seq, token=begun.newest.token)
@@ -271,7 +271,7 @@ class _QuarantineRun:
         parts = rows_.where(fails).groupBy(TOPIC, PARTITION)
         ends = parts.agg(F.min(OFFSET), F.max(OFFSET), F.count(F.lit(1))).collect()
         position = at.state.position
-        landed = kafka_position.parse(position.end.get(self.inlet.name, "-")) if position is not None else {}
+        landed = kafka_position.parse(position.end.get(self.source.name, "-")) if position is not None else {}
         low: kafka_position.Offsets = {}
         high: kafka_position.Offsets = {}
         foreign = 0
@@ -285,7 +285,7 @@ class _QuarantineRun:
         if not low:
             return None, failing, foreign
         start, end = kafka_position.render(low), kafka_position.render(high)
-        return FailingRows(self.assignment.stream, table, self.inlet.name, start, end, fails), failing, foreign
+        return FailingRows(self.assignment.stream, table, self.source.name, start, end, fails), failing, foreign
 
     def _bounded(self, rows_: DataFrame, fails: Column) -> None:
         """Check the number of failing rows, and that no proven row fails.
@@ -314,7 +314,7 @@ class _QuarantineRun:
         Raises:
             Refused: a record has several rows.
         """
-        if bad.select(*self.inlet.identity).distinct().count() != bad.count():
+        if bad.select(*self.source.identity).distinct().count() != bad.count():
             raise Refused(
                 f"Rows of {self.writer.table} that fail {self.failing.name} are duplicated",
                 why="one record has several rows, so the rows to move cannot be identified",
@@ -328,10 +328,10 @@ class _QuarantineRun:
 
         rules = {self.failing.name: self.failing.text}
         judged = bad.withColumn(REASON, F.lit(self.failing.name))
-        quarantined = rows.broken(judged, rules, self.inlet.name, self.inlet.identity)
+        quarantined = rows.broken(judged, rules, self.source.name, self.source.identity)
         try:
-            raw = self.inlet.again(self.own, covers.start, covers.end)
-            full = rows.with_record(quarantined, raw, self.inlet).localCheckpoint(eager=True)
+            raw = self.source.again(self.own, covers.start, covers.end)
+            full = rows.with_record(quarantined, raw, self.source).localCheckpoint(eager=True)
         except Exception as error:  # noqa: BLE001 - Spark's, if part of the range has expired in the topic
             _log.warning("records not read again, rows stored instead", why=str(error).split("\n")[0])
             full = quarantined

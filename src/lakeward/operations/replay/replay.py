@@ -126,12 +126,12 @@ def replay(
                 code="LW-2049",
             )
         quarantine.create(own, quarantine_table)
-    (inlet,) = source_types.of(spec, runtime)
-    chosen = choose(own, assignment, runtime, dict, lambda: None, {inlet.name: inlet.canonical})
+    (source,) = source_types.of(spec, runtime)
+    chosen = choose(own, assignment, runtime, dict, lambda: None, {source.name: source.canonical})
     sink = expect_type(chosen, IcebergStreamSink, "the sink")
     references = References(assignment.stream, spec.reference, runtime)
     try:
-        built = flow.build(own, spec, [inlet], references.frames(own), flow.Start("fresh", fresh=True))
+        built = flow.build(own, spec, [source], references.frames(own), flow.Start("fresh", fresh=True))
         traced(spec, built)
         sink.adopt_columns(built.columns)
         if isinstance(sink.writer.change, Upsert):
@@ -139,7 +139,7 @@ def replay(
         act = _ReplayRun(
             own,
             assignment,
-            inlet,
+            source,
             sink,
             RowRouter(assignment.stream, built),
             references,
@@ -165,7 +165,7 @@ class _ReplayRun:
 
     own: SparkSession
     assignment: Assignment
-    inlet: StreamSource
+    source: StreamSource
     sink: IcebergStreamSink
     sorter: RowRouter
     references: References
@@ -176,7 +176,7 @@ class _ReplayRun:
     @property
     def identity(self) -> list[str]:
         """The columns that identify a record."""
-        return list(self.inlet.identity)
+        return list(self.source.identity)
 
     def once(self) -> Report:
         """One attempt, from reading to settling.
@@ -252,7 +252,7 @@ class _ReplayRun:
 
         topic, partition, offset = (F.col(name) for name in self.identity)
         position = at.state.position
-        ends = kafka_position.parse(position.end.get(self.inlet.name, "-")) if position else {}
+        ends = kafka_position.parse(position.end.get(self.source.name, "-")) if position else {}
         passed = F.lit(False)
         for name, parts in ends.items():
             for number, end in parts.items():
@@ -262,20 +262,20 @@ class _ReplayRun:
             F.octet_length(quarantine.RAW) >= KEPT_BYTES, Kept.PART.value
         )
         kept_as = F.coalesce(F.col(quarantine.KEPT), early.otherwise(Kept.VALUE.value))
-        why = F.when(F.col(quarantine.SOURCE) != self.inlet.name, NotReplayable.SOURCE.value)
+        why = F.when(F.col(quarantine.SOURCE) != self.source.name, NotReplayable.SOURCE.value)
         why = why.when(~F.coalesce(passed, F.lit(False)), NotReplayable.AHEAD.value)
         why = why.when(kept_as == Kept.PART.value, NotReplayable.PART.value).when(
             kept_as == Kept.ROW.value, NotReplayable.ROW.value
         )
-        beside = self.inlet.spec.decode is None or self.inlet.spec.decode.columns == "all"
+        beside = self.source.spec.decode is None or self.source.spec.decode.columns == "all"
         return why.when(kept_as == Kept.VALUE.value, NotReplayable.KEY.value) if beside else why
 
     def _raw(self, records: DataFrame) -> DataFrame:
         """Quarantined records in the form of the source."""
         from pyspark.sql import functions as F
 
-        places = [name for name in self.inlet.spec.position_columns if name != INGESTED_AT]
-        beside = [name for name in self.inlet.record if name != VALUE]
+        places = [name for name in self.source.spec.position_columns if name != INGESTED_AT]
+        beside = [name for name in self.source.record if name != VALUE]
         now = F.current_timestamp().alias(INGESTED_AT)
         return records.select(*places, F.col(quarantine.RAW).alias(VALUE), *beside, now)
 

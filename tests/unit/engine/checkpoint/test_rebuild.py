@@ -18,7 +18,7 @@ from lakeward.platform.errors import Blocked, SpecError
 from lakeward.spec.model.sources import Source
 
 
-def inlet(tmp_path: Path) -> tuple[FilesStreamSource, Path]:
+def source_with_copy(tmp_path: Path) -> tuple[FilesStreamSource, Path]:
     """A source of files, and the folder of the copy of its log, which has two entries."""
     spec = Source.model_validate({"files": {"path": "/in", "format": "text", "max_files_per_trigger": 1}})
     made = FilesStreamSource("in", spec, stream="s")
@@ -32,7 +32,7 @@ def inlet(tmp_path: Path) -> tuple[FilesStreamSource, Path]:
 
 
 def test_its_newest_finished_batch_is_at_the_position_and_has_no_file(tmp_path: Path) -> None:
-    source, copy = inlet(tmp_path)
+    source, copy = source_with_copy(tmp_path)
     end = SourceLog(LocalFiles(), str(copy)).canonical(offset_text(1))
     folder = f"{tmp_path}/checkpoints/s.2"
     assert rebuild(folder, [source], {"in": end}, FileAccess())
@@ -45,7 +45,7 @@ def test_its_newest_finished_batch_is_at_the_position_and_has_no_file(tmp_path: 
 
 
 def test_nothing_is_made_where_the_copy_does_not_hold_the_position(tmp_path: Path) -> None:
-    source, copy = inlet(tmp_path)
+    source, copy = source_with_copy(tmp_path)
     end = SourceLog(LocalFiles(), str(copy)).canonical(offset_text(1))
     (copy / "0").write_text((copy / "0").read_text().replace("/in/0", "/in/9"))
     with pytest.raises(Blocked, match="Cannot rebuild the checkpoint"):
@@ -56,7 +56,7 @@ def test_nothing_is_made_where_the_copy_does_not_hold_the_position(tmp_path: Pat
 def test_on_an_object_store_nobody_names_nothing_is_made_and_no_folder_of_its_name_appears(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    source, copy = inlet(tmp_path)
+    source, copy = source_with_copy(tmp_path)
     end = SourceLog(LocalFiles(), str(copy)).canonical(offset_text(1))
     monkeypatch.chdir(tmp_path)
     with pytest.raises(SpecError, match="No object store is configured for s3a://lake/checkpoints"):
