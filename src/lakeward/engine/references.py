@@ -57,16 +57,16 @@ class References:
 
     def changed(self, session: SparkSession) -> bool:
         """Whether a reference has changed since its interval began: a plan that contains it must then be rebuilt."""
-        changed_now = False
+        changed = False
         for name, spec in self._specs.items():
             cached = self._cached.get(name)
             if cached is not None and time.monotonic() >= cached.due:
                 cached.due = time.monotonic() + spec.refresh.seconds
                 try:
-                    changed_now = changed_now or self._readers[name].version(session) != cached.version
+                    changed = changed or self._readers[name].version(session) != cached.version
                 except Exception as error:  # noqa: BLE001  # any error: the previous content is used
                     self._warn(name, error)
-        return changed_now
+        return changed
 
     def release(self) -> None:
         """Release all cached rows."""
@@ -75,7 +75,7 @@ class References:
         self._cached.clear()
 
     def _read(self, session: SparkSession, name: str, spec: Reference) -> _Cached:
-        version = self._readers[name].version(session)  # before the rows: a later change is changed_now next time
+        version = self._readers[name].version(session)  # before the rows: a later change is found next time
         frame = self._readers[name].read(session, version)
         # All rows are read now, so that a later batch does not fail on a missing file or an expired snapshot. Not with
         # `persist`: it identifies rows by their plan, which is the same for two versions of a file.

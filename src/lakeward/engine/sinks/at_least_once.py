@@ -14,7 +14,7 @@ from lakeward.connectors.commit_protocol.row_count import tally
 from lakeward.engine.checkpoint.layout import Checkpoint
 from lakeward.engine.checkpoint.preflight import Verdict
 from lakeward.engine.sinks.base import Declared, SinkContext, SinkState
-from lakeward.platform.errors import LakewardError
+from lakeward.platform.errors import expect
 from lakeward.telemetry import failpoints
 
 if TYPE_CHECKING:
@@ -98,14 +98,7 @@ class RealTimeSink(AtLeastOnceSink):
 
     def running(self, batch_id: int) -> RunningBatch:
         """The records that are being accounted for."""
-        if self.batch is None:
-            raise LakewardError(
-                f"The sink of real-time stream {self.context.stream} was called without a batch",
-                why="the record accounting sets the batch before each call; this is an error in Lakeward",
-                next=f"report it, with the log: lakeward streams logs {self.context.stream}",
-                code="LW-2227",
-            )
-        return self.batch
+        return expect(self.batch, "the batch of a real-time sink, which the record accounting sets")
 
 
 def make(context: SinkContext, write: Write, output_mode: str = "append") -> AtLeastOnceSink:

@@ -32,7 +32,7 @@ class SinkContext:
 
     Attributes:
         session: the session that starts the query.
-        wanted: the stream and the generation that runs.
+        assignment: the stream and the generation that runs.
         runtime: addresses.
         topic_ids: returns topic -> id in the broker; called at every batch.
         check_lease: raises unless this driver's lease of the stream is live.
@@ -40,7 +40,7 @@ class SinkContext:
     """
 
     session: SparkSession
-    wanted: Assignment
+    assignment: Assignment
     runtime: Runtime
     topic_ids: Callable[[], Mapping[str, str]]
     check_lease: Callable[[], None]
@@ -48,11 +48,11 @@ class SinkContext:
 
     @property
     def spec(self) -> StreamSpec:
-        return self.wanted.spec
+        return self.assignment.spec
 
     @property
     def stream(self) -> str:
-        return self.wanted.stream
+        return self.assignment.stream
 
     @property
     def sources(self) -> list[str]:
@@ -78,7 +78,7 @@ class SinkContext:
             table=table,
             query_name=self.stream,
             sources=self.sources,
-            generation=self.wanted.generation,
+            generation=self.assignment.generation,
             canonical=self.canonical,
             topic_ids=self.topic_ids,
             **own,

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 def choose(
     own: SparkSession,
-    wanted: Assignment,
+    assignment: Assignment,
     runtime: Runtime,
     topic_ids: Callable[[], Mapping[str, str]],
     check_lease: Callable[[], None],
@@ -37,16 +37,16 @@ def choose(
     Raises:
         SpecError: the sink is not built, or names an unknown connection.
     """
-    connector = wanted.spec.sink.connector
+    connector = assignment.spec.sink.connector
     make = _SINKS.get(connector)
     if make is None:
         raise SpecError(
-            f"Stream {wanted.stream} cannot be run yet",
+            f"Stream {assignment.stream} cannot be run yet",
             why=f"sink {connector} is not built",
-            next=f"name another sink in conf/streams/{wanted.stream}.yaml, then: lakeward deploy",
+            next=f"name another sink in conf/streams/{assignment.stream}.yaml, then: lakeward deploy",
             code="LW-2217",
         )
-    return make(SinkContext(own, wanted, runtime, topic_ids, check_lease, canonical))
+    return make(SinkContext(own, assignment, runtime, topic_ids, check_lease, canonical))
 
 
 def _kafka(context: SinkContext) -> AtLeastOnceSink:

@@ -22,7 +22,7 @@ _OF_THE_FUNCTION = frozenset({FailureClass.POISON, FailureClass.INFRA})
 
 def sink_of(context: SinkContext) -> AtLeastOnceSink:
     """Make a sink that calls the function."""
-    stream, generation = context.stream, context.wanted.generation
+    stream, generation = context.stream, context.assignment.generation
     sink = python_sink.load(stream, context.spec.sink, context.runtime)
 
     def write(rows: DataFrame, running: RunningBatch) -> None:
