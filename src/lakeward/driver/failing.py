@@ -17,7 +17,7 @@ from lakeward.platform.errors import Blocked, DependencyDown, LakewardError, exp
 from lakeward.platform.failures import FailureClass, Judgement, judge, signature
 from lakeward.registry import events, observations, restarts, streams
 from lakeward.registry.streams import Block
-from lakeward.supervision.decide import restart
+from lakeward.supervision.decide import remedy, restart
 
 _log = structlog.get_logger(__name__)
 
@@ -116,6 +116,7 @@ class Failures:
             random=self.chance,
             policy=_policy(wanted, self.base),
             same_batch_failures=history.same if failure.batch_id is not None else 0,
+            same_failures=history.same,
             cause=judged.cause,
         )
         judged = Judgement(attempt.failure_class, judged.cause)
@@ -275,6 +276,12 @@ def _block_text(stream: str, failure: Failure, judged: Judgement, same: int) -> 
             "why": "\n".join([words[0], *(f"  {line.strip()}" for line in words[1:4])]),
             "next": f"correct the transform (lakeward deploy), then: {start}; or skip its records: "
             f"lakeward streams skip-batch {stream} --batch {failure.batch_id} --dry-run   shows them first",
+        }
+    if judged.failure_class is FailureClass.CONFIG and (way_out := remedy.of_repeated(judged.cause, stream)):
+        return {
+            "what": f"Stream {stream} failed {same} times in the same way: {judged.cause}",
+            "why": "\n".join([words[0], *(f"  {line.strip()}" for line in words[1:4])]),
+            "next": way_out,
         }
     if isinstance(error, LakewardError):
         return {"what": error.headline, "why": error.why, "next": error.next or f"correct it, then: {start}"}

@@ -14,6 +14,7 @@ from lakeward.connectors.aws import store
 from lakeward.connectors.iceberg import catalog
 from lakeward.connectors.spark import master as spark_master
 from lakeward.engine import cluster, event_log
+from lakeward.jars.java import DEEP_STACK
 from lakeward.platform.runtime import Launch
 from lakeward.spec.checks import spark_conf
 from lakeward.spec.model.stream import StreamSpec
@@ -96,7 +97,9 @@ def conf(launch: Launch, here: str | None = None) -> dict[str, str]:
         base |= spark_master.conf(launch.runtime, here)
     base |= launch.conf
     logging = (launch.folder / LOGGING.name).as_uri()
-    options = f"-Dlog4j2.configurationFile={logging} -Dderby.system.home={temporary} -XX:+ExitOnOutOfMemoryError"
+    options = (
+        f"{DEEP_STACK} -Dlog4j2.configurationFile={logging} -Dderby.system.home={temporary} -XX:+ExitOnOutOfMemoryError"
+    )
     if "-XX:+Use" not in launch.conf.get("spark.driver.extraJavaOptions", ""):
         options += " -XX:+UseSerialGC"  # a heap of a gigabyte on two cores: a third less memory than G1
     options = " ".join([options, *jars.archive.options(launch.runtime.jars)])

@@ -14,6 +14,8 @@ from pathlib import Path
 from lakeward.platform.errors import Unhealthy
 
 OLDEST = 17  # the oldest version that Spark 4 supports
+DEEP_STACK = "-Xss4m"
+"""Stack of a JVM thread. Spark recurses over a plan: the default of a megabyte ends at a few hundred columns."""
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lakeward.jars import places
+from lakeward.jars.java import DEEP_STACK
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -38,7 +39,7 @@ def conf(folder: Path, archive: Path) -> dict[str, str]:
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.memory": "1g",
         "spark.driver.extraClassPath": os.pathsep.join(str(jar) for jar in places.spark_classpath()),
-        "spark.driver.extraJavaOptions": "-Xss4m -XX:+UseSerialGC -XX:TieredStopAtLevel=1"
+        "spark.driver.extraJavaOptions": f"{DEEP_STACK} -XX:+UseSerialGC -XX:TieredStopAtLevel=1"
         f" -XX:ArchiveClassesAtExit={archive} -Xlog:disable -Xlog:all=error:stderr -Dderby.system.home={folder}",
         "spark.local.dir": str(folder / "local"),
         "spark.log.level": "ERROR",

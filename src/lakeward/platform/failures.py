@@ -47,6 +47,7 @@ class Cause(StrEnum):
     JVM = "dead JVM"
     EXECUTOR = "lost executor"
     REBOOT = "machine restart"
+    PLAN_SIZE = "plan too large"
 
 
 _ENDED = {
@@ -57,6 +58,7 @@ _ENDED = {
     Cause.JVM: "lost its JVM",
     Cause.EXECUTOR: "lost an executor",
     Cause.REBOOT: "went down with its machine",
+    Cause.PLAN_SIZE: "met a query plan that is too large for the JVM",
 }
 
 
@@ -86,6 +88,13 @@ _TEXTS: tuple[tuple[FailureClass, Cause | None, re.Pattern[str]], ...] = tuple(
             FailureClass.DEPENDENCY,
             Cause.DISK_FULL,
             r"No space left on device|Disk quota exceeded|not enough space on the disk|found its disk full",
+        ),
+        (
+            # Spark recurses over the plan, and the JVM limits the size of a generated class: only the plan decides.
+            FailureClass.INFRA,
+            Cause.PLAN_SIZE,
+            r"StackOverflowError|grows? beyond 64 KB|grown past JVM limit of 0xFFFF|TREE_NODE_MAX_ITER"
+            r"|Too many arguments in method signature|too large for the JVM",
         ),
         (
             FailureClass.INFRA,

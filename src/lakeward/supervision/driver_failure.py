@@ -19,7 +19,7 @@ from lakeward.registry.drivers import Driver
 from lakeward.registry.streams import Block
 from lakeward.supervision import attribution
 from lakeward.supervision.attribution import Attribution
-from lakeward.supervision.decide import restart
+from lakeward.supervision.decide import remedy, restart
 from lakeward.supervision.decide.restart import POISON_ATTEMPTS, Attempt
 from lakeward.supervision.observe import Facts
 from lakeward.supervision.termination import Death
@@ -92,9 +92,10 @@ class Failing:
         # Read now: the driver may have blocked a stream after the facts were read, and its reason must stay.
         hosted = {item.id: item for item in streams.of_driver(connection, row.name) if item.desired == "running"}
         free = [name for name, item in hosted.items() if item.blocked is None]
-        poison = attempt.failure_class is FailureClass.POISON
+        # What the stream at fault brought about itself: its batch, its memory, its plan.
+        own = attempt.failure_class is FailureClass.POISON or death.judgement.cause in remedy.OF_THE_STREAM
         to_blame: Sequence[str | None] = (
-            suspected.suspects if poison else [death.stream] if death.stream in hosted else free
+            suspected.suspects if own else [death.stream] if death.stream in hosted else free
         )
         blamed = [name for name in free if name in to_blame]
         for stream in blamed:
@@ -122,6 +123,10 @@ class Failing:
             "next": f"lakeward streams logs {stream}, then lakeward streams start {stream}",
             **place,
         }
+        if attempt.failure_class is FailureClass.CONFIG and (
+            way_out := remedy.of_repeated(death.judgement.cause, stream)
+        ):
+            reason["next"] = way_out
         if attempt.failure_class is FailureClass.POISON:
             reason["what"] = f"Stream {stream}: batch {place['batch']} kills its driver: {attempt.why}"
             reason["why"] = text.splitlines()[0]

@@ -13,6 +13,7 @@ from lakeward.driver.decide import Action, Exit, decide
 from lakeward.driver.failing import Failure, Failures
 from lakeward.engine.assignment import Assignment, DesiredState
 from lakeward.platform.errors import Blocked, DependencyDown, SpecError
+from lakeward.platform.failures import FailureClass
 from lakeward.registry import drivers, events, observations, restarts, streams
 
 
@@ -115,6 +116,23 @@ def test_a_batch_that_fails_the_same_way_three_times_waits_for_a_person(
     with connect() as connection:
         error = observations.latest(connection)[wanted.stream].error
     assert (error["class"], error["batch_id"], error["offsets"]["source"]["end"]) == ("poison", 5, "30")
+
+
+@pytest.mark.parametrize("batch", [None, 0])
+def test_a_plan_that_overflows_the_stack_twice_waits_for_a_smaller_one(
+    failures: Failures, wanted: Assignment, connect: Any, batch: int | None
+) -> None:
+    error = Failure(RuntimeError("java.lang.StackOverflowError"), text="java.lang.StackOverflowError: ", batch_id=batch)
+    assert failures.handle(wanted, error, NOW) is FailureClass.INFRA
+    with connect() as connection:
+        assert streams.get(connection, wanted.stream).blocked is None
+    assert failures.handle(wanted, error, NOW) is FailureClass.CONFIG
+    with connect() as connection:
+        blocked = streams.get(connection, wanted.stream).blocked
+    assert blocked["what"] == f"Stream {wanted.stream} failed 2 times in the same way: plan too large"
+    assert "StackOverflowError" in blocked["why"]
+    assert f"conf/streams/{wanted.stream}.yaml" in blocked["next"]
+    assert f"lakeward streams upgrade {wanted.stream} --wait" in blocked["next"]
 
 
 def test_a_neighbour_that_ends_the_process_does_not_make_the_count_begin_anew(

@@ -7,6 +7,7 @@ from pathlib import Path
 from uuid import uuid4
 
 from lakeward.jars import archive, spark_classpath
+from lakeward.jars.java import DEEP_STACK
 from lakeward.platform.errors import Internal
 
 CORES = 2
@@ -24,7 +25,13 @@ def server_conf(port: int, heap: str, temporary: Path) -> dict[str, str]:
         temporary: an existing private folder. Spark creates a folder with a fixed name in it: in a shared temporary
             folder, the second user of a machine could not end a session.
     """
-    java = ["-XX:+UseSerialGC", "-XX:+ExitOnOutOfMemoryError", "-Djava.awt.headless=true", *archive.options()]
+    java = [
+        DEEP_STACK,
+        "-XX:+UseSerialGC",
+        "-XX:+ExitOnOutOfMemoryError",
+        "-Djava.awt.headless=true",
+        *archive.options(),
+    ]
     return {
         "spark.app.name": "lakeward-connect",
         "spark.master": f"local[{CORES}]",

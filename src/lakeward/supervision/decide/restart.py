@@ -17,6 +17,8 @@ from lakeward.spec.model.stream import Restart as RestartSpec
 BASE = timedelta(seconds=10)
 POISON_ATTEMPTS = 3
 """A batch that failed this many times in the same way blocks its stream."""
+REPEATED_ATTEMPTS = 2
+"""An error that depends on the stream alone (the size of its plan, the memory of a batch) is not tried a third time."""
 
 SLOW = {FailureClass.DEPENDENCY: 2.0}
 """Classes with a longer pause: retries do not bring a broker back."""
@@ -50,7 +52,7 @@ class Attempt:
     """What follows a failure: the number of the next attempt (1 is the first), and the pause before it.
 
     `delay` None: no automatic attempt, a person is needed. `failure_class` is the final class: repeated failures of the
-    same batch become `poison`.
+    same batch become `poison`, and an error that must repeat becomes `config`.
     """
 
     number: int
@@ -67,6 +69,7 @@ def next_attempt(
     random: Callable[[], float],
     policy: Policy = Policy(),
     same_batch_failures: int = 0,
+    same_failures: int = 0,
     cause: Cause | None = None,
 ) -> Attempt:
     """Decide what follows a failure.
@@ -79,17 +82,32 @@ def next_attempt(
         policy: base, cap and reset of the stream (of a driver: the defaults).
         same_batch_failures: how often this batch, with the same offsets, failed in the same way, this time included; 0
             if not known.
+        same_failures: how often the stream failed in the same way in a row, this time included, whether a batch ran or
+            not; 0 if not known.
         cause: the named cause, if there is one.
     """
     steady = previous is None or committing_s >= policy.reset_after.total_seconds()
     number = 1 if previous is None or steady else previous.attempt + 1
     if failure_class is FailureClass.CONFIG:
         return Attempt(number, None, "a retry cannot help: a change is needed first", failure_class)
+    if _must_repeat(cause, same_batch_failures, same_failures):
+        why = f"the same error came {max(same_batch_failures, same_failures)} times: a retry meets it again"
+        return Attempt(number, None, why, FailureClass.CONFIG)
     if same_batch_failures >= POISON_ATTEMPTS and _of_the_batch(failure_class, cause):
         why = f"the same batch failed {same_batch_failures} times in the same way"
         return Attempt(number, None, why, FailureClass.POISON)
     pause = _pause(number, policy, SLOW.get(failure_class, 1.0)) * random()
     return Attempt(number, pause, f"attempt {number} in {pause.total_seconds():.0f} s", failure_class)
+
+
+def _must_repeat(cause: Cause | None, same_batch_failures: int, same_failures: int) -> bool:
+    """Whether the error depends on the stream alone and was seen often enough to say so.
+
+    A plan is the same for every batch. Memory is compared by batch: another batch may fit.
+    """
+    if cause is Cause.PLAN_SIZE:
+        return max(same_batch_failures, same_failures) >= REPEATED_ATTEMPTS
+    return cause is Cause.OUT_OF_MEMORY and same_batch_failures >= REPEATED_ATTEMPTS
 
 
 def _of_the_batch(failure_class: FailureClass, cause: Cause | None) -> bool:

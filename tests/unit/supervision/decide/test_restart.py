@@ -72,7 +72,7 @@ def test_the_spec_names_cap_and_reset() -> None:
 @pytest.mark.parametrize(
     ("kind", "cause", "blocks"),
     [
-        (FailureClass.INFRA, Cause.OUT_OF_MEMORY, True),
+        (FailureClass.INFRA, Cause.PYTHON_WORKER, True),
         (FailureClass.INFRA, Cause.HUNG, True),
         (FailureClass.INFRA, None, True),
         (FailureClass.INFRA, Cause.KILLED, False),  # somebody outside did it, whatever batch it met
@@ -96,3 +96,26 @@ def test_a_pause_is_never_negative_nor_above_the_cap(number: int, chance: float,
 @pytest.mark.parametrize("kind", list(FailureClass))
 def test_every_class_has_an_answer(kind: FailureClass) -> None:
     assert next_attempt(kind, previous=None, committing_s=0, random=lambda: 0.5).why
+
+
+@pytest.mark.parametrize(
+    ("cause", "same_batch", "same", "blocks"),
+    [
+        (Cause.PLAN_SIZE, 0, 1, False),
+        (Cause.PLAN_SIZE, 0, 2, True),  # before the first batch
+        (Cause.PLAN_SIZE, 2, 0, True),  # a driver died of it, and one stream is suspected
+        (Cause.OUT_OF_MEMORY, 1, 1, False),
+        (Cause.OUT_OF_MEMORY, 0, 2, False),  # no batch ran: another stream of the driver may have needed the memory
+        (Cause.OUT_OF_MEMORY, 2, 2, True),
+        (Cause.EXECUTOR, 2, 2, False),
+        (None, 2, 2, False),
+    ],
+)
+def test_an_error_that_must_repeat_waits_for_a_change_after_the_second_time(cause, same_batch, same, blocks) -> None:
+    attempt = next_attempt(
+        FailureClass.INFRA, previous=None, committing_s=0, random=lambda: 0.5,
+        same_batch_failures=same_batch, same_failures=same, cause=cause,
+    )  # fmt: skip
+    assert (attempt.delay is None, attempt.failure_class) == (
+        blocks, FailureClass.CONFIG if blocks else FailureClass.INFRA,
+    )  # fmt: skip

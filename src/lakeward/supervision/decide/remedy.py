@@ -1,0 +1,26 @@
+"""Next steps for errors that a retry meets again, because they depend on the stream alone. Pure."""
+
+from __future__ import annotations
+
+from lakeward.platform.failures import Cause
+
+OF_THE_STREAM = frozenset({Cause.PLAN_SIZE, Cause.OUT_OF_MEMORY})
+"""Causes that lie in the stream at fault, not in the other streams of its driver."""
+
+
+def of_repeated(cause: Cause | None, stream: str) -> str | None:
+    """What to change, and the commands after it; None where the cause says nothing about the stream."""
+    then = f"then: lakeward deploy; lakeward streams upgrade {stream} --wait"
+    match cause:
+        case Cause.PLAN_SIZE:
+            return (
+                f"select fewer columns or levels of nesting in the transform of conf/streams/{stream}.yaml,"
+                f" or split it into two streams; {then}"
+            )
+        case Cause.OUT_OF_MEMORY:
+            return (
+                f"give its driver more memory (resources: {{driver_memory: 2g}} in conf/streams/{stream}.yaml, or"
+                f" memory of its entry under drivers: in conf/lakeward.yaml), or let a record be smaller; {then}"
+            )
+        case _:
+            return None
