@@ -22,7 +22,6 @@ from lakeward.quality.runs.following import Next, Step, decide
 from lakeward.quality.runs.process import TIMEOUT_S, CheckingProcess, Tell
 from lakeward.quality.runs.request import Request, Scope, place, raise_line
 from lakeward.quality.runs.working import TTL, Connect, RunWork, withdraw
-from lakeward.quality.suite.project import order
 from lakeward.registry import check_runs, version
 from lakeward.registry.check_runs import Fenced, Run, RunRequest
 from lakeward.registry.checkers import alive
@@ -88,6 +87,9 @@ def check(
     try:
         run = asker.ask(timeout_s)
     except DependencyDown:
+        # Imported here: reading a project costs half a CPU-second of imports, which the checker has behind it.
+        from lakeward.quality.suite.project import order
+
         order(request)  # an invalid suite is reported in any case
         raise
     try:
