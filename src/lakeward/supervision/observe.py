@@ -27,6 +27,7 @@ from lakeward.registry.streams import Stream
 from lakeward.spec.model.stream import Limits
 from lakeward.spec.model.trigger import UNBATCHED
 from lakeward.spec.model.types import Duration
+from lakeward.supervision.backends import identity
 from lakeward.supervision.backends.base import Backend, Job, Known, Life
 from lakeward.supervision.decide.health import HealthInput, Verdict, verdict
 from lakeward.supervision.decide.reconcile import ObservedState, remains
@@ -206,6 +207,7 @@ def observed_state(facts: Facts, jobs: ObservedJobs, startup_grace: str | None) 
         down=facts.down,
         thrash=facts.thrash,
         stuck=_stuck(facts, jobs),
+        starved=identity.starved(),
     )
 
 

@@ -17,6 +17,8 @@ import psutil
 from lakeward.registry.drivers import Handle
 from lakeward.supervision.backends.base import Life
 
+STARVED_LOAD = 4.0
+"""Processes that want to run for each CPU, in the average of a minute."""
 _SAME_START_S = 0.05
 """Start times come from the same clock ticks; only the arithmetic of the boot time differs."""
 
@@ -111,6 +113,22 @@ def _groups(only: int | None = None) -> dict[int, list[int]]:
         if only is None or leader == only:
             members.setdefault(leader, []).append(pid)
     return members
+
+
+def stopped(pid: int) -> bool:
+    """Whether a process is stopped by a signal. Not by a debugger, which continues it."""
+    try:
+        return bool(psutil.Process(pid).status() == psutil.STATUS_STOPPED)
+    except psutil.Error:
+        return False
+
+
+def starved() -> bool:
+    """Whether this machine has much more work than CPU: a process may wait for its turn for many seconds."""
+    try:
+        return os.getloadavg()[0] > STARVED_LOAD * (os.cpu_count() or 1)
+    except OSError:
+        return False
 
 
 def signal_group(handle: Handle, number: int) -> bool:
