@@ -31,6 +31,7 @@ NEEDED = {
     "watcher": (
         "lakeward.airflow.watcher", "lakeward.airflow.connections", "lakeward.airflow.notify",
         "lakeward.supervision.alarm", "lakeward.supervision.heartbeat_monitor",
+        "lakeward.supervision.relaunch",
     ),
     "check run": (
         "lakeward.airflow.quality_dags", "lakeward.airflow.connections", "lakeward.quality.runs.ask",
