@@ -13,6 +13,7 @@ import structlog
 from pydantic import ValidationError
 from sqlalchemy import Connection, func, select
 
+from lakeward.platform import machine
 from lakeward.platform.errors import DependencyDown
 from lakeward.registry import backpressure as pressures
 from lakeward.registry import drivers, generations, incidents, leases, observations, operations, restarts, streams
@@ -27,7 +28,6 @@ from lakeward.registry.streams import Stream
 from lakeward.spec.model.stream import Limits
 from lakeward.spec.model.trigger import UNBATCHED
 from lakeward.spec.model.types import Duration
-from lakeward.supervision.backends import identity
 from lakeward.supervision.backends.base import Backend, Job, Known, Life
 from lakeward.supervision.decide.health import HealthInput, Verdict, verdict
 from lakeward.supervision.decide.reconcile import ObservedState, remains
@@ -207,7 +207,7 @@ def observed_state(facts: Facts, jobs: ObservedJobs, startup_grace: str | None) 
         down=facts.down,
         thrash=facts.thrash,
         stuck=_stuck(facts, jobs),
-        starved=identity.starved(),
+        starved=machine.starved(),
     )
 
 

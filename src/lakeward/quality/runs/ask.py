@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, cast
 
 import structlog
 
+from lakeward.platform import machine
 from lakeward.platform.errors import DependencyDown, LakewardError, TimedOut
 from lakeward.platform.runtime import Project, Runtime, resolved
 from lakeward.quality.runs.following import Next, Step, decide
@@ -125,7 +126,7 @@ class Requester:
                 for level, text, fields in (seen.told if seen else [])[told:]:
                     self._tell(level, text, fields)
                     told += 1
-                what = decide(seen, served)
+                what = decide(seen, served, machine.patience)
                 if what.step is Step.WAIT:
                     notices.wait(_LOOK_S)
                 elif what.step is Step.TAKE:

@@ -17,8 +17,6 @@ import psutil
 from lakeward.registry.drivers import Handle
 from lakeward.supervision.backends.base import Life
 
-STARVED_LOAD = 4.0
-"""Processes that want to run for each CPU, in the average of a minute."""
 _SAME_START_S = 0.05
 """Start times come from the same clock ticks; only the arithmetic of the boot time differs."""
 
@@ -120,14 +118,6 @@ def stopped(pid: int) -> bool:
     try:
         return bool(psutil.Process(pid).status() == psutil.STATUS_STOPPED)
     except psutil.Error:
-        return False
-
-
-def starved() -> bool:
-    """Whether this machine has much more work than CPU: a process may wait for its turn for many seconds."""
-    try:
-        return os.getloadavg()[0] > STARVED_LOAD * (os.cpu_count() or 1)
-    except OSError:
         return False
 
 
