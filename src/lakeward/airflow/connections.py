@@ -70,7 +70,9 @@ async def runtime_async() -> Runtime:
             connections[name] = await BaseHook.aget_connection(name)
         except AirflowNotFoundException:
             connections[name] = None
-    return compose(home(), connections)
+    # The files of the connections that streams name were written by the tasks before; launched drivers use them.
+    addresses = compose(home(), connections)
+    return addresses.model_copy(update={"postgres": {**addresses.postgres, **databases(home().secrets)}})
 
 
 def registry() -> Connect:

@@ -72,9 +72,9 @@ def _id(stem: str) -> str | None:
 def settings() -> Settings:
     """The project's settings; an invalid value has its default, and `config validate` reports it."""
     from lakeward.platform.runtime import Project
-    from lakeward.spec.read.loader import load_project
+    from lakeward.spec.read.settings_file import usable_settings
 
-    return load_project(Project.locate()).settings
+    return usable_settings(Project.locate())
 
 
 def table_intervals(project: Project) -> tuple[timedelta | None, timedelta | None]:

@@ -126,7 +126,6 @@ def check_tables(runtime: Runtime, project: Project, params: dict[str, Any]) -> 
     """
     from lakeward.platform.errors import LakewardError
     from lakeward.quality.runs.ask import check
-    from lakeward.quality.runs.dry_run import due_of
 
     quiet_libraries()
     pattern, scope = str(params.get("table") or "").strip(), _scope(params)
@@ -134,6 +133,8 @@ def check_tables(runtime: Runtime, project: Project, params: dict[str, Any]) -> 
     try:
         tables: Sequence[str] | None = [pattern] if pattern else None
         if params.get("dry_run") or any(sign in pattern for sign in "*?["):
+            from lakeward.quality.runs.dry_run import due_of  # with pyarrow: seconds of CPU that most runs do not need
+
             tables = []
             for table in due_of(runtime, url, project, pattern or "*"):
                 log.info("table due" if table.due else "table not due", table=table.table, why=table.why)

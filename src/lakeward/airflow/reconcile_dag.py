@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import time
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import structlog
 from airflow.sdk import DAG, AssetOrTimeSchedule, DeltaTriggerTimetable, task
 
-from lakeward.airflow import assets
+from lakeward.airflow import assets, patience
 from lakeward.airflow.common import options
 from lakeward.airflow.names import QUALITY, RECONCILE, stream_dag_id
 from lakeward.airflow.runs import Started, run_state, start_run
 from lakeward.platform.runtime import SUPERVISION_POOL
 
 if TYPE_CHECKING:
+    from sqlalchemy import Connection
+
     from lakeward.platform.runtime import Runtime
     from lakeward.supervision.report import DueReport
 
@@ -31,6 +35,8 @@ HELD_S = 2.0
 """The retry interval while another pass holds the lease, which may have started before this run's event."""
 OBSERVE_S = 5.0
 """The interval of passes while a run waits: another driver may die, and no other run begins before this one ends."""
+WAITING_S = 120.0
+"""A run is ended when it waits for others for this long in one step, in seconds. CPU it is not given does not count."""
 REPORTS = 3
 """The most runs for one report: a run that is killed before it recorded the report is started again."""
 
@@ -71,15 +77,16 @@ def build(every: timedelta = EVERY) -> DAG:
         dag_display_name="streams: reconcile",
         description="Keeps every stream running that should run: launches, adopts, restarts.",
         schedule=AssetOrTimeSchedule(timetable=DeltaTriggerTimetable(every), assets=[assets.streams_attention()]),
-        dagrun_timeout=timedelta(minutes=5),
+        # Only for a run that is lost: on a starved machine a run that works may take long, and `WAITING_S` ends a hang.
+        dagrun_timeout=timedelta(minutes=30),
         # Two runs, of which the lease lets one work. With one, Airflow's parser may record that the Dag is full when
         # its run has just ended (it counts first and writes later), and no run begins until the file is parsed again.
         **options(owner="lakeward", tags=["streams"], doc=DOC, max_active_runs=2),
     ) as dag:
         # Supervision does not queue behind maintenance: it has its own slot if a pool exists for it (the embedded
         # Airflow), and the highest priority in the default pool otherwise.
+        # No `execution_timeout`: it counts CPU that was never given (`lakeward.airflow.patience`).
         @task(
-            execution_timeout=timedelta(minutes=2),
             pool=os.environ.get(SUPERVISION_POOL, "default_pool"),
             priority_weight=1000,
             weight_rule="absolute",
@@ -87,14 +94,19 @@ def build(every: timedelta = EVERY) -> DAG:
             outlets=[assets.of_streams()],
         )
         def reconcile(ti: Any = None, outlet_events: Any = None) -> None:
+            # What Airflow has loaded is not searched for garbage again with each import: a third of their CPU.
+            gc.freeze()
             from lakeward.airflow.connections import runtime
 
-            addresses = runtime()
-            reconcile_streams(addresses, notify=notify_people)
-            remove_expired(addresses)
-            # Last: Airflow sends events when the task has succeeded.
-            announce_events(addresses, outlet_events)
-            ask_for_checks(addresses, outlet_events, ti)
+            with patience.limit("The reconcile pass", WAITING_S) as waiting:
+                addresses = runtime()
+                reconcile_streams(addresses, notify=notify_people, step=waiting.step)
+                waiting.step()
+                remove_expired(addresses)
+                waiting.step()
+                # Last: Airflow sends events when the task has succeeded.
+                announce_events(addresses, outlet_events)
+                ask_for_checks(addresses, outlet_events, ti)
 
         reconcile()
     return dag
@@ -161,9 +173,12 @@ def reconcile_streams(
     start: Callable[[str, str, Mapping[str, object]], str] = start_run,
     state: Callable[[str, str], str | None] = run_state,
     notify: Callable[[Runtime], None] | None = None,
+    step: Callable[[], None] = lambda: None,
     **pass_options: Any,
 ) -> None:
     """Reconcile until nothing falls due within the time box, and start the reports that are due.
+
+    `step` is called at each transaction on the registry: the pass makes progress.
 
     Raises:
         DependencyDown: the registry cannot be reached.
@@ -172,7 +187,11 @@ def reconcile_streams(
     from lakeward.supervision import report
     from lakeward.supervision.reconcile import reconcile_once, registry_of
 
-    connect = registry_of(runtime)
+    registry = registry_of(runtime)
+
+    def connect() -> AbstractContextManager[Connection]:
+        step()
+        return registry()
 
     def still_due(item: DueReport) -> bool:
         with connect() as connection:

@@ -54,12 +54,15 @@ def tidy_if_due(runtime: Runtime, *, stand_in: bool = False) -> dict[str, int]:
     from lakeward.supervision import retention
     from lakeward.supervision.reconcile import registry_of
 
-    keep = settings().keep
     patience = STAND_IN_AFTER if stand_in else 1.0
-    removed = retention.purge_if_due(runtime, keep, patience=patience)
     connect = registry_of(runtime)
     place = home()
-    if embedded(place) and retention.due(connect, "airflow", EVERY_S * patience):
+    of_airflow = embedded(place) and retention.due(connect, "airflow", EVERY_S * patience)
+    if not of_airflow and not retention.due(connect, "registry", retention.EVERY_S * patience):
+        return {}  # before any file is read: a pass asks every minute
+    keep = settings().keep
+    removed = retention.purge_if_due(runtime, keep, patience=patience)
+    if of_airflow:
         removed["airflow_logs"] = logs(place, keep.runs.timedelta)
         # Every run has a log: without an expired log, Airflow need not be started to search for runs. The cleanup is
         # recorded also if it failed, because an attempt every minute would fail again and delay supervision.

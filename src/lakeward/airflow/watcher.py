@@ -2,7 +2,8 @@
 
 It fires an asset event when a reconcile pass would have something to do, so that a dead driver is seen within one
 poll. It is an accelerator: the schedule of `streams_reconcile` suffices alone. And it is the dead man's switch of that
-Dag: when no pass succeeds any more, it is the one that says so.
+Dag: when no pass succeeds any more, it is the one that says so. When passes begin and do not finish, as on a starved
+machine, it launches what is dead itself (`supervision.relaunch`).
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from lakeward.platform.errors import LakewardError
 if TYPE_CHECKING:
     from lakeward.supervision.alarm import Alarm
     from lakeward.supervision.heartbeat_monitor import HeartbeatMonitor
+    from lakeward.supervision.relaunch import Relaunch
 
 log = structlog.get_logger(__name__)
 
@@ -45,18 +47,24 @@ class StreamsTrigger(BaseEventTrigger):
     @classmethod
     async def open_shared_stream(cls, kwargs: dict[str, Any]) -> AsyncIterator[list[str]]:
         """Poll for ever. What goes wrong is logged and tried again: a watcher that ends watches nothing."""
-        eyes: tuple[Alarm, HeartbeatMonitor] | None = None
+        eyes: tuple[Alarm, HeartbeatMonitor, Relaunch] | None = None
         pause = float(kwargs.get("poll_s", POLL_S))
         while True:
             try:
                 if eyes is None:
                     eyes = await _eyes()
                     log.info("watcher started", poll_s=pause)
-                alarm, watchman = eyes
+                alarm, watchman, relaunch = eyes
                 reasons = await asyncio.to_thread(alarm.poll)
                 await asyncio.to_thread(watchman.poll)
+                await asyncio.to_thread(relaunch.poll)
             except (LakewardError, OSError) as error:
                 log.warning("streams not observable", error=str(error), retry_in_s=_AFTER_ERROR_S)
+                eyes = None
+                await asyncio.sleep(_AFTER_ERROR_S)
+                continue
+            except Exception:  # named boundary: whatever one poll meets, the watcher goes on watching
+                log.exception("poll failed, the next one begins anew", retry_in_s=_AFTER_ERROR_S)
                 eyes = None
                 await asyncio.sleep(_AFTER_ERROR_S)
                 continue
@@ -76,17 +84,20 @@ class StreamsTrigger(BaseEventTrigger):
             yield _event(reasons)
 
 
-async def _eyes() -> tuple[Alarm, HeartbeatMonitor]:
+async def _eyes() -> tuple[Alarm, HeartbeatMonitor, Relaunch]:
     # Imported here: every parse of a Dag file imports this module, and only the triggerer needs the rest.
     from lakeward.airflow.connections import runtime_async
     from lakeward.airflow.notify import channel_async
+    from lakeward.airflow.project import settings
     from lakeward.supervision.alarm import Alarm
     from lakeward.supervision.heartbeat_monitor import HeartbeatMonitor
     from lakeward.supervision.reconcile import backend_of, registry_of
+    from lakeward.supervision.relaunch import Relaunch
 
     runtime = await runtime_async()
-    connect = registry_of(runtime)
-    return Alarm(connect, runtime, backend_of(runtime)), HeartbeatMonitor(connect, await channel_async())
+    connect, backend = registry_of(runtime), backend_of(runtime)
+    relaunch = Relaunch(connect, runtime, backend, settings)
+    return Alarm(connect, runtime, backend), HeartbeatMonitor(connect, await channel_async()), relaunch
 
 
 def _event(reasons: list[str]) -> TriggerEvent:

@@ -32,6 +32,7 @@ from lakeward.driver.watchdog import Watchdog
 from lakeward.engine import jvm_errors
 from lakeward.engine.assignment import Assignment
 from lakeward.engine.checkpoint import files
+from lakeward.platform import machine
 from lakeward.platform.errors import DependencyDown, SpecError, expect
 from lakeward.platform.failures import EXIT_FENCED, EXIT_STOPPED, FailureClass, judge
 
@@ -86,7 +87,7 @@ class Control:
     _draining: dict[str, float] = field(default_factory=dict)
     _end: DriverEnd | None = None
     _ending_since: float | None = None
-    _watchdog: Watchdog = field(default_factory=Watchdog)
+    _watchdog: Watchdog = field(default_factory=lambda: Watchdog(machine.patience))
     _begun: dict[str, datetime] = field(default_factory=dict)
     """Stream -> database time at, or shortly before, its last start."""
 

@@ -6,6 +6,7 @@ either: it reports that itself and continues when they are back.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from lakeward.driver.running import Running
@@ -31,10 +32,16 @@ class _Quiet:
 
 
 class Watchdog:
-    """Keeps the time of each query's last progress."""
+    """Keeps the time of each query's last progress.
 
-    def __init__(self) -> None:
+    Args:
+        patience: how long `DOUBT_S` is now. On a starved machine a task may take minutes; its batch, interrupted and
+            begun again, would cost the same once more.
+    """
+
+    def __init__(self, patience: Callable[[float], float] = lambda seconds: seconds) -> None:
         self._quiet: dict[str, _Quiet] = {}
+        self._patience = patience
 
     def seconds_without_progress(self, running: Running, waiting: int | None, now: float) -> float | None:
         """Seconds without progress although there is work; None if the query is healthy.
@@ -60,7 +67,7 @@ class Watchdog:
         if quiet.tasks is None or tasks != quiet.tasks:
             quiet.tasks, quiet.asked = tasks, now
             return None
-        return now - quiet.since if now - quiet.asked > min(limit, DOUBT_S) else None
+        return now - quiet.since if now - quiet.asked > min(limit, self._patience(DOUBT_S)) else None
 
     @staticmethod
     def _over(quiet: _Quiet, now: float, limit: float) -> float | None:

@@ -23,6 +23,7 @@ from typing import Any, cast
 
 import psutil
 
+from lakeward.platform import machine
 from lakeward.platform.errors import LakewardError
 from lakeward.platform.runtime import Home, absent
 from lakeward.stack import private, run
@@ -99,7 +100,7 @@ class Supervisor:
         command = [sys.executable, "-m", "supervisor.supervisord", "-c", str(self.config)]
         environment = {"PATH": os.environ.get("PATH", os.defpath)}
         done = subprocess.run(command, capture_output=True, text=True, check=False, cwd="/", env=environment)
-        end = time.monotonic() + STARTS_WITHIN_S
+        end = time.monotonic() + machine.patience(STARTS_WITHIN_S)
         while done.returncode == 0 and time.monotonic() < end:
             with suppress(OSError, xmlrpc.client.Error):
                 return Process.of(cast(int, self._call("getPID")))

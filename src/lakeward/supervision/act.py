@@ -139,10 +139,13 @@ class Actor:
         return Done(name, "killed" if ended else "failed", text, {"pid": pid})
 
     def _unstick(self, decision: Unstick) -> Done:
-        """Write a thread dump, send SIGTERM, then SIGKILL. The recorded error carries the reason."""
+        """Write a thread dump, send SIGTERM, then SIGKILL. The recorded error carries the reason.
+
+        A stopped process receives SIGKILL only: it handles SIGTERM when it is continued, which nobody may do.
+        """
         name, job = decision.driver, decision.job
         dump = self.backend.dump(job)
-        ended = self.backend.stop(job, grace_s=STUCK_GRACE_S)
+        ended = self.backend.kill(job) if job.stopped else self.backend.stop(job, grace_s=STUCK_GRACE_S)
         pid = (job.handle or {}).get("pid")
         dumped = f"; thread dump: {dump}" if dump else ""
         text = f"Ended process {pid} of driver {name}: {decision.reason}{dumped}"

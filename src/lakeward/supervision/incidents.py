@@ -6,6 +6,7 @@ import random
 from collections.abc import Callable, Collection, Mapping
 from datetime import timedelta
 from functools import cache
+from typing import TYPE_CHECKING
 
 from sqlalchemy import Connection
 
@@ -15,13 +16,14 @@ from lakeward.platform.text import listed, span
 from lakeward.registry import events, incidents, restarts, streams
 from lakeward.registry.incidents import Incident
 from lakeward.spec.model.settings import Settings
-from lakeward.supervision import probes
 from lakeward.supervision.decide import dependencies, thrash, trouble
 from lakeward.supervision.decide.dependencies import Dependency
 from lakeward.supervision.decide.health import TROUBLE, State, Verdict, outgrown
 from lakeward.supervision.decide.thrash import Fall
 from lakeward.supervision.observe import Facts
-from lakeward.supervision.probes import Answers
+
+if TYPE_CHECKING:
+    from lakeward.supervision.probes import Answers
 
 BACK_S = 10.0
 """When a dependency is available again, its streams restart spread over this time."""
@@ -61,6 +63,9 @@ def ask(
             needed.setdefault(item, []).append(stream.id)
             if verdicts[stream.id].state in TROUBLE or item.subject in known:
                 in_trouble.add(item)
+    # Imported here: the clients of all dependencies, which a pass without trouble does not need.
+    from lakeward.supervision import probes
+
     return probes.ask(runtime, in_trouble), needed
 
 

@@ -13,6 +13,7 @@ import structlog
 from pydantic import ValidationError
 from sqlalchemy import Connection, func, select
 
+from lakeward.platform import machine
 from lakeward.platform.errors import DependencyDown
 from lakeward.registry import backpressure as pressures
 from lakeward.registry import drivers, generations, incidents, leases, observations, operations, restarts, streams
@@ -206,6 +207,7 @@ def observed_state(facts: Facts, jobs: ObservedJobs, startup_grace: str | None) 
         down=facts.down,
         thrash=facts.thrash,
         stuck=_stuck(facts, jobs),
+        starved=machine.starved(),
     )
 
 

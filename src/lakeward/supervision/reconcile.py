@@ -1,7 +1,8 @@
 """Reconcile pass over all streams: observe, decide, act, record the states.
 
-It is level-triggered: it acts on what it observes, so the next pass finishes a pass that was killed. It holds the lease
-`reconcile`; the compare-and-set of the launch intent protects even if two passes overlap.
+It is level-triggered: it acts on what it observes, so the next pass finishes a pass that was killed. It begins with the
+drivers that one did not come to (`pass_progress`). It holds the lease `reconcile`, renewed with each step; the
+compare-and-set of the launch intent protects even if two passes overlap.
 """
 
 from __future__ import annotations
@@ -14,19 +15,29 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 
 import structlog
+from sqlalchemy import Connection
 
 from lakeward.platform.errors import DependencyDown
 from lakeward.platform.runtime import Runtime
 from lakeward.platform.text import count
 from lakeward.registry import heartbeats, leases
 from lakeward.spec.model.settings import Settings
-from lakeward.supervision import abandoned_operations, dead_mans_switch, incidents, observe, stabilization, state_log
+from lakeward.supervision import (
+    abandoned_operations,
+    dead_mans_switch,
+    incidents,
+    observe,
+    pass_progress,
+    stabilization,
+    state_log,
+)
 from lakeward.supervision.act import Actor, Done
 from lakeward.supervision.backends.base import Backend
 from lakeward.supervision.context import backend_of, registry_of
 from lakeward.supervision.decide.health import Verdict
 from lakeward.supervision.decide.reconcile import Kill, Plan, plan
 from lakeward.supervision.observe import Connect, Facts, ObservedJobs
+from lakeward.supervision.pass_progress import Progress
 from lakeward.supervision.stabilization import GenerationResult
 from lakeward.supervision.startup_grace import StartupGracePeriod
 from lakeward.supervision.state_log import StateChange
@@ -49,7 +60,8 @@ class Summary:
         states: state and reason of every stream after the pass.
         edges: the state changes.
         after_s: in how many seconds the next decision falls due; None if none does.
-        held_by: the holder of the lease, if another pass was running and this one did nothing; None if it ran.
+        held_by: the holder of the lease, if another pass was running and this one did nothing, or if another took over
+            from this one because its lease expired; None if it ran.
         startup_grace: why nothing may be launched now (startup grace period).
         duration_s: how long it took.
         proved: generations that became stable or were rolled back.
@@ -117,11 +129,11 @@ def reconcile_once(
         with connect() as connection:
             lease = leases.take(connection, "reconcile", "streams", token, holder, ttl)
             if lease is None:
-                other = leases.current(connection, "reconcile").get("streams")
-                return Summary(held_by=other.holder if other else "another process")
+                return Summary(held_by=_holder(connection))
+            progress = pass_progress.begin(connection)
         try:
             actor = Actor(connect, runtime, backend or backend_of(runtime), _reader(settings), chance)
-            return _pass(actor, startup, begun)
+            return _pass(actor, startup, begun, _Steps(connect, token, ttl, progress))
         finally:
             with connect() as connection:
                 leases.release(connection, "reconcile", ["streams"], token)
@@ -136,7 +148,34 @@ def _reader(settings: Settings | Callable[[], Settings] | None) -> Callable[[], 
     return settings
 
 
-def _pass(actor: Actor, startup: StartupGracePeriod, begun: float) -> Summary:
+def _holder(connection: Connection) -> str:
+    other = leases.current(connection, "reconcile").get("streams")
+    return other.holder if other else "another process"
+
+
+@dataclass
+class _Steps:
+    """The steps of one pass: each is recorded, and renews the lease."""
+
+    connect: Connect
+    token: str
+    ttl: timedelta
+    progress: Progress
+
+    def taken_over(self) -> str | None:
+        """Renew the lease; who holds it instead, if the pass was slower than its lease."""
+        with self.connect() as connection:
+            if leases.renew(connection, "reconcile", ["streams"], self.token, self.ttl):
+                return None
+            return _holder(connection)
+
+    def attended(self, driver: str) -> None:
+        """Record that a decision for a driver was carried out."""
+        with self.connect() as connection:
+            self.progress = pass_progress.step(connection, self.progress, driver)
+
+
+def _pass(actor: Actor, startup: StartupGracePeriod, begun: float, steps: _Steps) -> Summary:
     done: list[Done] = []
     decided = Plan()
     grace: str | None = None
@@ -150,10 +189,14 @@ def _pass(actor: Actor, startup: StartupGracePeriod, begun: float) -> Summary:
         decided = plan(observe.observed_state(facts, jobs, grace))
         if not decided.acts:
             break
-        for decision in decided.acts:
+        for decision in pass_progress.ordered(decided.acts, steps.progress.attended):
+            other = steps.taken_over()
+            if other is not None:
+                return Summary(done=tuple(done), held_by=other)
             result = actor.do(decision, facts)
             if result is not None:
                 done.append(result)
+            steps.attended(decision.driver)
         if any(item.act == "failed" for item in done) and any(isinstance(item, Kill) for item in decided.acts):
             break  # a process that survives SIGKILL is not signalled again in this pass
     if decided.acts:  # the observation from before the acts is outdated
@@ -172,6 +215,7 @@ def _pass(actor: Actor, startup: StartupGracePeriod, begun: float) -> Summary:
         heartbeats.record(
             connection, dead_mans_switch.RECONCILE, duration_s=summary.duration_s, streams=len(states), acts=len(done)
         )
+        pass_progress.finish(connection)
     for edge in edges:
         log.info("stream state changed", stream=edge.stream, before=edge.before, after=edge.after, why=edge.why)
     return summary

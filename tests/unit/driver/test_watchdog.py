@@ -54,6 +54,15 @@ def test_a_batch_that_gets_nowhere_hangs(query: Any) -> None:
     assert "/launch/dumps/x.txt" in error.why
 
 
+def test_on_a_starved_machine_a_task_has_more_time(query: Any) -> None:
+    dog = Watchdog(lambda seconds: 4.0 * seconds)
+    with query.gate.batch(7):
+        assert dog.seconds_without_progress(query, 5, now=0.0) is None
+        assert dog.seconds_without_progress(query, 5, now=121.0) is None
+        assert dog.seconds_without_progress(query, 5, now=122.0 + DOUBT_S) is None
+        assert dog.seconds_without_progress(query, 5, now=122.0 + 4 * DOUBT_S) is not None, "it hangs all the same"
+
+
 def test_a_slow_batch_whose_tasks_finish_does_not_hang(query: Any) -> None:
     dog = Watchdog()
     with query.gate.batch(7):

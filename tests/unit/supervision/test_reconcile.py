@@ -170,6 +170,26 @@ def test_a_hung_child_left_behind_is_killed_before_the_next_launch(once, deploye
     os.kill(pid, signal.SIGCONT)
 
 
+def test_a_frozen_driver_is_dumped_killed_and_replaced(once, deployed, connected, backend, eventually):
+    deployed("flights")
+    once()
+    eventually(lambda: once().states["flights"].state is State.HEALTHY)
+    before = driver(connected)
+    os.kill(before.handle["pid"], signal.SIGSTOP)
+    eventually(lambda: [job.stopped for job in alive(backend)] == [True])
+    with connected() as connection:  # as if it had been silent for 65 s
+        connection.execute(text("UPDATE drivers SET heartbeat = now() - interval '65 seconds'"))
+        connection.execute(text("UPDATE leases SET until = now() - interval '50 seconds'"))
+    summary = once()
+    assert [item.act for item in summary.done] == ["killed", "finalized", "launched"]
+    assert "its process is stopped (SIGSTOP, or a suspended host) and sent no heartbeat for" in summary.done[0].text
+    assert "in state T" in Path(str(summary.done[0].fields["dump"])).read_text()
+    after = driver(connected)
+    assert after.token != before.token
+    assert [(job.token, job.stopped) for job in alive(backend)] == [(after.token, False)]
+    eventually(lambda: once().states["flights"].state is State.HEALTHY)
+
+
 def test_a_driver_that_lands_nothing_is_ended_started_again_and_its_hang_has_a_name(
     once, deployed, connected, backend, runtime, eventually
 ):

@@ -22,7 +22,7 @@ from lakeward.connectors.iceberg import catalog
 from lakeward.connectors.kafka.spark_options import escaped
 from lakeward.connectors.spark import connect_server, master
 from lakeward.jars import pyspark_jars
-from lakeward.platform import ports, private
+from lakeward.platform import machine, ports, private
 from lakeward.platform.errors import LakewardError, Unhealthy, expect
 from lakeward.platform.runtime import Runtime
 from lakeward.spec.model import driver_conf
@@ -107,7 +107,7 @@ def application(runtime: Runtime, name: str, driver: Driver) -> Iterator[Applica
         )
         try:
             while not (ports.answers(port) and connect_server.answers(address, token)):
-                if process.poll() is not None or monotonic() - begun > START_S:
+                if process.poll() is not None or monotonic() - begun > machine.patience(START_S):
                     raise _not_started(name, log)
                 sleep(0.2)
             yield Application(own, round(monotonic() - begun, 1), process, log)

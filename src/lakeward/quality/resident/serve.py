@@ -12,6 +12,7 @@ from typing import Any
 
 import structlog
 
+from lakeward.platform import machine
 from lakeward.platform.errors import DependencyDown, LakewardError
 from lakeward.platform.runtime import Home, Project, Runtime, registry_url
 from lakeward.quality.resident.recycle import ProcessUsage, code_digest, due, limits
@@ -146,7 +147,7 @@ class Resident:
         try:
             process.ask(
                 Request.model_validate({**self._where(), "warm": True}),
-                timeout_s=WARM_WITHIN_S, tell=lambda level, text, fields: None,
+                timeout_s=machine.patience(WARM_WITHIN_S), tell=lambda level, text, fields: None,
             )  # fmt: skip
         except LakewardError as error:
             log.warning("Checker error", error=f"{error.what}: {error.why}")

@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING, cast
 
 import structlog
 
+from lakeward.platform import machine
 from lakeward.platform.errors import DependencyDown, LakewardError, TimedOut
 from lakeward.platform.runtime import Project, Runtime, resolved
 from lakeward.quality.runs.following import Next, Step, decide
 from lakeward.quality.runs.process import TIMEOUT_S, CheckingProcess, Tell
 from lakeward.quality.runs.request import Request, Scope, place, raise_line
 from lakeward.quality.runs.working import TTL, Connect, RunWork, withdraw
-from lakeward.quality.suite.project import order
 from lakeward.registry import check_runs, version
 from lakeward.registry.check_runs import Fenced, Run, RunRequest
 from lakeward.registry.checkers import alive
@@ -88,6 +88,9 @@ def check(
     try:
         run = asker.ask(timeout_s)
     except DependencyDown:
+        # Imported here: reading a project costs half a CPU-second of imports, which the checker has behind it.
+        from lakeward.quality.suite.project import order
+
         order(request)  # an invalid suite is reported in any case
         raise
     try:
@@ -123,7 +126,7 @@ class Requester:
                 for level, text, fields in (seen.told if seen else [])[told:]:
                     self._tell(level, text, fields)
                     told += 1
-                what = decide(seen, served)
+                what = decide(seen, served, machine.patience)
                 if what.step is Step.WAIT:
                     notices.wait(_LOOK_S)
                 elif what.step is Step.TAKE:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 
@@ -35,12 +36,14 @@ class Next:
     why: str = ""
 
 
-def decide(run: Run | None, served: bool) -> Next:
+def decide(run: Run | None, served: bool, patience: Callable[[float], float] = lambda seconds: seconds) -> Next:
     """Decide the next step.
 
     Args:
         run: as in the registry; None when its row is missing.
         served: whether a checker of this project and lake is alive.
+        patience: how long a limit is now. Beside a live checker a process of one's own, which costs many CPU-seconds to
+            start, is the last thing that a starved machine needs.
     """
     if run is None:
         return Next(Step.LOST, "its row is missing from the registry")
@@ -56,9 +59,9 @@ def decide(run: Run | None, served: bool) -> Next:
     if not served:
         died = f"{run.owner} died during this run, and " if run.claim else ""
         return Next(Step.TAKE, f"{died}no checker is up: this run starts a process of its own, slower; next: {START}")
-    if run.expired_s is not None and run.expired_s > TAKEN_WITHIN_S:
+    if run.expired_s is not None and run.expired_s > patience(TAKEN_WITHIN_S):
         return Next(Step.TAKE, f"{run.owner} died during this run: it continues in a process of its own, slower")
-    if run.state == ASKED and run.asked_s > BEGUN_WITHIN_S:
+    if run.state == ASKED and run.asked_s > patience(BEGUN_WITHIN_S):
         return Next(
             Step.TAKE,
             f"the checker has not started this run for {run.asked_s:.0f} s, it is busy with another: this run starts a "

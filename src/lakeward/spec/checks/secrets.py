@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from lakeward.spec.read.document import Path_
+from lakeward.spec.read.text_positions import Path_
 from lakeward.telemetry.mask import MASK
 
 _KEY = re.compile(

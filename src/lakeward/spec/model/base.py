@@ -35,6 +35,7 @@ class SpecModel(BaseModel):
         serialize_by_alias=True,
         validate_default=False,
         hide_input_in_errors=True,  # a value may be a pasted secret; `problems` decides what is shown
+        defer_build=True,  # a process that imports a model need not make it: contracts/test_import_cost.py
     )
 
     one_of: ClassVar[tuple[str, tuple[str, ...]]] = ("", ())

@@ -11,7 +11,7 @@ from typing import Any, cast
 from lakeward.spec.model.base import SpecModel, Text, partial
 from lakeward.spec.model.policy import CLASS_DEFAULTS, FLOORS, REASONS, UNSET, Policy, TableClass
 from lakeward.spec.model.types import Duration, Glob, Size, Span
-from lakeward.spec.read.document import Path_
+from lakeward.spec.read.text_positions import Path_
 
 _CLASS = re.compile(r"\[(!?)(.)[^\]]*\]")
 _NAMED_BY_NONE = "-.-"  # no table has this name; a glob for all tables matches it too

@@ -16,23 +16,16 @@ from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.events import AliasEvent
 from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
-from lakeward.spec.read.text_positions import letters
+from lakeward.spec.read.text_positions import Path_, Place, letters, place_of
 
-Path_ = tuple[str | int, ...]
+__all__ = ["Document", "Fault", "Path_", "Place", "Written", "place_of", "read_document"]
+
 _TAG = "tag:yaml.org,2002:"
 _DIRECTIVE = re.compile(r"((?:[ \t]*(?:#.*)?\n)*)%YAML[ \t]+([0-9.]+)")
 _NO_TEXT = re.compile("[\x00\ud800-\udfff]")  # not allowed in a file name, in UTF-8, or in PostgreSQL
 _KINDS: dict[type[Node], str] = {MappingNode: "map", SequenceNode: "seq"}
 _MOST_VALUES = 20_000  # aliases can make a small file enormous; no real spec is near this limit
 _DEEPEST = 40
-
-
-@dataclass(frozen=True)
-class Place:
-    """A 1-based position in a file."""
-
-    line: int
-    column: int
 
 
 @dataclass(frozen=True)
@@ -102,11 +95,6 @@ class Document:
         if not offsets:
             return self.place(path)
         return place_of(self.text, offsets[min(letter, len(offsets) - 1)])
-
-
-def place_of(text: str, offset: int) -> Place:
-    """The position of the character at `offset`."""
-    return Place(text.count("\n", 0, offset) + 1, offset - text.rfind("\n", 0, offset))
 
 
 class _Composer(Composer):

@@ -14,8 +14,8 @@ from pydantic.json_schema import SkipJsonSchema
 
 from lakeward.spec.model.base import KeysProblem, SpecModel, too_many
 from lakeward.spec.model.descriptions import descriptions
-from lakeward.spec.read.document import Path_
 from lakeward.spec.read.problems import nearest
+from lakeward.spec.read.text_positions import Path_
 from lakeward.spec.sql.statements import SqlProblem
 
 _EXPECTED = {

@@ -12,8 +12,8 @@ from typing import Any, Generic, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from lakeward.spec.read.document import Path_
 from lakeward.spec.read.messages import Finding, findings
+from lakeward.spec.read.text_positions import Path_
 
 _Model = TypeVar("_Model", bound=BaseModel)
 _ROUNDS = 20  # each removes something; a file needs one or two

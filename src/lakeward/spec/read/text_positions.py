@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
+
+Path_ = tuple[str | int, ...]
+"""Keys and indexes from the root of a document to a value."""
 
 _PROPERTIES = re.compile(r"(?:[&!]\S*\s+)*")  # an anchor and a tag precede the text
 _FOLD = r"(?P<fold>[ \t]*\n[ \t\n]*)"
@@ -13,6 +17,19 @@ _UNITS: dict[str | None, re.Pattern[str]] = {
     '"': re.compile(rf"\\(?:x..|u.{{4}}|U.{{8}}|(?P<joined>\n[ \t\n]*)|.)|{_FOLD}|{_ONE}"),
 }
 """Style of a text -> the source of one character: the character, an escape, or a line end with blanks around it."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """A 1-based position in a file."""
+
+    line: int
+    column: int
+
+
+def place_of(text: str, offset: int) -> Place:
+    """The position of the character at `offset`."""
+    return Place(text.count("\n", 0, offset) + 1, offset - text.rfind("\n", 0, offset))
 
 
 def letters(file: str, start: int, style: str | None, value: str) -> list[int] | None:

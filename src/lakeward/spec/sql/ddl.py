@@ -12,8 +12,8 @@ from typing import Annotated, NoReturn
 
 from pydantic import AfterValidator, Field
 
-from lakeward.spec.read.document import place_of
 from lakeward.spec.read.problems import nearest
+from lakeward.spec.read.text_positions import place_of
 from lakeward.spec.sql.statements import SqlProblem, quote
 
 _WANTED = "a schema is columns with Spark types: carrier STRING, dep_delay DOUBLE"

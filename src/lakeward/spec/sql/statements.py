@@ -2,25 +2,30 @@
 
 This module runs no SQL. It parses with sqlglot's Spark dialect: syntax errors, names read, grouping. What only Spark
 knows (types, functions) is checked by `config validate --deep`.
+
+sqlglot is imported when something is parsed: it costs 0.4 CPU-s, and most processes that import this module (every
+Airflow task) only quote names or make models.
 """
 
 from __future__ import annotations
 
 import logging
+from functools import cache
 from itertools import pairwise
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import AfterValidator, Field
-from sqlglot import exp
-from sqlglot.dialects.dialect import Dialect
-from sqlglot.errors import SqlglotError
-from sqlglot.tokenizer_core import Token, TokenType
 
-from lakeward.spec.sql.dialect import Place, beyond_spark
+if TYPE_CHECKING:
+    from sqlglot import exp
+    from sqlglot.dialects.dialect import Dialect
+    from sqlglot.errors import SqlglotError
+    from sqlglot.tokenizer_core import Token
+
+    from lakeward.spec.sql.dialect import Place
 
 DIALECT = "spark"
 logging.getLogger("sqlglot").setLevel(logging.ERROR)  # its warnings are reported as problems of the spec
-_SPARK = Dialect.get_or_raise(DIALECT)
 
 
 class SqlProblem(ValueError):
@@ -58,14 +63,24 @@ def quote_text(text: str) -> str:
     return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
+@cache
+def _spark() -> Dialect:
+    from sqlglot.dialects.dialect import Dialect
+
+    return Dialect.get_or_raise(DIALECT)
+
+
 def statements(text: str) -> list[exp.Expr]:
     """The statements in `text`; a comment after the last semicolon does not count.
 
     Raises:
         SqlProblem: it does not parse.
     """
+    from sqlglot import exp
+    from sqlglot.errors import SqlglotError
+
     try:
-        parsed = _SPARK.parser().parse(spark_tokens(text), text)
+        parsed = _spark().parser().parse(spark_tokens(text), text)
     except SqlglotError as error:
         raise _problem(error) from None
     except RecursionError:
@@ -79,6 +94,8 @@ def parse(text: str) -> exp.Expr:
     Raises:
         SqlProblem: it does not parse, is empty, or is more than one statement.
     """
+    from sqlglot import exp
+
     parsed = statements(text)
     if len(parsed) != 1:
         raise SqlProblem("there is no statement" if not parsed else "more than one statement; a spec has one")
@@ -92,7 +109,9 @@ def spark_tokens(text: str) -> list[Token]:
 
     sqlglot 30 reads `... GROUP BY window(t, '1 hour')` as the start of a WINDOW clause.
     """
-    tokens = list(_SPARK.tokenize(text))
+    from sqlglot.tokenizer_core import Token, TokenType
+
+    tokens = list(_spark().tokenize(text))
     for index, (token, following) in enumerate(pairwise(tokens)):
         if token.token_type is TokenType.WINDOW and following.token_type is TokenType.L_PAREN:
             tokens[index] = Token(
@@ -107,6 +126,10 @@ def parse_select(text: str, what: str = "a transform") -> exp.Query:
     Raises:
         SqlProblem: it does not parse, or is not a SELECT.
     """
+    from sqlglot import exp
+
+    from lakeward.spec.sql.dialect import beyond_spark
+
     statement = parse(text)
     if not isinstance(statement, exp.Query):
         raise SqlProblem(f"{what} is one SELECT, this is {statement.key.upper()}", 1, 1)
@@ -125,6 +148,10 @@ def parse_expression(text: str) -> exp.Expr:
     Raises:
         SqlProblem: it does not parse, or is a whole statement.
     """
+    from sqlglot import exp
+
+    from lakeward.spec.sql.dialect import beyond_spark
+
     prefix = "SELECT ("
     wrapped = f"{prefix}{text}\n)"
     try:

@@ -46,6 +46,7 @@ class Job:
         host: where it runs.
         log: where it logs.
         exit: the driver's `exit.json`, None without one.
+        stopped: its process exists and is stopped (SIGSTOP), so that it does nothing until it is continued.
     """
 
     driver: str
@@ -55,6 +56,7 @@ class Job:
     host: str
     log: str
     exit: ExitRecord | None = None
+    stopped: bool = False
 
 
 @dataclass(frozen=True)

@@ -113,6 +113,14 @@ def _groups(only: int | None = None) -> dict[int, list[int]]:
     return members
 
 
+def stopped(pid: int) -> bool:
+    """Whether a process is stopped by a signal. Not by a debugger, which continues it."""
+    try:
+        return bool(psutil.Process(pid).status() == psutil.STATUS_STOPPED)
+    except psutil.Error:
+        return False
+
+
 def signal_group(handle: Handle, number: int) -> bool:
     """Send a signal to the group of a process, if it is still that process. False if nothing remains."""
     if life(handle) not in (Life.ALIVE, Life.REMNANT):

@@ -100,7 +100,8 @@ class LocalBackend:
             if (item.driver, item.token) not in seen:
                 alive = identity.life(item.handle)
                 host = str(item.handle.get("host", ""))
-                jobs.append(Job(item.driver, item.token, alive, item.handle, host, item.log))
+                stopped = alive is Life.ALIVE and identity.stopped(int(item.handle["pid"]))
+                jobs.append(Job(item.driver, item.token, alive, item.handle, host, item.log, stopped=stopped))
         return jobs
 
     def stop(self, job: Job, *, grace_s: float) -> bool:
@@ -163,7 +164,8 @@ class LocalBackend:
                 handle = _identity(pid) if pid else None
             life = Life.GONE if handle is None else identity.life(handle, groups)
             last = None if life is Life.ALIVE else cast("ExitRecord | None", _read(folder / "exit.json"))
-            job = Job(driver, token, life, handle, identity.host(), str(folder), last)
+            stopped = life is Life.ALIVE and handle is not None and identity.stopped(int(handle["pid"]))
+            job = Job(driver, token, life, handle, identity.host(), str(folder), last, stopped)
             if life is Life.GONE and handle is not None:
                 self._dead[folder] = job  # final: a dead launch does not change any more
             yield job

@@ -14,6 +14,8 @@ from pathlib import Path
 
 import psutil
 
+from lakeward.supervision.backends import identity
+
 ANSWER_S = 10.0
 FOLDER = "dumps"
 KEEP = 10
@@ -22,7 +24,9 @@ KEEP = 10
 
 def write(pid: int, folder: Path) -> Path | None:
     """Write the stacks of a Python process and the JVMs below it; None if none could be taken."""
-    parts = [part for part in (_python(pid), *(_java(child) for child in _jvms(pid))) if part]
+    python = _python(pid) or (_states(pid) if identity.stopped(pid) else "")
+    jvms = [_states(child) if identity.stopped(child) else _java(child) for child in _jvms(pid)]
+    parts = [part for part in (python, *jvms) if part]
     if not parts:
         return None
     file = folder / FOLDER / f"{datetime.now(UTC):%Y%m%dT%H%M%S}-driver.txt"
@@ -49,6 +53,19 @@ def _jvms(pid: int) -> list[int]:
         except psutil.Error:
             continue
     return jvms
+
+
+def _states(pid: int) -> str:
+    """How many threads of a stopped process are in which state: it answers no tool, which would wait for its time."""
+    states: dict[str, int] = {}
+    for thread in Path(f"/proc/{pid}/task").glob("*/stat"):
+        try:
+            state = thread.read_text().rsplit(")", 1)[1].split()[0]
+        except (OSError, IndexError):
+            continue  # the thread ended
+        states[state] = states.get(state, 0) + 1
+    told = ", ".join(f"{number} in state {state}" for state, number in sorted(states.items())) or "not known"
+    return f"Process {pid} is stopped (SIGSTOP, or a suspended host), so it has no stacks to read. Threads: {told}"
 
 
 def _java(pid: int) -> str:

@@ -22,8 +22,14 @@ from lakeward.supervision.backends.base import Job, Life
 
 INTENT_S = 30.0
 """A launch intent without a process counts as a launch in progress for this long."""
+FROZEN_S = 60.0
+"""A driver of wanted streams that was silent for this long, and whose lease expired, counts as frozen and is replaced:
+whether records wait is not known, because only the driver counts them."""
 HUNG_S = 300.0
-"""A process whose lease expired this long ago, while the registry was healthy, counts as hung and is killed."""
+"""The same for a process that never sent a heartbeat (a cold start takes long), for one whose streams are not to run,
+and for one that may only be starved: if the machine is, killing and starting it anew costs more of what is missing."""
+SILENCE_S = 20.0
+"""From this silence on, a pass decides again when the driver would count as frozen."""
 RECHECK_S = 10.0
 """A decision that waits for an incident is made again after this."""
 STRAY_S = 30.0
@@ -45,6 +51,7 @@ class ObservedState:
     down: Mapping[str, str] = field(default_factory=dict)  # stream -> its dependency that does not answer
     thrash: str | None = None  # why automatic restarts are suspended
     stuck: Mapping[str, str] = field(default_factory=dict)  # driver -> why it has to be ended although it is alive
+    starved: bool = False  # this machine has much more work than CPU: silence is no sign of death
 
 
 @dataclass(frozen=True)
@@ -143,7 +150,7 @@ def _decide(name: str, hosted: Sequence[Stream], jobs: Sequence[Job], observed: 
     if strays:
         return decisions + _strays(name, strays, row, observed)
     if row is not None and current is not None and current.life is Life.ALIVE:
-        return decisions + _alive(name, current, row, observed)
+        return decisions + _alive(name, hosted, current, row, observed)
     if decisions:
         return decisions  # a process of the group may still write: the next round decides
     if row is not None and current is not None and remains(row, current) is Life.UNKNOWN:
@@ -170,21 +177,34 @@ def _strays(name: str, strays: Sequence[Job], row: Driver | None, observed: Obse
     ]
 
 
-def _alive(name: str, current: Job, row: Driver, observed: ObservedState) -> list[Decision]:
+def _alive(name: str, hosted: Sequence[Stream], current: Job, row: Driver, observed: ObservedState) -> list[Decision]:
     if row.handle is None:
         return [Adopt(name, "it runs, and its starter died before recording it", current)]
     lease = observed.leases.get(name)
     # A driver that never took its lease has been without it since its launch.
     lapsed = row.launched_s if lease is None else (observed.now - lease.until).total_seconds()
     silent = row.age_s if row.age_s is not None else row.launched_s
+    frozen = _may_be_frozen(hosted, current, row, observed)
     # Silence proves something only if the registry was reachable all the time; `startup_grace` covers the time after an
     # outage.
-    if observed.startup_grace is None and lapsed > HUNG_S and silent > HUNG_S:
-        return [Unstick(name, f"its process exists but sent no heartbeat for {span(silent)}", current)]
+    if observed.startup_grace is None and (
+        (lapsed > HUNG_S and silent > HUNG_S) or (frozen and lapsed > 0 and silent > FROZEN_S)
+    ):
+        how = "is stopped (SIGSTOP, or a suspended host) and" if current.stopped else "exists but"
+        return [Unstick(name, f"its process {how} sent no heartbeat for {span(silent)}", current)]
     why = observed.stuck.get(name)
     if observed.startup_grace is None and why is not None:
         return [Unstick(name, why, current)]
+    if frozen and silent > SILENCE_S:
+        wait = max(0.5, FROZEN_S - silent, -lapsed)
+        return [Nothing(name, f"it runs and sent no heartbeat for {span(silent)}", wait)]
     return [Nothing(name, "it runs")]
+
+
+def _may_be_frozen(hosted: Sequence[Stream], current: Job, row: Driver, observed: ObservedState) -> bool:
+    """Whether silence of `FROZEN_S` is enough: it worked before, has work, and is not silent for lack of CPU."""
+    works = row.age_s is not None and any(_wanted(item) for item in hosted)
+    return works and (current.stopped or not observed.starved)
 
 
 def _gone(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
+from typing import TYPE_CHECKING
 
 from sqlalchemy import Connection
 
@@ -15,10 +16,11 @@ from lakeward.supervision.backends.base import Backend
 from lakeward.supervision.context import backend_of
 from lakeward.supervision.decide.health import SETTLED, TROUBLE, State, Verdict
 from lakeward.supervision.observe import Connect
-from lakeward.supervision.report import material
-from lakeward.supervision.report.block import block
-from lakeward.supervision.report.document import StreamDocument, document
 from lakeward.telemetry.mask import mask
+
+if TYPE_CHECKING:
+    from lakeward.supervision.report import material
+    from lakeward.supervision.report.document import StreamDocument
 
 KIND = "report"
 """The event that records a report: the last one decides whether the next is due."""
@@ -69,6 +71,9 @@ def of_stream(
         SpecError: there is no such stream, or it was removed.
         DependencyDown: the registry cannot be reached.
     """
+    # Here and in `read`: a reconcile pass asks only which reports are due, and needs nothing of what they are made of.
+    from lakeward.supervision.report.block import block
+
     view, document_ = read(connect, runtime, stream, backend)
     verdict = view.verdicts[stream]
     if verdict.state in TROUBLE:
@@ -86,6 +91,9 @@ def read(
         SpecError: there is no such stream, or it was removed.
         DependencyDown: the registry cannot be reached.
     """
+    from lakeward.supervision.report import material
+    from lakeward.supervision.report.document import document
+
     view = material.observe_all(connect, backend or backend_of(runtime))
     if stream not in view.verdicts:
         with connect() as connection:

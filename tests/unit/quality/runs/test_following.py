@@ -39,6 +39,19 @@ def test_the_next_step(run: Run | None, served: bool, step: Step) -> None:
     assert decide(run, served).step is step
 
 
+@pytest.mark.parametrize(
+    "run", [replace(ASKED, asked_s=BEGUN_WITHIN_S + 1), replace(AT_WORK, expired_s=TAKEN_WITHIN_S + 1)]
+)
+def test_beside_a_live_checker_a_starved_machine_starts_no_process_of_its_own_so_soon(run: Run) -> None:
+    def longer(seconds: float) -> float:
+        return 4.0 * seconds
+
+    assert decide(run, True, longer).step is Step.WAIT
+    late = replace(run, asked_s=4 * BEGUN_WITHIN_S + 1, expired_s=run.expired_s and 4 * TAKEN_WITHIN_S + 1)
+    assert decide(late, True, longer).step is Step.TAKE
+    assert decide(run, False, longer).step is Step.TAKE, "nobody else does it"
+
+
 def test_without_a_checker_one_line_says_what_it_costs_and_how_to_have_one() -> None:
     why = decide(ASKED, served=False).why
     assert "no checker is up" in why and "slower" in why and START in why

@@ -153,8 +153,49 @@ def test_a_hung_process_is_killed_only_after_long_silence_on_a_healthy_registry(
     assert isinstance(decide(**silent)[0], Kill)
     assert isinstance(decide(**silent, startup_grace="the registry was away")[0], Nothing)
     assert isinstance(
-        decide(drivers={"nyc": make.driver(age_s=100.0)}, leases={"nyc": make.lease(left_s=-85.0)})[0], Nothing
+        decide(drivers={"nyc": make.driver(age_s=50.0)}, leases={"nyc": make.lease(left_s=-35.0)})[0], Nothing
     )
+
+
+FROZEN = {
+    # what is different -> whether it is replaced after 65 s of silence
+    "it exists and is silent": ({}, True),
+    "it is stopped": ({"stopped": True}, True),
+    "it is stopped on a starved machine": ({"stopped": True, "starved": True}, True),
+    "it may be starved like the whole machine": ({"starved": True}, False),
+    "the registry was away": ({"stopped": True, "startup_grace": "the registry was away"}, False),
+    "its lease is live": ({"stopped": True, "left_s": 3.0}, False),
+    "it never sent a heartbeat: a cold start": ({"age_s": None, "launched_s": 65.0}, False),
+    "its streams are not to run": ({"desired": "stopped", "stopped": True}, False),
+    "nobody can ask for it": ({"life": Life.UNKNOWN}, False),
+}
+
+
+@pytest.mark.parametrize("row", FROZEN)
+def test_a_driver_that_worked_and_falls_silent_is_replaced_within_two_minutes(decide, make, row) -> None:
+    given, replaced = FROZEN[row]
+    (decision,) = decide(
+        streams=[make.stream(desired=given.get("desired", "running"))],
+        drivers={"nyc": make.driver(age_s=given.get("age_s", 65.0), launched_s=given.get("launched_s", 600.0))},
+        leases={"nyc": make.lease(left_s=given.get("left_s", -50.0))},
+        jobs=[make.job(life=given.get("life", Life.ALIVE), stopped=given.get("stopped", False))],
+        starved=given.get("starved", False),
+        startup_grace=given.get("startup_grace"),
+    )
+    assert isinstance(decision, Unstick) is replaced
+    if replaced:
+        assert "sent no heartbeat for 65 s" in decision.reason
+        assert ("SIGSTOP" in decision.reason) is given.get("stopped", False)
+
+
+def test_a_starved_machine_waits_longer_and_not_for_ever(decide, make) -> None:
+    silent = {"drivers": {"nyc": make.driver(age_s=400.0)}, "leases": {"nyc": make.lease(left_s=-385.0)}}
+    assert isinstance(decide(**silent, starved=True)[0], Unstick)
+
+
+def test_a_pass_returns_when_silence_becomes_proof(decide, make) -> None:
+    (wait,) = decide(drivers={"nyc": make.driver(age_s=45.0)}, leases={"nyc": make.lease(left_s=-30.0)})
+    assert (type(wait), wait.after_s) == (Nothing, pytest.approx(15.0))
 
 
 def test_nothing_is_launched_in_the_calm_after_an_outage(decide) -> None:

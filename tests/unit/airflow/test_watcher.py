@@ -1,0 +1,52 @@
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from lakeward.airflow import watcher
+from lakeward.airflow.watcher import StreamsTrigger
+from lakeward.platform.errors import DependencyDown
+
+
+class Polled:
+    """Something the watcher polls."""
+
+    def __init__(self, *answers: Any) -> None:
+        self.answers, self.polls = list(answers), 0
+
+    def poll(self) -> Any:
+        self.polls += 1
+        answer = self.answers.pop(0) if self.answers else None
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+
+def first_event(monkeypatch: pytest.MonkeyPatch, *parts: Polled) -> list[str]:
+    async def eyes() -> tuple[Polled, ...]:
+        return parts
+
+    async def run() -> list[str]:
+        async for reasons in StreamsTrigger.open_shared_stream({"poll_s": 0.01}):
+            return reasons
+        return []
+
+    monkeypatch.setattr(watcher, "_eyes", eyes)
+    monkeypatch.setattr(watcher, "_AFTER_ERROR_S", 0.01)
+    return asyncio.run(asyncio.wait_for(run(), 20))
+
+
+def test_each_poll_also_relaunches_what_is_dead_where_passes_do_not_finish(monkeypatch: pytest.MonkeyPatch) -> None:
+    alarm, watchman, relaunch = Polled([], ["nyc: its process is gone"]), Polled(), Polled()
+    assert first_event(monkeypatch, alarm, watchman, relaunch) == ["nyc: its process is gone"]
+    assert (alarm.polls, watchman.polls, relaunch.polls) == (2, 2, 2)
+
+
+@pytest.mark.parametrize(
+    "failure", [DependencyDown("x", why="y", next="z", code="LW-6001"), RuntimeError("odd"), OSError("away")]
+)
+def test_whatever_a_poll_meets_the_watcher_goes_on(monkeypatch: pytest.MonkeyPatch, failure: Exception) -> None:
+    alarm, relaunch = Polled([], ["nyc: its process is gone"]), Polled(failure)
+    assert first_event(monkeypatch, alarm, Polled(), relaunch) == ["nyc: its process is gone"]
