@@ -273,7 +273,8 @@ def _block_text(stream: str, failure: Failure, judged: Judgement, same: int) -> 
         return {
             "what": f"Batch {failure.batch_id} of stream {stream} failed {same} times in the same way",
             "why": "\n".join([words[0], *(f"  {line.strip()}" for line in words[1:4])]),
-            "next": f"correct the transform (lakeward deploy), then: {start}; or skip its records: "
+            "next": f"correct the transform in conf/streams/{stream}.yaml, then: lakeward deploy; "
+            f"lakeward streams upgrade {stream} --wait; or skip its records: "
             f"lakeward streams skip-batch {stream} --batch {failure.batch_id} --dry-run   shows them first",
         }
     if isinstance(error, LakewardError):

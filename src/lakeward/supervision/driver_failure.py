@@ -125,9 +125,9 @@ class Failing:
         if attempt.failure_class is FailureClass.POISON:
             reason["what"] = f"Stream {stream}: batch {place['batch']} kills its driver: {attempt.why}"
             reason["why"] = text.splitlines()[0]
-            start = f"lakeward streams start {stream}"
             reason["next"] = (
-                f"correct the transform (lakeward deploy), then: {start}; or skip its records: "
+                f"correct the transform in conf/streams/{stream}.yaml, then: lakeward deploy; "
+                f"lakeward streams upgrade {stream} --wait; or skip its records: "
                 f"lakeward streams skip-batch {stream} --batch {place['batch']} --dry-run   shows them first"
             )
         streams.block(connection, stream, reason)

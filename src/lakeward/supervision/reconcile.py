@@ -93,6 +93,7 @@ def reconcile_once(
     chance: Callable[[], float] = random.random,
     ttl: timedelta = LEASE_TTL,
     startup_grace_s: float = leases.STREAM_TTL.total_seconds(),
+    supervises: bool = True,
 ) -> Summary:
     """Observe all streams once and do what is due. Safe to call from anywhere, at any time, repeatedly.
 
@@ -105,6 +106,7 @@ def reconcile_once(
         chance: returns a float in [0, 1), for the jitter of back-off.
         ttl: lifetime of the lease `reconcile`, longer than a pass.
         startup_grace_s: the time after the registry is back in which nothing is launched.
+        supervises: whether more passes follow by themselves; the pass of a person's command proves no supervision.
 
     Raises:
         DependencyDown: the registry cannot be reached; nothing was decided or done.
@@ -121,7 +123,7 @@ def reconcile_once(
                 return Summary(held_by=other.holder if other else "another process")
         try:
             actor = Actor(connect, runtime, backend or backend_of(runtime), _reader(settings), chance)
-            return _pass(actor, startup, begun)
+            return _pass(actor, startup, begun, supervises=supervises)
         finally:
             with connect() as connection:
                 leases.release(connection, "reconcile", ["streams"], token)
@@ -136,7 +138,7 @@ def _reader(settings: Settings | Callable[[], Settings] | None) -> Callable[[], 
     return settings
 
 
-def _pass(actor: Actor, startup: StartupGracePeriod, begun: float) -> Summary:
+def _pass(actor: Actor, startup: StartupGracePeriod, begun: float, *, supervises: bool) -> Summary:
     done: list[Done] = []
     decided = Plan()
     grace: str | None = None
@@ -158,7 +160,7 @@ def _pass(actor: Actor, startup: StartupGracePeriod, begun: float) -> Summary:
             break  # a process that survives SIGKILL is not signalled again in this pass
     if decided.acts:  # the observation from before the acts is outdated
         facts, jobs = _observe(actor, facts)
-    proved, states, edges = _finish(actor, facts, jobs)
+    proved, states, edges = _finish(actor, facts, jobs, supervises=supervises)
     summary = Summary(
         done=tuple(done),
         states=states,
@@ -168,10 +170,15 @@ def _pass(actor: Actor, startup: StartupGracePeriod, begun: float) -> Summary:
         duration_s=time.monotonic() - begun,
         proved=proved,
     )
-    with actor.connect() as connection:
-        heartbeats.record(
-            connection, dead_mans_switch.RECONCILE, duration_s=summary.duration_s, streams=len(states), acts=len(done)
-        )
+    if supervises:
+        with actor.connect() as connection:
+            heartbeats.record(
+                connection,
+                dead_mans_switch.RECONCILE,
+                duration_s=summary.duration_s,
+                streams=len(states),
+                acts=len(done),
+            )
     for edge in edges:
         log.info("stream state changed", stream=edge.stream, before=edge.before, after=edge.after, why=edge.why)
     return summary
@@ -200,7 +207,7 @@ def _observe_and_probe(actor: Actor) -> tuple[Facts, ObservedJobs]:
 
 
 def _finish(
-    actor: Actor, facts: Facts, jobs: ObservedJobs
+    actor: Actor, facts: Facts, jobs: ObservedJobs, *, supervises: bool
 ) -> tuple[tuple[GenerationResult, ...], dict[str, Verdict], tuple[StateChange, ...]]:
     """Record the results of the pass: proven generations, states, incidents."""
     with actor.connect() as connection:
@@ -209,5 +216,5 @@ def _finish(
             facts = observe.read(connection, whole=False, before=facts)
     states = observe.verdicts(facts, jobs)
     with actor.connect() as connection:
-        edges = state_log.record(connection, facts, states)
+        edges = state_log.record(connection, facts, states, supervises=supervises)
     return proved, states, edges

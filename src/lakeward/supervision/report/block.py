@@ -57,6 +57,8 @@ def _head(report: StreamDocument, now: datetime, trouble: str | None) -> str:
     text = (
         f"{state} for {span((now - report['since']).total_seconds())}, since {moment(report['since'])}: {report['why']}"
     )
+    if report["unsupervised"]:
+        text = f"{text}; NOT SUPERVISED"
     return f"{report['id']} is {text}" if trouble is None else f"{report['id']}: {trouble}; now it is {text}"
 
 

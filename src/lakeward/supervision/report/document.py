@@ -13,8 +13,9 @@ from lakeward.platform.errors import code_in
 from lakeward.registry.drivers import Driver, Handle
 from lakeward.registry.observations import Observation, Progress, Watch, WatchedPartition
 from lakeward.registry.streams import Stream
-from lakeward.supervision.decide.health import State, Verdict
-from lakeward.supervision.observe import Facts
+from lakeward.supervision import observe
+from lakeward.supervision.decide.health import State
+from lakeward.supervision.decide.since import since
 from lakeward.supervision.report import advice, safety
 from lakeward.supervision.report.lag import Lag, of_watch
 from lakeward.supervision.report.material import Material, View
@@ -181,7 +182,7 @@ def entry(view: View, stream: Stream) -> StreamEntry:
         "id": stream.id,
         "state": seen.state.value,
         "why": mask(seen.why),
-        "since": _since(stream, seen, view.facts),
+        "since": since(observe.health_input(view.facts, view.jobs, stream), seen),
         "sink": spec.sink.label if spec else None,
         "driver": _driver(view, stream),
         "generation": stream.generation,
@@ -247,14 +248,6 @@ def document(m: Material) -> StreamDocument:
     if m.asked.trouble:
         result["unanswered"] = [mask(line) for line in m.asked.trouble]
     return result
-
-
-def _since(stream: Stream, seen: Verdict, facts: Facts) -> datetime:
-    """Since when the stream is in this state: as recorded, or now if it is not recorded yet; a block has its own."""
-    blocked = (stream.blocked or {}).get("at") if seen.state is State.BLOCKED else None
-    if blocked is not None:
-        return datetime.fromisoformat(str(blocked))
-    return stream.since if stream.state == seen.state.value else facts.now
 
 
 def _driver(view: View, stream: Stream) -> DriverEntry:

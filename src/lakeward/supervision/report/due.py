@@ -78,15 +78,22 @@ def of_stream(
 
 
 def read(
-    connect: Connect, runtime: Runtime, stream: str, backend: Backend | None = None
+    connect: Connect,
+    runtime: Runtime,
+    stream: str,
+    backend: Backend | None = None,
+    explain: material.Explain | None = None,
 ) -> tuple[material.View, StreamDocument]:
     """The current view of all streams, and the document of one of them.
+
+    Args:
+        explain: adds the cause of missing supervision.
 
     Raises:
         SpecError: there is no such stream, or it was removed.
         DependencyDown: the registry cannot be reached.
     """
-    view = material.observe_all(connect, backend or backend_of(runtime))
+    view = material.observe_all(connect, backend or backend_of(runtime), explain)
     if stream not in view.verdicts:
         with connect() as connection:
             row = streams.get(connection, stream)

@@ -99,6 +99,10 @@ def test_a_skewed_partition_is_named_and_even_ones_are_not(scenes) -> None:
 def test_that_nobody_looks_after_the_streams_is_said_in_every_block(scenes) -> None:
     lines = scenes["healthy"].changed(missed="no reconcile pass has succeeded for 7 min").lines()
     assert "supervised   NO: no reconcile pass has succeeded for 7 min" in lines
+    assert lines[0].endswith("; NOT SUPERVISED")
+    assert any(
+        line.startswith("next         lakeward doctor   for nobody restarts it after a failure") for line in lines
+    )
     assert not any(line.startswith("supervised") for line in scenes["healthy"].lines())
 
 
@@ -150,7 +154,7 @@ def test_one_thing_or_the_other_is_not_one_after_the_other_and_a_dry_run_only_sh
     blocked = {**(made.stream.blocked or {}), "next": step}
     effect = made.changed(stream=replace(made.stream, blocked=blocked)).document()["next_effect"]
     first, second = effect.split("; or: ")
-    assert re.match(r"registers changed files .+; then: (launches driver|starts its query)", first)
+    assert re.match(r"registers changed files .+; then: replaces its query by the new generation", first)
     assert second.startswith("only shows what it would do; without --dry-run it skips all records of the batch")
 
 
