@@ -10,7 +10,7 @@ from typer.main import get_command
 
 from lakeward.cli.app import app
 
-_COMMAND = re.compile(r"""lakeward (?:"[^"]*"|[^;"])+""")
+_COMMAND = re.compile(r"""lakeward (?:"[^"]*"|(?!\blakeward )[^;"])+""")
 _END = re.compile(r"   |, then|,? or |\)| {2}#")
 
 
@@ -20,8 +20,9 @@ def commands(text: str) -> list[str]:
 
 
 def _cut(found: str) -> str:
-    quoted = found.find('"')
-    end = _END.search(found, found.rfind('"') if quoted >= 0 else 0)
+    at = 0
+    while (end := _END.search(found, at)) and found[: end.start()].count('"') % 2:
+        at = end.end()  # within quotes
     return (found[: end.start()] if end else found).strip()
 
 

@@ -13,7 +13,7 @@ import structlog
 from sqlalchemy import Connection
 
 from lakeward.engine.assignment import Assignment
-from lakeward.platform.errors import Blocked, DependencyDown, LakewardError, expect_type
+from lakeward.platform.errors import Awaited, Blocked, DependencyDown, LakewardError, expect_type
 from lakeward.platform.failures import FailureClass, Judgement, judge, signature
 from lakeward.registry import events, observations, restarts, streams
 from lakeward.registry.streams import Block
@@ -21,6 +21,8 @@ from lakeward.supervision.decide import restart
 
 _log = structlog.get_logger(__name__)
 
+AWAITED = timedelta(seconds=60)
+"""The longest pause before what does not exist yet is asked for again: asking starts no query."""
 _PY4J = "An error occurred while calling"
 Write = Callable[[Connection], None]
 Offsets = Mapping[str, Mapping[str, str]]
@@ -114,7 +116,7 @@ class Failures:
             previous=history if history.attempt else None,
             committing_s=failure.committing_s,
             random=self.chance,
-            policy=_policy(wanted, self.base),
+            policy=_policy(wanted, self.base, failure.error),
             same_batch_failures=history.same if failure.batch_id is not None else 0,
             cause=judged.cause,
         )
@@ -282,9 +284,10 @@ def _block_text(stream: str, failure: Failure, judged: Judgement, same: int) -> 
     return {"what": words[0], "why": "\n".join(words[1:]), "next": f"correct it, then: {start}"}
 
 
-def _policy(wanted: Assignment, base: timedelta) -> restart.Policy:
+def _policy(wanted: Assignment, base: timedelta, error: BaseException | None = None) -> restart.Policy:
     try:
         found = restart.Policy.of(wanted.spec.restart)
     except ValueError:  # the spec itself is not valid
         found = restart.Policy()
-    return restart.Policy(base=base, cap=found.cap, reset_after=found.reset_after)
+    cap = min(found.cap, AWAITED) if isinstance(error, Awaited) else found.cap
+    return restart.Policy(base=base, cap=cap, reset_after=found.reset_after)
