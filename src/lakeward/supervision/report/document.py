@@ -11,6 +11,7 @@ from typing import NotRequired, TypedDict, cast
 
 from lakeward.platform.errors import code_in
 from lakeward.registry.drivers import Driver, Handle
+from lakeward.registry.incidents import Incident
 from lakeward.registry.observations import Observation, Progress, Watch, WatchedPartition
 from lakeward.registry.streams import Stream
 from lakeward.supervision import observe
@@ -122,6 +123,7 @@ class OpenIncident(TypedDict):
 
     id: int
     opened_at: datetime
+    text: str
 
 
 class Links(TypedDict):
@@ -236,7 +238,7 @@ def document(m: Material) -> StreamDocument:
         "stable_generation": m.stable.generation if m.stable else None,
         "differs": list(m.differs),
         "unsupervised": view.unsupervised,
-        "incident": {"id": m.incident.id, "opened_at": m.incident.opened_at} if m.incident else None,
+        "incident": _incident(m.incident),
         "changed": [{**item.document(), "text": mask(item.text)} for item in m.recent],
         "links": _links(view, stream),
         "next": step.command,
@@ -301,7 +303,7 @@ def _lag_fields(
     return {
         "lag_records": records,
         "lag_s": lag.oldest_s if lag else None,
-        "lag_trend": _trend(records, slope),
+        "lag_trend": _trend(records, slope, between=state is State.HEALTHY and _between_batches(lag, progress)),
         "lag_per_second": slope if records else None,
         "lag_age_s": lag.age_s if lag else None,
         "catch_up_s": catch_up,
@@ -310,12 +312,26 @@ def _lag_fields(
     }
 
 
-def _trend(records: int | None, slope: float | None) -> str | None:
-    """`none` (nothing waits), `falling`, `steady` or `growing`."""
+BREATH_S = 10.0
+"""Records that wait for less than this are the next batch, whatever the trigger."""
+
+
+def _between_batches(lag: Lag | None, progress: Progress) -> bool:
+    """Whether what waits is no more than what comes between two batches: its number rises and falls with each."""
+    if lag is None or lag.oldest_s is None:
+        return False
+    batch_s = float((progress.get("durationMs") or {}).get("triggerExecution") or 0.0) / 1000
+    return lag.oldest_s <= max(BREATH_S, 3 * batch_s)
+
+
+def _trend(records: int | None, slope: float | None, *, between: bool = False) -> str | None:
+    """`none` (nothing waits), `falling`, `steady` or `growing`; between two batches of a healthy stream `steady`."""
     if records == 0:
         return "none"
     if records is None or slope is None:
         return None
+    if between:
+        return "steady"
     if abs(slope) < max(0.05, records / 86_400):  # it takes more than a day to double or to drain
         return "steady"
     return "falling" if slope < 0 else "growing"
@@ -339,6 +355,15 @@ def _progress_fields(progress: Progress, watch: Watch, now: datetime) -> Progres
         "state_bytes": sum(int(item.get("memoryUsedBytes") or 0) for item in operators) if operators else None,
         "state_disk_bytes": store["disk_bytes"] if operators and store else None,
     }
+
+
+def _incident(incident: Incident | None) -> OpenIncident | None:
+    """What an incident is: the first line of its message, which says so; a stream may be healthy beside it."""
+    if incident is None:
+        return None
+    first = (incident.text.strip().splitlines() or [""])[0]
+    text = f"{mask(first)}; it closes by itself when that is over"
+    return {"id": incident.id, "opened_at": incident.opened_at, "text": text}
 
 
 def _failure(m: Material) -> FailureDocument | None:
