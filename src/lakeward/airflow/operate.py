@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 import structlog
@@ -111,6 +112,15 @@ def block(stream: str) -> tuple[str, ...]:
     return reporting.of_stream(registry_of(addresses), addresses, stream).lines
 
 
+_PROBLEMS = re.compile(r"data lost\?\s+(?!NO\b)\S|at risk\s+YES|failure\s|supervised\s|no answer\s")
+"""Lines of a report, after the first, that tell a problem; the others are facts."""
+
+
+def is_problem(number: int, line: str) -> bool:
+    """Whether a line of a report about trouble is logged as an error: the first one, and those that tell a problem."""
+    return number == 0 or _PROBLEMS.match(line) is not None
+
+
 def report(stream: str, trouble: str | None) -> None:
     """Log a stream's report and record it as sent.
 
@@ -125,8 +135,8 @@ def report(stream: str, trouble: str | None) -> None:
     addresses = runtime()
     connect = registry_of(addresses)
     document = reporting.of_stream(connect, addresses, stream, trouble)
-    for line in document.lines:
-        (log.error if document.trouble else log.info)(line)
+    for number, line in enumerate(document.lines):
+        (log.error if document.trouble and is_problem(number, line) else log.info)(line)
     with connect() as connection:
         reporting.record(connection, document)
     if document.trouble:

@@ -20,9 +20,15 @@ EPILOG = (
     "default: .lakeward in the project). LAKEWARD_REGISTRY_URL_FILE names a registry other than the embedded one."
 )
 
+WHAT_IT_IS = (
+    "Lakeward starts Spark Structured Streaming jobs that land Kafka records and files in Iceberg and Delta tables, "
+    "restarts them when they fail, compacts the tables, and checks the landed rows. "
+    "Apache Airflow schedules this and shows it."
+)
+
 app = typer.Typer(
     name="lakeward",
-    help="Run, maintain and verify streaming lakehouse tables.",
+    help=WHAT_IT_IS,
     epilog=EPILOG,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
@@ -48,13 +54,13 @@ def _version(asked: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
+@app.callback(help=WHAT_IT_IS)
 def _root(
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
     ] = False,
 ) -> None:
-    """Run, maintain and verify streaming lakehouse tables."""
+    """The options of the command itself; its help is `WHAT_IT_IS`."""
 
 
 @app.command()

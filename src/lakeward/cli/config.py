@@ -28,7 +28,7 @@ def validate(
 
     loaded = load_project(state().project, state().kafka, state().durations)
     problems = list(loaded.problems)
-    if deep and loaded.ok:
+    if deep and loaded.streams:
         from lakeward.cli.deep import deep_problems
 
         problems += deep_problems(state().project, loaded, _runtime())
@@ -38,7 +38,8 @@ def validate(
     counted = f"{_count(len(loaded.streams), 'stream')}, {_count(len(loaded.suites), 'suite')}"
     lines.append(f"ok: {counted}" if ok else _count(errors, "problem"))
     if deep and not loaded.ok:
-        lines.append("--deep skipped: it needs files without problems")
+        asked = ", ".join(sorted(loaded.streams)) or "none: no stream's file is without problems"
+        lines.append(f"--deep asked Spark about {asked}")
     state().output.either({"ok": ok, "problems": [problem.document() for problem in problems]}, "\n".join(lines))
     if not ok:
         raise typer.Exit(2)

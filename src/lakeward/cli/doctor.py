@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from lakeward.cli import supervised
 from lakeward.cli.context import state
 from lakeward.platform.errors import LakewardError, Unhealthy
 
@@ -53,15 +54,16 @@ def _masters() -> list[Check]:
 def _reconciled() -> list[Check]:
     """Whether reconcile passes run; no check without a registry."""
     from lakeward.stack.doctor import Check
-    from lakeward.supervision import dead_mans_switch
+    from lakeward.supervision import dead_mans_switch, presence
 
     wanted = f"a reconcile pass every {dead_mans_switch.EVERY_S:.0f} s"
     try:
         with state().registry() as connection:
-            missed, newest = dead_mans_switch.missed_passes(connection), dead_mans_switch.newest(connection)
+            present, newest = presence.read(connection), dead_mans_switch.newest(connection)
     except LakewardError:
         return []  # another check reports a registry that is down
-    if missed:
-        return [Check("reconcile", False, missed, wanted, dead_mans_switch.NEXT)]
+    present = supervised.explain(present)
+    if present.missing:
+        return [Check("reconcile", False, present.why, wanted, present.next)]
     found = "no pass yet" if newest is None else f"the newest pass {newest.age_s:.0f} s ago"
     return [Check("reconcile", True, found, wanted)]

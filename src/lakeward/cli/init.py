@@ -23,9 +23,19 @@ Python files end in `.txt` here, because they belong to the new project, not to 
 _SCHEMAS = Path("conf/.schemas")
 
 
-def init(directory: Annotated[Path, typer.Argument(metavar="DIR", help="A folder that is new or empty.")]) -> None:
+def init(
+    directory: Annotated[Path, typer.Argument(metavar="DIR", help="A folder that is new or empty.")],
+    dags: Annotated[
+        bool, typer.Option("--dags", help="Only the Dag files that a project lacks; no file is changed.")
+    ] = False,
+) -> None:
     """Make a new project: conf/, expectations/, the Dag loaders, a test and a CI file."""
     target = resolved(directory)
+    if dags:
+        added = add_dags(target)
+        text = "\n".join(f"  {name}" for name in added) or "no Dag file is missing"
+        state().output.either({"project": str(target), "files": added}, text)
+        return
     made = create(target)
     commands = [
         *([] if target == Path.cwd() else [f"cd {shlex.quote(str(directory))}"]),
@@ -70,6 +80,30 @@ def create(target: Path) -> list[str]:
             f"Cannot write {target}", why=str(error), next="name another folder: lakeward init mylake", code="LW-1204"
         ) from None
     return sorted(contents)
+
+
+def add_dags(target: Path) -> list[str]:
+    """Write the Dag files that a project lacks; returns their paths, relative and sorted.
+
+    Raises:
+        SpecError: `target` is no folder, or cannot be written.
+    """
+    contents = _templates(files("lakeward") / "templates" / "dags", "dags/")
+    missing = {name: text for name, text in contents.items() if not (target / name).exists()}
+    try:
+        if not target.is_dir():
+            raise NotADirectoryError(f"{target} is no folder")
+        (target / "dags").mkdir(exist_ok=True)
+        for name, text in missing.items():
+            (target / name).write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise SpecError(
+            f"Cannot write the Dag files of {target}",
+            why=str(error),
+            next="name the project's folder: lakeward init --dags .",
+            code="LW-1384",
+        ) from None
+    return sorted(missing)
 
 
 def _templates(folder: Traversable, prefix: str = "") -> dict[str, str]:

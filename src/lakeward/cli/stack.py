@@ -35,6 +35,19 @@ def up(
     output.show(report)
     if "airflow" in report:
         output.note(f"Airflow: {report['airflow']['url']}  user {report['airflow']['user']}")
+    if not absent(state().project.streams):
+        _supervised()
+
+
+def _supervised() -> None:
+    """Say that nothing will supervise the streams, if so: no first pass has to be waited for to know it."""
+    from lakeward.stack.supervised import cause
+
+    found = cause(state().project, state().home, ask=False)
+    if found is not None:
+        state().output.note(
+            f"not supervised: {found.why}: nothing launches, watches or restarts the streams; next: {found.next}"
+        )
 
 
 @app.command()

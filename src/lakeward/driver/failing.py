@@ -13,14 +13,16 @@ import structlog
 from sqlalchemy import Connection
 
 from lakeward.engine.assignment import Assignment
-from lakeward.platform.errors import Blocked, DependencyDown, LakewardError, expect_type
+from lakeward.platform.errors import Awaited, Blocked, DependencyDown, LakewardError, expect_type
 from lakeward.platform.failures import FailureClass, Judgement, judge, signature
 from lakeward.registry import events, observations, restarts, streams
 from lakeward.registry.streams import Block
-from lakeward.supervision.decide import remedy, restart
+from lakeward.supervision.decide import repeated, restart
 
 _log = structlog.get_logger(__name__)
 
+AWAITED = timedelta(seconds=60)
+"""The longest pause before what does not exist yet is asked for again: asking starts no query."""
 _PY4J = "An error occurred while calling"
 Write = Callable[[Connection], None]
 Offsets = Mapping[str, Mapping[str, str]]
@@ -114,7 +116,7 @@ class Failures:
             previous=history if history.attempt else None,
             committing_s=failure.committing_s,
             random=self.chance,
-            policy=_policy(wanted, self.base),
+            policy=_policy(wanted, self.base, failure.error),
             same_batch_failures=history.same if failure.batch_id is not None else 0,
             same_failures=history.same,
             cause=judged.cause,
@@ -274,10 +276,11 @@ def _block_text(stream: str, failure: Failure, judged: Judgement, same: int) -> 
         return {
             "what": f"Batch {failure.batch_id} of stream {stream} failed {same} times in the same way",
             "why": "\n".join([words[0], *(f"  {line.strip()}" for line in words[1:4])]),
-            "next": f"correct the transform (lakeward deploy), then: {start}; or skip its records: "
+            "next": f"correct the transform in conf/streams/{stream}.yaml, then: lakeward deploy; "
+            f"lakeward streams upgrade {stream} --wait; or skip its records: "
             f"lakeward streams skip-batch {stream} --batch {failure.batch_id} --dry-run   shows them first",
         }
-    if judged.failure_class is FailureClass.CONFIG and (way_out := remedy.of_repeated(judged.cause, stream)):
+    if judged.failure_class is FailureClass.CONFIG and (way_out := repeated.next_step(judged.cause, stream)):
         return {
             "what": f"Stream {stream} failed {same} times in the same way: {judged.cause}",
             "why": "\n".join([words[0], *(f"  {line.strip()}" for line in words[1:4])]),
@@ -288,9 +291,10 @@ def _block_text(stream: str, failure: Failure, judged: Judgement, same: int) -> 
     return {"what": words[0], "why": "\n".join(words[1:]), "next": f"correct it, then: {start}"}
 
 
-def _policy(wanted: Assignment, base: timedelta) -> restart.Policy:
+def _policy(wanted: Assignment, base: timedelta, error: BaseException | None = None) -> restart.Policy:
     try:
         found = restart.Policy.of(wanted.spec.restart)
     except ValueError:  # the spec itself is not valid
         found = restart.Policy()
-    return restart.Policy(base=base, cap=found.cap, reset_after=found.reset_after)
+    cap = min(found.cap, AWAITED) if isinstance(error, Awaited) else found.cap
+    return restart.Policy(base=base, cap=cap, reset_after=found.reset_after)

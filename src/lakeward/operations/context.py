@@ -87,7 +87,14 @@ class Context:
     def reconcile(self) -> None:
         """Run one reconcile pass, so that an operation also works while Airflow is down."""
         try:
-            reconcile_once(self.connect, self.runtime, self.backend, holder=self.holder, settings=self.settings)
+            reconcile_once(
+                self.connect,
+                self.runtime,
+                self.backend,
+                holder=self.holder,
+                settings=self.settings,
+                supervises=False,
+            )
         except DependencyDown as error:
             log.warning("reconcile pass failed", error=error.what, why=error.why)
 

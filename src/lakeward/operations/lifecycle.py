@@ -22,7 +22,7 @@ class Start(OnStream[Plan]):
 
     def plan(self) -> Plan:
         row = self.row()
-        return Plan(f"run on driver {row.driver}, generation {row.generation}")
+        return Plan(f"run on driver {row.driver}, generation {row.generation}{_passed_over(row)}")
 
     def apply(self, plan: Plan, held: HeldLocks) -> Outcome:
         waiting = held.streams[self.stream]
@@ -32,8 +32,19 @@ class Start(OnStream[Plan]):
             self.changed(connection, {"desired": row.desired, "state": row.state}, {"desired": "running"})
         if not self.request.wait:
             self.context.reconcile()
-            return self.done("asked to run; reconcile launches its driver if needed")
-        return self.done(waiting.started())
+            return self.done(f"asked to run; reconcile launches its driver if needed{_passed_over(row)}")
+        return self.done(f"{waiting.started()}{_passed_over(row)}")
+
+
+def _passed_over(row: Stream) -> str:
+    """That a start runs the generation that ran, although a newer one waits, as a clause; empty if none waits."""
+    if row.pending_generation is None:
+        return ""
+    again = " again, which was blocked" if row.blocked is not None else ""
+    return (
+        f"; this runs generation {row.generation}{again}. Generation {row.pending_generation} waits: "
+        f"lakeward streams upgrade {row.id} --wait"
+    )
 
 
 class Stop(OnStream[Plan]):

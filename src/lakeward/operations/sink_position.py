@@ -34,7 +34,7 @@ from lakeward.operations.context import Context
 from lakeward.platform.errors import DependencyDown, Refused, SpecError
 from lakeward.platform.runtime import CATALOG, Lake, Runtime
 from lakeward.platform.text import count
-from lakeward.spec.deploy.plan import keeps_state
+from lakeward.spec.deploy import movable
 from lakeward.spec.model.sources import KafkaSource
 from lakeward.spec.model.stream import StreamSpec
 
@@ -43,9 +43,7 @@ if TYPE_CHECKING:
     from pyiceberg.table import Table
 
 
-RECOVER = "recover"
-_MOVABLE = frozenset({"iceberg", "delta", "postgres"})
-"""Sinks whose position can move without a batch."""
+RECOVER = movable.RECOVER
 
 
 @dataclass(frozen=True)
@@ -204,43 +202,15 @@ def _movable(context: Context, spec: StreamSpec, what: str) -> None:
         Refused: the sink keeps no position or moves it only with batches, a source has no offsets, or the stream keeps
             state.
     """
-    native = spec.sink.iceberg is not None and spec.sink.iceberg.commit != "exact"
-    if spec.sink.connector not in _MOVABLE or native:
-        raise Refused(
-            f"Cannot {what} stream {spec.id}",
-            why="the position in its folder moves only with its batches"
-            if spec.sink.files is not None
-            else f"its sink ({spec.sink.connector}) keeps no position; only the checkpoint records the progress",
-            next="restore a lost checkpoint from a copy; for a record that fails, change the transform, then: "
-            f"lakeward deploy; lakeward streams upgrade {spec.id}",
-            code="LW-2076",
-        )
-    readable = {"kafka", "files", "iceberg", "delta", "kinesis"} if what == RECOVER else {"kafka"}
-    other = [str(name) for name, source in spec.sources.items() if source.connector not in readable]
-    if other:
-        raise Refused(
-            f"Cannot {what} stream {spec.id}",
-            why=f"the position does not define where to continue in {', '.join(other)}; only Kafka offsets do",
-            next="restore the checkpoint from a copy",
-            code="LW-2077",
-        )
-    remembers = [str(name) for name, source in spec.sources.items() if source.deduplicate]
-    if remembers or not _goes_through(spec):
-        state = "its transform keeps state (windows, aggregates) or makes other rows than it reads"
-        if remembers:
-            state = f"it keeps the keys of {', '.join(remembers)} to drop duplicates"
-        raise Refused(
-            f"Cannot {what} stream {spec.id}",
-            why=f"{state}, and state is stored in the checkpoint. {_cost(context, spec)}",
-            next="restore the checkpoint from a copy, or land into a new table under a new id",
-            code="LW-2078",
-        )
-
-
-def _goes_through(spec: StreamSpec) -> bool:
-    """Whether each record is transformed on its own. Rows of files and tables have no lineage; their SQL decides."""
-    untraced = any(source.files or source.from_table for source in spec.sources.values())
-    return spec.lineage == "rows" or (untraced and spec.transform.sql is not None and not keeps_state(spec))
+    found = movable.obstacle(spec, what)
+    if found is None:
+        return
+    if found.part == "sink":
+        raise Refused(f"Cannot {what} stream {spec.id}", why=found.why, next=found.next, code="LW-2076")
+    if found.part == "source":
+        raise Refused(f"Cannot {what} stream {spec.id}", why=found.why, next=found.next, code="LW-2077")
+    why = f"{found.why}. {_cost(context, spec)}"
+    raise Refused(f"Cannot {what} stream {spec.id}", why=why, next=found.next, code="LW-2078")
 
 
 def _cost(context: Context, spec: StreamSpec) -> str:

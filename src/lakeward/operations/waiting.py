@@ -13,7 +13,9 @@ from lakeward.platform.errors import LakewardError, Refused, TimedOut
 from lakeward.platform.text import span
 from lakeward.registry import operations, streams
 from lakeward.registry.operations import Ticket
+from lakeward.spec.model.stream import StreamSpec
 from lakeward.supervision.abandoned_operations import RESUME
+from lakeward.supervision.decide import remedy
 from lakeward.supervision.decide.health import State
 
 log = structlog.get_logger(__name__)
@@ -89,7 +91,7 @@ class Waiting:
                 raise Refused(
                     f"Stream {self.stream} is blocked",
                     why=str(seen.row.blocked.get("why") or why),
-                    next=str(seen.row.blocked.get("next") or f"lakeward streams status {self.stream}"),
+                    next=self._remedy(seen),
                     code="LW-2095",
                 )
             if now - begun >= limit:
@@ -109,6 +111,15 @@ class Waiting:
                 )
                 last, logged_at = seen.verdict.state, now
             self.context.sleep(LOOK_EVERY_S)
+
+    def _remedy(self, seen: ObservedStream) -> str:
+        generation = seen.facts.generations.get(self.stream)
+        try:
+            spec = None if generation is None else StreamSpec.model_validate(generation.spec)
+        except ValueError:  # another version of Lakeward deployed it
+            spec = None
+        pending = seen.row.pending_generation
+        return remedy.of_block(self.stream, seen.row.blocked or {}, spec=spec, pending=pending)
 
     def started(self, word: str = "started") -> str:
         """Wait until the stream has landed a batch, or runs with nothing to land."""

@@ -110,6 +110,10 @@ class SpecError(Terminal):
     exit_code = 2
 
 
+class Awaited(SpecError):
+    """Raised when what a file names does not exist yet: a command is wrong, a stream waits and asks again."""
+
+
 class Unhealthy(LakewardError):
     """Raised when a component is not healthy, or a check failed."""
 

@@ -5,7 +5,7 @@ The class decides whether and when a stream is restarted.
 | class | examples | restarted |
 |---|---|---|
 | infra | killed, out of memory, hung, host lost, anything unknown | soon |
-| dependency | broker, catalog, registry or store not reachable, disk full | with back-off |
+| dependency | broker, catalog, registry or store not reachable, disk full, no such topic yet | with back-off |
 | poison | the same batch fails the same way | a few times, then blocked |
 | config | wrong spec, missing class, changed schema | no: a person must change something first |
 | fenced | a newer launch holds the token | never for that token |
@@ -17,7 +17,7 @@ import re
 from dataclasses import dataclass
 from enum import StrEnum
 
-from lakeward.platform.errors import Blocked, DependencyDown, Fenced, Poison, Terminal, Transient
+from lakeward.platform.errors import Awaited, Blocked, DependencyDown, Fenced, Poison, Terminal, Transient
 from lakeward.platform.storable import storable
 
 EXIT_STOPPED = 0
@@ -157,6 +157,8 @@ def judge(*, error: BaseException | None = None, text: str = "", exit_code: int 
     if isinstance(error, Fenced) or exit_code == EXIT_FENCED:
         return Judgement(FailureClass.FENCED)
     words = "\n".join(part for part in (text, str(error) if error else "") if part)
+    if isinstance(error, Awaited):
+        return Judgement(FailureClass.DEPENDENCY)
     if isinstance(error, DependencyDown):
         return Judgement(FailureClass.DEPENDENCY, Cause.DISK_FULL if _cause(words) is Cause.DISK_FULL else None)
     if isinstance(error, Poison):

@@ -15,7 +15,7 @@ from lakeward.platform import ports
 from lakeward.platform.errors import LakewardError
 from lakeward.platform.runtime import Home, Project
 from lakeward.platform.text import size
-from lakeward.stack import airflow_config, requirements
+from lakeward.stack import requirements, supervised
 from lakeward.stack.site import StackContext
 from lakeward.stack.stack import Stack
 from lakeward.stack.state import WANTED_PORTS, StackState
@@ -126,20 +126,15 @@ def part_checks(stack: Stack) -> Iterator[Check]:
 def paused_dags(site: StackContext, timeout_s: float = 10) -> Check:
     """No Lakeward Dag is paused: a paused Dag queues runs and never starts them."""
     required = "no paused Lakeward Dag"
-    password = site.secret("airflow.password")
     try:
-        with httpx.Client(base_url=site.airflow, timeout=timeout_s, trust_env=False) as client:
-            login = client.post("/auth/token", json={"username": airflow_config.ADMIN, "password": password})
-            login.raise_for_status()
-            client.headers["Authorization"] = f"Bearer {login.json()['access_token']}"
+        with supervised.client(site, timeout_s) as client:
             answer = client.get("/api/v2/dags", params={"paused": True, "tags": [OUR_TAG], "limit": 1000})
             answer.raise_for_status()
             paused = sorted(dag["dag_id"] for dag in answer.json()["dags"])
     except httpx.HTTPError as error:
         return Check("dags", False, f"Airflow's API does not answer: {error}", required, "lakeward stack status")
     if paused:
-        env = f"AIRFLOW_HOME={site.airflow_home} PGPASSFILE={site.home.pgpass}"
-        return Check("dags", False, f"paused: {', '.join(paused)}", required, f"{env} airflow dags unpause {paused[0]}")
+        return Check("dags", False, f"paused: {', '.join(paused)}", required, supervised.unpause(site, paused[0]))
     return Check("dags", True, "none is paused", required)
 
 

@@ -15,6 +15,9 @@ from lakeward.stack.site import DATABASES, REGISTRY_ROLE, StackContext
 from lakeward.stack.state import LOCK, WANTED_PORTS, StackState, exclusive
 from lakeward.stack.supervisor import Supervisor
 
+SPARK = frozenset({"airflow", "connect", "checker"})
+"""Groups that start Spark: its class archive is made before their first start."""
+
 
 class Stack:
     """Starts, observes and stops the parts on this machine."""
@@ -43,7 +46,8 @@ class Stack:
             java = jars.find_java()
             requirements.check(self.home)
             jars.ensure(lambda name: say(f"fetching {name}"))
-            jars.archive.ensure(say)
+            if SPARK & requested:
+                jars.archive.ensure(say)
             site = StackContext(self.project, self.home, self._ports(state), java)
             timings = up.Up(site, state, requested | self._running_groups(state), deploy, say).run()
         return describe(site, requested, timings)

@@ -19,7 +19,7 @@ from lakeward.registry.drivers import Driver
 from lakeward.registry.streams import Block
 from lakeward.supervision import attribution
 from lakeward.supervision.attribution import Attribution
-from lakeward.supervision.decide import remedy, restart
+from lakeward.supervision.decide import repeated, restart
 from lakeward.supervision.decide.restart import POISON_ATTEMPTS, Attempt
 from lakeward.supervision.observe import Facts
 from lakeward.supervision.termination import Death
@@ -93,7 +93,7 @@ class Failing:
         hosted = {item.id: item for item in streams.of_driver(connection, row.name) if item.desired == "running"}
         free = [name for name, item in hosted.items() if item.blocked is None]
         # What the stream at fault brought about itself: its batch, its memory, its plan.
-        own = attempt.failure_class is FailureClass.POISON or death.judgement.cause in remedy.OF_THE_STREAM
+        own = attempt.failure_class is FailureClass.POISON or death.judgement.cause in repeated.OF_THE_STREAM
         to_blame: Sequence[str | None] = (
             suspected.suspects if own else [death.stream] if death.stream in hosted else free
         )
@@ -124,15 +124,15 @@ class Failing:
             **place,
         }
         if attempt.failure_class is FailureClass.CONFIG and (
-            way_out := remedy.of_repeated(death.judgement.cause, stream)
+            way_out := repeated.next_step(death.judgement.cause, stream)
         ):
             reason["next"] = way_out
         if attempt.failure_class is FailureClass.POISON:
             reason["what"] = f"Stream {stream}: batch {place['batch']} kills its driver: {attempt.why}"
             reason["why"] = text.splitlines()[0]
-            start = f"lakeward streams start {stream}"
             reason["next"] = (
-                f"correct the transform (lakeward deploy), then: {start}; or skip its records: "
+                f"correct the transform in conf/streams/{stream}.yaml, then: lakeward deploy; "
+                f"lakeward streams upgrade {stream} --wait; or skip its records: "
                 f"lakeward streams skip-batch {stream} --batch {place['batch']} --dry-run   shows them first"
             )
         streams.block(connection, stream, reason)

@@ -16,7 +16,8 @@ from lakeward.platform.text import listed, span
 from lakeward.registry import events, incidents, restarts, streams
 from lakeward.registry.incidents import Incident
 from lakeward.spec.model.settings import Settings
-from lakeward.supervision.decide import dependencies, thrash, trouble
+from lakeward.spec.model.stream import StreamSpec
+from lakeward.supervision.decide import dependencies, remedy, thrash, trouble
 from lakeward.supervision.decide.dependencies import Dependency
 from lakeward.supervision.decide.health import TROUBLE, State, Verdict, outgrown
 from lakeward.supervision.decide.thrash import Fall
@@ -235,5 +236,15 @@ def _class(facts: Facts, name: str) -> str | None:
 
 
 def _next(facts: Facts, name: str) -> str:
-    blocked = facts.by_id[name].blocked or {}
-    return str(blocked.get("next") or f"lakeward streams status {name}")
+    stream = facts.by_id[name]
+    if stream.blocked is None:
+        return f"lakeward streams status {name}"
+    return remedy.of_block(name, stream.blocked, spec=_spec(facts, name), pending=stream.pending_generation)
+
+
+def _spec(facts: Facts, name: str) -> StreamSpec | None:
+    generation = facts.generations.get(name)
+    try:
+        return None if generation is None else StreamSpec.model_validate(generation.spec)
+    except ValueError:  # another version of Lakeward deployed it
+        return None

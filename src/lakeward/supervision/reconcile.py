@@ -105,6 +105,7 @@ def reconcile_once(
     chance: Callable[[], float] = random.random,
     ttl: timedelta = LEASE_TTL,
     startup_grace_s: float = leases.STREAM_TTL.total_seconds(),
+    supervises: bool = True,
 ) -> Summary:
     """Observe all streams once and do what is due. Safe to call from anywhere, at any time, repeatedly.
 
@@ -117,6 +118,7 @@ def reconcile_once(
         chance: returns a float in [0, 1), for the jitter of back-off.
         ttl: lifetime of the lease `reconcile`, longer than a pass.
         startup_grace_s: the time after the registry is back in which nothing is launched.
+        supervises: whether more passes follow by themselves; the pass of a person's command proves no supervision.
 
     Raises:
         DependencyDown: the registry cannot be reached; nothing was decided or done.
@@ -133,7 +135,7 @@ def reconcile_once(
             progress = pass_progress.begin(connection)
         try:
             actor = Actor(connect, runtime, backend or backend_of(runtime), _reader(settings), chance)
-            return _pass(actor, startup, begun, _Steps(connect, token, ttl, progress))
+            return _pass(actor, startup, begun, _Steps(connect, token, ttl, progress), supervises=supervises)
         finally:
             with connect() as connection:
                 leases.release(connection, "reconcile", ["streams"], token)
@@ -175,7 +177,7 @@ class _Steps:
             self.progress = pass_progress.step(connection, self.progress, driver)
 
 
-def _pass(actor: Actor, startup: StartupGracePeriod, begun: float, steps: _Steps) -> Summary:
+def _pass(actor: Actor, startup: StartupGracePeriod, begun: float, steps: _Steps, *, supervises: bool) -> Summary:
     done: list[Done] = []
     decided = Plan()
     grace: str | None = None
@@ -201,7 +203,7 @@ def _pass(actor: Actor, startup: StartupGracePeriod, begun: float, steps: _Steps
             break  # a process that survives SIGKILL is not signalled again in this pass
     if decided.acts:  # the observation from before the acts is outdated
         facts, jobs = _observe(actor, facts)
-    proved, states, edges = _finish(actor, facts, jobs)
+    proved, states, edges = _finish(actor, facts, jobs, supervises=supervises)
     summary = Summary(
         done=tuple(done),
         states=states,
@@ -212,9 +214,14 @@ def _pass(actor: Actor, startup: StartupGracePeriod, begun: float, steps: _Steps
         proved=proved,
     )
     with actor.connect() as connection:
-        heartbeats.record(
-            connection, dead_mans_switch.RECONCILE, duration_s=summary.duration_s, streams=len(states), acts=len(done)
-        )
+        if supervises:
+            heartbeats.record(
+                connection,
+                dead_mans_switch.RECONCILE,
+                duration_s=summary.duration_s,
+                streams=len(states),
+                acts=len(done),
+            )
         pass_progress.finish(connection)
     for edge in edges:
         log.info("stream state changed", stream=edge.stream, before=edge.before, after=edge.after, why=edge.why)
@@ -244,7 +251,7 @@ def _observe_and_probe(actor: Actor) -> tuple[Facts, ObservedJobs]:
 
 
 def _finish(
-    actor: Actor, facts: Facts, jobs: ObservedJobs
+    actor: Actor, facts: Facts, jobs: ObservedJobs, *, supervises: bool
 ) -> tuple[tuple[GenerationResult, ...], dict[str, Verdict], tuple[StateChange, ...]]:
     """Record the results of the pass: proven generations, states, incidents."""
     with actor.connect() as connection:
@@ -253,5 +260,5 @@ def _finish(
             facts = observe.read(connection, whole=False, before=facts)
     states = observe.verdicts(facts, jobs)
     with actor.connect() as connection:
-        edges = state_log.record(connection, facts, states)
+        edges = state_log.record(connection, facts, states, supervises=supervises)
     return proved, states, edges

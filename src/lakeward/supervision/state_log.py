@@ -25,8 +25,14 @@ class StateChange:
     why: str
 
 
-def record(connection: Connection, facts: Facts, states: dict[str, Verdict]) -> tuple[StateChange, ...]:
-    """Store the states, and update timeline and incidents; returns the changes."""
+def record(
+    connection: Connection, facts: Facts, states: dict[str, Verdict], *, supervises: bool = True
+) -> tuple[StateChange, ...]:
+    """Store the states, and update timeline and incidents; returns the changes.
+
+    Args:
+        supervises: whether the pass is one of the supervision, which ends the incident of missing passes.
+    """
     changed = {
         item.id: now
         for item in facts.streams
@@ -46,7 +52,8 @@ def record(connection: Connection, facts: Facts, states: dict[str, Verdict]) -> 
     events.record_all(connection, "stream", "state", lines)
     incidents.of_streams(connection, facts, states)
     incidents.of_state(connection, facts)
-    incident_rows.closed(connection, incidents.RECONCILE, incidents.STREAMS, "A reconcile pass succeeded again")
+    if supervises:
+        incident_rows.closed(connection, incidents.RECONCILE, incidents.STREAMS, "A reconcile pass succeeded again")
     return tuple(edges)
 
 

@@ -38,6 +38,7 @@ class Verdict:
         why: one sentence: the figures, or the fault.
         harmed: whether rows are, or may be, wrong: roll back or hold expiry.
         ours: the snapshots of the action.
+        changed: whether the action changed what it is for; if not, it is skipped, with `why`.
         figures: for the ledger; `.._meanwhile` are commits of others between before and after.
     """
 
@@ -46,6 +47,7 @@ class Verdict:
     harmed: bool = False
     ours: tuple[int, ...] = ()
     figures: Figures = field(default_factory=Figures)
+    changed: bool = True
 
 
 def between(before: TableFacts, after: TableFacts) -> list[Snapshot] | None:
@@ -105,7 +107,10 @@ def verify_compact(
     if taken - given < promised - abs(promised) * TOLERANCE:
         why = f"files fell by {taken - given}, {promised} were promised"
         return Verdict(False, why, False, ours, figures)
-    why = f"{count(taken, 'file')} became {given}, {count(sum(did.rows_in for _, _, did in parts), 'row')} kept"
+    came = _net(others, "data-files")
+    meanwhile = f" and {came} came meanwhile" if came > 0 else ""
+    kept = count(sum(did.rows_in for _, _, did in parts), "row")
+    why = f"{count(taken, 'file')} became {given}{meanwhile}, {kept} kept"
     return Verdict(True, why, False, ours, figures)
 
 
@@ -159,6 +164,9 @@ def verify_manifests(before: TableFacts, after: TableFacts) -> Verdict:
         why = f"there are {after.profile.data_manifests} manifests, {before.profile.data_manifests} before"
         return Verdict(False, why, False, ours)
     why = f"{before.profile.data_manifests} manifests became {after.profile.data_manifests}"
+    if after.profile.data_manifests >= before.profile.data_manifests:
+        why = f"{why}: {count(meanwhile, 'commit')} meanwhile added as many as the rewrite merged"
+        return Verdict(True, why, False, ours, changed=False)
     return Verdict(True, why, False, ours)
 
 

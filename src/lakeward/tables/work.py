@@ -274,6 +274,8 @@ def _result(run: Run, verdict: Verdict) -> tuple[str, str]:
         return "failed", f"stopped; {verdict.why}"
     if run.error:
         return "failed", f"{run.error}; {verdict.why}"
+    if verdict.ok and not verdict.changed:
+        return "skipped", verdict.why
     return ("done" if verdict.ok else "failed"), verdict.why
 
 

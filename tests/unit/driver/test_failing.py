@@ -12,7 +12,7 @@ from sqlalchemy import func, select
 from lakeward.driver.decide import Action, Exit, decide
 from lakeward.driver.failing import Failure, Failures
 from lakeward.engine.assignment import Assignment, DesiredState
-from lakeward.platform.errors import Blocked, DependencyDown, SpecError
+from lakeward.platform.errors import Awaited, Blocked, DependencyDown, SpecError
 from lakeward.platform.failures import FailureClass
 from lakeward.registry import drivers, events, observations, restarts, streams
 
@@ -83,6 +83,19 @@ def test_a_wrong_spec_blocks_with_what_why_next(failures: Failures, wanted: Assi
         "reason": "config", "what": "does not fit", "why": "column x", "next": "correct it",
     }  # fmt: skip
     assert failures.waiting(time.monotonic()) == frozenset(), "the block is the registry's now"
+
+
+def test_what_does_not_exist_yet_is_asked_for_again_within_a_minute_and_blocks_nothing(
+    driver: str, wanted: Assignment, connect: Any
+) -> None:
+    failures = Failures(driver, connect, chance=lambda: 0.999)
+    for _ in range(8):
+        failures.handle(wanted, Failure(Awaited("Kafka has no topic flights")), NOW)
+    with connect() as connection:
+        row = streams.get(connection, wanted.stream)
+    assert row.blocked is None
+    assert row.run_after is not None
+    assert 0 < (row.run_after - NOW).total_seconds() <= 60
 
 
 def test_a_block_keeps_its_reason(failures: Failures, wanted: Assignment, connect: Any) -> None:

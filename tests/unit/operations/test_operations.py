@@ -252,3 +252,18 @@ def test_a_driver_that_ended_under_another_host_name_keeps_nobody_from_starting_
     operator().run(Request(StreamOperation.STOP, "flights"))
     assert [job.life for job in backend.find()] == [Life.UNKNOWN]
     assert operator().run(Request(StreamOperation.START, "flights")).result == "done"
+
+
+def test_a_start_beside_a_generation_that_waits_says_what_it_runs_and_names_the_upgrade(
+    operator, deployed, connected
+) -> None:
+    deployed("flights", desired="stopped")
+    assert "waits" not in operator().dry_run(Request(StreamOperation.START, "flights")).detail
+    with connected() as connection:
+        connection.execute(text("UPDATE streams SET pending_generation = 2 WHERE id = 'flights'"))
+        streams.block(connection, "flights", {"reason": "poison", "what": "w", "why": "y", "next": "n"})
+    told = operator().dry_run(Request(StreamOperation.START, "flights")).detail
+    assert "runs generation 1 again, which was blocked" in told
+    assert told.endswith("lakeward streams upgrade flights --wait")
+    outcome = operator().run(Request(StreamOperation.START, "flights", wait=False))
+    assert outcome.detail.endswith("lakeward streams upgrade flights --wait")

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from lakeward.platform.errors import Blocked, DependencyDown, Fenced, SpecError, Transient
+from lakeward.platform.errors import Awaited, Blocked, DependencyDown, Fenced, SpecError, Transient
 from lakeward.platform.failures import Cause, FailureClass, classify, exit_words, judge, signature
 
 
@@ -13,6 +13,7 @@ from lakeward.platform.failures import Cause, FailureClass, classify, exit_words
         (DependencyDown("the registry"), FailureClass.DEPENDENCY),
         (Blocked("a gap", reason="gap"), FailureClass.CONFIG),
         (SpecError("no such column"), FailureClass.CONFIG),
+        (Awaited("no topic yet"), FailureClass.DEPENDENCY),
         (Transient("try again"), FailureClass.DEPENDENCY),
         (ValueError("who knows"), FailureClass.INFRA),
     ],

@@ -200,7 +200,11 @@ def test_a_blocked_stream_is_an_incident_until_a_person_starts_it(once, connecte
         streams.block(connection, "flights", {"reason": "gap", "what": "offsets are gone", "next": "do something"})
     once()
     (incident,) = open_ones(connected).values()
-    assert (incident.kind, incident.subject, incident.fields["next"]) == ("stream", "flights", "do something")
+    assert (incident.kind, incident.subject, incident.fields["next"]) == (
+        "stream",
+        "flights",
+        "do something; then: lakeward streams start flights",
+    )
     once()
     with connected() as connection:
         assert [item.id for item in kept.pending(connection)] == [incident.id]

@@ -9,12 +9,12 @@ from sqlalchemy import text, update
 
 from lakeward.platform.errors import DependencyDown
 from lakeward.platform.runtime import Launch
-from lakeward.registry import drivers, events, leases, restarts, streams
+from lakeward.registry import drivers, events, incidents, leases, restarts, streams
 from lakeward.registry.schema import generations
 from lakeward.spec.model.settings import Driver, Settings
 from lakeward.spec.model.stream import Limits
 from lakeward.spec.model.types import DriverName, SparkMaster
-from lakeward.supervision import observe
+from lakeward.supervision import dead_mans_switch, observe
 from lakeward.supervision.backends.base import Life
 from lakeward.supervision.decide.health import State
 from lakeward.supervision.reconcile import reconcile_once
@@ -301,3 +301,17 @@ def test_an_unreachable_registry_is_remembered(runtime, backend):
     with pytest.raises(DependencyDown):
         reconcile_once(away, runtime, backend, holder="test")
     assert StartupGracePeriod(runtime.drivers).answered(server_up_s=9999) is not None
+
+
+def test_the_pass_of_a_persons_command_does_not_count_as_supervision(once, deployed, connected):
+    deployed("flights", desired="stopped")
+    with connected() as connection:
+        incidents.opened(connection, "reconcile", "streams", "no reconcile pass has succeeded for 9 min")
+    once(supervises=False)
+    with connected() as connection:
+        assert dead_mans_switch.newest(connection) is None
+        assert ("reconcile", "streams") in incidents.open_ones(connection)
+    once()
+    with connected() as connection:
+        assert dead_mans_switch.newest(connection) is not None
+        assert ("reconcile", "streams") not in incidents.open_ones(connection)

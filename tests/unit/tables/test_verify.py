@@ -8,9 +8,11 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from lakeward.connectors.commit_protocol.position import Position
+from lakeward.tables.act.server import Run
 from lakeward.tables.facts import Ref, Snapshot
 from lakeward.tables.plan.model import Action, Rewrite
 from lakeward.tables.verify import Moved, verify_compact, verify_expire, verify_manifests
+from lakeward.tables.work import _result
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
@@ -121,6 +123,25 @@ def test_manifests_must_become_fewer_and_name_the_same_files(facts):
     assert verify_manifests(start, manifests(facts, 1, snapshot(1), done, files=4)).harmed
     assert not verify_manifests(start, manifests(facts, 20, snapshot(1), done)).ok
     assert not verify_manifests(start, manifests(facts, 20, snapshot(1))).ok
+
+
+def test_manifests_that_are_as_many_as_before_are_no_change_whoever_added_them(facts):
+    start = manifests(facts, 12, snapshot(1))
+    commits = (snapshot(1), snapshot(2), snapshot(3, "replace"))
+    same = verify_manifests(start, manifests(facts, 12, *commits))
+    assert (same.ok, same.changed) == (True, False)
+    assert same.why == "12 manifests became 12: 1 commit meanwhile added as many as the rewrite merged"
+    assert _result(Run(), same) == ("skipped", same.why)
+    fewer = verify_manifests(start, manifests(facts, 3, *commits))
+    assert (fewer.changed, _result(Run(), fewer)[0]) == (True, "done")
+
+
+def test_files_that_came_during_a_rewrite_are_told_beside_those_it_rewrote(facts, before):
+    other = snapshot(3, added_data_files=4)
+    after = facts((snapshot(1), rewrite(2), other))
+    assert verify_compact(COMPACT, before, after, {2: KEPT}).why == (
+        "10 files became 1 and 4 came meanwhile, 100 rows kept"
+    )
 
 
 EXPIRE = Action("expire", "", files=3, older_than=NOW - timedelta(minutes=55), retain_last=1)

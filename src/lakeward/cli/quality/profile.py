@@ -15,7 +15,7 @@ from lakeward.platform.errors import Refused, SpecError
 @app.command()
 def profile(
     table: Table,
-    owner: Annotated[str | None, typer.Option(help="Owner of the suite; you by default.")] = None,
+    owner: Annotated[str | None, typer.Option(help="Owner of the suite; by default its stream's, else you.")] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the suite; write nothing.")] = False,
     force: Force = False,
 ) -> None:
@@ -37,7 +37,7 @@ def profile(
         )
     seen = _look(table)
     made = propose(seen)
-    document = {"table": table, "owner": owner or author(), "expectations": made.expectations}
+    document = {"table": table, "owner": owner or _owner(table) or author(), "expectations": made.expectations}
     head = list(head_lines(seen, made))
     shown = target.relative_to(state().project.root).as_posix()
     data: dict[str, object] = {
@@ -87,3 +87,11 @@ def _look(table: str) -> Any:
         )
     with session(runtime) as spark:
         return profile_columns(lake.load_table(table), history, spark)
+
+
+def _owner(table: str) -> str | None:
+    """The owner of the project's stream that lands in the table; None without one."""
+    from lakeward.spec.read.loader import load_project
+
+    streams = load_project(state().project).streams.values()
+    return next((str(found.spec.owner) for found in streams if str(found.spec.sink.table) == table), None)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from lakeward.cli import supervised
 from lakeward.cli.context import state
 from lakeward.cli.deploy import author
 from lakeward.cli.operate import Comment, DryRun, Kill, Timeout, Yes, operate, runner_of
@@ -220,6 +221,7 @@ def _operate(operation: str, stream: str | None, tag: str | None, max_parallel: 
     runner = runner_of(how.timeout)
     if stream is not None:
         state().output.show(_one(runner, operation, stream, how, asked))
+        _supervised(operation, how)
         return
     view = _view()
     names = [row.id for row in view.facts.streams if (spec := view.spec(row.id)) and tag in spec.tags]
@@ -242,9 +244,16 @@ def _operate(operation: str, stream: str | None, tag: str | None, max_parallel: 
     with ThreadPoolExecutor(max_parallel) as pool:
         answers = list(pool.map(attempt, names))
     state().output.show({"operations": [answer for answer, _ in answers]}, rows="operations")
+    _supervised(operation, how)
     worst = max(code for _, code in answers)
     if worst:
         raise typer.Exit(worst)
+
+
+def _supervised(operation: str, how: _How) -> None:
+    """After what starts a stream: that nobody will restart it, if so."""
+    if operation not in ("stop", "import") and not how.dry_run:
+        supervised.note()
 
 
 def _one(runner: Runner, operation: str, stream: str, how: _How, asked: dict[str, Any]) -> dict[str, object]:

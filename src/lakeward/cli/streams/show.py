@@ -8,6 +8,7 @@ import typer
 
 from lakeward.cli.context import state
 from lakeward.cli.streams.group import Stream, Tag, app
+from lakeward.cli.supervised import explain
 from lakeward.platform.errors import SpecError
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ def _view() -> View:
     from lakeward.supervision.reconcile import backend_of
     from lakeward.supervision.report.material import observe_all
 
-    return observe_all(lambda: state().registry(), backend_of(state().runtime))
+    return observe_all(lambda: state().registry(), backend_of(state().runtime), explain)
 
 
 @app.command("list")
@@ -50,7 +51,10 @@ def list_streams(
         and (tag is None or tag in stream["tags"])
         and (owner is None or stream["owner"] == owner)
     ]
-    state().output.either({"streams": entries}, table(entries, view.facts.now))
+    supervised = {"state": view.presence.state, "why": view.unsupervised, "next": view.presence.next or None}
+    state().output.either(
+        {"streams": entries, "supervision": supervised}, table(entries, view.facts.now, view.presence)
+    )
 
 
 @app.command()
@@ -60,7 +64,7 @@ def status(stream: Stream) -> None:
     from lakeward.supervision.decide.health import TROUBLE
     from lakeward.supervision.report.block import block
 
-    view, document = report.read(lambda: state().registry(), state().runtime, stream)
+    view, document = report.read(lambda: state().registry(), state().runtime, stream, explain=explain)
     state().output.either(document, "\n".join(block(document)))
     if view.verdicts[stream].state in TROUBLE:
         raise typer.Exit(3)

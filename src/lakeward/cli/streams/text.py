@@ -7,12 +7,13 @@ from datetime import datetime
 from typing import Any
 
 from lakeward.platform.text import span
+from lakeward.supervision.presence import Presence
 from lakeward.supervision.report.block import moment
 from lakeward.supervision.report.safety import show
 
 
-def table(streams: Sequence[Mapping[str, Any]], now: datetime) -> str:
-    """`streams list`: one line a stream."""
+def table(streams: Sequence[Mapping[str, Any]], now: datetime, present: Presence | None = None) -> str:
+    """`streams list`: one line a stream; before them, that nobody supervises them, if so."""
     head = ("stream", "state", "for", "into", "why")
     rows = [
         (
@@ -24,7 +25,10 @@ def table(streams: Sequence[Mapping[str, Any]], now: datetime) -> str:
         )
         for stream in streams
     ]
-    return columns([head, *rows]) if rows else "no streams"
+    text = columns([head, *rows]) if rows else "no streams"
+    if present is None or not present.missing:
+        return text
+    return f"NOT SUPERVISED: {present.why}; next: {present.next}\n{text}"
 
 
 def timeline(events: Sequence[Mapping[str, Any]]) -> str:

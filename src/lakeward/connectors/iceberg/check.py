@@ -60,7 +60,7 @@ def check_table(state: TableState) -> BlockReason | None:
             f"attempt {stray.attempt or stray.wap_id} was published without the position: "
             + (_BY_WHOM if stray.wap_id else "write.wap.enabled was off while it was written"),
             f"lakeward sql --write \"CALL lake.system.rollback_to_snapshot('{table}', {stray.parent})\"   "
-            "removes the batch; it then lands again",
+            f"removes the batch; then: lakeward streams start {stream}",
             code="LW-3068",
         )
     if not state.staging:
@@ -68,7 +68,8 @@ def check_table(state: TableState) -> BlockReason | None:
             "wap-off",
             f"Stream {stream} cannot stage its batches in {table}",
             "table property write.wap.enabled is not true, so rows would be visible before the position counts them",
-            f"ALTER TABLE {table} SET TBLPROPERTIES ('write.wap.enabled'='true')   then start the stream again",
+            f"lakeward sql --write \"ALTER TABLE lake.{table} SET TBLPROPERTIES ('write.wap.enabled'='true')\"   then: "
+            f"lakeward streams start {stream}",
             code="LW-3069",
         )
     if position is None or ancestry.right:
@@ -91,7 +92,7 @@ def check_table(state: TableState) -> BlockReason | None:
         f"main is at {head} and does not contain snapshot {position.snapshot}; landed but lost: {lost} "
         f"(up to {ranges.show(position.end)})",
         f"lakeward sql --write \"CALL lake.system.set_current_snapshot('{table}', {position.snapshot})\"   "
-        "restores the rows",
+        f"restores the rows; then: lakeward streams start {stream}",
         code="LW-3066",
     )
 

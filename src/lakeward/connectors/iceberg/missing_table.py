@@ -37,8 +37,13 @@ def block_reason(session: SparkSession, stream: str, table: str) -> BlockReason:
             code="LW-3074",
         )
     newest = _newest_metadata(session, table)
+    start = f"lakeward streams start {stream}"
     call = f"CALL {CATALOG}.system.register_table(table => '{table}', metadata_file => '{newest}')"
-    back = f'lakeward sql --write "{call}"   restores it with all its rows' if newest else "restore it from a backup"
+    back = (
+        f'lakeward sql --write "{call}"   restores it with all its rows; then: {start}'
+        if newest
+        else f"restore it from a backup, then: {start}"
+    )
     return BlockReason(
         "table-missing",
         f"Table {table} of stream {stream} was dropped",

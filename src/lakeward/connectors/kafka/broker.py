@@ -16,7 +16,7 @@ from typing import Any
 from lakeward.connectors.kafka import refusals
 from lakeward.connectors.kafka.cluster import Cluster
 from lakeward.connectors.kafka.position import Offsets
-from lakeward.platform.errors import LakewardError, SpecError
+from lakeward.platform.errors import Awaited, LakewardError
 from lakeward.spec.model.sources import KafkaSource
 
 TIMEOUT_S = 10.0
@@ -27,7 +27,8 @@ def topic_ids(cluster: Cluster, source: KafkaSource, timeout_s: float = TIMEOUT_
 
     Raises:
         DependencyDown: the broker does not answer.
-        SpecError: a topic of the spec does not exist or may not be read, or the broker refuses the login.
+        Awaited: a topic of the spec does not exist.
+        SpecError: a topic may not be read, or the broker refuses the login.
     """
     names = [str(topic) for topic in source.topics]
     if source.pattern:
@@ -35,10 +36,11 @@ def topic_ids(cluster: Cluster, source: KafkaSource, timeout_s: float = TIMEOUT_
     ids, missing = _describe(cluster, sorted(names), "Read", timeout_s)
     if missing and not source.pattern:
         existing = ", ".join(sorted(name for name in _list(cluster, timeout_s) if name[0] != "_")) or "none"
-        raise SpecError(
+        raise Awaited(
             f"Kafka has no topic {', '.join(missing)}",
             why=f"the brokers at {cluster.bootstrap} have: {existing}",
-            next="create the topic, or correct kafka: topics: in the stream's file",
+            next="create the topic (a stream then begins by itself within a minute), or correct kafka: topics: "
+            "in the stream's file",
             code="LW-3108",
         )
     return ids

@@ -82,7 +82,7 @@ class Quarantine(Operation[QuarantinePlan]):
             streams, _ = landing(connection, self.subject, self.stream)
             growing = sorted({reader.stream for reader in readers.registered(connection).get(self.subject, ())})
         for assignment in streams:
-            suited(assignment.spec, growing)
+            suited(assignment.spec, self.check, growing)
         text = f"move the unproven rows of {self.subject} that fail {self.check_name} to quarantine"
         plan = QuarantinePlan(text, key=self.check, streams=tuple(streams), readers=tuple(growing))
         if not self.request.dry_run:

@@ -7,6 +7,7 @@ are described in `connectors.iceberg.removal`; `operations.replay` lands correct
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, TypedDict
@@ -101,10 +102,11 @@ class Report:
     dry_run: bool = False
 
 
-def suited(spec: StreamSpec, readers: Sequence[str] = ()) -> None:
+def suited(spec: StreamSpec, check: str, readers: Sequence[str] = ()) -> None:
     """Check that a stream's spec allows moving its rows to quarantine.
 
     Args:
+        check: the check whose failing rows would move.
         readers: streams that read its table incrementally.
 
     Raises:
@@ -115,7 +117,8 @@ def suited(spec: StreamSpec, readers: Sequence[str] = ()) -> None:
         raise Refused(
             f"Cannot quarantine rows of stream {spec.id}",
             why=why,
-            next=f"lakeward quality waive {spec.sink.label} CHECK --for 2h --comment WHY",
+            next=f"lakeward quality waive {spec.sink.label} {shlex.quote(check)} --for 2h "
+            '--comment "its rows cannot move"',
             code="LW-2032",
         )
 
@@ -145,7 +148,7 @@ def quarantine_rows(
         Blocked: the table was rolled back, replaced or dropped.
         Transient: a table kept changing, or the catalog does not answer.
     """
-    suited(assignment.spec, readers)
+    suited(assignment.spec, failing.name, readers)
     own = session.for_stream(spark, assignment.spec)
     (source,) = source_types.of(assignment.spec, runtime)
     chosen = choose(own, assignment, runtime, dict, lambda: None, {source.name: source.canonical})

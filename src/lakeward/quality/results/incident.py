@@ -127,13 +127,15 @@ def lines(result: Result, failing: Sequence[Check], proven: datetime | None, cha
 
 def offers(result: Result, failing: Sequence[Check]) -> list[str]:
     """The offered commands."""
-    table, check = result.table, failing[0].id if failing else "CHECK"
-    if result.verdict is Verdict.ERROR:
+    table = result.table
+    if result.verdict is Verdict.ERROR or not failing:
         return [f"{_FIRST}lakeward quality lint   then: lakeward quality run {table}"]
+    check = failing[0].id
+    why = f'--comment "rows fail {check}"'
     return [
-        f"{_FIRST}lakeward quality quarantine {table} {check} --comment WHY   quarantine the rows, then check again",
-        f"or: lakeward quality waive {table} {check} --for 2h --comment WHY   publish with verdict warn until then",
-        f"or: lakeward quality replay {table} --comment WHY   after the fix: land the quarantined rows",
+        f"{_FIRST}lakeward quality quarantine {table} {check} {why}   quarantine the rows, then check again",
+        f"or: lakeward quality waive {table} {check} --for 2h {why}   publish with verdict warn until then",
+        f'or: lakeward quality replay {table} --comment "corrected"   after the fix: land the quarantined rows',
     ]
 
 

@@ -173,7 +173,7 @@ class Result:
             "batches": list(self.batches),
             "first_bad_batches": list(self.first_bad_batches),
             "note": self.note,
-            "next": next_step(self.verdict, self.table),
+            "next": next_step(self.verdict, self.table, [check_row(check) for check in self.checks]),
         }
 
 
@@ -215,7 +215,7 @@ def recorded(run: Verification, checks: Sequence[CheckResult]) -> RunDocument:
         "format": "iceberg" if run["to_commit"] is None else "delta",
         "batches": run["batches"] or [],
         "note": run["note"],
-        "next": next_step(Verdict(run["verdict"]), run["table"]),
+        "next": next_step(Verdict(run["verdict"]), run["table"], checks),
     }
 
 
@@ -257,13 +257,19 @@ def noun_of(document: RunDocument) -> str:
     return "version" if document.get("format") == "delta" else "snapshot"
 
 
-def next_step(verdict: Verdict, table: str) -> str:
-    """The next command after this verdict; empty when nothing is to do."""
+def next_step(verdict: Verdict, table: str, checks: Sequence[CheckResult] = ()) -> str:
+    """The next command after this verdict, with the worst of the failing checks; empty when nothing is to do."""
     if verdict is Verdict.HOLD:
+        failing = [check for check in checks if check["state"] in (State.FAIL.value, State.ERROR.value)]
+        if not failing:
+            return f"lakeward quality show {table}"
+        worst = max(failing, key=lambda check: (check["severity"] == "critical", check["unexpected_count"] or 0))
+        check = worst["check"]
+        why = f'--comment "rows fail {check}"'
         return (
-            f"move the rows to quarantine: lakeward quality quarantine {table} CHECK --comment WHY   or waive a check: "
-            f"lakeward quality waive {table} CHECK --for 2h --comment WHY   or publish anyway: "
-            f"lakeward quality release {table} --comment WHY   or correct the rows in the lake, then: "
+            f"move the rows to quarantine: lakeward quality quarantine {table} {check} {why}   or waive the check: "
+            f"lakeward quality waive {table} {check} --for 2h {why}   or publish anyway: "
+            f"lakeward quality release {table} {why}   or correct the rows in the lake, then: "
             f"lakeward quality run {table}"
         )
     if verdict is Verdict.ERROR:

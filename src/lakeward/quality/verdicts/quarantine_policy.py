@@ -90,7 +90,7 @@ def failing(number: int, check: str) -> str:
 
 def declined(why: str, table: str) -> str:
     """The line about a decision left to a person."""
-    return f"{LINE}no row was moved by on_fail: quarantine: {why}; lakeward quality quarantine {table} CHECK --dry-run"
+    return f"{LINE}no row was moved by on_fail: quarantine: {why}; lakeward quality show {table}"
 
 
 def name(check: CheckDocument) -> str:

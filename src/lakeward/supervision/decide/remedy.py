@@ -1,26 +1,174 @@
-"""Next steps for errors that a retry meets again, because they depend on the stream alone. Pure."""
+"""Remedy: the next command for a stream, from its state, its block, its shape and its supervision. Pure.
+
+The on-call block, the incidents and the waiting commands all ask here. A command that the stream's shape refuses is not
+offered, a generation that waits is named where the running one cannot go on, and the last step of several is told: a
+start is part of each way that does not start the stream by itself.
+"""
 
 from __future__ import annotations
 
-from lakeward.platform.failures import Cause
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
-OF_THE_STREAM = frozenset({Cause.PLAN_SIZE, Cause.OUT_OF_MEMORY})
-"""Causes that lie in the stream at fault, not in the other streams of its driver."""
+from lakeward.supervision.decide.health import State
+from lakeward.supervision.decide.stability import OF_THE_GENERATION
+from lakeward.supervision.presence import Presence
+from lakeward.supervision.presence import State as Supervised
+
+if TYPE_CHECKING:
+    from lakeward.spec.model.stream import StreamSpec
+
+OF_THE_TABLE = frozenset({
+    "rolled-back", "table-replaced", "table-renamed", "table-missing", "no-position", "position-unreadable", "unstaged",
+    "wap-off", "no-domains", "commit-overwritten", "unlogged",
+})  # fmt: skip
+"""Reasons of a block that the table itself can answer anew."""
+_MOVES = {"streams recover": "recover", "streams skip-batch": "skip a batch of", "streams reset": "reset"}
+_ENDS = re.compile(
+    r"lakeward (?:streams (?:start|upgrade|recover|restart|reset|skip-batch|rollback|audit|status)|deploy|stack status)"
+)
+"""Commands that start the stream themselves, or only read: no start follows them."""
+_OTHER_STREAM = re.compile(r"\bnew (?:id|table)\b|another id")
+_WAYS = re.compile(r"(?:;|,) or:? ")
+
+SUPERVISED = Presence(Supervised.OK)
 
 
-def of_repeated(cause: Cause | None, stream: str) -> str | None:
-    """What to change, and the commands after it; None where the cause says nothing about the stream."""
-    then = f"then: lakeward deploy; lakeward streams upgrade {stream} --wait"
-    match cause:
-        case Cause.PLAN_SIZE:
-            return (
-                f"select fewer columns or levels of nesting in the transform of conf/streams/{stream}.yaml,"
-                f" or split it into two streams; {then}"
-            )
-        case Cause.OUT_OF_MEMORY:
-            return (
-                f"give its driver more memory (resources: {{driver_memory: 2g}} in conf/streams/{stream}.yaml, or"
-                f" memory of its entry under drivers: in conf/lakeward.yaml), or let a record be smaller; {then}"
-            )
-        case _:
-            return None
+@dataclass(frozen=True)
+class Situation:
+    """What the next step depends on.
+
+    Attributes:
+        blocked: why it is blocked, as stored; None if it is not.
+        spec: of the generation it runs; None if this version cannot read it.
+        pending: the generation that waits for an upgrade; None without one.
+        cured: whether the table, asked now, has everything that the block missed.
+        table_next: the next command by the table as it is now, if a batch may not land there.
+        paused: the table whose rewrite the stream waits for; None if it does not wait.
+    """
+
+    stream: str
+    state: State
+    blocked: Mapping[str, Any] | None = None
+    spec: StreamSpec | None = None
+    pending: int | None = None
+    presence: Presence = SUPERVISED
+    cured: bool = False
+    table_next: str | None = None
+    paused: str | None = None
+
+
+@dataclass(frozen=True)
+class Remedy:
+    """The next step.
+
+    Attributes:
+        command: the command to run; None if nothing is to be done.
+        text: the step in a sentence, with the command if there is one.
+        acts: the part of the text whose effect is explained; empty if nothing is to be done.
+    """
+
+    command: str | None
+    text: str
+    acts: str = ""
+
+
+def remedy(seen: Situation) -> Remedy:
+    """The next step for one stream."""
+    step = _of_state(seen)
+    if not seen.presence.missing or seen.state in (State.STOPPED, State.STOPPING, State.COMPLETED):
+        return step
+    again = f"nobody restarts it after a failure: {seen.presence.next}"
+    if seen.state is State.BLOCKED:
+        return Remedy(step.command, f"{step.text}; then, for {again}", step.acts)
+    if seen.state in (State.HEALTHY, State.LAGGING):
+        return Remedy(seen.presence.next, f"{seen.presence.next}   for {again.split(':')[0]}", seen.presence.next)
+    if seen.state is State.UNKNOWN:
+        return step
+    command = f"lakeward streams {'restart' if seen.state is State.STALLED else 'start'} {seen.stream} --wait"
+    return Remedy(command, f"{command}; then, for {again}", command)
+
+
+def _of_state(seen: Situation) -> Remedy:
+    name, state = seen.stream, seen.state
+    if seen.blocked is not None:
+        command = of_block(
+            name, seen.blocked, spec=seen.spec, pending=seen.pending, cured=seen.cured, table_next=seen.table_next
+        )
+        return Remedy(command, command, command)
+    if state is State.RESTARTING:
+        start = f"lakeward streams start {name}"
+        return Remedy(
+            f"lakeward streams logs {name}", f"wait for the automatic restart; to restart it now: {start}", start
+        )
+    if state is State.STALLED:
+        command = f"lakeward streams restart {name} --wait"
+        return Remedy(command, command, command)
+    if state is State.UNKNOWN:
+        command = "lakeward stack status"
+        kill = f"lakeward streams restart {name} --kill"
+        text = f"{command}; nothing is restarted while its state is unknown; if its host is gone for good: {kill}"
+        return Remedy(command, text, command)
+    if seen.paused is not None and state in (State.HEALTHY, State.LAGGING):
+        command = f"lakeward tables why {seen.paused}"
+        return Remedy(
+            command,
+            f"it continues by itself after the rewrite of its table; to see what the rewrite waits for: {command}",
+            command,
+        )
+    if state is State.LAGGING:
+        text = "watch the trend; if it grows: more cores or a larger max_offsets_per_trigger in the stream's file"
+        return Remedy(None, text, "a file")
+    if state is State.STOPPED:
+        command = f"lakeward streams start {name}"
+        return Remedy(command, command, command)
+    return Remedy(None, "nothing to do")
+
+
+def of_block(
+    stream: str,
+    blocked: Mapping[str, Any],
+    *,
+    spec: StreamSpec | None = None,
+    pending: int | None = None,
+    cured: bool = False,
+    table_next: str | None = None,
+) -> str:
+    """What helps a blocked stream: one command, or several joined with `then` or `or`."""
+    start = f"lakeward streams start {stream}"
+    if cured:
+        return start
+    told = str(table_next or blocked.get("next") or f"lakeward streams status {stream}")
+    ways = [_upgraded(stream, way) for way in _WAYS.split(told)]
+    if pending is not None and (blocked.get("reason") in OF_THE_GENERATION or "lakeward deploy" in ways[0]):
+        ways[0] = f"lakeward streams upgrade {stream} --wait   runs generation {pending}, which waits"
+    fit = [way for way in ways if not _refused(way, spec)]
+    if not fit:
+        fit = [
+            f"restore the checkpoint from a copy, then: {start}",
+            f"give the stream a new id and a new table (conf/streams/{stream}.yaml), then: lakeward deploy",
+        ]
+    return "; or ".join(way if _ENDS.search(way) else f"{way}; then: {start}" for way in fit)
+
+
+def _upgraded(stream: str, way: str) -> str:
+    """The way with the upgrade after a deploy: a deploy alone changes nothing that runs, a start runs what ran."""
+    if "lakeward deploy" not in way or "streams upgrade" in way or _OTHER_STREAM.search(way):
+        return way
+    upgrade = f"lakeward streams upgrade {stream} --wait"
+    start = re.compile(rf"\(lakeward deploy\),? then: lakeward streams start {re.escape(stream)}")
+    if start.search(way):
+        return start.sub(f"in conf/streams/{stream}.yaml, then: lakeward deploy; {upgrade}", way)
+    return re.sub(r"lakeward deploy\b", f"lakeward deploy; {upgrade}", way, count=1)
+
+
+def _refused(way: str, spec: StreamSpec | None) -> bool:
+    """Whether the way is a command that the shape of the stream does not allow."""
+    operation = next((name for words, name in _MOVES.items() if f"lakeward {words}" in way), None)
+    if operation is None or spec is None:
+        return False
+    from lakeward.spec.deploy.movable import obstacle  # the analysis of SQL is loaded only for a blocked stream
+
+    return obstacle(spec, operation) is not None

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from lakeward.platform.text import listed
 from lakeward.registry.backpressure import Level
-from lakeward.supervision.decide.health import State
+from lakeward.supervision.decide.remedy import Situation, remedy
 from lakeward.supervision.report.material import Material
 from lakeward.telemetry.mask import mask
 
@@ -32,41 +32,32 @@ class Step:
 
 def step(m: Material) -> Step:
     """The next step for one stream."""
-    name, state = m.stream.id, m.verdict.state
-    if m.stream.blocked is not None:
-        command = mask(str(m.stream.blocked.get("next") or f"lakeward streams status {name}"))
-        if "lakeward" not in command:  # the cause is outside of Lakeward: nothing restarts automatically afterwards
-            command = f"{command}; then: lakeward streams start {name}"
-        return Step(command, command, effect(m, command))
-    if state is State.RESTARTING:
-        command = f"lakeward streams logs {name}"
-        start = f"lakeward streams start {name}"
-        return Step(command, f"wait for the automatic restart; to restart it now: {start}", effect(m, start))
-    if state is State.STALLED:
-        command = f"lakeward streams restart {name} --wait"
-        return Step(command, command, effect(m, command))
-    if state is State.UNKNOWN:
-        command = "lakeward stack status"
-        kill = f"lakeward streams restart {name} --kill"
-        text = f"{command}; nothing is restarted while its state is unknown; if its host is gone for good: {kill}"
-        return Step(command, text, effect(m, command))
+    found = remedy(situation(m))
+    command = None if found.command is None else mask(found.command)
+    if found.text.startswith("it continues by itself"):
+        return Step(command, found.text, READS)
+    if found.command is None:
+        watch = "a changed file does nothing until it is deployed and the stream upgraded"
+        return Step(None, found.text, watch if found.acts else "")
+    return Step(command, mask(found.text), effect(m, mask(found.acts)))
+
+
+def situation(m: Material) -> Situation:
+    """What the decision about the next step needs, of everything that is known."""
+    name, spec = m.stream.id, m.view.spec(m.stream.id)
     pressed = m.facts.backpressure(name)
     paused = pressed is not None and pressed.level is not Level.RELEASED
-    if paused and state in (State.HEALTHY, State.LAGGING):
-        spec = m.view.spec(name)
-        command = f"lakeward tables why {spec.sink.table if spec is not None else '..'}"
-        return Step(
-            command,
-            f"it continues by itself after the rewrite of its table; to see what the rewrite waits for: {command}",
-            READS,
-        )
-    if state is State.LAGGING:
-        text = "watch the trend; if it grows: more cores or a larger max_offsets_per_trigger in the stream's file"
-        return Step(None, text, "a changed file does nothing until it is deployed and the stream upgraded")
-    if state is State.STOPPED:
-        command = f"lakeward streams start {name}"
-        return Step(command, command, effect(m, command))
-    return Step(None, "nothing to do")
+    return Situation(
+        stream=name,
+        state=m.verdict.state,
+        blocked=m.stream.blocked,
+        spec=spec,
+        pending=m.stream.pending_generation,
+        presence=m.view.presence,
+        cured=m.cured,
+        table_next=m.halt.next if m.halt is not None else None,
+        paused=(m.facts.table(name) or str(spec.sink.label if spec else name)) if paused else None,
+    )
 
 
 def effect(m: Material, text: str) -> str:
@@ -99,6 +90,8 @@ def _effect(m: Material, command: str) -> str:
         "sql --write": "changes the table for every reader immediately; undo it in the same way",
         "tables restore": "moves the table, all positions and `verified` back together; needs approval",
         "deploy": "registers changed files as new generations; running streams are not restarted",
+        "stack up": "starts the parts of the stack that are missing; streams that run continue",
+        "init --dags": "writes the Dag files that are missing into dags/; changes no other file",
         "ALTER TABLE": "changes a property of the table for every writer; changes no row",
     }
     if "--dry-run" in command:

@@ -57,6 +57,8 @@ def _head(report: StreamDocument, now: datetime, trouble: str | None) -> str:
     text = (
         f"{state} for {span((now - report['since']).total_seconds())}, since {moment(report['since'])}: {report['why']}"
     )
+    if report["unsupervised"]:
+        text = f"{text}; NOT SUPERVISED"
     return f"{report['id']} is {text}" if trouble is None else f"{report['id']}: {trouble}; now it is {text}"
 
 
@@ -93,7 +95,8 @@ def _doing(report: StreamDocument) -> Iterator[tuple[str, str]]:
     yield "log", f"{links['log']}   or: lakeward streams logs {report['id']}" if links["log"] else ""
     yield "runbook", f"{links['runbook']}#{report['state']}"
     if report["incident"]:
-        yield "incident", f"{report['incident']['id']}, open since {moment(report['incident']['opened_at'])}"
+        opened = f"{report['incident']['id']}, open since {moment(report['incident']['opened_at'])}"
+        yield "incident", f"{opened}: {report['incident']['text']}"
     yield "next", report["next_text"]
     yield "  effect", report["next_effect"]
 
@@ -166,13 +169,15 @@ def _lag(report: StreamDocument) -> str:
         parts.append(f"{report['lag_trend']}{rate}")
     if report["catch_up_s"]:
         parts.append(f"caught up in {span(report['catch_up_s'])}")
-    elif report["lag_trend"] in ("growing", "steady"):
-        parts.append(_outlook(report))
+    elif report["lag_trend"] in ("growing", "steady") and (outlook := _outlook(report)):
+        parts.append(outlook)
     return ", ".join(parts) + old
 
 
 def _outlook(report: StreamDocument) -> str:
-    """The outlook for a lag that does not fall."""
+    """The outlook for a lag that does not fall; empty for one that is within its limits and no trend."""
+    if report["state"] == "healthy" and report["lag_trend"] == "steady":
+        return ""
     if report["state"] in ("healthy", "lagging"):
         return "it does not catch up at this rate"
     if report["state"] == "blocked":

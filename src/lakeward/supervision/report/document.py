@@ -11,10 +11,12 @@ from typing import NotRequired, TypedDict, cast
 
 from lakeward.platform.errors import code_in
 from lakeward.registry.drivers import Driver, Handle
+from lakeward.registry.incidents import Incident
 from lakeward.registry.observations import Observation, Progress, Watch, WatchedPartition
 from lakeward.registry.streams import Stream
-from lakeward.supervision.decide.health import State, Verdict
-from lakeward.supervision.observe import Facts
+from lakeward.supervision import observe
+from lakeward.supervision.decide.health import State
+from lakeward.supervision.decide.since import since
 from lakeward.supervision.report import advice, safety
 from lakeward.supervision.report.lag import Lag, of_watch
 from lakeward.supervision.report.material import Material, View
@@ -121,6 +123,7 @@ class OpenIncident(TypedDict):
 
     id: int
     opened_at: datetime
+    text: str
 
 
 class Links(TypedDict):
@@ -181,7 +184,7 @@ def entry(view: View, stream: Stream) -> StreamEntry:
         "id": stream.id,
         "state": seen.state.value,
         "why": mask(seen.why),
-        "since": _since(stream, seen, view.facts),
+        "since": since(observe.health_input(view.facts, view.jobs, stream), seen),
         "sink": spec.sink.label if spec else None,
         "driver": _driver(view, stream),
         "generation": stream.generation,
@@ -235,7 +238,7 @@ def document(m: Material) -> StreamDocument:
         "stable_generation": m.stable.generation if m.stable else None,
         "differs": list(m.differs),
         "unsupervised": view.unsupervised,
-        "incident": {"id": m.incident.id, "opened_at": m.incident.opened_at} if m.incident else None,
+        "incident": _incident(m.incident),
         "changed": [{**item.document(), "text": mask(item.text)} for item in m.recent],
         "links": _links(view, stream),
         "next": step.command,
@@ -247,14 +250,6 @@ def document(m: Material) -> StreamDocument:
     if m.asked.trouble:
         result["unanswered"] = [mask(line) for line in m.asked.trouble]
     return result
-
-
-def _since(stream: Stream, seen: Verdict, facts: Facts) -> datetime:
-    """Since when the stream is in this state: as recorded, or now if it is not recorded yet; a block has its own."""
-    blocked = (stream.blocked or {}).get("at") if seen.state is State.BLOCKED else None
-    if blocked is not None:
-        return datetime.fromisoformat(str(blocked))
-    return stream.since if stream.state == seen.state.value else facts.now
 
 
 def _driver(view: View, stream: Stream) -> DriverEntry:
@@ -308,7 +303,7 @@ def _lag_fields(
     return {
         "lag_records": records,
         "lag_s": lag.oldest_s if lag else None,
-        "lag_trend": _trend(records, slope),
+        "lag_trend": _trend(records, slope, between=state is State.HEALTHY and _between_batches(lag, progress)),
         "lag_per_second": slope if records else None,
         "lag_age_s": lag.age_s if lag else None,
         "catch_up_s": catch_up,
@@ -317,12 +312,26 @@ def _lag_fields(
     }
 
 
-def _trend(records: int | None, slope: float | None) -> str | None:
-    """`none` (nothing waits), `falling`, `steady` or `growing`."""
+BREATH_S = 10.0
+"""Records that wait for less than this are the next batch, whatever the trigger."""
+
+
+def _between_batches(lag: Lag | None, progress: Progress) -> bool:
+    """Whether what waits is no more than what comes between two batches: its number rises and falls with each."""
+    if lag is None or lag.oldest_s is None:
+        return False
+    batch_s = float((progress.get("durationMs") or {}).get("triggerExecution") or 0.0) / 1000
+    return lag.oldest_s <= max(BREATH_S, 3 * batch_s)
+
+
+def _trend(records: int | None, slope: float | None, *, between: bool = False) -> str | None:
+    """`none` (nothing waits), `falling`, `steady` or `growing`; between two batches of a healthy stream `steady`."""
     if records == 0:
         return "none"
     if records is None or slope is None:
         return None
+    if between:
+        return "steady"
     if abs(slope) < max(0.05, records / 86_400):  # it takes more than a day to double or to drain
         return "steady"
     return "falling" if slope < 0 else "growing"
@@ -346,6 +355,15 @@ def _progress_fields(progress: Progress, watch: Watch, now: datetime) -> Progres
         "state_bytes": sum(int(item.get("memoryUsedBytes") or 0) for item in operators) if operators else None,
         "state_disk_bytes": store["disk_bytes"] if operators and store else None,
     }
+
+
+def _incident(incident: Incident | None) -> OpenIncident | None:
+    """What an incident is: the first line of its message, which says so; a stream may be healthy beside it."""
+    if incident is None:
+        return None
+    first = (incident.text.strip().splitlines() or [""])[0]
+    text = f"{mask(first)}; it closes by itself when that is over"
+    return {"id": incident.id, "opened_at": incident.opened_at, "text": text}
 
 
 def _failure(m: Material) -> FailureDocument | None:

@@ -83,9 +83,16 @@ def of_stream(
 
 
 def read(
-    connect: Connect, runtime: Runtime, stream: str, backend: Backend | None = None
+    connect: Connect,
+    runtime: Runtime,
+    stream: str,
+    backend: Backend | None = None,
+    explain: material.Explain | None = None,
 ) -> tuple[material.View, StreamDocument]:
     """The current view of all streams, and the document of one of them.
+
+    Args:
+        explain: adds the cause of missing supervision.
 
     Raises:
         SpecError: there is no such stream, or it was removed.
@@ -94,7 +101,7 @@ def read(
     from lakeward.supervision.report import material
     from lakeward.supervision.report.document import document
 
-    view = material.observe_all(connect, backend or backend_of(runtime))
+    view = material.observe_all(connect, backend or backend_of(runtime), explain)
     if stream not in view.verdicts:
         with connect() as connection:
             row = streams.get(connection, stream)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from sqlalchemy import Connection
 
+from lakeward.connectors.commit_protocol.follow import BlockReason
 from lakeward.platform.runtime import Runtime
 from lakeward.registry import batches, generations, incidents, streams
 from lakeward.registry.batches import Batch
@@ -16,10 +17,13 @@ from lakeward.registry.generations import Generation
 from lakeward.registry.incidents import Incident
 from lakeward.registry.streams import Stream
 from lakeward.spec.model.stream import StreamSpec
-from lakeward.supervision import dead_mans_switch, observe
+from lakeward.supervision import observe, presence
 from lakeward.supervision.backends.base import Backend, Job, Life
 from lakeward.supervision.decide.health import TROUBLE, Verdict
+from lakeward.supervision.decide.remedy import OF_THE_TABLE, SUPERVISED
 from lakeward.supervision.observe import Connect, Facts
+from lakeward.supervision.presence import Presence
+from lakeward.supervision.presence import State as Supervised
 from lakeward.supervision.report import generation_diff, recent, sources
 from lakeward.supervision.report.recent import Recent
 from lakeward.supervision.report.sources import Sources
@@ -32,13 +36,18 @@ TAIL = 8
 class View:
     """All streams at one moment: the registry's facts, the backend's launches, and the state of each stream.
 
-    `unsupervised`: why the streams are not supervised; None if they are.
+    `presence`: whether the streams are supervised.
     """
 
     facts: Facts
     jobs: Sequence[Job] | None
     verdicts: Mapping[str, Verdict]
-    unsupervised: str | None = None
+    presence: Presence = SUPERVISED
+
+    @property
+    def unsupervised(self) -> str | None:
+        """Why the streams are not supervised; None if they are."""
+        return self.presence.why if self.presence.missing else None
 
     def spec(self, stream: str) -> StreamSpec | None:
         """The spec of the generation a stream runs; None if it has none, or this version cannot read it."""
@@ -99,14 +108,35 @@ class Material:
     def verdict(self) -> Verdict:
         return self.view.verdicts[self.stream.id]
 
+    @property
+    def halt(self) -> BlockReason | None:
+        """Why the table takes no batch now, for a stream that the table blocked; None if it takes one."""
+        return self.asked.halt if self._of_the_table else None
 
-def observe_all(connect: Connect, backend: Backend) -> View:
+    @property
+    def cured(self) -> bool:
+        """Whether the table, asked now, has everything that the block missed: a start is all that is left."""
+        answered = self.asked.table_answered is True and self.asked.position is not None
+        return self._of_the_table and answered and self.asked.halt is None
+
+    @property
+    def _of_the_table(self) -> bool:
+        return str((self.stream.blocked or {}).get("reason")) in OF_THE_TABLE
+
+
+Explain = Callable[[Presence], Presence]
+"""Adds the cause of missing supervision, where it can be asked."""
+
+
+def observe_all(connect: Connect, backend: Backend, explain: Explain | None = None) -> View:
     """All streams now, judged here and not by the last reconcile pass."""
     with connect() as connection:
         facts = observe.read(connection)
-        missed = dead_mans_switch.missed_passes(connection)
+        present = presence.read(connection)
     jobs = observe.observed_jobs(backend, facts)
-    return View(facts, jobs, observe.verdicts(facts, jobs), missed)
+    if explain is not None and present.state is not Supervised.OK:
+        present = explain(present)
+    return View(facts, jobs, observe.verdicts(facts, jobs), present)
 
 
 def gather(connect: Connect, runtime: Runtime, view: View, stream: str) -> Material:

@@ -102,7 +102,9 @@ def lost(m: Material) -> Answer:
     """Whether data is lost, as far as the available facts show."""
     blocked = m.stream.blocked or {}
     reason = str(blocked.get("reason", ""))
-    if reason in _BLOCKED:
+    if m.halt is not None:  # asked now: the table may have changed since the block
+        reason, blocked = m.halt.reason, {"why": m.halt.why}
+    if reason in _BLOCKED and not m.cured:
         answer = _BLOCKED[reason]
         return Answer(answer.lost, f"{answer.text}: {blocked.get('why') or blocked.get('what') or reason}")
     spec = m.view.spec(m.stream.id)

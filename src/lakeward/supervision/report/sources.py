@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from lakeward.connectors.commit_protocol.follow import BlockReason
 from lakeward.connectors.commit_protocol.position import NO_DATA, Position, key, parse, streams_of
 from lakeward.connectors.folder import store
 from lakeward.platform.errors import LakewardError
@@ -49,6 +50,7 @@ class Sources:
         position: the table's position; None if the sink has none, or if it could not be asked.
         table_answered: whether the table could be asked; None for a sink without a table.
         table_missing: whether the table does not exist (yet, or any more).
+        halt: why no batch may land in the table as it is now; None if one may, or if that could not be asked.
         lag: the lag, measured at the source.
         others: commits by others on the table, newest last.
         planned: the checkpoint's newest batch.
@@ -62,6 +64,7 @@ class Sources:
     planned: Planned | None = None
     trouble: tuple[str, ...] = ()
     table_missing: bool = False
+    halt: BlockReason | None = None
 
 
 def ask(
@@ -80,6 +83,7 @@ def ask(
     others: tuple[Commit, ...] = ()
     lag: Lag | None = None
     missing = False
+    halt: BlockReason | None = None
     try:
         if spec.sink.files is not None:
             position, answered = store.newest(Path(spec.sink.files.path), str(spec.id)), True
@@ -87,7 +91,7 @@ def ask(
         answer = _table(runtime, spec, since)
         missing = spec.sink.rows_in is not None and answer is None
         if answer is not None:
-            position, others = answer
+            position, others, halt = answer
     except LakewardError as error:
         answered = False
         trouble.append(f"{error.what}: {error.why}")
@@ -98,7 +102,8 @@ def ask(
         lag = measure(runtime, spec, position.end if position else recorded_ends)
     except LakewardError as error:
         trouble.append(f"{error.what}: {error.why}")
-    return Sources(position, answered, lag, others, planned(checkpoint, list(spec.sources)), tuple(trouble), missing)
+    newest = planned(checkpoint, list(spec.sources))
+    return Sources(position, answered, lag, others, newest, tuple(trouble), missing, halt)
 
 
 def measure(runtime: Runtime, spec: StreamSpec, ends: Mapping[str, str]) -> Lag | None:
@@ -116,41 +121,52 @@ def measure(runtime: Runtime, spec: StreamSpec, ends: Mapping[str, str]) -> Lag 
     return together(lags)
 
 
-def _table(runtime: Runtime, spec: StreamSpec, since: datetime) -> tuple[Position | None, tuple[Commit, ...]] | None:
-    """Position and commits of others, by the kind of the table; None if the table does not exist."""
+TableAnswer = tuple[Position | None, tuple[Commit, ...], BlockReason | None]
+"""Position, commits of others, and why no batch may land now."""
+
+
+def _table(runtime: Runtime, spec: StreamSpec, since: datetime) -> TableAnswer | None:
+    """What the table says, by the kind of the table; None if the table does not exist."""
     if spec.sink.delta:
         return _delta(runtime, spec, since)
     return _postgres(runtime, spec) if spec.sink.postgres else _iceberg(runtime, spec, since)
 
 
-def _postgres(runtime: Runtime, spec: StreamSpec) -> tuple[Position | None, tuple[Commit, ...]] | None:
+def _postgres(runtime: Runtime, spec: StreamSpec) -> TableAnswer | None:
     """The position; PostgreSQL does not record which other writers wrote to a table."""
+    from lakeward.connectors.postgres.check import check_table
     from lakeward.connectors.postgres.position_store import of
 
     state = of(runtime, spec).state()
-    return None if state.oid is None else (state.position, ())
+    return None if state.oid is None else (state.position, (), check_table(state))
 
 
-def _iceberg(runtime: Runtime, spec: StreamSpec, since: datetime) -> tuple[Position | None, tuple[Commit, ...]] | None:
-    """Position and commits of others; None if the sink is no Iceberg table or the table does not exist."""
+def _iceberg(runtime: Runtime, spec: StreamSpec, since: datetime) -> TableAnswer | None:
+    """What the table says; None if the sink is no Iceberg table or the table does not exist."""
     if spec.sink.iceberg is None:
         return None
     from pyiceberg.catalog import load_catalog
     from pyiceberg.exceptions import NoSuchTableError
 
     from lakeward.connectors.iceberg.catalog import pyiceberg_properties
+    from lakeward.connectors.iceberg.check import check_table
+    from lakeward.connectors.iceberg.pyiceberg_table import state_of
 
     name = str(spec.sink.iceberg.table)
     try:
         table = load_catalog(CATALOG, **pyiceberg_properties(runtime.lake, runtime.pgpass)).load_table(name)
     except NoSuchTableError:
         return None
-    return _position(table.properties, spec), _others(table, since)
+    position = _position(table.properties, spec)
+    exact = spec.sink.iceberg.commit == "exact"
+    return position, _others(table, since), check_table(state_of(table.metadata, str(spec.id), name)) if exact else None
 
 
-def _delta(runtime: Runtime, spec: StreamSpec, since: datetime) -> tuple[Position | None, tuple[Commit, ...]] | None:
-    """Position and commits of others of a Delta table, from its log."""
+def _delta(runtime: Runtime, spec: StreamSpec, since: datetime) -> TableAnswer | None:
+    """What a Delta table says, from its log."""
     from lakeward.connectors.delta import location, log
+    from lakeward.connectors.delta.check import check_table
+    from lakeward.connectors.delta.position_store import DeltaPositionStore
 
     folder = location.folder_of(runtime.lake, spec.sink.label)
     table = log.read(folder)
@@ -165,7 +181,9 @@ def _delta(runtime: Runtime, spec: StreamSpec, since: datetime) -> tuple[Positio
         if not any(streams_of(commit.domains)) and version > 0:
             others.append(Commit(at, version, commit.operation.lower()))
         version -= 1
-    return _position(table.domains, spec), tuple(reversed(others))
+    position = _position(table.domains, spec)
+    state = DeltaPositionStore(folder, spec.sink.label, str(spec.id)).read().state
+    return position, tuple(reversed(others)), None if state is None else check_table(state)
 
 
 def _position(properties: Mapping[str, str], spec: StreamSpec) -> Position | None:

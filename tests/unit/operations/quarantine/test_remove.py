@@ -22,7 +22,7 @@ def spec(**more: Any) -> StreamSpec:
 
 
 def test_a_stream_of_one_topic_into_an_append_table_is_suited() -> None:
-    suited(spec())
+    suited(spec(), "c1")
 
 
 @pytest.mark.parametrize(
@@ -37,14 +37,14 @@ def test_a_stream_of_one_topic_into_an_append_table_is_suited() -> None:
 )
 def test_others_are_refused_with_the_reason(more: dict[str, Any], why: str) -> None:
     with pytest.raises(Refused) as caught:
-        suited(spec(**more))
+        suited(spec(**more), "c1")
     assert why in caught.value.why
-    assert caught.value.next.startswith("lakeward quality waive a.t")
+    assert caught.value.next.startswith("lakeward quality waive a.t c1 --for 2h")
 
 
 def test_a_stream_that_reads_the_table_as_it_grows_stands_in_the_way() -> None:
     with pytest.raises(Refused) as caught:
-        suited(spec(), ["hourly"])
+        suited(spec(), "c1", ["hourly"])
     assert "blocks the streams that read a.t: hourly" in caught.value.why
 
 

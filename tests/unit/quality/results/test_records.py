@@ -4,6 +4,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 from recorded_rows import batch
+from typed import commands, parsed
 
 from lakeward.quality.ranges.range import decide
 from lakeward.quality.ranges.snapshot_chain import Mark
@@ -41,6 +42,11 @@ def test_what_is_stored_is_what_is_shown(line) -> None:
     assert document["checks"][0] == shown(made.check_rows()[0])
     assert document["checks"][0]["observed"] == "10% of 20 rows fail"
     assert "lakeward quality release ns.t" in document["next"]
+    offered = commands(document["next"])
+    assert 'lakeward quality quarantine ns.t c1 --comment "rows fail c1"' in offered
+    for command in offered:
+        parsed(command)
+    assert not {"CHECK", "WHY"} & set(document["next"].split()), "no placeholder: the worst failing check is named"
 
 
 def test_a_failed_check_is_a_sentence_with_numbers() -> None:

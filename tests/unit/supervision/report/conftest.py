@@ -22,6 +22,8 @@ from lakeward.registry.streams import Stream
 from lakeward.supervision import observe
 from lakeward.supervision.backends.base import Job, Life
 from lakeward.supervision.observe import Facts
+from lakeward.supervision.presence import Presence
+from lakeward.supervision.presence import State as Supervised
 from lakeward.supervision.report.block import block
 from lakeward.supervision.report.document import document
 from lakeward.supervision.report.lag import Lag, Partition
@@ -37,6 +39,7 @@ SPEC: dict[str, Any] = {
     "source": {"kafka": {"topics": ["flights"], "max_offsets_per_trigger": 20000}},
     "sink": {"iceberg": {"table": "nyc.flights"}},
     "trigger": {"every": "10s"},
+    "lineage": "rows",
 }
 LEASE = Lease("stream", "flights", "t", "h", NOW, live=True)
 PROGRESS: dict[str, Any] = {
@@ -99,7 +102,12 @@ class Scene:
         facts = Facts(**known)
         jobs = [Job("demo", "t", self.process, HANDLE, "lake-1", "/lake/drivers/demo/1")] if self.driver else []
         found = jobs if self.backend else None
-        return View(facts, found, observe.verdicts(facts, found), self.missed)
+        return View(facts, found, observe.verdicts(facts, found), self.present())
+
+    def present(self) -> Presence:
+        if self.missed is None:
+            return Presence(Supervised.OK)
+        return Presence(Supervised.STALE, ago(420), self.missed, "lakeward doctor")
 
     def material(self) -> Material:
         view = self.view()
@@ -228,7 +236,9 @@ def poison() -> Scene:
     blocked = {
         "reason": "poison", "what": f"Batch 812 failed three times the same way: {what}",
         "why": "the same records fail again whenever they are read", "batch": 812, "offsets": ends,
-        "next": "lakeward streams logs flights, then correct conf/streams/flights.yaml and: lakeward deploy",
+        "next": "correct the transform in conf/streams/flights.yaml, then: lakeward deploy; lakeward streams upgrade "
+        "flights --wait; or skip its records: lakeward streams skip-batch flights --batch 812 --dry-run   shows them "
+        "first",
     }  # fmt: skip
     return good.changed(
         stream=replace(good.stream, state="blocked", since=ago(130), blocked=blocked),

@@ -99,6 +99,10 @@ def test_a_skewed_partition_is_named_and_even_ones_are_not(scenes) -> None:
 def test_that_nobody_looks_after_the_streams_is_said_in_every_block(scenes) -> None:
     lines = scenes["healthy"].changed(missed="no reconcile pass has succeeded for 7 min").lines()
     assert "supervised   NO: no reconcile pass has succeeded for 7 min" in lines
+    assert lines[0].endswith("; NOT SUPERVISED")
+    assert any(
+        line.startswith("next         lakeward doctor   for nobody restarts it after a failure") for line in lines
+    )
     assert not any(line.startswith("supervised") for line in scenes["healthy"].lines())
 
 
@@ -150,7 +154,7 @@ def test_one_thing_or_the_other_is_not_one_after_the_other_and_a_dry_run_only_sh
     blocked = {**(made.stream.blocked or {}), "next": step}
     effect = made.changed(stream=replace(made.stream, blocked=blocked)).document()["next_effect"]
     first, second = effect.split("; or: ")
-    assert re.match(r"registers changed files .+; then: (launches driver|starts its query)", first)
+    assert re.match(r"registers changed files .+; then: replaces its query by the new generation", first)
     assert second.startswith("only shows what it would do; without --dry-run it skips all records of the batch")
 
 
@@ -188,3 +192,26 @@ def test_what_becomes_of_a_lag(scenes, scene, comes, words) -> None:
 
 def test_a_moment_that_is_not_known() -> None:
     assert moment(None) == "not known"
+
+
+def test_a_handful_of_records_between_two_batches_is_no_trend_and_no_alarm(scenes) -> None:
+    made = scenes["healthy"]
+    watch = {**made.seen.watch, "lag_per_second": 0.3}
+    few = replace(made.asked.lag, partitions=(replace(made.asked.lag.partitions[0], end=12043 + 46),), oldest_s=2.0)
+    seen = replace(made.seen, watch=watch, lag_records=46, lag_s=2.0)
+    (line,) = (
+        each for each in made.changed(seen=seen, asked=replace(made.asked, lag=few)).lines() if each.startswith("lag ")
+    )
+    assert line == "lag          46 records wait, the oldest for 2 s, steady"
+    old = replace(few, oldest_s=50.0)
+    (line,) = (
+        each for each in made.changed(seen=seen, asked=replace(made.asked, lag=old)).lines() if each.startswith("lag ")
+    )
+    assert "growing by 0.3/s" in line
+
+
+def test_an_open_incident_says_what_it_is(scenes) -> None:
+    made = scenes["healthy"]
+    incident = replace(scenes["dead_driver"].more["incident"], text="The state of stream flights is large\nmore")
+    (line,) = (each for each in made.changed(more={"incident": incident}).lines() if each.startswith("incident "))
+    assert line.endswith(": The state of stream flights is large; it closes by itself when that is over")

@@ -7,6 +7,8 @@ from dataclasses import replace
 import pytest
 from recorded_rows import batch
 
+from lakeward.connectors.commit_protocol.follow import BlockReason
+from lakeward.supervision.decide.remedy import OF_THE_TABLE
 from lakeward.supervision.report import safety
 from lakeward.supervision.report.lag import Lag, Partition
 from lakeward.supervision.report.safety import Lost
@@ -32,11 +34,35 @@ from lakeward.supervision.report.sources import Planned
 def test_what_a_stream_is_blocked_for_says_whether_data_is_lost(scenes, reason, lost) -> None:
     made = scenes["lost_checkpoint"]
     blocked = dict(made.stream.blocked or {}) | {"reason": reason, "why": "10 rows of seq 7"}
-    m = made.changed(stream=replace(made.stream, blocked=blocked)).material()
+    now = BlockReason(reason, "w", "10 rows of seq 7", "n") if reason in OF_THE_TABLE else None
+    changed = made.changed(stream=replace(made.stream, blocked=blocked), asked=replace(made.asked, halt=now))
+    m = changed.material()
     answer = safety.lost(m)
     assert answer.lost is lost
     if lost is Lost.YES:
         assert "10 rows of seq 7" in answer.text
+
+
+@pytest.mark.parametrize("reason", ["rolled-back", "table-missing", "table-replaced"])
+def test_rows_that_are_in_the_table_again_are_not_lost_any_more(scenes, reason) -> None:
+    made = scenes["lost_checkpoint"]
+    blocked = dict(made.stream.blocked or {}) | {"reason": reason, "why": "10 rows of seq 7 are gone"}
+    again = made.changed(stream=replace(made.stream, blocked=blocked))
+    assert safety.lost(again.material()).lost is Lost.NO
+    assert again.document()["next"] == "lakeward streams start flights"
+    away = again.changed(asked=replace(made.asked, position=None, table_missing=True))
+    assert safety.lost(away.material()).lost is Lost.YES
+    silent = again.changed(asked=replace(made.asked, position=None, table_answered=False))
+    assert safety.lost(silent.material()).lost is not Lost.NO, "a table that does not answer proves nothing"
+
+
+def test_a_table_that_changed_since_the_block_is_told_as_it_is_now(scenes) -> None:
+    made = scenes["lost_checkpoint"]
+    blocked = dict(made.stream.blocked or {}) | {"reason": "rolled-back", "why": "seq 7 to 9 are gone", "next": "old"}
+    now = BlockReason("rolled-back", "w", "seq 9 is gone", 'lakeward sql --write "CALL x"')
+    changed = made.changed(stream=replace(made.stream, blocked=blocked), asked=replace(made.asked, halt=now))
+    assert "seq 9 is gone" in safety.lost(changed.material()).text
+    assert changed.document()["next"].startswith('lakeward sql --write "CALL x"; then: lakeward streams start')
 
 
 def test_records_the_source_gave_up_before_they_landed_are_lost_whatever_the_state_says(scenes) -> None:

@@ -1,0 +1,44 @@
+"""The commands of a text, as a person types them, and whether the command line takes them."""
+
+from __future__ import annotations
+
+import re
+import shlex
+
+import click
+from typer.main import get_command
+
+from lakeward.cli.app import app
+
+_COMMAND = re.compile(r"""lakeward (?:"[^"]*"|(?!\blakeward )[^;"])+""")
+_END = re.compile(r"   |, then|,? or |\)| {2}#")
+
+
+def commands(text: str) -> list[str]:
+    """Each `lakeward ...` in a text without the prose around it: prose follows after three spaces or a semicolon."""
+    return [_cut(match[0]) for match in _COMMAND.finditer(text)]
+
+
+def _cut(found: str) -> str:
+    at = 0
+    while (end := _END.search(found, at)) and found[: end.start()].count('"') % 2:
+        at = end.end()  # within quotes
+    return (found[: end.start()] if end else found).strip()
+
+
+def parsed(command: str) -> None:
+    """Parse a command by the real command line, without running it.
+
+    Raises:
+        click.UsageError: there is no such command, or it does not take these arguments.
+    """
+    words = shlex.split(command)[1:]
+    group: click.Command = get_command(app)
+    context = click.Context(group, info_name="lakeward")
+    while isinstance(group, click.Group):
+        name = words.pop(0)
+        found = group.get_command(context, name)
+        if found is None:
+            raise click.UsageError(f"no command {name} in {command}")
+        group = found
+    group.make_context(group.name, words, parent=context)

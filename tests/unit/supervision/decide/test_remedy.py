@@ -1,0 +1,159 @@
+"""What helps: for every state, every reason of a block and every shape of a stream, a command that can be typed."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from typed import commands, parsed
+
+from lakeward.spec.model.stream import StreamSpec
+from lakeward.supervision.decide.health import State
+from lakeward.supervision.decide.remedy import OF_THE_TABLE, Situation, of_block, remedy
+from lakeward.supervision.presence import Presence
+from lakeward.supervision.presence import State as Supervised
+
+NOW = datetime(2026, 11, 21, 3, 0, tzinfo=UTC)
+PLACEHOLDER = re.compile(r"\b(?:CHECK|STREAM|NAMESPACE|WHY|N)\b|<[a-z]+>|\.\.(?!/)")
+START = "lakeward streams start flights"
+UPGRADE = "lakeward streams upgrade flights --wait"
+SKIP = "lakeward streams skip-batch flights --batch 7 --dry-run"
+RECOVER = "lakeward streams recover flights"
+RENEW = "give the stream a new id and a new table (conf/streams/flights.yaml), then: lakeward deploy"
+TRANSFORM = f"correct the transform in conf/streams/flights.yaml, then: lakeward deploy; {UPGRADE}"
+SET_BACK = "lakeward sql --write \"CALL lake.system.set_current_snapshot('nyc.flights', 551)\"   restores the rows"
+REASONS: dict[str, str] = {
+    "poison": f"{TRANSFORM}; or skip its records: {SKIP}   shows them first",
+    "config": f"correct it, then: {START}",
+    "state-unfit": "lakeward streams rollback flights   runs the previous generation, which can use the state",
+    "checkpoint-missing": f"{RECOVER}   continues at the table's position",
+    "checkpoint-truncated": "its batch never finished: remove /lake/c/offsets/3 (and .3.crc) and start",
+    "foreign-checkpoint": f"put the right folder back, or: {RECOVER}",
+    "older-checkpoint": RECOVER,
+    "gap": RECOVER,
+    "diverged": RECOVER,
+    "rolled-back": SET_BACK,
+    "table-replaced": RENEW,
+    "table-missing": f"lakeward sql --write \"CALL lake.system.register_table(table => 'nyc.flights', metadata_file => "
+    f"'/w/3-a.metadata.json')\"   restores it with all its rows; or {RENEW}",
+    "wap-off": "lakeward sql --write \"ALTER TABLE lake.nyc.flights SET TBLPROPERTIES ('a'='true')\"   then: " + START,
+    "source-expired": "lakeward streams reset flights --to available --dry-run   continues with the available records",
+    "source-rewritten": "set skip: [delete] at source source in conf/streams/flights.yaml, then: lakeward deploy",
+    "topic-replaced": RENEW,
+    "unstaged": "lakeward sql --write \"CALL lake.system.rollback_to_snapshot('nyc.flights', 5)\"   removes the batch",
+    "unheard-of": "",
+}
+SHAPES: dict[str, dict[str, Any]] = {
+    "rows": {"lineage": "rows"},
+    "windows": {
+        "lineage": "none",
+        "transform": {"sql": "SELECT window(t, '1 minute') w, count(*) n FROM source GROUP BY window(t, '1 minute')"},
+    },
+    "plain": {"lineage": "rows", "sink": {"console": {}}},
+}
+PRESENT = {
+    "ok": Presence(Supervised.OK),
+    "stale": Presence(Supervised.STALE, NOW, "no reconcile pass has succeeded for 9 min", "lakeward doctor"),
+    "never": Presence(Supervised.NEVER, NOW, "no pass ever", "lakeward init --dags ."),
+}
+
+
+def spec(shape: str) -> StreamSpec:
+    base: dict[str, Any] = {
+        "id": "flights", "owner": "ops", "source": {"kafka": {"topics": ["flights"]}},
+        "sink": {"iceberg": {"table": "nyc.flights"}},
+    }  # fmt: skip
+    return StreamSpec.model_validate({**base, **SHAPES[shape]})
+
+
+def block(reason: str) -> dict[str, Any]:
+    return {"reason": reason, "what": "w", "why": "y", "next": REASONS[reason]}
+
+
+def help_for(reason: str, shape: str = "rows", **more: Any) -> str:
+    return of_block("flights", block(reason), spec=spec(shape), **more)
+
+
+@pytest.mark.parametrize(
+    ("reason", "shape", "pending", "present"), list(itertools.product(REASONS, SHAPES, (None, 3), PRESENT))
+)
+def test_a_blocked_stream_gets_commands_that_can_be_typed_and_end_with_it_running(
+    reason, shape, pending, present
+) -> None:
+    seen = Situation("flights", State.BLOCKED, block(reason), spec(shape), pending=pending, presence=PRESENT[present])
+    found = remedy(seen)
+    typed = commands(found.text)
+    assert typed
+    for command in typed:
+        parsed(command)
+    assert not PLACEHOLDER.search(found.text), found.text
+    assert present == "ok" or PRESENT[present].next in found.text
+    if shape != "rows":
+        assert not any(f"streams {word}" in found.text for word in ("recover", "skip-batch", "reset"))
+    for way in re.split(r"; or ", found.text):
+        assert re.search(r"streams (start|upgrade|recover|skip-batch|reset|rollback|status)|lakeward deploy", way)
+
+
+@pytest.mark.parametrize(("state", "pending", "present"), list(itertools.product(State, (None, 3), PRESENT)))
+def test_each_state_gets_a_step_that_can_be_typed(state, pending, present) -> None:
+    blocked = block("poison") if state is State.BLOCKED else None
+    found = remedy(Situation("flights", state, blocked, spec("rows"), pending=pending, presence=PRESENT[present]))
+    for command in commands(found.text):
+        parsed(command)
+    assert not PLACEHOLDER.search(found.text)
+    if present != "ok" and state not in (State.STOPPED, State.STOPPING, State.COMPLETED, State.UNKNOWN):
+        assert PRESENT[present].next in found.text
+        assert found.text != "nothing to do"
+
+
+def test_nobody_restarts_a_dead_stream_so_its_step_does_not_say_wait() -> None:
+    alone = remedy(Situation("flights", State.RESTARTING, presence=PRESENT["stale"]))
+    assert alone.command == f"{START} --wait"
+    assert "wait for the automatic" not in alone.text
+    assert "wait for the automatic" in remedy(Situation("flights", State.RESTARTING)).text
+
+
+def test_a_generation_that_waits_is_upgraded_to_and_not_passed_over() -> None:
+    assert help_for("poison", pending=2).startswith(f"{UPGRADE}   runs generation 2, which waits; or ")
+    assert help_for("config", pending=2).startswith(UPGRADE)
+    assert "upgrade" not in help_for("checkpoint-missing", pending=2)
+
+
+def test_a_deploy_of_the_same_stream_is_followed_by_its_upgrade_and_a_deploy_of_another_one_is_not() -> None:
+    assert help_for("source-rewritten").endswith(f"lakeward deploy; {UPGRADE}")
+    old = f"correct the transform (lakeward deploy), then: {START}; or skip its records: {SKIP}"
+    told = of_block("flights", {"reason": "poison", "next": old}, spec=spec("rows"))
+    assert told.startswith(f"{TRANSFORM}; or ")
+    assert "upgrade" not in help_for("topic-replaced")
+
+
+def test_a_stream_that_keeps_state_is_not_sent_to_what_refuses_it() -> None:
+    told = help_for("checkpoint-missing", "windows")
+    assert told == f"restore the checkpoint from a copy, then: {START}; or {RENEW}"
+    assert help_for("poison", "windows") == TRANSFORM
+    assert help_for("foreign-checkpoint", "windows") == f"put the right folder back; then: {START}"
+    assert help_for("checkpoint-missing", "rows").startswith(RECOVER)
+
+
+def test_the_last_step_of_several_is_told() -> None:
+    assert help_for("rolled-back") == f"{SET_BACK}; then: {START}"
+    assert help_for("checkpoint-truncated").endswith(f"and start; then: {START}")
+    assert help_for("rolled-back").count("streams start") == 1
+
+
+@pytest.mark.parametrize("reason", sorted(OF_THE_TABLE))
+def test_a_table_that_has_everything_again_leaves_a_start(reason) -> None:
+    told = of_block("flights", {"reason": reason, "next": SET_BACK}, spec=spec("rows"), cured=True)
+    assert told == START
+
+
+def test_the_table_as_it_is_now_decides_and_not_as_it_was_when_the_stream_was_blocked() -> None:
+    now = SET_BACK.replace("551", "552")
+    assert help_for("rolled-back", table_next=now) == f"{now}; then: {START}"
+
+
+def test_a_spec_that_cannot_be_read_offers_what_was_stored() -> None:
+    assert of_block("flights", block("gap")) == RECOVER
