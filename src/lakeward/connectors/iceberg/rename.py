@@ -21,6 +21,7 @@ from pyiceberg.table.update import (
 )
 
 from lakeward.platform.errors import DependencyDown, Fenced, Refused, Transient, expect_type
+from lakeward.spec.sql.names import name_parts
 from lakeward.telemetry import failpoints
 
 if TYPE_CHECKING:
@@ -101,7 +102,7 @@ def _renamed(catalog: Catalog, table: Table, new: str) -> Update:
     from sqlalchemy import update
 
     *namespace, name = table.name()
-    *new_namespace, new_name = new.split(".")
+    *new_namespace, new_name = name_parts(new)
     return (
         update(IcebergTables)
         .where(

@@ -28,6 +28,7 @@ from lakeward.platform.text import count, listed
 from lakeward.quality.ranges.metadata import BRANCH
 from lakeward.registry import batches, generations, maintenance, streams, verifications
 from lakeward.registry.generations import Generation
+from lakeward.spec.sql.names import name_parts
 from lakeward.tables.guard import readers
 
 if TYPE_CHECKING:
@@ -95,7 +96,7 @@ def load(context: Context, name: str) -> Table:
         SpecError: the table does not exist or is not an Iceberg table.
     """
     try:
-        return sink_position.lake_of(context.runtime).load_table(name)
+        return sink_position.lake_of(context.runtime).load_table(name_parts(name))
     except (NoSuchTableError, ValueError):
         raise SpecError(
             f"There is no Iceberg table {name!r}",

@@ -7,6 +7,7 @@ knows (types, functions) is checked by `config validate --deep`.
 from __future__ import annotations
 
 import logging
+import re
 from itertools import pairwise
 from typing import Annotated, Any
 
@@ -17,10 +18,12 @@ from sqlglot.errors import SqlglotError
 from sqlglot.tokenizer_core import Token, TokenType
 
 from lakeward.spec.sql.dialect import Place, beyond_spark
+from lakeward.spec.sql.names import name_parts
 
 DIALECT = "spark"
 logging.getLogger("sqlglot").setLevel(logging.ERROR)  # its warnings are reported as problems of the spec
 _SPARK = Dialect.get_or_raise(DIALECT)
+_WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 class SqlProblem(ValueError):
@@ -48,9 +51,20 @@ def quote(identifier: str) -> str:
 
 
 def quote_table(table: str, catalog: str | None = None) -> str:
-    """`namespace.table`, quoted part by part, with the catalog in front if given."""
-    parts = table.split(".")
-    return ".".join(quote(part) for part in ([catalog] if catalog else []) + parts)
+    """A name (see `names`), quoted part by part, with the catalog in front if given.
+
+    Raises:
+        ValueError: it is not a name.
+    """
+    return ".".join(quote(part) for part in (*([catalog] if catalog else []), *name_parts(table)))
+
+
+def call_name(table: str, catalog: str) -> str:
+    """A table as the argument of a procedure, not yet a literal: parts that are no plain word are quoted."""
+    return ".".join(
+        part if _WORD.fullmatch(part) and part.upper() not in _SPARK.tokenizer_class.KEYWORDS else quote(part)
+        for part in (catalog, *name_parts(table))
+    )
 
 
 def quote_text(text: str) -> str:
