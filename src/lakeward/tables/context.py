@@ -87,7 +87,7 @@ class MaintenanceContext:
             DependencyDown: the catalog does not answer.
         """
         with self._reaching():
-            found = {dotted(name) for space in namespaces(self.catalog) for name in self.catalog.list_tables(space)}
+            found = {dotted(name) for space in namespaces(self.catalog) for name in _tables(self.catalog, space)}
         return sorted(found | set(location.tables_of(self.runtime.lake)))
 
     def delta(self, table: str) -> Path | None:
@@ -157,8 +157,26 @@ def namespaces(catalog: Catalog) -> list[tuple[str, ...]]:
     above = sorted(set(catalog.list_namespaces()))
     while above:
         found += above
-        above = sorted({each for of in above for each in catalog.list_namespaces(of) if len(each) > len(of)})
+        above = sorted({each for of in above for each in _below(catalog, of) if len(each) > len(of)})
     return found
+
+
+def _below(catalog: Catalog, space: tuple[str, ...]) -> list[tuple[str, ...]]:
+    from pyiceberg.exceptions import NoSuchNamespaceError
+
+    try:
+        return catalog.list_namespaces(space)
+    except NoSuchNamespaceError:  # dropped since the listing
+        return []
+
+
+def _tables(catalog: Catalog, space: tuple[str, ...]) -> list[tuple[str, ...]]:
+    from pyiceberg.exceptions import NoSuchNamespaceError
+
+    try:
+        return catalog.list_tables(space)
+    except NoSuchNamespaceError:  # dropped since the listing
+        return []
 
 
 def _loaded(project: Project, file: Path) -> Loaded:

@@ -10,8 +10,10 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from statistics import median
 
+from lakeward.platform.runtime import CATALOG
 from lakeward.platform.text import count, size, span
 from lakeward.spec.model.policy import Compact
+from lakeward.spec.sql.statements import call_name
 from lakeward.tables.facts import PartitionFacts, Snapshot, TableFacts
 from lakeward.tables.plan.delete_writers import deleting
 
@@ -97,7 +99,7 @@ def _distribution(facts: TableFacts, commits: _Commits) -> list[str]:
     setting = f"{MODE} is none" if mode else f"{MODE} is not set"
     return [
         f"a commit writes {each:.0f} files into each partition, one for each task ({setting}): "
-        f"ALTER TABLE lake.{facts.table} SET TBLPROPERTIES ('{MODE}' = 'hash') makes it one"
+        f"ALTER TABLE {call_name(facts.table, CATALOG)} SET TBLPROPERTIES ('{MODE}' = 'hash') makes it one"
     ]
 
 
