@@ -129,3 +129,10 @@ def test_forty_equality_deletes_over_a_fifth_of_the_rows_are_due_with_advice(fou
 def test_the_writer_of_a_commit_is_named(chain, summary, name):
     [snapshot] = chain(1, **summary)
     assert writer_of(snapshot) == name
+
+
+@pytest.mark.parametrize(("opened", "due"), [(4, 0), (5, 1)])
+def test_many_equality_delete_files_of_few_rows_make_a_file_due(now, opened, due):
+    one = File(120, 1000, now, deleted=1, opened=opened, shared=True)
+    part = summarise("p", "x", [one], Thresholds(target=128, small=96, fragment=16), DeleteFiles(opened, 0, opened))
+    assert (part.deleted, part.opened, part.deleted_rows) == (due, opened, 1)
