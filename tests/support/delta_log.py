@@ -20,9 +20,9 @@ def commit(folder: Path, version: int, *actions: dict[str, Any]) -> None:
     os.utime(file, (START_MS / 1000 + 60 * version,) * 2)
 
 
-def table(columns: str = "day") -> dict[str, Any]:
-    """Its metadata: a row of `id` in partitions of `columns`."""
-    fields = [{"name": "id", "type": "long"}, *({"name": each, "type": "date"} for each in columns.split() if each)]
+def table(columns: str = "day", kind: str = "date") -> dict[str, Any]:
+    """Its metadata: a row of `id` in partitions of `columns`, which are of type `kind`."""
+    fields = [{"name": "id", "type": "long"}, *({"name": each, "type": kind} for each in columns.split() if each)]
     return {
         "metaData": {
             "id": "u",
@@ -34,7 +34,7 @@ def table(columns: str = "day") -> dict[str, Any]:
 
 
 def add(
-    path: str, size: int, rows: int = 10, *, at: int = 0, rewrite: bool = False, **partition: str
+    path: str, size: int, rows: int = 10, *, at: int = 0, rewrite: bool = False, **partition: str | None
 ) -> dict[str, Any]:
     """A file, written `at` minutes after the start."""
     return {

@@ -21,6 +21,7 @@ from lakeward.spec.model.policy import Policy, TableClass
 from lakeward.spec.model.settings import Settings
 from lakeward.spec.model.tables import Tables, resolve_policy
 from lakeward.spec.read.loader import Loaded, load_project
+from lakeward.spec.sql.names import NotAName, dotted, name_parts
 from lakeward.tables.facts import Thresholds
 
 if TYPE_CHECKING:
@@ -86,8 +87,7 @@ class MaintenanceContext:
             DependencyDown: the catalog does not answer.
         """
         with self._reaching():
-            spaces = self.catalog.list_namespaces()
-            found = {".".join(name) for space in spaces for name in self.catalog.list_tables(space)}
+            found = {dotted(name) for space in namespaces(self.catalog) for name in _tables(self.catalog, space)}
         return sorted(found | set(location.tables_of(self.runtime.lake)))
 
     def delta(self, table: str) -> Path | None:
@@ -97,7 +97,9 @@ class MaintenanceContext:
         ):
             return None
         with self._reaching():
-            return None if self.catalog.table_exists(table) else location.folder_of(self.runtime.lake, table)
+            return (
+                None if self.catalog.table_exists(name_parts(table)) else location.folder_of(self.runtime.lake, table)
+            )
 
     def load(self, table: str) -> Table:
         """An Iceberg table, freshly loaded.
@@ -110,8 +112,8 @@ class MaintenanceContext:
 
         try:
             with self._reaching():
-                return self.catalog.load_table(table)
-        except NoSuchTableError:
+                return self.catalog.load_table(name_parts(table))
+        except (NoSuchTableError, NotAName):
             known = ", ".join(self.names()) or "none yet"
             raise SpecError(
                 f"Table {table} does not exist",
@@ -149,6 +151,34 @@ class MaintenanceContext:
         return (self.project.expectations / f"{table}.yaml").exists()
 
 
+def namespaces(catalog: Catalog) -> list[tuple[str, ...]]:
+    """Every namespace of a catalog, the nested ones included, parents first."""
+    found: list[tuple[str, ...]] = []
+    above = sorted(set(catalog.list_namespaces()))
+    while above:
+        found += above
+        above = sorted({each for of in above for each in _below(catalog, of) if len(each) > len(of)})
+    return found
+
+
+def _below(catalog: Catalog, space: tuple[str, ...]) -> list[tuple[str, ...]]:
+    from pyiceberg.exceptions import NoSuchNamespaceError
+
+    try:
+        return catalog.list_namespaces(space)
+    except NoSuchNamespaceError:  # dropped since the listing
+        return []
+
+
+def _tables(catalog: Catalog, space: tuple[str, ...]) -> list[tuple[str, ...]]:
+    from pyiceberg.exceptions import NoSuchNamespaceError
+
+    try:
+        return catalog.list_tables(space)
+    except NoSuchNamespaceError:  # dropped since the listing
+        return []
+
+
 def _loaded(project: Project, file: Path) -> Loaded:
     loaded = load_project(project)
     wrong = [problem for problem in loaded.problems if problem.severity == "error" and problem.file.endswith(file.name)]
@@ -171,6 +201,7 @@ def thresholds(policy: Policy, table_bytes: int, properties: Mapping[str, str]) 
         small=int(target * policy.compact.small_file_ratio),
         fragment=int(target * policy.compact.fragment_ratio),
         deleted=policy.deletes.deleted_rows_ratio,
+        opened=policy.deletes.min_delete_files,
     )
 
 

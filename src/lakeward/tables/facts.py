@@ -28,12 +28,14 @@ class Thresholds:
         fragment: a file below this is a fragment; in hot partitions only fragments are rewritten.
         output: an output of an earlier rewrite is small only below this, because it reached its target then.
         deleted: a file with this share of deleted rows is rewritten without them.
+        opened: so is a file for which a reader has to open this many equality-delete files.
     """
 
     target: int
     small: int
     fragment: int
     deleted: float = 0.1
+    opened: int = 5
 
     @property
     def output(self) -> int:
@@ -42,13 +44,24 @@ class Thresholds:
 
 @dataclass(frozen=True)
 class File:
-    """One live data file: size in bytes, when its snapshot was committed (None: before the retained history)."""
+    """One live data file: size in bytes, when its snapshot was committed (None: before the retained history).
+
+    Attributes:
+        rewritten: by a `replace` snapshot: it is the output of a compaction.
+        deleted: of its records, by delete files of every kind; an estimate if `shared`.
+        opened: equality-delete files that a reader opens for it. A merge of delete files keeps them.
+        shared: some of `deleted` is by files that name no data file alone.
+        stale: it was written with an earlier partition spec than the current one.
+    """
 
     size: int
     records: int
     written_at: datetime | None
-    rewritten: bool = False  # by a `replace` snapshot: it is the output of a compaction
-    deleted: int = 0  # of its records, by delete files that name it alone
+    rewritten: bool = False
+    deleted: int = 0
+    opened: int = 0
+    shared: bool = False
+    stale: bool = False
 
 
 @dataclass(frozen=True)
@@ -57,10 +70,15 @@ class DeleteFiles:
 
     Attributes:
         excess: position deletes beyond one for each data file they name, and one for all that name several.
+        equality: those that delete by value. Only a rewrite of the data files removes them.
     """
 
     files: int = 0
     excess: int = 0
+    equality: int = 0
+
+    def __add__(self, other: DeleteFiles) -> DeleteFiles:
+        return DeleteFiles(self.files + other.files, self.excess + other.excess, self.equality + other.equality)
 
 
 @dataclass(frozen=True)
@@ -75,7 +93,14 @@ class PartitionFacts:
         last_rewritten: newest compaction whose output still exists.
         oldest_fragment: commit of the oldest fragment; None: before the retained history, or no fragment.
         excess_deletes: delete files that a merge would remove.
-        deleted, deleted_bytes: data files with so many deleted rows that they should be rewritten.
+        deleted, deleted_bytes: data files that should be rewritten, for their deleted rows or the equality-delete files
+            that a reader opens for them.
+        deleted_rows: deleted records of all its files.
+        opened: the most equality-delete files that a reader opens for one file.
+        shared_deletes: whether one of `deleted` is due by delete files that do not name it alone.
+        stale: small files that were written with an earlier partition spec.
+        makes: partitions of the current spec that the rows of the stale files go to; None: unknown.
+        untouched: why no rewrite may read it; empty: it may.
     """
 
     key: str
@@ -94,6 +119,12 @@ class PartitionFacts:
     excess_deletes: int = 0
     deleted: int = 0
     deleted_bytes: int = 0
+    deleted_rows: int = 0
+    opened: int = 0
+    shared_deletes: bool = False
+    stale: int = 0
+    makes: int | None = 0
+    untouched: str = ""
 
 
 @dataclass(frozen=True)
@@ -101,6 +132,7 @@ class Profile:
     """The live files of one snapshot, judged by `thresholds`.
 
     Attributes:
+        equality_deletes: of its delete files, those that delete by value.
         outputs: paths of small files written by a rewrite, if the format does not record that (Delta).
     """
 
@@ -111,10 +143,16 @@ class Profile:
     records: int = 0
     small_files: int = 0
     delete_files: int = 0
+    equality_deletes: int = 0
     data_manifests: int = 0
     manifests: int = 0
     partitions: tuple[PartitionFacts, ...] = ()
     outputs: tuple[str, ...] = ()
+
+    @property
+    def deleted_rows(self) -> int:
+        """Deleted records of the live files, by every kind of delete; an estimate where deletes name no file."""
+        return sum(part.deleted_rows for part in self.partitions)
 
     def document(self) -> dict[str, object]:
         """Plain JSON data, read back by `profile_of`."""
@@ -250,6 +288,7 @@ class TableFacts:
             "size_bytes": self.profile.bytes,
             "records": self.profile.records,
             "delete_files": self.profile.delete_files,
+            "deleted_rows": self.profile.deleted_rows,
             "manifests": self.profile.manifests,
             "snapshots": len(self.snapshots),
             "metadata_files": self.metadata_files,
@@ -261,17 +300,21 @@ class TableFacts:
         }
 
 
+def _much_deleted(file: File, thresholds: Thresholds) -> bool:
+    return (file.deleted > 0 and file.deleted >= thresholds.deleted * file.records) or file.opened >= thresholds.opened
+
+
 def summarise(
     key: str, where: str | None, files: Iterable[File], thresholds: Thresholds, deletes: DeleteFiles = DeleteFiles()
 ) -> PartitionFacts:
-    """The facts of one partition from its files."""
+    """The facts of one partition from its files. Stale files are said to make one partition."""
     held = list(files)
     small = [f for f in held if f.size < (thresholds.output if f.rewritten else thresholds.small)]
     fragments = [f for f in held if f.size < thresholds.fragment]
     raw = [f.written_at for f in held if not f.rewritten and f.written_at is not None]
     rewrites = [f.written_at for f in held if f.rewritten and f.written_at is not None]
     begun = [f.written_at for f in fragments if f.written_at is not None]
-    deleted = [f for f in held if f.deleted and f.deleted >= thresholds.deleted * f.records]
+    deleted = [f for f in held if _much_deleted(f, thresholds)]
     return PartitionFacts(
         key=key,
         where=where,
@@ -289,6 +332,11 @@ def summarise(
         excess_deletes=deletes.excess,
         deleted=len(deleted),
         deleted_bytes=sum(f.size for f in deleted),
+        deleted_rows=sum(f.deleted for f in held),
+        opened=max((f.opened for f in held), default=0),
+        shared_deletes=any(f.shared for f in deleted),
+        stale=sum(f.stale for f in small),
+        makes=int(any(f.stale for f in small)),
     )
 
 

@@ -152,7 +152,7 @@ def known_profiles(connection: Connection) -> dict[str, Profile]:
     found: dict[str, Profile] = {}
     for table, facts in maintenance.newest_facts(connection).items():
         profile = facts.facts.get("profile")
-        if isinstance(profile, dict) and all("excess_deletes" in part for part in profile["partitions"]):
+        if isinstance(profile, dict) and all("untouched" in part for part in profile["partitions"]):
             found[table] = profile_of(profile)
     return found
 

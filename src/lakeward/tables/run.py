@@ -46,6 +46,7 @@ class TableHealth(TypedDict):
     size_bytes: int
     records: int
     delete_files: int
+    deleted_rows: int
     manifests: int
     snapshots: int
     metadata_files: int
@@ -328,6 +329,7 @@ def _health(there: TableObservation) -> TableHealth:
         "size_bytes": profile.bytes,
         "records": profile.records,
         "delete_files": profile.delete_files,
+        "deleted_rows": profile.deleted_rows,
         "manifests": profile.manifests,
         "snapshots": len(facts.snapshots),
         "metadata_files": facts.metadata_files,

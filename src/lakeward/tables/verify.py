@@ -1,6 +1,7 @@
 """Verifies an action from the metadata before and after it. The procedure's return value is not used.
 
-Rows are compared by partition within each commit of the action, and in total, net of what streams appended meanwhile.
+Rows are compared by partition within each commit of the action (by typed values, and by what the partition specs of the
+commit have in common: `observe.commits`), and in total, net of what streams appended meanwhile.
 The number of files must have fallen as promised.
 """
 
@@ -14,6 +15,7 @@ from lakeward.platform.text import count, span
 from lakeward.registry.maintenance import Figures
 from lakeward.tables.facts import Snapshot, TableFacts
 from lakeward.tables.guard.positions import off_main
+from lakeward.tables.partition_values import Partition
 from lakeward.tables.plan.model import Action
 
 TOLERANCE = 0.2
@@ -64,7 +66,7 @@ def verify_compact(
     action: Action,
     before: TableFacts,
     after: TableFacts,
-    moved: Mapping[int, Mapping[str, Moved]],
+    moved: Mapping[int, Mapping[Partition, Moved]],
     *,
     failed_files: int = 0,
     others_change_rows: bool = False,
@@ -83,7 +85,7 @@ def verify_compact(
         return Verdict(False, f"main no longer holds snapshot {before.snapshot_id}, where the rewrite began", True)
     ours = tuple(commit.id for commit in commits if moved.get(commit.id))
     foreign = [commit for commit in commits if commit.operation in ("overwrite", "delete")]
-    parts = [(commit, name, did) for commit in commits for name, did in moved.get(commit.id, {}).items()]
+    parts = [(commit, str(name), did) for commit in commits for name, did in moved.get(commit.id, {}).items()]
     taken = sum(did.files_out for _, _, did in parts)
     given = sum(did.files_in for _, _, did in parts)
     others = [commit for commit in commits if commit.id not in ours]
@@ -92,7 +94,9 @@ def verify_compact(
         "files_meanwhile": _net(others, "data-files"),
         "records_meanwhile": _net(others, "records"),
     }  # fmt: skip
-    wrong = _rows(parts, before, after, commits, deletes=before.profile.delete_files > 0)
+    # The rows of Delta's files are counted without those of their deletion vectors.
+    deletes = before.profile.delete_files > 0 and before.format != "delta"
+    wrong = _rows(parts, before, after, commits, deletes=deletes)
     if wrong:
         return Verdict(False, wrong, True, ours, figures)
     if foreign and not others_change_rows:

@@ -11,24 +11,25 @@ from lakeward.connectors.delta import log
 from lakeward.connectors.delta.state import Live, State
 from lakeward.platform.text import count
 from lakeward.registry.maintenance import Figures
-from lakeward.tables.observe.delta import partition_name
+from lakeward.tables.observe.delta import partition_of
+from lakeward.tables.partition_values import Partition
 from lakeward.tables.plan.model import Action
 from lakeward.tables.verify import TOLERANCE, Moved, Verdict
 
 
-def moved_by(before: State, after: State) -> dict[int, dict[str, Moved]]:
-    """Version -> partition -> files and rows in and out, for each rewrite committed since `before`."""
+def moved_by(before: State, after: State) -> dict[int, dict[Partition, Moved]]:
+    """Version -> partition -> files and live rows in and out, for each rewrite committed since `before`."""
     known: dict[str, Live] = dict(before.files)
-    found: dict[int, dict[str, Moved]] = {}
+    found: dict[int, dict[Partition, Moved]] = {}
     for change in (each for each in after.changes if each.version > before.version):
-        sums: dict[str, list[int]] = defaultdict(lambda: [0, 0, 0, 0])
+        sums: dict[Partition, list[int]] = defaultdict(lambda: [0, 0, 0, 0])
         for at, files in ((0, change.added), (1, {path: known[path] for path in change.removed if path in known})):
             for path, live in files.items() if change.rewrite else ():
-                name = partition_name(live.partition, after.columns)
-                sums[name][at] += _rows(after, path, live)
-                sums[name][at + 2] += 1
+                of = sums[partition_of(after, live.partition)]
+                of[at] += _rows(after, path, live) - live.deleted
+                of[at + 2] += 1
         if sums:
-            found[change.version] = {name: Moved(*numbers) for name, numbers in sums.items()}
+            found[change.version] = {partition: Moved(*numbers) for partition, numbers in sums.items()}
         known |= change.added
     return found
 

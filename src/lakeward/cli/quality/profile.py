@@ -10,6 +10,7 @@ from lakeward.cli.context import state
 from lakeward.cli.quality.group import app
 from lakeward.cli.quality.suites import Force, Table, suite_file, write
 from lakeward.platform.errors import Refused, SpecError
+from lakeward.spec.sql.names import name_parts
 
 
 @app.command()
@@ -86,7 +87,7 @@ def _look(table: str) -> Any:
             code="LW-1211",
         )
     with session(runtime) as spark:
-        return profile_columns(lake.load_table(table), history, spark)
+        return profile_columns(lake.load_table(name_parts(table)), history, spark)
 
 
 def _owner(table: str) -> str | None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from lakeward.connectors.delta.delta_log import DeltaLog
 from lakeward.platform.errors import SpecError
 from lakeward.platform.runtime import Lake
+from lakeward.spec.sql.names import NotAName, dotted, name_parts
 from lakeward.spec.sql.statements import quote, quote_table, quote_text
 
 if TYPE_CHECKING:
@@ -43,8 +44,11 @@ def folder_of(lake: Lake, table: str) -> Path:
             next="use an Iceberg table (sink: {iceberg: ..}) on an object store",
             code="LW-3036",
         )
-    namespace, _, name = table.rpartition(".")
-    return root / namespace / name
+    try:
+        *namespace, name = name_parts(table)
+    except NotAName:
+        return root / table  # no table has it
+    return root / ".".join(namespace) / name
 
 
 def exists(folder: Path) -> bool:
@@ -57,12 +61,12 @@ def tables_of(lake: Lake) -> list[str]:
     root = warehouse(lake)
     if root is None or not root.is_dir():
         return []
-    return sorted(f"{folder.parent.name}.{folder.name}" for folder in root.glob("*/*") if exists(folder))
+    return sorted(f"{folder.parent.name}.{dotted([folder.name])}" for folder in root.glob("*/*") if exists(folder))
 
 
 def register(session: SparkSession | ConnectSession, lake: Lake, table: str) -> None:
     """Register an existing table as `spark_catalog.namespace.table` in this application."""
-    namespace = table.rpartition(".")[0]
+    namespace = dotted(name_parts(table)[:-1])
     session.sql(f"CREATE NAMESPACE IF NOT EXISTS {quote_table(namespace, CATALOG)}")
     path = quote_text(str(folder_of(lake, table)))
     session.sql(f"CREATE TABLE IF NOT EXISTS {quote_table(table, CATALOG)} USING delta LOCATION {path}")

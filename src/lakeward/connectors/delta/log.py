@@ -1,7 +1,7 @@
 """Reads a Delta log without a JVM: what each commit did, which stream published it, which files hold the rows.
 
-It supports classic checkpoints, and neither deletion vectors nor column mapping. A table that uses more is refused with
-the name of the feature, so it is never read wrongly. Spark can still read it.
+It supports classic checkpoints, and neither column mapping nor, where rows are read, deletion vectors. A table that
+uses more is refused with the name of the feature, so it is never read wrongly. Spark can still read it.
 """
 
 from __future__ import annotations
@@ -237,8 +237,11 @@ class TableLog:
     metadata: Mapping[str, Any]
 
 
-def read(folder: Path) -> TableLog | None:
+def read(folder: Path, *, deletion_vectors: bool = False) -> TableLog | None:
     """The newest version of the table in `folder`; None if there is no table.
+
+    Args:
+        deletion_vectors: whether files may have them: the caller reads no rows, or leaves out the deleted ones.
 
     Raises:
         Refused: the table uses a feature that only Spark reads.
@@ -255,15 +258,19 @@ def read(folder: Path) -> TableLog | None:
     files: dict[str, Mapping[str, str | None]] = {}
     domains: dict[str, str] = {}
     metadata: Mapping[str, Any] = {}
-    for _, action in log.replay(listing, version, _NEEDED):
-        if (add := action.get("add")) is not None:
-            if add.get("deletionVector"):
-                raise log.unreadable("it has deletion vectors")
-            files[add["path"]] = dict(add.get("partitionValues") or {})
-        if (remove := action.get("remove")) is not None:
-            files.pop(remove["path"], None)
-        _set_domain(domains, action)
-        metadata = action.get("metaData") or metadata
+    for _, of_commit in groupby(log.replay(listing, version, _NEEDED), itemgetter(0)):
+        added: dict[str, Mapping[str, Any]] = {}
+        for _, action in of_commit:
+            if (add := action.get("add")) is not None:
+                added[add["path"]] = add
+            if (remove := action.get("remove")) is not None:
+                files.pop(remove["path"], None)
+            _set_domain(domains, action)
+            metadata = action.get("metaData") or metadata
+        # A new deletion vector removes and adds its file in one commit, in any order.
+        if not deletion_vectors and any(add.get("deletionVector") for add in added.values()):
+            raise log.unreadable("it has deletion vectors")
+        files |= {path: dict(add.get("partitionValues") or {}) for path, add in added.items()}
     configuration = dict(metadata.get("configuration") or {})
     if configuration.get("delta.columnMapping.mode", "none") != "none":
         raise log.unreadable("it maps column names")

@@ -33,12 +33,14 @@ class Live:
         rows: its number of rows; None if its writer did not record it.
         at_ms: when it was written, in milliseconds since 1970.
         partition: the values of the partition columns, as text.
+        deleted: of its rows, those that its deletion vector deletes.
     """
 
     size: int
     rows: int | None
     at_ms: int
     partition: Mapping[str, str | None]
+    deleted: int = 0
 
 
 @dataclass(frozen=True)
@@ -117,7 +119,7 @@ def read(folder: Path, since: int = -1) -> State | None:
     Raises:
         Refused: the table uses a feature that only Spark reads.
     """
-    table = log.read(folder)
+    table = log.read(folder, deletion_vectors=True)
     if table is None:
         return None
     delta_log = DeltaLog(folder)
@@ -186,5 +188,9 @@ def _live(add: Mapping[str, Any]) -> Live:
     rows = stats.get("numRecords")
     partition = dict(add.get("partitionValues") or {})
     return Live(
-        int(add.get("size") or 0), None if rows is None else int(rows), int(add.get("modificationTime") or 0), partition
+        int(add.get("size") or 0),
+        None if rows is None else int(rows),
+        int(add.get("modificationTime") or 0),
+        partition,
+        int((add.get("deletionVector") or {}).get("cardinality") or 0),
     )

@@ -32,6 +32,7 @@ from lakeward.connectors.iceberg import audit
 from lakeward.connectors.iceberg.check import check_table
 from lakeward.connectors.iceberg.pyiceberg_table import state_of
 from lakeward.platform.errors import DependencyDown, Refused, Transient
+from lakeward.spec.sql.names import name_parts
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
@@ -76,7 +77,7 @@ class IcebergPositionStore(PositionStore):
             DependencyDown: the catalog does not answer.
         """
         with answering():
-            return self.catalog.load_table(self.name)
+            return self.catalog.load_table(name_parts(self.name))
 
 
 @contextmanager
@@ -149,7 +150,7 @@ def write_position(catalog: Catalog, table: str, stream: str, new: Position, exp
     if before is not None and new.seq <= before.seq:
         raise seq_falls(stream, before, new)
     for _ in range(SWAP_ATTEMPTS):
-        loaded = catalog.load_table(table)
+        loaded = catalog.load_table(name_parts(table))
         if (halt := block_reason_of(loaded.metadata, stream, table)) is not None:
             raise Refused(
                 f"The position of stream {stream} was not moved",
@@ -197,7 +198,7 @@ def remove_position(
     removed = [position.key(stream), *(name for name, value in properties.items() if value is None)]
     restored = {name: value for name, value in properties.items() if value is not None}
     for _ in range(SWAP_ATTEMPTS):
-        loaded = catalog.load_table(table)
+        loaded = catalog.load_table(name_parts(table))
         updates = [RemovePropertiesUpdate(removals=[name for name in removed if name in loaded.properties])]
         requirements = (
             AssertTableUUID(uuid=loaded.metadata.table_uuid),

@@ -12,6 +12,7 @@ from pyiceberg.table.metadata import TableMetadata
 from lakeward.connectors.commit_protocol import ancestry, position
 from lakeward.connectors.commit_protocol.position import Position
 from lakeward.connectors.iceberg.check import TableState
+from lakeward.spec.sql.names import dotted
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
@@ -69,4 +70,4 @@ def link_of(snapshot: Snapshot) -> ancestry.Link:
 
 
 def _name(table: Table) -> str:
-    return ".".join(table.name())
+    return dotted(table.name())

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from lakeward.platform.errors import Internal
+from lakeward.spec.sql.names import dotted
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
@@ -51,7 +52,7 @@ def set_refs(
 
     if any(ref.ref_name == MAIN for ref in refs):
         raise Internal(
-            f"Branch {MAIN} of {'.'.join(table.name())} cannot be moved by its ref alone",
+            f"Branch {MAIN} of {dotted(table.name())} cannot be moved by its ref alone",
             why="the snapshot log must move together with it",
             code="LW-3081",
         )
@@ -84,7 +85,7 @@ def _in_the_document(
         out.write(json.dumps(document, ensure_ascii=False).encode())
     if not _swapped(catalog, table, location):
         table.io.delete(location)
-        raise CommitFailedException(f"{'.'.join(table.name())} has been updated by another process")
+        raise CommitFailedException(f"{dotted(table.name())} has been updated by another process")
     return after
 
 

@@ -21,6 +21,7 @@ from pyiceberg.table.update import (
 )
 
 from lakeward.platform.errors import DependencyDown, Fenced, Refused, Transient, expect_type
+from lakeward.spec.sql.names import name_parts
 from lakeward.telemetry import failpoints
 
 if TYPE_CHECKING:
@@ -101,7 +102,7 @@ def _renamed(catalog: Catalog, table: Table, new: str) -> Update:
     from sqlalchemy import update
 
     *namespace, name = table.name()
-    *new_namespace, new_name = new.split(".")
+    *new_namespace, new_name = name_parts(new)
     return (
         update(IcebergTables)
         .where(
@@ -119,7 +120,7 @@ def _is_now(catalog: Catalog, name: str, made: Table) -> bool:
     from sqlalchemy.exc import OperationalError
 
     try:
-        return bool(catalog.load_table(name).metadata.table_uuid == made.metadata.table_uuid)
+        return bool(catalog.load_table(name_parts(name)).metadata.table_uuid == made.metadata.table_uuid)
     except OperationalError:
         return False
 
@@ -153,7 +154,7 @@ def amend(catalog: Catalog, table: str, change: Change, expected: Mapping[str, s
         Transient: other writers committed first at every attempt.
     """
     for _ in range(_ATTEMPTS):
-        loaded = catalog.load_table(table)
+        loaded = catalog.load_table(name_parts(table))
         changes = change(loaded)
         removed = [name for name, value in changes.items() if value is None and name in loaded.properties]
         updates = (
@@ -168,7 +169,7 @@ def amend(catalog: Catalog, table: str, change: Change, expected: Mapping[str, s
             catalog.commit_table(loaded, requirements, updates)  # type: ignore[arg-type]  # a requirement of our own: SqlCatalog validates whatever it is given
         except CommitFailedException:
             continue  # another writer's commit came first; nothing was written
-        return catalog.load_table(table)
+        return catalog.load_table(name_parts(table))
     raise Transient(
         f"The properties of {table} were not changed: contention",
         why=f"other writers committed first in each of {_ATTEMPTS} attempts",

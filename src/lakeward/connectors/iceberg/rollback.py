@@ -17,6 +17,7 @@ from pyiceberg.table.update import (
 
 from lakeward.connectors.iceberg.rename import AssertProperties
 from lakeward.platform.errors import Fenced, Refused
+from lakeward.spec.sql.names import dotted
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
@@ -78,7 +79,7 @@ def move(table: Table, to: int, properties: Mapping[str, str | None], branches: 
         table.catalog.commit_table(table, tuple(requirements), tuple(updates))
     except CommitFailedException as error:
         raise Fenced(
-            f"Table {'.'.join(table.name())} was not restored: another commit came first",
+            f"Table {dotted(table.name())} was not restored: another commit came first",
             why=f"{str(error).splitlines()[0]}; nothing was changed",
             next="repeat the command",
             code="LW-3093",

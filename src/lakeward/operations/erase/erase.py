@@ -28,6 +28,7 @@ from lakeward.platform.text import count
 from lakeward.quality.results import data_docs, incident
 from lakeward.registry import events, incidents, verifications
 from lakeward.spec.model.position_columns import IDENTITY_COLUMNS
+from lakeward.spec.sql.names import dotted, name_parts
 from lakeward.tables.erase import files
 
 if TYPE_CHECKING:
@@ -108,7 +109,7 @@ class Erase(Operation[ErasePlan]):
         catalog = sink_position.lake_of(self.context.runtime)
 
         def load() -> Table:
-            return catalog.load_table(target.table)
+            return catalog.load_table(name_parts(target.table))
 
         if files.held(load(), target.match):
             beside = target.table != self.subject
@@ -118,7 +119,7 @@ class Erase(Operation[ErasePlan]):
             files.rewrite(
                 load,
                 target.match,
-                lambda table, rows: self._properties(table, rows, catalog.load_table(self.subject)),
+                lambda table, rows: self._properties(table, rows, catalog.load_table(name_parts(self.subject))),
                 (*columns, IDENTITY_COLUMNS["kafka"][0]),
                 access,
             )
@@ -170,12 +171,14 @@ class Erase(Operation[ErasePlan]):
 
     def _counted(self, table: str) -> int:
         """Rows that this erase removed from a table, including those before a kill."""
-        return int(sink_position.lake_of(self.context.runtime).load_table(table).properties.get(MARKER, "0"))
+        return int(
+            sink_position.lake_of(self.context.runtime).load_table(name_parts(table)).properties.get(MARKER, "0")
+        )
 
     def _properties(self, table: Table, rows: pa.Table, sink: Table) -> dict[str, str]:
         """Properties of a commit: the total count, and counts by stream for the audit."""
         properties = {MARKER: str(int(table.properties.get(MARKER, "0")) + rows.num_rows)}
-        name = ".".join(table.name())
+        name = dotted(table.name())
         sums = _of_quarantine(rows, sink) if quarantine.REPLAYED_AT in rows.column_names else _of_sink(rows, table)
         for stream, more in sums.items():
             properties[erased.key(stream)] = str(erased.of(table.properties, stream, name) + more)
@@ -191,7 +194,7 @@ def _positions_on_head(table: Table) -> dict[str, str]:
         position.key(stream): at.model_copy(
             update={"snapshot": head.snapshot_id, "snapshot_seq": head.sequence_number}
         ).to_json()
-        for stream, at in position.of_properties(table.properties, ".".join(table.name())).items()
+        for stream, at in position.of_properties(table.properties, dotted(table.name())).items()
         if head is not None
         and at.snapshot is not None
         and ancestry.walk(head.snapshot_id, known.get, at.snapshot, at.snapshot_seq).right
@@ -204,7 +207,7 @@ def _of_sink(rows: pa.Table, table: Table) -> dict[str, int]:
     if topic not in rows.column_names:
         return {}
     of_topic: dict[str, str] = {}
-    for stream, at in sorted(position.of_properties(table.properties, ".".join(table.name())).items()):
+    for stream, at in sorted(position.of_properties(table.properties, dotted(table.name())).items()):
         for end in at.end.values():
             with suppress(ValueError):  # not a Kafka source
                 of_topic |= dict.fromkeys(offsets_of(end), stream)

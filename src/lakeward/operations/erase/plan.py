@@ -19,6 +19,7 @@ from lakeward.platform.text import count, listed
 from lakeward.quality.ranges.metadata import BRANCH
 from lakeward.quality.results import results_table
 from lakeward.registry import generations, streams, verifications
+from lakeward.spec.sql.names import dotted, name_parts
 from lakeward.tables.erase import files, where
 from lakeward.tables.erase.where import Matching, QuarantinedRows, Results
 from lakeward.tables.guard import readers
@@ -163,7 +164,7 @@ def _check_allowed(connection: Connection, name: str) -> None:
 def _quarantines(connection: Connection, table: Table) -> dict[str, set[str]]:
     """Quarantine table -> the streams of the table that use it."""
     streams_by_table: dict[str, set[str]] = {}
-    writing = restoring.writers(connection, ".".join(table.name()))
+    writing = restoring.writers(connection, dotted(table.name()))
     for stream in {
         *writing,
         *(position_name.partition("@")[0] for position_name in position.streams_of(table.properties)),
@@ -183,7 +184,7 @@ def _target(context: Context, name: str, match: Matching) -> Target | None:
     from lakeward.operations import sink_position
 
     try:
-        table = sink_position.lake_of(context.runtime).load_table(name)
+        table = sink_position.lake_of(context.runtime).load_table(name_parts(name))
     except NoSuchTableError:
         return None
     why = files.obstacle(table)

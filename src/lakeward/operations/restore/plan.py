@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -24,10 +25,13 @@ from lakeward.operations.restore import text as restore_text
 from lakeward.operations.restore.history import LookUp, NotYetRecorded, Unknown
 from lakeward.operations.stream import spec_of
 from lakeward.platform.errors import Refused, SpecError
+from lakeward.platform.runtime import CATALOG
 from lakeward.platform.text import count, listed
 from lakeward.quality.ranges.metadata import BRANCH
 from lakeward.registry import batches, generations, maintenance, streams, verifications
 from lakeward.registry.generations import Generation
+from lakeward.spec.sql.names import name_parts
+from lakeward.spec.sql.statements import call_name
 from lakeward.tables.guard import readers
 
 if TYPE_CHECKING:
@@ -95,7 +99,7 @@ def load(context: Context, name: str) -> Table:
         SpecError: the table does not exist or is not an Iceberg table.
     """
     try:
-        return sink_position.lake_of(context.runtime).load_table(name)
+        return sink_position.lake_of(context.runtime).load_table(name_parts(name))
     except (NoSuchTableError, ValueError):
         raise SpecError(
             f"There is no Iceberg table {name!r}",
@@ -198,9 +202,14 @@ def _target(table: Table, name: str, to: int, known: Mapping[int, Link], main: l
     raise Refused(
         f"Cannot restore table {name} to snapshot {to}",
         why=why,
-        next=f'list its history: lakeward sql "FROM lake.{name}.history"',
+        next=f"list its history: lakeward sql {_shell(f'FROM {call_name(name, CATALOG)}.history')}",
         code="LW-2059",
     )
+
+
+def _shell(statement: str) -> str:
+    """A statement as one argument of a shell, where backticks in double quotes would run a command."""
+    return f'"{statement}"' if "`" not in statement else shlex.quote(statement)
 
 
 def _check_no_quarantine_commit(table: Table, name: str, removed: list[Link]) -> None:

@@ -20,6 +20,7 @@ from lakeward.platform.errors import LakewardError, Refused
 from lakeward.platform.runtime import CATALOG
 from lakeward.quality.results.json_values import sentence
 from lakeward.spec.model.suite import POINTER_OF, pointer_name
+from lakeward.spec.sql.names import name_parts
 from lakeward.spec.sql.statements import quote, quote_table
 
 if TYPE_CHECKING:
@@ -75,7 +76,7 @@ def follow(session: SparkSession, lake: Catalog, table: str, snapshot: int) -> b
             next=f"rename it, or remove pointer_table from expectations/{table}.yaml",
             code="LW-5006",
         )
-    main = lake.load_table(table)
+    main = lake.load_table(name_parts(table))
     current = pointer.metadata.current_snapshot_id if pointer is not None else None
     if pointer is not None and current == snapshot and _same_table(pointer, main):
         return False
@@ -88,7 +89,7 @@ def point(lake: Catalog, table: str, snapshot: int) -> None:
     """Create the entry, or move it in one commit. Where no commit can (another table, or an older snapshot: Iceberg
     keeps its snapshot log in order of time) the entry is dropped and registered again.
     """
-    main, name = lake.load_table(table), pointer_name(table)
+    main, name = lake.load_table(name_parts(table)), pointer_name(table)
     wanted = _metadata(main, snapshot)
     pointer = _load(lake, name)
     if pointer is not None and _reaches(pointer.metadata, wanted) and _same_table(pointer, main):
@@ -208,6 +209,6 @@ def _load(lake: Catalog, name: str) -> Table | None:
     from pyiceberg.exceptions import NoSuchTableError
 
     try:
-        return lake.load_table(name)
+        return lake.load_table(name_parts(name))
     except NoSuchTableError:
         return None

@@ -11,6 +11,7 @@ from lakeward.connectors.iceberg.catalog import pyiceberg_properties
 from lakeward.platform.errors import DependencyDown, LakewardError
 from lakeward.platform.runtime import CATALOG, Runtime
 from lakeward.quality.ranges.snapshot_chain import History, Snapshot
+from lakeward.spec.sql.names import name_parts
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
@@ -66,7 +67,7 @@ def load(lake: Catalog, table: str) -> Table:
 
     try:
         with _answering():
-            return lake.load_table(table)
+            return lake.load_table(name_parts(table))
     except NoSuchTableError:
         raise no_table(table) from None
 

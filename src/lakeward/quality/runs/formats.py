@@ -15,6 +15,7 @@ from lakeward.quality.ranges.range import Range, Read, decide
 from lakeward.quality.ranges.snapshot_chain import History, Mark, Snapshot
 from lakeward.registry import verifications
 from lakeward.registry.verifications import Verification
+from lakeward.spec.sql.names import name_parts
 from lakeward.spec.sql.statements import quote_table
 
 if TYPE_CHECKING:
@@ -78,7 +79,7 @@ class IcebergTable:
 
     def footers(self, read: Read, appends: Sequence[Snapshot]) -> footers.FileStatistics | None:
         """As `LakeTable`."""
-        return footers.file_statistics(self._lake.load_table(self.name), read, appends)
+        return footers.file_statistics(self._lake.load_table(name_parts(self.name)), read, appends)
 
     def move(
         self,
@@ -105,7 +106,7 @@ def of(name: str, lake: Catalog, where: Lake) -> LakeTable:
     if (
         location.warehouse(where) is not None
         and location.exists(location.folder_of(where, name))
-        and not lake.table_exists(name)
+        and not lake.table_exists(name_parts(name))
     ):
         return DeltaTable(name, location.folder_of(where, name))
     return IcebergTable(name, lake)

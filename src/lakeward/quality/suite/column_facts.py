@@ -14,6 +14,7 @@ from lakeward.quality.ranges.range import Read, changes_rows
 from lakeward.quality.ranges.snapshot_chain import History, Snapshot
 from lakeward.quality.suite.propose import SET_MOST, ColumnProfile, TableProfile, unique_candidates
 from lakeward.spec.model.position_columns import OWN_COLUMNS
+from lakeward.spec.sql.names import dotted
 from lakeward.spec.sql.statements import quote
 
 if TYPE_CHECKING:
@@ -53,13 +54,13 @@ def profile_columns(table: Table, history: History, session: SparkSession) -> Ta
         if field.name not in OWN_COLUMNS
     ]
     read = recent(history, head.snapshot_id)
-    count, columns = _aggregate(session, ".".join(table.name()), read, columns)
+    count, columns = _aggregate(session, dotted(table.name()), read, columns)
     appends = tuple(
         (snapshot.at, snapshot.added)
         for snapshot in history.ancestry(head.snapshot_id)
         if snapshot.operation == "append"
     )
-    seen = TableProfile(".".join(table.name()), total or count, count, head.snapshot_id, tuple(columns), appends)
+    seen = TableProfile(dotted(table.name()), total or count, count, head.snapshot_id, tuple(columns), appends)
     return _with_unique(session, seen, read)
 
 

@@ -10,11 +10,14 @@ Airflow task) only quote names or make models.
 from __future__ import annotations
 
 import logging
+import re
 from functools import cache
 from itertools import pairwise
 from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import AfterValidator, Field
+
+from lakeward.spec.sql.names import name_parts
 
 if TYPE_CHECKING:
     from sqlglot import exp
@@ -26,6 +29,7 @@ if TYPE_CHECKING:
 
 DIALECT = "spark"
 logging.getLogger("sqlglot").setLevel(logging.ERROR)  # its warnings are reported as problems of the spec
+_WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 class SqlProblem(ValueError):
@@ -53,9 +57,20 @@ def quote(identifier: str) -> str:
 
 
 def quote_table(table: str, catalog: str | None = None) -> str:
-    """`namespace.table`, quoted part by part, with the catalog in front if given."""
-    parts = table.split(".")
-    return ".".join(quote(part) for part in ([catalog] if catalog else []) + parts)
+    """A name (see `names`), quoted part by part, with the catalog in front if given.
+
+    Raises:
+        ValueError: it is not a name.
+    """
+    return ".".join(quote(part) for part in (*([catalog] if catalog else []), *name_parts(table)))
+
+
+def call_name(table: str, catalog: str) -> str:
+    """A table as the argument of a procedure, not yet a literal: parts that are no plain word are quoted."""
+    return ".".join(
+        part if _WORD.fullmatch(part) and part.upper() not in _spark().tokenizer_class.KEYWORDS else quote(part)
+        for part in (catalog, *name_parts(table))
+    )
 
 
 def quote_text(text: str) -> str:

@@ -14,6 +14,7 @@ from lakeward.tables.plan.delta import LEAST_KEPT
 from lakeward.tables.plan.model import Action, Rewrite
 
 _AT_ONCE = 2  # file groups rewritten in parallel: the server is shared
+_SLIGHTLY = 1e-6
 _LISTING = 4  # tasks that list the folder: VACUUM's default is ten thousand
 
 
@@ -34,6 +35,8 @@ def optimize(folder: Path, wanted: Rewrite) -> list[str]:
         *_settings({
             "spark.databricks.delta.optimize.minFileSize": wanted.below,
             "spark.databricks.delta.optimize.maxFileSize": wanted.target,
+            # A file is rewritten if its share of deleted rows is above this: from the policy's share on.
+            "spark.databricks.delta.optimize.maxDeletedRowsRatio": f"{max(wanted.deleted - _SLIGHTLY, 0.0):.9f}",
             "spark.databricks.delta.optimize.maxThreads": _AT_ONCE,
         }),
         f"OPTIMIZE {location.by_path(folder)}" + (f" WHERE {where}" if where else "") + order,

@@ -1,7 +1,7 @@
 """The Iceberg maintenance procedures as SQL statements.
 
 `CALL` takes no bound values once a second SQL extension (Delta) wraps the parser, so every value is written by
-`literal`, and no name comes from a user.
+`literal`, and the name of the table by `call_name`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 
 from lakeward.platform.runtime import CATALOG
 from lakeward.spec.model.policy import Policy
-from lakeward.spec.sql.statements import quote, quote_table, quote_text
+from lakeward.spec.sql.statements import call_name, quote, quote_table, quote_text
 from lakeward.tables.plan.model import Action, Rewrite, Tag
 
 _AT_ONCE = 2  # file groups rewritten in parallel: the server is shared
@@ -51,7 +51,7 @@ def rewrite(table: str, wanted: Rewrite, policy: Policy) -> str:
         }
     if wanted.delete_files:
         options |= {
-            "delete-file-threshold": policy.deletes.min_delete_files,
+            "delete-file-threshold": 1 if wanted.shared_deletes else policy.deletes.min_delete_files,
             "delete-ratio-threshold": policy.deletes.deleted_rows_ratio,
             "remove-dangling-deletes": "true",
         }
@@ -109,7 +109,7 @@ def _call(
     arguments: Mapping[str, str | int | datetime] | None = None,
     options: Mapping[str, str] | None = None,
 ) -> str:
-    values = {"table": f"{CATALOG}.{table}", **(arguments or {})}
+    values = {"table": call_name(table, CATALOG), **(arguments or {})}
     parts = [f"{name} => {literal(value)}" for name, value in values.items()]
     if options:
         pairs = ", ".join(f"{literal(key)}, {literal(value)}" for key, value in options.items())

@@ -22,6 +22,7 @@ import pyarrow.compute as pc
 
 from lakeward.connectors.file_access import Entry, FileAccess
 from lakeward.platform.errors import Fenced, expect
+from lakeward.spec.sql.names import dotted
 from lakeward.tables.erase.where import Matching
 from lakeward.tables.guard.location_overlap import PLACES
 from lakeward.tables.guard.locations import relative
@@ -345,7 +346,7 @@ def _folder(table: Table) -> str:
 
 def _contention(table: Table) -> Fenced:
     return Fenced(
-        f"Erasing rows of {'.'.join(table.name())}: fenced. Concurrent commits won every time",
+        f"Erasing rows of {dotted(table.name())}: fenced. Concurrent commits won every time",
         why=f"The table changed during each of {_TRIES} attempts.",
         next="run the same command again",
         code="LW-4004",

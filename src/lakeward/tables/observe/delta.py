@@ -7,14 +7,24 @@ partition was last written) are carried over from the profile stored at the last
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 
 from lakeward.connectors.commit_protocol import position
 from lakeward.connectors.delta.state import Change, Live, State
 from lakeward.spec.sql.statements import quote, quote_text
-from lakeward.tables.facts import File, PartitionFacts, Profile, Snapshot, TableFacts, Thresholds, summarise
+from lakeward.tables.facts import (
+    DeleteFiles,
+    File,
+    PartitionFacts,
+    Profile,
+    Snapshot,
+    TableFacts,
+    Thresholds,
+    summarise,
+)
+from lakeward.tables.partition_values import EMPTY, Partition, from_delta, shown
 
 Judge = Callable[[int, Mapping[str, str]], Thresholds]
 """(table bytes, table properties) -> size thresholds of its files."""
@@ -53,9 +63,24 @@ def table_facts(name: str, state: State, judge: Judge, known: Profile | None = N
     )
 
 
-def partition_name(values: Mapping[str, str | None], columns: Iterable[str]) -> str:
-    """`origin=EWR/day=2013-01-01`; empty for a table without partitions."""
-    return "/".join(f"{column}={'null' if values.get(column) is None else values[column]}" for column in columns)
+def partition_of(state: State, values: Mapping[str, str | None]) -> Partition:
+    """A partition by its typed values, named `origin=EWR/day=2013-01-01`; one for a table without partitions."""
+    kinds = {column: state.type_of(column) for column in state.columns}
+    return Partition(
+        tuple(from_delta(kind, values.get(column)) for column, kind in kinds.items()),
+        "/".join(f"{column}={shown(kind, values.get(column))}" for column, kind in kinds.items()),
+    )
+
+
+def untouched(state: State, values: Mapping[str, str | None]) -> str:
+    """Why a partition must not be rewritten, as a phrase; empty: it may be."""
+    empty = [column for column in state.columns if state.type_of(column) == "string" and values.get(column) == EMPTY]
+    if not empty:
+        return ""
+    return (
+        f"its value of {empty[0]} is an empty string, which OPTIMIZE would turn into NULL, because Delta has no empty "
+        "partition value: UPDATE it to another value"
+    )
 
 
 def partition_condition(state: State, values: Mapping[str, str | None]) -> str | None:
@@ -105,16 +130,21 @@ def _profile(state: State, thresholds: Thresholds, known: Profile | None) -> Pro
     since = before.snapshot_id if before is not None and before.snapshot_id is not None else -1
     rewritten = {path for change in state.changes if change.rewrite for path in change.added}
     made = rewritten | (set(before.outputs) if before is not None else set())
-    groups: dict[str, list[tuple[str, Live]]] = defaultdict(list)
+    groups: dict[Partition, list[tuple[str, Live]]] = defaultdict(list)
     for path, live in state.files.items():
-        groups[partition_name(live.partition, state.columns)].append((path, live))
+        groups[partition_of(state, live.partition)].append((path, live))
     previous_parts = {part.key: part for part in before.partitions} if before is not None else {}
     newest = _newest(state, since)
     partitions = []
-    for key, held in groups.items():
-        files = [File(live.size, live.rows or 0, _moment(live.at_ms), path in made) for path, live in held]
-        part = summarise(key, partition_condition(state, held[0][1].partition), files, thresholds)
-        partitions.append(_carried(part, previous_parts.get(key), newest))
+    for partition, held in groups.items():
+        values = held[0][1].partition
+        files = [
+            File(live.size, live.rows or 0, _moment(live.at_ms), path in made, live.deleted) for path, live in held
+        ]
+        deletes = DeleteFiles(sum(live.deleted > 0 for _, live in held))
+        part = summarise(partition.name, partition_condition(state, values), files, thresholds, deletes)
+        part = replace(part, untouched=untouched(state, values))
+        partitions.append(_carried(part, previous_parts.get(part.key), newest))
     partitions.sort(key=lambda part: (-part.small, part.key))
     return Profile(
         snapshot_id=state.version,
@@ -123,6 +153,7 @@ def _profile(state: State, thresholds: Thresholds, known: Profile | None) -> Pro
         bytes=sum(part.bytes for part in partitions),
         records=sum(part.records for part in partitions),
         small_files=sum(part.small for part in partitions),
+        delete_files=sum(part.delete_files for part in partitions),
         partitions=tuple(partitions),
         outputs=tuple(sorted(path for path in made & set(state.files) if state.files[path].size < thresholds.small)),
     )
@@ -146,7 +177,7 @@ def _carried(
 
 def _newest(state: State, since: int) -> dict[tuple[str, bool], datetime]:
     return {
-        (partition_name(live.partition, state.columns), change.rewrite): _moment(change.at_ms)
+        (partition_of(state, live.partition).name, change.rewrite): _moment(change.at_ms)
         for change in state.changes  # oldest first: the newest commit wins
         if change.version > since
         for live in change.added.values()

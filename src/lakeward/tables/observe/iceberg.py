@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from lakeward.connectors.commit_protocol import position
+from lakeward.spec.sql.names import dotted
 from lakeward.tables.facts import (
     DeleteFiles,
     File,
@@ -19,19 +21,16 @@ from lakeward.tables.facts import (
     Thresholds,
     summarise,
 )
-from lakeward.tables.observe.deletion_vectors import referenced
+from lakeward.tables.observe.deletes import Deletes, Held, OfFile, Spot, deletes_of, spot
 from lakeward.tables.observe.predicate import partition_condition, partition_name
+from lakeward.tables.observe.respec import Targets, partitions_made, targets
+from lakeward.tables.partition_values import comparable
 
 if TYPE_CHECKING:
-    from pyiceberg.manifest import DataFile, ManifestFile
-    from pyiceberg.partitioning import PartitionSpec
     from pyiceberg.table import Table
     from pyiceberg.table.refs import SnapshotRef
     from pyiceberg.table.snapshots import Snapshot as IcebergSnapshot
 
-Spot = tuple[int, tuple[Any, ...]]
-_FILE_PATH: Final = 2147483546
-"""Field id of `file_path` in a position delete file, by Iceberg's specification. Equal bounds mean one data file."""
 _REF_AGE: Final = "history.expire.max-ref-age-ms"
 Judge = Callable[[int, Mapping[str, str]], Thresholds]
 """(table bytes, table properties) -> size thresholds of its files."""
@@ -53,9 +52,9 @@ def table_facts(table: Table, judge: Judge, known: Profile | None = None) -> Tab
     thresholds = judge(size, table.properties)
     head_id = head.snapshot_id if head else None
     fits = known is not None and known.snapshot_id == head_id and known.thresholds == thresholds
-    profile = known if fits and known is not None else _profile(table, head, snapshots, thresholds)
+    profile = known if fits and known is not None else _profile(table, head, snapshots, thresholds, known)
     return TableFacts(
-        table=".".join(table.name()),
+        table=dotted(table.name()),
         format="iceberg",
         uuid=str(metadata.table_uuid),
         location=metadata.location,
@@ -109,38 +108,29 @@ def _total(snapshot: IcebergSnapshot | None, key: str) -> int:
 
 
 def _profile(
-    table: Table, head: IcebergSnapshot | None, snapshots: tuple[Snapshot, ...], thresholds: Thresholds
+    table: Table,
+    head: IcebergSnapshot | None,
+    snapshots: tuple[Snapshot, ...],
+    thresholds: Thresholds,
+    before: Profile | None,
 ) -> Profile:
     from pyiceberg.manifest import ManifestContent
 
     if head is None:
         return Profile(None, thresholds)
     known = {snapshot.id: snapshot for snapshot in snapshots}
-    specs, schema = table.specs(), table.schema()
-    files: dict[Spot, list[File]] = defaultdict(list)
     manifests = head.manifests(table.io)
     content = {each: [m for m in manifests if m.content == each] for each in ManifestContent}
-    deletes, deleted = _deletes(table, content[ManifestContent.DELETES])
+    specs = table.specs()
+    held: list[Held] = []
     for manifest in content[ManifestContent.DATA]:
         for entry in manifest.fetch_manifest_entry(table.io, discard_deleted=True):
-            data = entry.data_file
             by = known.get(entry.snapshot_id) if entry.snapshot_id is not None else None
-            files[_spot(manifest, data, specs)].append(
-                File(
-                    data.file_size_in_bytes,
-                    data.record_count,
-                    by.at if by else None,
-                    _is_rewrite(by),
-                    deleted.get(data.file_path, 0),
-                )
-            )
-    partitions: list[PartitionFacts] = []
-    for (spec_id, values), held in files.items():
-        spec = specs[spec_id]
-        name = partition_name(spec, values)
-        condition = partition_condition(spec, schema, values)
-        partitions.append(summarise(name, condition, held, thresholds, deletes.get((spec_id, values), DeleteFiles())))
-    partitions.sort(key=lambda part: (-part.small, part.key))
+            sequence = entry.sequence_number or 0
+            added = sequence if entry.file_sequence_number is None else entry.file_sequence_number
+            held.append(Held(entry.data_file, spot(manifest, entry.data_file, specs), sequence, by, added))
+    deletes = deletes_of(table, content[ManifestContent.DELETES], held)
+    partitions = sorted(_partitions(table, held, deletes, thresholds, before), key=lambda part: (-part.small, part.key))
     return Profile(
         snapshot_id=head.snapshot_id,
         thresholds=thresholds,
@@ -148,55 +138,82 @@ def _profile(
         bytes=sum(part.bytes for part in partitions),
         records=sum(part.records for part in partitions),
         small_files=sum(part.small for part in partitions),
-        delete_files=sum(each.files for each in deletes.values()),
+        delete_files=sum(each.files for each in deletes.spots.values()),
+        equality_deletes=sum(each.equality for each in deletes.spots.values()),
         data_manifests=len(content[ManifestContent.DATA]),
         manifests=len(manifests),
         partitions=tuple(partitions),
     )
 
 
-def _deletes(table: Table, manifests: list[ManifestFile]) -> tuple[dict[Spot, DeleteFiles], dict[str, int]]:
-    """The delete files of each partition, and data file -> number of rows deleted by delete files for it alone."""
-    from pyiceberg.manifest import DataFileContent, FileFormat, ManifestEntryStatus
-
-    specs = table.specs()
-    files: dict[Spot, int] = defaultdict(int)
-    alone: dict[Spot, list[str]] = defaultdict(list)
-    several: dict[Spot, int] = defaultdict(int)
-    deleted: dict[str, int] = defaultdict(int)
-    for manifest in manifests:
-        entries = manifest.fetch_manifest_entry(table.io, discard_deleted=False)
-        vectors = any(each.data_file.file_format == FileFormat.PUFFIN for each in entries)
-        about = referenced(manifest, table.io) if vectors else [None] * len(entries)
-        for entry, one in zip(entries, about, strict=True):
-            if entry.status == ManifestEntryStatus.DELETED:
+def _partitions(
+    table: Table, held: list[Held], deletes: Deletes, thresholds: Thresholds, before: Profile | None
+) -> Iterator[PartitionFacts]:
+    """Files by the partition that a rewrite writes them to; files that may go to several, by their own partition."""
+    current, schema = table.spec(), table.schema()
+    groups: dict[Spot, list[Held]] = defaultdict(list)
+    spread: dict[Spot, list[tuple[Held, Targets]]] = defaultdict(list)
+    shape: dict[Spot, tuple[Any, ...]] = {}
+    left = dict(deletes.spots)
+    of_group: dict[Spot, DeleteFiles] = defaultdict(DeleteFiles)
+    for each in held:
+        spec_id, values = each.spot
+        if spec_id == current.spec_id:
+            to = each.spot
+        else:
+            where_to = targets(each.data, table.specs()[spec_id], values, current, schema)
+            if where_to.one is None:
+                spread[each.spot].append((each, where_to))
                 continue
-            data = entry.data_file
-            spot = _spot(manifest, data, specs)
-            files[spot] += 1
-            if data.file_format == FileFormat.PUFFIN and one is not None:
-                deleted[one] += data.record_count  # one for each data file: no merge needed
-            if data.content != DataFileContent.POSITION_DELETES or data.file_format == FileFormat.PUFFIN:
-                continue
-            low, high = ((each or {}).get(_FILE_PATH) for each in (data.lower_bounds, data.upper_bounds))
-            if low is None or low != high:
-                several[spot] += 1
-                continue
-            path = low.decode()
-            alone[spot].append(path)
-            deleted[path] += data.record_count
-    found = {
-        spot: DeleteFiles(count, len(alone[spot]) - len(set(alone[spot])) + max(several[spot] - 1, 0))
-        for spot, count in files.items()
-    }
-    return found, deleted
+            to = current.spec_id, where_to.one
+        key = to[0], tuple(map(comparable, to[1]))
+        groups[key].append(each)
+        if key not in shape or spec_id == current.spec_id:
+            shape[key] = to[1]
+        of_group[key] += left.pop(each.spot, DeleteFiles())
+    for key, files in groups.items():
+        values = shape[key]
+        name = partition_name(current, values)
+        condition = partition_condition(current, schema, values)
+        made = [_file(each, deletes, stale=each.spot[0] != current.spec_id) for each in files]
+        yield summarise(name, condition, made, thresholds, of_group[key])
+    known = {part.key: part for part in before.partitions} if before is not None else {}
+    for (spec_id, values), files_to in spread.items():
+        spec = table.specs()[spec_id]
+        name = "/".join(part for part in (f"spec {spec_id}", partition_name(spec, values)) if part)
+        condition = partition_condition(spec, schema, values) or None  # none selects files without partitions alone
+        made = [_file(each, deletes, stale=True) for each, _ in files_to]
+        part = summarise(name, condition, made, thresholds, left.pop((spec_id, values), DeleteFiles()))
+        yield replace(part, makes=_makes(table, part, files_to, known.get(name), thresholds))
 
 
-def _spot(manifest: ManifestFile, data: DataFile, specs: Mapping[int, PartitionSpec]) -> Spot:
-    """The partition of a file: its spec id and its values."""
-    spec_id = manifest.partition_spec_id
-    return spec_id, tuple(data.partition[i] for i in range(len(specs[spec_id].fields)))
+def _makes(
+    table: Table,
+    part: PartitionFacts,
+    files: list[tuple[Held, Targets]],
+    known: PartitionFacts | None,
+    thresholds: Thresholds,
+) -> int | None:
+    """The partitions that a rewrite of its small files makes, as counted before if the files are the same."""
+    measures = [
+        (each.files, each.records, each.bytes, each.small) for each in (part, known) if each is not None and each.stale
+    ]
+    if known is not None and known.makes is not None and measures[0:1] == measures[1:2]:
+        return known.makes
+    small = [(each.data, to) for each, to in files if each.data.file_size_in_bytes < thresholds.small]
+    return partitions_made(table, small)
 
 
-def _is_rewrite(by: Snapshot | None) -> bool:
-    return by is not None and by.operation == "replace"
+def _file(each: Held, deletes: Deletes, *, stale: bool) -> File:
+    of = deletes.files.get(each.data.file_path, OfFile())
+    by = each.by
+    return File(
+        each.data.file_size_in_bytes,
+        each.data.record_count,
+        by.at if by else None,
+        by is not None and by.operation == "replace",
+        min(of.rows, each.data.record_count),
+        of.equality,
+        of.shared,
+        stale,
+    )

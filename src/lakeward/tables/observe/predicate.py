@@ -6,7 +6,7 @@ time zone or rounding can move its bounds. Iceberg plans it to whole files.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import date, datetime, timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
@@ -24,12 +24,14 @@ _NUMBERED = {"bucket": "num_buckets", "truncate": "width"}
 _TIMES = {"year": "years", "month": "months", "day": "days", "hour": "hours"}
 
 
-def partition_name(spec: PartitionSpec, values: Sequence[Any]) -> str:
-    """`field=value/field=value`, with readable values; empty for an unpartitioned spec."""
+def partition_name(spec: PartitionSpec, values: Sequence[Any], only: Collection[int] | None = None) -> str:
+    """`field=value/field=value`, with readable values; empty for an unpartitioned spec. `only`: the fields at these
+    places.
+    """
     return "/".join(
         f"{field.name}={_readable(str(field.transform), value)}"
-        for field, value in zip(spec.fields, values, strict=True)
-        if str(field.transform) != "void"
+        for at, (field, value) in enumerate(zip(spec.fields, values, strict=True))
+        if str(field.transform) != "void" and (only is None or at in only)
     )
 
 
@@ -91,6 +93,8 @@ def _literal(kind: str, value: Any) -> str | None:
 def _readable(transform: str, value: Any) -> str:
     if value is None:
         return "null"
+    if value == "null":
+        return "'null'"  # the text, not NULL
     if isinstance(value, int) and not isinstance(value, bool):
         if transform == "year":
             return f"{1970 + value}"

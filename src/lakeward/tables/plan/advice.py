@@ -10,9 +10,12 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from statistics import median
 
+from lakeward.platform.runtime import CATALOG
 from lakeward.platform.text import count, size, span
 from lakeward.spec.model.policy import Compact
+from lakeward.spec.sql.statements import call_name
 from lakeward.tables.facts import PartitionFacts, Snapshot, TableFacts
+from lakeward.tables.plan.delete_writers import deleting
 
 LOOK_BACK = 50
 """Newest commits that are considered; with fewer than `LEAST` there is no advice."""
@@ -58,7 +61,7 @@ def advice(facts: TableFacts, compact: Compact, feeds: Sequence[IntervalStream],
     if commits is not None and commits.file_size < facts.profile.thresholds.fragment:
         lines += [line for feed in feeds if (line := _trigger(feed, commits))]
         lines += _distribution(facts, commits)
-    return (*lines, *_partitions(facts, now - timedelta(seconds=compact.cold_after.seconds)))
+    return (*lines, *deleting(facts), *_partitions(facts, now - timedelta(seconds=compact.cold_after.seconds)))
 
 
 def _commits(facts: TableFacts) -> _Commits | None:
@@ -96,13 +99,13 @@ def _distribution(facts: TableFacts, commits: _Commits) -> list[str]:
     setting = f"{MODE} is none" if mode else f"{MODE} is not set"
     return [
         f"a commit writes {each:.0f} files into each partition, one for each task ({setting}): "
-        f"ALTER TABLE lake.{facts.table} SET TBLPROPERTIES ('{MODE}' = 'hash') makes it one"
+        f"ALTER TABLE {call_name(facts.table, CATALOG)} SET TBLPROPERTIES ('{MODE}' = 'hash') makes it one"
     ]
 
 
 def _partitions(facts: TableFacts, cold: datetime) -> list[str]:
     """Small finished partitions: no rewrite joins two of them."""
-    parts = [part for part in facts.profile.partitions if part.key]
+    parts = [part for part in facts.profile.partitions if part.key and part.makes in (0, 1)]
     finished: list[PartitionFacts] = [part for part in parts if part.last_written is None or part.last_written < cold]
     if len(parts) < FINE or len(finished) < FINE / 2:
         return []

@@ -62,10 +62,41 @@ def judge(
         now: the moment ages are measured from.
         failed: number of failed rewrites in a row, and the time of the last; None: no failure.
     """
+    if part.untouched:
+        return Due(part, "", part.untouched)
+    return _worth(_need(part, policy, thresholds, finished, now, failed), thresholds)
+
+
+def _worth(found: Due, thresholds: Thresholds) -> Due:
+    """Not due if files of an earlier partition spec would become more files than they are."""
+    part = found.partition
+    if not found.mode or not part.stale:
+        return found
+    spec = "the table's current partition spec"
+    if part.makes is None:
+        why = f"how many partitions {spec} makes of {count(part.stale, 'file')} of an earlier one is not known"
+        return Due(part, "", f"{found.why}, but {why}", found.next_at)
+    gives = _given(found, thresholds)
+    if gives < found.files or (found.mode == "deletes" and gives == found.files):
+        return found
+    return Due(part, "", f"{found.why}, but {spec} makes {count(gives, 'file')} of {found.files}", found.next_at)
+
+
+def _need(
+    part: PartitionFacts,
+    policy: Compact,
+    thresholds: Thresholds,
+    finished: datetime | None,
+    now: datetime,
+    failed: tuple[int, datetime] | None,
+) -> Due:
     found = _by_size(part, policy, thresholds, finished, now, failed)
     if found.mode or not part.deleted:
         return found
     why = f"{thresholds.deleted:.0%} or more of the rows of {count(part.deleted, 'file')} are deleted"
+    if part.opened >= thresholds.opened:
+        why = f"reads of {count(part.deleted, 'file')} open up to {count(part.opened, 'equality-delete file')}"
+        why += f" (limit {thresholds.opened}), {part.deleted_rows} of {part.records} rows deleted"
     if _lost(failed, now):
         return replace(found, why=f"{why}; {found.why}")
     rewritten = _newest(part.last_rewritten, finished)
@@ -159,6 +190,11 @@ def plan_compact(
         for part in parts
     ]
     due = sorted((verdict for verdict in verdicts if verdict.mode), key=lambda verdict: -verdict.files)
+    protected = next((part for part in every if part.untouched), None)
+    if due and protected is not None and any(not due_part.partition.where for due_part in due):
+        name = next(due_part.partition.key for due_part in due if not due_part.partition.where)
+        why = f"no SQL condition leaves out {protected.key} in a rewrite of {name}: {protected.untouched}"
+        return NotPlanned("compact", why)
     if not due:
         found = _why_not(verdicts)
         return replace(found, why=found.why + unordered)
@@ -241,16 +277,21 @@ def _rewrites(
             takes=sum(due_part.files for due_part in group),
             gives=sum(_given(due_part, thresholds) for due_part in group),
             takes_bytes=sum(due_part.bytes for due_part in group),
-            delete_files=sum(due_part.partition.delete_files for due_part in group),
+            delete_files=sum(due_part.partition.delete_files or due_part.partition.opened for due_part in group),
+            shared_deletes=mode == "deletes" and any(due_part.partition.shared_deletes for due_part in group),
+            deleted=thresholds.deleted,
             order=order,
         )
 
 
 def _given(due: Due, thresholds: Thresholds) -> int:
     """The maximum number of files that is promised."""
+    part = due.partition
     if due.mode == "deletes":  # it removes deleted rows; the number of files is unchanged
-        return due.files
+        return due.files if not part.stale else max(due.files, part.makes or 0)
     full = -(-max(due.bytes, 1) // thresholds.target)
+    if part.stale:  # the engine rewrites files of earlier specs apart from the others
+        full += (part.makes or 1) - 1 + (due.files > part.stale)
     # Sorted rows compress differently, and each file group ends with a file that is not full.
     return 2 * full + 1 if due.mode == "layout" else full
 

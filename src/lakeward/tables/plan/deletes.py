@@ -22,7 +22,10 @@ def plan_deletes(
 ) -> Action | NotPlanned:
     """The merge of a table's position deletes in all due partitions; `only`: of these."""
     if facts.format == "delta":
-        return NotPlanned("deletes", "a Delta table has none")
+        if not facts.profile.delete_files:
+            return NotPlanned("deletes", "a Delta table has none")
+        held = count(facts.profile.delete_files, "file") + " with a deletion vector"
+        return NotPlanned("deletes", f"{held}; compaction rewrites those with many deleted rows")
     if facts.format_version >= 3:
         return NotPlanned("deletes", "format 3 has at most one deletion vector for a data file")
     parts = [part for part in facts.profile.partitions if not only or part.key in only]
@@ -30,6 +33,8 @@ def plan_deletes(
     if not due:
         most = max((part.excess_deletes for part in parts), default=0)
         held = count(facts.profile.delete_files, "delete file")
+        if facts.profile.equality_deletes:
+            held += f", of which {facts.profile.equality_deletes} delete by value: only compaction applies these"
         return NotPlanned("deletes", f"{held}, {most} more than one partition needs (limit {policy.min_delete_files})")
     why = f"{count(due[0].delete_files, 'delete file')}, {due[0].excess_deletes} more than needed"
     why += f" (limit {policy.min_delete_files})" if len(due) == 1 else f" in the fullest of {len(due)} partitions"

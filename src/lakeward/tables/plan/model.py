@@ -82,6 +82,9 @@ class Rewrite:
         takes, gives: promised files in and out.
         takes_bytes: promised bytes in.
         order: sort order of the written rows; None: unsorted.
+        shared_deletes: files are due by delete files that do not name them alone, which the engine leaves out of the
+            share of deleted rows.
+        deleted: share of deleted rows from which a file is rewritten.
     """
 
     mode: str
@@ -94,6 +97,8 @@ class Rewrite:
     takes_bytes: int
     delete_files: int = 0
     order: SortOrder | None = None
+    shared_deletes: bool = False
+    deleted: float = 0.1
 
 
 @dataclass(frozen=True)

@@ -90,7 +90,7 @@ def test_what_a_commit_moved_is_read_from_its_own_manifests(table):
     table.delete("origin = 'EWR'")
     found = table_facts(table, judge)
     moved = moved_by(table, found.snapshots)
-    first, second, third = (moved[each.id] for each in found.snapshots)
+    first, second, third = ({str(part): did for part, did in moved[each.id].items()} for each in found.snapshots)
     assert (first["origin=EWR"].rows_in, first["origin=EWR"].files_in, first["origin=JFK"].rows_in) == (2, 1, 1)
     assert list(second) == ["origin=EWR"]
     assert (third["origin=EWR"].rows_out, third["origin=EWR"].files_out, "origin=JFK" in third) == (3, 2, False)

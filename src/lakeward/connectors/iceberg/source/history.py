@@ -11,6 +11,7 @@ from lakeward.connectors.iceberg.catalog import pyiceberg_properties
 from lakeward.connectors.iceberg.source.position import Offset
 from lakeward.platform.errors import DependencyDown
 from lakeward.platform.runtime import CATALOG, Runtime
+from lakeward.spec.sql.names import name_parts
 
 if TYPE_CHECKING:
     from pyiceberg.table.metadata import TableMetadata
@@ -106,7 +107,7 @@ def read(runtime: Runtime, table: str) -> History | None:
     try:
         lake = load_catalog(CATALOG, **pyiceberg_properties(runtime.lake, runtime.pgpass))
         try:
-            return of(table, lake.load_table(table).metadata)
+            return of(table, lake.load_table(name_parts(table)).metadata)
         finally:
             lake.close()
     except NoSuchTableError:

@@ -1,0 +1,44 @@
+"""Names of tables as one text: parts with dots between them, a part that has a dot or a backtick in backticks.
+
+`nyc.flights` and `eu.nyc.flights` (a nested namespace) stay as they are, also with hyphens, spaces or quotes in a part;
+a table `v1.2` of the namespace `nyc` is written as in SQL: ``nyc.`v1.2` ``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Final
+
+_PART: Final = re.compile(r"`((?:[^`]|``)+)`|([^.`]+)")
+
+
+class NotAName(ValueError):
+    """Raised for a text that is not a name."""
+
+
+def name_parts(name: str) -> tuple[str, ...]:
+    """The parts of a name, namespaces first.
+
+    Raises:
+        NotAName: a part is empty, or a backtick is not closed.
+    """
+    parts: list[str] = []
+    at = 0
+    while True:
+        found = _PART.match(name, at)
+        if found is None:
+            raise NotAName(f"not the name of a table: {name!r}")
+        quoted, plain = found.groups()
+        parts.append(plain if quoted is None else quoted.replace("``", "`"))
+        at = found.end()
+        if at == len(name):
+            return tuple(parts)
+        if name[at] != ".":
+            raise NotAName(f"not the name of a table: {name!r}")
+        at += 1
+
+
+def dotted(parts: Iterable[str]) -> str:
+    """The name of these parts: the reverse of `name_parts`."""
+    return ".".join(f"`{part.replace('`', '``')}`" if "." in part or "`" in part else part for part in parts)

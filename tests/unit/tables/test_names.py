@@ -1,0 +1,68 @@
+"""Every table of a catalog is seen, in nested namespaces and with any name."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+from pyiceberg.catalog.sql import SqlCatalog
+from pyiceberg.schema import Schema
+from pyiceberg.types import LongType, NestedField
+
+from lakeward.connectors.delta import location
+from lakeward.platform.errors import SpecError
+from lakeward.platform.runtime import Project
+from lakeward.spec.sql.names import dotted, name_parts
+from lakeward.tables.context import MaintenanceContext, namespaces
+from lakeward.tables.facts import Thresholds
+from lakeward.tables.observe.iceberg import table_facts
+
+NAMES = [
+    ("nyc", "flights"), ("eu", "nyc", "flights"), ("eu", "nyc", "deep", "er", "t"), ("a-b", "c d"), ("nyc", "v1.2"),
+    ("nyc", "o'clock"), ("nyc", "ta`ck"), ("select", "größe"), ("nyc", "100%_x"),
+]  # fmt: skip
+
+
+@pytest.fixture
+def site(tmp_path):
+    catalog = SqlCatalog("lake", uri=f"sqlite:///{tmp_path}/catalog.db", warehouse=str(tmp_path / "lake"))
+    lake = SimpleNamespace(warehouse=str(tmp_path / "lake"))
+    made = MaintenanceContext(SimpleNamespace(lake=lake), Project(tmp_path))
+    made.__dict__["catalog"] = catalog
+    for *namespace, table in NAMES:
+        catalog.create_namespace_if_not_exists(tuple(namespace))
+        catalog.create_table((*namespace, table), Schema(NestedField(1, "id", LongType())))
+    yield made
+    catalog.close()
+
+
+def test_all_tables_are_listed_and_loaded_by_the_listed_name(site):
+    names = site.names()
+    assert sorted(map(name_parts, names)) == sorted(NAMES)
+    for name in names:
+        facts = table_facts(site.load(name), lambda size, properties: Thresholds(1, 1, 1))
+        assert facts.table == name
+        assert site.delta(name) is None
+
+
+def test_a_namespace_that_only_has_namespaces_is_gone_through(site):
+    assert ("eu", "nyc", "deep") in namespaces(site.catalog)
+    assert len(namespaces(site.catalog)) == len(set(namespaces(site.catalog)))
+
+
+@pytest.mark.parametrize("name", ["nyc.missing", "a..b", "nyc.`v1", ""])
+def test_what_is_no_table_is_said_with_the_tables_there_are(site, name):
+    with pytest.raises(SpecError) as error:
+        site.load(name)
+    assert "nyc.`v1.2`" in error.value.why
+
+
+@pytest.mark.parametrize("parts", NAMES)
+def test_a_delta_table_has_the_name_it_is_listed_by(site, parts):
+    site.catalog.drop_table(parts)
+    lake = site.runtime.lake
+    folder = location.folder_of(lake, dotted(parts))
+    (folder / "_delta_log").mkdir(parents=True)
+    [name] = location.tables_of(lake)
+    assert location.folder_of(lake, name) == folder
+    assert site.delta(name) == folder
