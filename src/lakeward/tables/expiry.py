@@ -7,7 +7,6 @@ A process that dies after the commit leaves unreferenced files, which orphan rem
 
 from __future__ import annotations
 
-import sqlite3
 from collections import Counter
 from collections.abc import Collection
 from concurrent.futures import ThreadPoolExecutor
@@ -171,7 +170,7 @@ class Expiry:
             if self.mine.lost.is_set():
                 raise
             run.error = f"{error.what} ({error.why})" if error.why else error.what
-        except (OSError, ValueError) as error:  # a manifest or a metadata file that cannot be read or written
+        except Exception as error:  # noqa: BLE001 - boundary: as an error of an engine, it is judged by the metadata
             run.error = f"{type(error).__name__}: {error}"
         run.timed_out = bool(run.error) and monotonic() >= self.until
         return run
@@ -231,7 +230,7 @@ class Expiry:
         """The snapshots are gone: what goes wrong from here on leaves files, which orphan removal deletes."""
         try:
             return [self._delete(files, after)]
-        except (LakewardError, OSError, ValueError, sqlite3.Error) as error:
+        except Exception as error:
             if self.mine.lost.is_set():
                 raise
             words = error.what if isinstance(error, LakewardError) else f"{type(error).__name__}: {error}"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 from dataclasses import replace
 from datetime import datetime
 from itertools import islice
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote
 
 from lakeward.connectors.delta.state import State
+from lakeward.platform.errors import LakewardError
 from lakeward.spec.model.suite import POINTER_OF, pointer_name
 from lakeward.tables.expiry import outside
 from lakeward.tables.guard.owners import Others, Owners, inside
@@ -41,7 +41,9 @@ def owned(
             refused = _vacuum(site, facts, loaded)
         else:
             refused = _expiry(site, facts, loaded, policy, action, now)
-    except (OSError, ValueError, sqlite3.Error) as error:
+    except LakewardError:
+        raise
+    except Exception as error:  # noqa: BLE001 - boundary: files whose owner cannot be read are not deleted
         words = (str(error).splitlines() or [type(error).__name__])[0]
         refused = NotPlanned("expire", f"whose its files are cannot be read: {words}", refused=True)
     if refused is None:

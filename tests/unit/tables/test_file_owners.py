@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support import delta_log
 from tests.support.shared_files import SharedLake, deployment, plain_folder, rows
 
+from lakeward.connectors.delta import location as delta_location
 from lakeward.platform.runtime import Project, Runtime
 from lakeward.tables import run
 from lakeward.tables.expiry import TRIES
@@ -283,6 +286,48 @@ def test_a_clone_names_files_of_its_base(lake: SharedLake, name: str) -> None:
     for each in sorted(clone.rglob("*"), reverse=True):
         each.unlink() if each.is_file() else each.rmdir()
     clone.rmdir()
+
+
+def vacuum_of(lake: SharedLake, name: str) -> tuple[bool, str]:
+    """Whether a VACUUM is planned, and why or why not."""
+    [plan] = run.plans(lake.runtime, lake.project, name)["plans"]
+    [found] = [each for each in (*plan["actions"], *plan["not_planned"]) if each["action"] == "expire"]
+    return found in plan["actions"], found["why"]
+
+
+def test_a_vacuum_is_refused_for_the_files_of_a_clone(lake: SharedLake) -> None:
+    base, clone = (delta_location.folder_of(lake.runtime.lake, f"shared.{name}") for name in ("base", "clone"))
+    delta_log.commit(base, 0, delta_log.table(""), delta_log.add("a%20b.parquet", 1), delta_log.add("c.parquet", 1))
+    delta_log.commit(base, 1, delta_log.remove("a%20b.parquet"))
+    assert vacuum_of(lake, "shared.base")[0]
+    delta_log.commit(clone, 0, delta_log.table(""), delta_log.add(f"file:{base}/c.parquet", 1))
+    assert vacuum_of(lake, "shared.base")[0], "a live file stays in any case"
+    delta_log.commit(clone, 1, delta_log.add(f"file://{base}/a%20b.parquet", 1))
+    planned, why = vacuum_of(lake, "shared.base")
+    assert not planned and "1 file of other tables (a b.parquet: table shared.clone names it)" in why
+
+    vector = {"storageType": "p", "pathOrInlineDv": f"file:{base}/deletion_vector_1.bin"}
+    delta_log.commit(clone, 1, {"add": {"path": "own.parquet", "partitionValues": {}, "deletionVector": vector}})
+    delta_log.commit(clone, 2, {"commitInfo": {}})  # what was read of version 1 is not asked again
+    assert "deletion_vector_1.bin" in vacuum_of(lake, "shared.base")[1]
+    for folder in (base, clone):
+        shutil.rmtree(folder)
+
+
+def test_a_log_that_cannot_be_read_may_name_any_file(lake: SharedLake) -> None:
+    base, cut = (delta_location.folder_of(lake.runtime.lake, f"shared.{name}") for name in ("base2", "cut"))
+    delta_log.commit(base, 0, delta_log.table(""), delta_log.add("a.parquet", 1))
+    delta_log.commit(base, 1, delta_log.remove("a.parquet"))
+    delta_log.commit(cut, 5, delta_log.add("b.parquet", 1))  # versions 0 to 4 and their checkpoint are missing
+    try:
+        planned, why = vacuum_of(lake, "shared.base2")
+        assert not planned and "table shared.cut cannot be read" in why
+        host = lake.table(rows(1))
+        lake.rewrite(host)
+        assert "shared.cut cannot be read" in entry(lake.expire(host))["why"]
+    finally:
+        for folder in (base, cut):
+            shutil.rmtree(folder)
 
 
 @pytest.mark.parametrize(
