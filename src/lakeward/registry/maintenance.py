@@ -24,6 +24,8 @@ class Figures(TypedDict, total=False):
         files_taken, files_given, delete_files_taken, delete_files_given, commits: after: what the rewrite moved.
         files_meanwhile, records_meanwhile: after: commits of others between before and after.
         snapshots_expired, files_deleted: after an expiry.
+        spared_files, spared: after an expiry or a removal of orphans: files left in place because they may be another
+            table's, by the reason.
         returned: the rows that the engine's procedures returned.
         rules, written_before, dry_run: before a removal of orphans.
         listed_files, listed_bytes, orphan_files, orphan_bytes, young_files, sample, taken_files, taken_bytes, put_back,
@@ -53,6 +55,8 @@ class Figures(TypedDict, total=False):
     records_meanwhile: int
     snapshots_expired: int
     files_deleted: int
+    spared_files: int
+    spared: dict[str, int]
     returned: list[dict[str, object]]
     rules: Mapping[str, object]
     written_before: str

@@ -51,8 +51,7 @@ def examine(project: Project, home: Home) -> list[Check]:
             checks.append(paused_dags(stack.site(state)))
     else:
         checks.append(Check("stack", True, "not running", "up when you need it", "lakeward stack up"))
-    checks.append(survival())
-    return checks
+    return [*checks, survival(), owners()]
 
 
 def python(version: tuple[int, int] = (sys.version_info.major, sys.version_info.minor)) -> Check:
@@ -155,6 +154,17 @@ def survival(control: Path = Path("/proc/self/cgroup")) -> Check:
             "systemd-run --user --scope lakeward stack up   (and: loginctl enable-linger $USER)",
         )
     return Check(name, True, "no control group ends them", required)
+
+
+def owners() -> Check:
+    """Which tables are asked before maintenance deletes a file: another catalog cannot be."""
+    return Check(
+        "owners of files",
+        True,
+        "the tables of catalog lake and the Delta tables of its warehouse are asked before a file is deleted",
+        "no table of another catalog uses their files",
+        "where one does, set gc.enabled=false on the table whose files it uses: none of them is deleted then",
+    )
 
 
 def _listener(port: int) -> str:

@@ -22,6 +22,7 @@ from lakeward.tables.guard.positions import OffMain
 from lakeward.tables.guard.readers import Reading
 from lakeward.tables.needs import RegistryState, history_of, needs_of
 from lakeward.tables.observe import delta, iceberg
+from lakeward.tables.ownership import owned
 from lakeward.tables.plan import ORDER, History, Needs, Plan, plan
 from lakeward.tables.plan.advice import advice
 from lakeward.tables.plan.delta import LEAST_KEPT
@@ -134,6 +135,7 @@ def observe_table(
     )
     history = history_of(connection, seen.facts.table)
     made = plan(seen.facts, seen.policy, needs, history, now, wanted, only)
+    made = owned(site, made, seen.facts, seen.loaded, seen.policy, now)
     name = seen.facts.table
     lines = advice(seen.facts, seen.policy.compact, around.feeds.get(name, ()), now)
     return TableObservation(seen, needs, problems, history, made, now, around.readers.get(name, ()), lines)

@@ -7,6 +7,7 @@ half done: a file is in its place or in the trash folder, and the next run start
 
 from __future__ import annotations
 
+import sqlite3
 import tempfile
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -23,7 +24,7 @@ from sqlalchemy import func, select
 from lakeward.connectors.aws import store
 from lakeward.connectors.file_access import FileAccess
 from lakeward.platform.errors import LakewardError, Refused
-from lakeward.platform.text import count, size, span
+from lakeward.platform.text import count, listed, size, span
 from lakeward.registry import events, maintenance
 from lakeward.registry.maintenance import Figures
 from lakeward.spec.model.policy import Orphans
@@ -31,6 +32,7 @@ from lakeward.tables.context import MaintenanceContext
 from lakeward.tables.guard.actor import TTL, TableLease, hold_lease
 from lakeward.tables.guard.location_overlap import overlap_in_catalog
 from lakeward.tables.guard.locations import canonical
+from lakeward.tables.guard.owners import Owners
 from lakeward.tables.ledger import ActionEntry, finish_action
 from lakeward.tables.maintain import MaintainDocument, take_over
 from lakeward.tables.needs import longest_batch, needs_of, read_registry
@@ -97,9 +99,9 @@ def remove_orphans(
             ledger = maintenance.newest_actions(connection, table, action=ACTION)
             before = oldest_kept(policy, longest_batch(connection, facts), now)
         last = next((row["started_at"] for row in ledger if row["result"] == "done"), None)
-        stop = not_listed_because(
-            policy, needs, None if dry_run else last, now, overlap_in_catalog(site, table, facts.location)
-        )
+        with Owners.of(site) as owners:
+            intruder = overlap_in_catalog(site, table, facts.location) or owners.others(table).overlap(facts.location)
+        stop = not_listed_because(policy, needs, None if dry_run else last, now, intruder)
         if stop is not None:
             refused = [_entry("refused", {}, {}, 0.0, stop.why)] if stop.refused else []
             return {
@@ -116,12 +118,17 @@ def remove_orphans(
                 connection, plan=uuid4().hex, table=table, action=ACTION, session_id=None, before=begun
             )
         once = monotonic()
-        with _listing(facts.location) as listing:
-            work = _Sweep(site, table, lease, policy, listing, first, before, once + limit_s)
+        with _listing(facts.location) as listing, Owners.of(site) as owners:
+            work = _Sweep(site, table, lease, policy, listing, owners, first, before, once + limit_s)
             try:
                 dry = "asked for" if dry_run else "" if shown(wanted, ledger) else "first"
                 decided, result, why = work.run(dry)
-            except (LakewardError, OSError, ValueError) as error:  # ValueError: a manifest that cannot be read
+            except (
+                LakewardError,
+                OSError,
+                ValueError,
+                sqlite3.Error,
+            ) as error:  # ValueError: a manifest that cannot be read
                 if lease.lost.is_set():
                     raise  # the successor has closed the action
                 decided, result, why = NotPlanned(ACTION, "could not be decided"), "failed", _words(error)
@@ -147,6 +154,7 @@ class _Sweep:
     mine: TableLease
     policy: Orphans
     listing: Listing
+    owners: Owners
     first: Table  # as it was before the listing began
     before: datetime
     until: float
@@ -175,13 +183,13 @@ class _Sweep:
             return decided, "refused", decided.why
         if dry:
             words = "dry run" if dry == "asked for" else "first run with these thresholds, so nothing was removed"
-            return decided, "skipped", f"{words}: {decided.why}"
+            return decided, "skipped", "; ".join(each for each in (f"{words}: {decided.why}", self._spared()) if each)
         late = isinstance(decided, Action) and not self._take()
         trouble = self._trouble or self._look_again()
         if trouble:
             return decided, "failed", trouble
         gone = "" if late else self._purge()
-        why = "; ".join(each for each in (self._told(decided, found), gone) if each)
+        why = "; ".join(each for each in (self._told(decided, found), self._spared(), gone) if each)
         return decided, "timed_out" if late else "done", why
 
     def _look(self) -> Survey:
@@ -195,6 +203,7 @@ class _Sweep:
         old = {snapshot.snapshot_id for snapshot in self.first.metadata.snapshots}
         fresh = {snapshot.snapshot_id for snapshot in loaded.metadata.snapshots} - old
         self.listing.refer(references(loaded, self._read), fresh)
+        self._spare()
         found = self.listing.survey(self.before)
         log.info(
             "Files compared with the table's metadata", table=self.table, files=found.listed,
@@ -202,6 +211,24 @@ class _Sweep:
             duration_s=round(monotonic() - begun, 3),
         )  # fmt: skip
         return found
+
+    def _spare(self) -> list[str]:
+        """Ask the other tables which files below the location they name; returns those that were just removed."""
+        others = self.owners.others(self.table)
+        intruder = others.overlap(self.location)
+        if intruder:
+            raise Refused(
+                f"Orphan removal of {self.table} stopped",
+                why=f"Since it began, {intruder}.",
+                next=f"lakeward tables maintain {self.table} --actions orphans --dry-run",
+                code="LW-4103",
+            )
+        back = self.listing.spare(others.named_below(self.location))
+        spared = self.listing.spared
+        if spared:
+            reasons = {f"table {table} names it": number for table, number in sorted(spared.items())}
+            self.figures |= {"spared_files": spared.total(), "spared": reasons}
+        return back
 
     def _take(self) -> bool:
         """Remove every orphan; False when the time limit was reached."""
@@ -244,7 +271,7 @@ class _Sweep:
 
         Returns: the outcome as a sentence, empty if no file had to be restored.
         """
-        restored = self.listing.refer(references(self._load(), self._read))
+        restored = self.listing.refer(references(self._load(), self._read)) + self._spare()
         if not restored:
             return ""
         self.harmed = True
@@ -302,6 +329,11 @@ class _Sweep:
                 next=f"lakeward tables maintain {self.table} --actions orphans",
                 code="LW-4016",
             )
+
+    def _spared(self) -> str:
+        spared = self.listing.spared
+        tables = listed(sorted(spared))
+        return f"{count(spared.total(), 'file')} spared, which {tables} names" if spared else ""
 
     def _told(self, decided: Action | NotPlanned, found: Survey) -> str:
         if isinstance(decided, NotPlanned):

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from time import monotonic
+from time import monotonic, process_time
 from typing import TYPE_CHECKING
 
 import structlog
 from sqlalchemy import Connection
 
 from lakeward.connectors.delta.state import State
-from lakeward.platform.errors import LakewardError, expect_type
+from lakeward.platform.errors import Internal, LakewardError, expect_type
 from lakeward.registry import events, maintenance
 from lakeward.registry.maintenance import Figures
 from lakeward.tables.act import delta as act_delta
@@ -23,6 +23,7 @@ from lakeward.tables.act.spark import OnSpark, Spark
 from lakeward.tables.act.statements import statements
 from lakeward.tables.act.writer_pause import pause_writers
 from lakeward.tables.context import CHANGES_ROWS, MaintenanceContext
+from lakeward.tables.expiry import Expiry
 from lakeward.tables.facts import TableFacts
 from lakeward.tables.guard.actor import TableLease
 from lakeward.tables.guard.positions import OffMain, block_streams, on_main
@@ -52,6 +53,28 @@ if TYPE_CHECKING:
 log = structlog.get_logger(__name__)
 
 Engine = Callable[["SparkSession"], Statements]
+
+
+@dataclass(frozen=True)
+class _Ran:
+    """The outcome of one action.
+
+    Attributes:
+        words: what is to be told beside the verdict.
+        figures: for the ledger.
+        on_disk: the content of a Delta table's folder before a VACUUM.
+        execute: runs a statement in the session of the action; None without one.
+        went: snapshots that an expiry could remove: a commit meanwhile may need some of the promised ones.
+    """
+
+    run: Run
+    duration_s: float
+    cpu_s: float | None
+    words: str = ""
+    figures: Figures = field(default_factory=Figures)
+    on_disk: DeltaState | None = None
+    execute: Callable[[str], list[dict[str, object]]] | None = None
+    went: frozenset[int] = frozenset()
 
 
 @dataclass
@@ -104,28 +127,22 @@ class Work:
             if name == "expire" and there.problems:
                 self._refuse(there.problems)
             return
-        spark = connected()
+        by_commit = name == "expire" and not isinstance(there.seen.loaded, State)  # without an engine
+        spark = None if by_commit else connected()
         before = _figures(there.facts) | _promise(action)
         checked = on_main(there.facts) if name == "expire" else {}
         if checked:
             before["positions"] = {stream: str(snapshot) for stream, snapshot in checked.items()}
         with self.site.registry() as connection:
             action_id = maintenance.begin_action(
-                connection, plan=self.plan_id, table=self.table, action=name, session_id=spark.session_id, before=before
-            )
+                connection, plan=self.plan_id, table=self.table, action=name,
+                session_id=spark.session_id if spark is not None else None, before=before,
+            )  # fmt: skip
         log.info("Maintenance started", table=self.table, action=name, why=action.why)
         failpoints.hit("maintain-begun")
-        held_on_disk = _on_disk(there.seen, name)
-        running = self.engine(spark.session)
-        self.mine.when_lost(running.stop)
-        with pause_writers(self.site.registry, self.table, self._disturbed_by(name, there.facts)) as rested:
-            begun = monotonic()
-            with cpu_of_server(spark.runtime) as cpu:
-                run = running.run(_statements(there, action), there.seen.policy.compact.max_duration.seconds)
-            if run.error:
-                run.error = spark.lost(run.error) or run.error
-            duration = round(monotonic() - begun, 3)
-            failpoints.hit("maintain-ran")
+        ran = self._expire(there, action, checked) if spark is None else self._on_server(spark, there, action)
+        run, duration, cpu = ran.run, ran.duration_s, ran.cpu_s
+        failpoints.hit("maintain-ran")
         try:
             after = self._see()
         except LakewardError as error:  # missing or unreachable: the outcome is unknown
@@ -134,12 +151,13 @@ class Work:
             self._record(action_id, entry)
             self.results.append(entry)
             return
-        verdict = self._judge(action, there, after, run, checked, held_on_disk)
-        verdict = live_rows.verify_live_rows(running.execute, action, there.facts, after.facts, verdict)
+        verdict = self._judge(action, there, after, ran, checked)
+        if ran.execute is not None:
+            verdict = live_rows.verify_live_rows(ran.execute, action, there.facts, after.facts, verdict)
         result, why = _result(run, verdict)
         held = self._undo(there.facts, after, verdict) if verdict.harmed else ""
         failpoints.hit("maintain-judged")
-        now = _figures(self._see().facts if held else after.facts) | verdict.figures
+        now = _figures(self._see().facts if held else after.facts) | verdict.figures | ran.figures
         if checked:
             now["positions"] = before["positions"]
         if run.returned:
@@ -151,13 +169,41 @@ class Work:
             "after": now,
             "change": change(before, now),
             "duration_s": duration,
-            "cpu_s": cpu[0] if cpu else None,
+            "cpu_s": cpu,
             "verified": verdict.ok and result == "done",
-            "why": "; ".join(part for part in (why, held, rested.words) if part),
+            "why": "; ".join(part for part in (why, held, ran.words) if part),
         }
         self._record(action_id, entry)
         failpoints.hit("maintain-recorded")
         self.results.append(entry)
+
+    def _on_server(self, spark: Spark, there: TableObservation, action: Action) -> _Ran:
+        """Run the statements of an action."""
+        on_disk = _on_disk(there.seen, action.action)
+        running = self.engine(spark.session)
+        self.mine.when_lost(running.stop)
+        with pause_writers(self.site.registry, self.table, self._disturbed_by(action.action, there.facts)) as rested:
+            begun = monotonic()
+            with cpu_of_server(spark.runtime) as cpu:
+                run = running.run(_statements(there, action), there.seen.policy.compact.max_duration.seconds)
+            if run.error:
+                run.error = spark.lost(run.error) or run.error
+            duration = round(monotonic() - begun, 3)
+        return _Ran(run, duration, cpu[0] if cpu else None, rested.words, on_disk=on_disk, execute=running.execute)
+
+    def _expire(self, there: TableObservation, action: Action, checked: dict[str, int]) -> _Ran:
+        """Expire snapshots of an Iceberg table in this process."""
+        begun, used = monotonic(), process_time()
+        loaded = there.seen.loaded
+        if isinstance(loaded, State):
+            raise Internal("An expiry of a Delta table is a VACUUM", code="LW-4101")
+        work = Expiry(
+            self.site, loaded, there.facts, action, there.now,
+            there.seen.policy.expire, checked, self.mine, begun + there.seen.policy.compact.max_duration.seconds,
+        )  # fmt: skip
+        run = work.run()
+        duration, cpu = round(monotonic() - begun, 3), round(process_time() - used, 3)
+        return _Ran(run, duration, cpu, work.words, work.figures, went=frozenset(work.went))
 
     def _disturbed_by(self, name: str, facts: TableFacts) -> list[str]:
         """The running streams that a rewrite would conflict with: their batches change rows of existing files."""
@@ -173,10 +219,10 @@ class Work:
         action: Action,
         there: TableObservation,
         after: ObservedTable,
-        run: Run,
+        ran: _Ran,
         checked: dict[str, int],
-        disk: DeltaState | None,
     ) -> Verdict:
+        run, disk = ran.run, ran.on_disk
         before, was, became = there.facts, there.seen.loaded, after.loaded
         if after.facts.uuid != before.uuid:
             return Verdict(False, f"{self.table} was dropped and recreated meanwhile")
@@ -195,6 +241,7 @@ class Work:
             return verify_tags(action, after.facts)
         if action.action == "expire":
             promised = expirable(before, action.cutoff, action.retain_last, there.now)
+            promised &= ran.went or promised
             return verify_expire(action, before, after.facts, promised, checked, datetime.now(UTC))
         if isinstance(became, State):
             moved = moved_in_log(expect_type(was, State, "the table before: both are of one format"), became)
@@ -279,12 +326,12 @@ def _result(run: Run, verdict: Verdict) -> tuple[str, str]:
     return ("done" if verdict.ok else "failed"), verdict.why
 
 
-def _unseen(name: str, before: Figures, duration: float, cpu: list[float], run: Run, why: str) -> ActionEntry:
+def _unseen(name: str, before: Figures, duration: float, cpu: float | None, run: Run, why: str) -> ActionEntry:
     """The entry of an action after which the table could not be read."""
     text = f"{run.error}; {why}" if run.error else why
     return {
         "action": name, "result": "failed", "before": before, "after": {}, "change": "", "duration_s": duration,
-        "cpu_s": cpu[0] if cpu else None, "verified": False, "why": text,
+        "cpu_s": cpu, "verified": False, "why": text,
     }  # fmt: skip
 
 

@@ -26,7 +26,7 @@ def test_small_files_become_few_and_every_row_stays(site, make_table):
     with site.registry() as connection:
         ledger = maintenance.newest_actions(connection, table.name)
     assert {row["result"] for row in ledger} == {"done"}
-    assert all(row["session_id"] for row in ledger)
+    assert all(row["session_id"] for row in ledger if row["action"] != "expire")  # which needs no engine
     assert compact["cpu_s"] is not None and compact["cpu_s"] > 0
 
 

@@ -111,6 +111,14 @@ class Erase(Operation[ErasePlan]):
         def load() -> Table:
             return catalog.load_table(name_parts(target.table))
 
+        why = planning.shared(self.context, load())
+        if why:  # since the plan was made
+            raise Refused(
+                f"Rows of {target.table} were not erased",
+                why=why,
+                next=f"lakeward tables why {target.table}",
+                code="LW-2100",
+            )
         if files.held(load(), target.match):
             beside = target.table != self.subject
             columns = (

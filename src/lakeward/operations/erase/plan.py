@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Connection
@@ -15,14 +16,17 @@ from lakeward.operations.context import Context
 from lakeward.operations.request import Plan
 from lakeward.operations.restore import plan as restoring
 from lakeward.platform.errors import Refused
+from lakeward.platform.runtime import Project
 from lakeward.platform.text import count, listed
 from lakeward.quality.ranges.metadata import BRANCH
 from lakeward.quality.results import results_table
 from lakeward.registry import generations, streams, verifications
 from lakeward.spec.sql.names import dotted, name_parts
+from lakeward.tables.context import MaintenanceContext
 from lakeward.tables.erase import files, where
 from lakeward.tables.erase.where import Matching, QuarantinedRows, Results
 from lakeward.tables.guard import readers
+from lakeward.tables.ownership import erase_obstacle
 from lakeward.tables.plan.tags import DAILY
 
 if TYPE_CHECKING:
@@ -177,6 +181,11 @@ def _quarantines(connection: Connection, table: Table) -> dict[str, set[str]]:
     return streams_by_table
 
 
+def shared(context: Context, table: Table) -> str:
+    """Why another table may have files of this one, as a clause; empty if none has."""
+    return erase_obstacle(MaintenanceContext(context.runtime, Project(Path())), table)
+
+
 def _target(context: Context, name: str, match: Matching) -> Target | None:
     """What one table holds; None if the table does not exist."""
     from pyiceberg.exceptions import NoSuchTableError
@@ -187,7 +196,7 @@ def _target(context: Context, name: str, match: Matching) -> Target | None:
         table = sink_position.lake_of(context.runtime).load_table(name_parts(name))
     except NoSuchTableError:
         return None
-    why = files.obstacle(table)
+    why = files.obstacle(table) or shared(context, table)
     if why:
         raise Refused(f"Cannot erase rows of {name}", why=why, next=f"lakeward tables why {name}", code="LW-2020")
     files_held = files.held(table, match)

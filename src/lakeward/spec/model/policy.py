@@ -74,6 +74,9 @@ class Expire(SpecModel):
     older_than: Span = Duration("24h")
     min_snapshots: PositiveInt = 50
     every: Duration = Duration("6h")
+    outside_files: Literal["refuse", "keep", "delete"] = "refuse"
+    """Files outside of the table's location (`add_files`) that no remaining snapshot names: `refuse` the expiry, `keep`
+    them, or `delete` them unless another table of the catalog names them or has its location above them."""
 
 
 class Manifests(SpecModel):
@@ -198,6 +201,8 @@ REASONS: Final[dict[str, str]] = {
     "expire.older_than": "a day of time travel; longer history belongs to tags",
     "expire.min_snapshots": "a burst of commits keeps a usable history",
     "expire.every": "four times a day is enough to stay flat",
+    "expire.outside_files": "such a file may be another's; tables of other catalogs cannot be asked: gc.enabled=false "
+    "protects a table whose files they use",
     "manifests.enabled": "a fast append writes a manifest a batch",
     "manifests.max_manifests": "planning opens every one of them",
     "manifests.min_files_per_manifest": "fewer means planning reads mostly headers",

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 
+from lakeward.platform.errors import Internal
 from lakeward.platform.runtime import CATALOG
 from lakeward.spec.model.policy import Policy
 from lakeward.spec.sql.statements import call_name, quote, quote_table, quote_text
@@ -29,7 +30,7 @@ def statements(table: str, action: Action, policy: Policy) -> list[str]:
         return [set_properties(quote_table(table, CATALOG), action.properties)]
     if action.action == "tags":
         return [make_tag(table, action.made_tag)]
-    return [expire(table, action.cutoff, action.retain_last)]
+    raise Internal(f"Action {action.action} of an Iceberg table has no statement", code="LW-4102")
 
 
 def rewrite(table: str, wanted: Rewrite, policy: Policy) -> str:
@@ -69,13 +70,6 @@ def merge_deletes(table: str, where: Sequence[str]) -> str:
 
 def _where(conditions: Sequence[str]) -> dict[str, str | int | datetime]:
     return {"where": " OR ".join(f"({condition})" for condition in conditions)} if conditions else {}
-
-
-def expire(table: str, older_than: datetime, retain_last: int) -> str:
-    """Expiry with both bounds given, never the procedure's defaults."""
-    return _call(
-        "expire_snapshots", table, {"older_than": older_than, "retain_last": retain_last, "stream_results": True}
-    )
 
 
 def set_properties(place: str, properties: Mapping[str, str]) -> str:

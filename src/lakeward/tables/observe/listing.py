@@ -7,6 +7,7 @@ ten.
 from __future__ import annotations
 
 import sqlite3
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import closing
 from datetime import datetime
@@ -27,6 +28,7 @@ CREATE TABLE aside (path TEXT, run TEXT, size INT, PRIMARY KEY (path, run)) WITH
 CREATE TABLE lost (path TEXT PRIMARY KEY) WITHOUT ROWID;
 CREATE VIEW unnamed AS SELECT path, size, at FROM files WHERE used = 0 AND NOT hidden;
 """
+_USED = 1  # value of `used` for a file that a table names
 _GONE = 2  # value of `used` for a removed file
 
 
@@ -47,6 +49,8 @@ class Listing:
         self.strangers: list[str] = []
         self.mismatched: list[str] = []
         self.elsewhere = 0
+        self.spared: Counter[str] = Counter()
+        """Other table -> files that it names and this table does not."""
 
     def close(self) -> None:
         """Close the file."""
@@ -91,7 +95,28 @@ class Listing:
                 continue
             if row[0] == _GONE:
                 back.append(path)
-            self._db.execute("UPDATE files SET used = 1 WHERE path = ?", (path,))
+            self._db.execute("UPDATE files SET used = ? WHERE path = ?", (_USED, path))
+        return back
+
+    def spare(self, named: Iterable[tuple[str, str]]) -> list[str]:
+        """Keep the files that other tables name; returns those among them that this run has already removed.
+
+        A file in the trash folder counts as lost, so that it is restored.
+
+        Args:
+            named: (path, table).
+        """
+        back = []
+        for path, table in named:
+            row = self._db.execute("SELECT used FROM files WHERE path = ?", (path,)).fetchone()
+            if row is None:
+                self._db.execute("INSERT OR IGNORE INTO lost SELECT path FROM aside WHERE path = ?", (path,))
+                continue
+            if row[0] == _GONE:
+                back.append(path)
+            if row[0] != _USED:
+                self.spared[table] += 1
+                self._db.execute("UPDATE files SET used = ? WHERE path = ?", (_USED, path))
         return back
 
     def survey(self, before: datetime) -> Survey:

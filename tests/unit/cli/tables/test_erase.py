@@ -175,6 +175,25 @@ def test_files_elsewhere_and_other_formats_are_refused_by_name(site: Any, table:
     assert unknown.code == 2 and "no Iceberg table 'nyc.nothing'" in unknown.err
 
 
+def test_files_that_another_table_names_or_that_lie_elsewhere_are_not_erased(
+    site: Any, table: Any, tmp_path: Path
+) -> None:
+    guest = table.catalog.create_table("nyc.guest", schema=table.schema())
+    try:
+        guest.add_files([task.file.file_path for task in table.scan().plan_files()])
+        refused = site.lakeward(*_YES)
+        assert refused.code == 4 and "table nyc.guest names" in refused.err
+        assert len(guest.scan().to_arrow()) == 5 and physical(table) == [0, 1, 2, 3, 4]
+    finally:
+        table.catalog.drop_table("nyc.guest")
+    elsewhere = tmp_path / "part-0.parquet"
+    pq.write_table(rows_of(table, [1]), elsewhere)
+    table.refresh().add_files([str(elsewhere)])
+    refused = site.lakeward(*_YES)
+    assert refused.code == 4 and str(elsewhere) in refused.err and "expire.outside_files" in refused.err
+    assert elsewhere.exists()
+
+
 def test_a_tag_that_holds_them_is_named_and_goes_only_when_asked(site: Any, table: Any) -> None:
     table.manage_snapshots().create_tag(table.metadata.snapshots[0].snapshot_id, "2026-close").commit()
     refused = site.lakeward(*_YES)

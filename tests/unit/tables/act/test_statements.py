@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta, timezone
 
+import pytest
 import sqlglot
 
+from lakeward.platform.errors import Internal
 from lakeward.spec.model.policy import Policy
-from lakeward.tables.act.statements import expire, literal, rewrite, statements
+from lakeward.tables.act.statements import literal, rewrite, statements
 from lakeward.tables.plan.model import Action, Rewrite
 
 MB = 1 << 20
@@ -36,19 +38,17 @@ def test_delete_files_are_applied_by_the_policys_limits():
     assert "'delete-file-threshold', '5', 'delete-ratio-threshold', '0.1', 'remove-dangling-deletes', 'true'" in text
 
 
-def test_expiry_says_both_bounds():
+def test_a_moment_is_truncated_to_milliseconds():
     moment = datetime(2026, 3, 1, 12, 0, 0, 123999, tzinfo=timezone(timedelta(hours=1)))
-    assert expire("a.t", moment, 7) == (
-        "CALL `lake`.`system`.`expire_snapshots`(table => 'lake.a.t', "
-        "older_than => TIMESTAMP '2026-03-01 11:00:00.123+00:00', retain_last => 7, stream_results => true)"
-    )
+    assert literal(moment) == "TIMESTAMP '2026-03-01 11:00:00.123+00:00'"
 
 
 def test_every_planned_action_has_its_statements():
     at = datetime(2026, 3, 1, tzinfo=UTC)
     assert len(statements("a.t", Action("compact", "", rewrites=(WANTED, WANTED)), Policy())) == 2
     assert "rewrite_manifests" in statements("a.t", Action("manifests", ""), Policy())[0]
-    assert "expire_snapshots" in statements("a.t", Action("expire", "", older_than=at, retain_last=1), Policy())[0]
+    with pytest.raises(Internal, match="has no statement"):  # it is a commit without an engine
+        statements("a.t", Action("expire", "", older_than=at, retain_last=1), Policy())
 
 
 def test_text_cannot_leave_its_literal():

@@ -1,0 +1,110 @@
+"""Removes snapshots and refs from a table's metadata in one commit, and deletes no file.
+
+Iceberg keeps the parent of a snapshot whose parent expired: the walk from main's head tells an expired history from a
+replaced table by it (`commit_protocol.ancestry`). PyIceberg clears it, so in a JDBC catalog the JSON of the metadata
+file is changed, and in other catalogs the same change is made on PyIceberg's model. A REST catalog applies the request
+by itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import TYPE_CHECKING, Any
+
+from lakeward.connectors.iceberg.metadata_document import commit_document
+from lakeward.platform.errors import Refused
+from lakeward.spec.sql.names import dotted
+
+if TYPE_CHECKING:
+    from pyiceberg.catalog import Catalog
+    from pyiceberg.table import Table
+    from pyiceberg.table.metadata import TableMetadata
+
+_WRITTEN = 2  # the newest format whose metadata PyIceberg writes
+
+
+def expire_snapshots(catalog: Catalog, table: Table, snapshots: Collection[int], refs: Collection[str]) -> None:
+    """Remove them in one commit.
+
+    Args:
+        catalog: of the table.
+        table: as it was loaded; every one of its refs must still name the same snapshot.
+        snapshots: ids; no remaining ref names one of them.
+        refs: names of branches and tags.
+
+    Raises:
+        CommitFailedException: another commit came first; nothing was changed.
+        Refused: the catalog cannot change a table of this format version.
+    """
+    from pyiceberg.catalog.rest import RestCatalog
+    from pyiceberg.catalog.sql import SqlCatalog
+    from pyiceberg.table.update import (
+        AssertRefSnapshotId,
+        AssertTableUUID,
+        RemoveSnapshotRefUpdate,
+        RemoveSnapshotsUpdate,
+    )
+
+    metadata = table.metadata
+    required: list[Any] = [
+        AssertTableUUID(uuid=metadata.table_uuid),
+        *(AssertRefSnapshotId(**{"ref": name, "snapshot-id": ref.snapshot_id}) for name, ref in metadata.refs.items()),
+    ]
+    if isinstance(catalog, SqlCatalog):
+        after = commit_document(catalog, table, required, lambda document: _change(document, set(snapshots), set(refs)))
+        catalog._delete_old_metadata(table.io, metadata, after)
+        return
+    dropped: list[Any] = [RemoveSnapshotRefUpdate(**{"ref-name": name}) for name in sorted(refs)]
+    if isinstance(catalog, RestCatalog):
+        going: Any = RemoveSnapshotsUpdate(**{"snapshot-ids": sorted(snapshots)})
+    elif metadata.format_version <= _WRITTEN:
+        going = _keeping_parents()(**{"snapshot-ids": sorted(snapshots)})
+    else:
+        raise Refused(
+            f"Cannot expire snapshots of {dotted(table.name())}",
+            why=f"Its format version is {metadata.format_version}, which is supported in JDBC and REST catalogs.",
+            next=f"lakeward tables policy {dotted(table.name())}   shows its policy: set expire.enabled to false",
+            code="LW-3275",
+        )
+    catalog.commit_table(table, tuple(required), (*dropped, *([going] if snapshots else [])))
+
+
+def _change(document: dict[str, Any], snapshots: set[int], refs: set[str]) -> None:
+    """The change of Iceberg's own expiry."""
+    document["refs"] = {name: ref for name, ref in document.get("refs", {}).items() if name not in refs}
+    document["snapshots"] = [each for each in document["snapshots"] if each["snapshot-id"] not in snapshots]
+    for kind in ("statistics", "partition-statistics"):
+        if kind in document:
+            document[kind] = [each for each in document[kind] if each["snapshot-id"] not in snapshots]
+    document["snapshot-log"] = _trimmed(document.get("snapshot-log", []), snapshots, lambda each: each["snapshot-id"])
+
+
+def _trimmed(log: list[Any], snapshots: set[int], snapshot_of: Any) -> list[Any]:
+    """The snapshot log after its newest removed entry: Iceberg keeps no history with holes."""
+    last = max((at for at, each in enumerate(log) if snapshot_of(each) in snapshots), default=-1)
+    return log[last + 1 :]
+
+
+def _keeping_parents() -> Any:
+    """PyIceberg's update, which leaves the parents of the remaining snapshots as they are."""
+    from pyiceberg.table.update import RemoveSnapshotsUpdate, _apply_table_update
+
+    class KeepingParents(RemoveSnapshotsUpdate):
+        pass
+
+    @_apply_table_update.register(KeepingParents)
+    def _(update: KeepingParents, base_metadata: TableMetadata, context: Any) -> TableMetadata:
+        gone = set(update.snapshot_ids)
+        context.add_update(update)
+        return base_metadata.model_copy(
+            update={
+                "snapshots": [each for each in base_metadata.snapshots if each.snapshot_id not in gone],
+                "snapshot_log": _trimmed(base_metadata.snapshot_log, gone, lambda each: each.snapshot_id),
+                "statistics": [each for each in base_metadata.statistics if each.snapshot_id not in gone],
+                "partition_statistics": [
+                    each for each in base_metadata.partition_statistics if each.snapshot_id not in gone
+                ],
+            }
+        )
+
+    return KeepingParents

@@ -1,0 +1,301 @@
+"""Expiry of an Iceberg table: one commit removes the snapshots, then the files that only they named are deleted.
+
+A file is deleted only if it is this table's alone: below its location, named by no other table, below no other table's
+location. Iceberg's own procedure deletes whatever a snapshot named, also files that `add_files` took in from elsewhere.
+A process that dies after the commit leaves unreferenced files, which orphan removal deletes with the same care.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from time import monotonic, sleep
+from typing import TYPE_CHECKING, Final
+
+import structlog
+
+from lakeward.connectors.iceberg.expire import expire_snapshots
+from lakeward.platform.errors import LakewardError, Refused
+from lakeward.platform.text import count, listed
+from lakeward.registry.maintenance import Figures
+from lakeward.spec.sql.names import dotted
+from lakeward.tables.act.server import Run
+from lakeward.tables.context import MaintenanceContext
+from lakeward.tables.facts import TableFacts
+from lakeward.tables.guard.locations import canonical
+from lakeward.tables.guard.owners import Others, Owners, inside
+from lakeward.tables.guard.positions import off_main
+from lakeward.tables.observe import iceberg
+from lakeward.tables.observe.named import paths_of, statistics_of
+from lakeward.tables.plan.expire import expirable
+from lakeward.tables.plan.model import Action
+from lakeward.telemetry import failpoints
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from pyiceberg.manifest import ManifestFile
+    from pyiceberg.table import Table
+    from pyiceberg.table.metadata import TableMetadata
+
+    from lakeward.spec.model.policy import Expire
+    from lakeward.tables.guard.actor import TableLease
+
+log = structlog.get_logger(__name__)
+
+TRIES: Final = 10
+"""Commits of an expiry: a busy stream commits between two of them."""
+SAMPLE: Final = 20
+_PAUSE_S: Final = 0.1
+_AT_ONCE: Final = 16  # files deleted in parallel on an object store
+_CHECKED: Final = 500  # files between two looks at the lease and the time
+_KINDS: Final = {
+    "data": "deleted_data_files_count",  # data and delete files
+    "manifest": "deleted_manifest_files_count",
+    "list": "deleted_manifest_lists_count",
+    "statistics": "deleted_statistics_files_count",
+}
+
+
+class Unreachable:
+    """The files that only the snapshots that go name: path -> kind.
+
+    Manifests of the snapshots that go are read once, those of the others as they appear; a file that once left the set
+    never comes back, so a commit in between costs only its own manifests.
+    """
+
+    def __init__(self, table: Table, going: Collection[int]) -> None:
+        metadata, io = table.metadata, table.io
+        gone = [each for each in metadata.snapshots if each.snapshot_id in going]
+        stay = [each for each in metadata.snapshots if each.snapshot_id not in going]
+        self._kept: set[str] = set()
+        self._lists: set[str] = set()
+        kept = {each.manifest_path for snapshot in stay for each in snapshot.manifests(io)}
+        dropped = {each.manifest_path for snapshot in gone for each in snapshot.manifests(io)} - kept
+        self.files: dict[str, str] = {}
+        for path in dropped:
+            self.files[path] = "manifest"
+            self.files |= dict.fromkeys(paths_of(path, io), "data")
+        self.files |= {each.manifest_list: "list" for each in gone}
+        self.files |= dict.fromkeys(_statistics(metadata, going), "statistics")
+        self.keep(table, going)
+
+    def keep(self, table: Table, going: Collection[int]) -> None:
+        """Take out what the snapshots other than `going` name in this version of the table."""
+        metadata, io = table.metadata, table.io
+        for path in statistics_of(metadata) - _statistics(metadata, going):
+            self.files.pop(path, None)
+        for snapshot in metadata.snapshots:
+            if snapshot.snapshot_id in going or snapshot.manifest_list in self._lists:
+                continue
+            for manifest in snapshot.manifests(io):
+                self._keep(manifest, table)
+            self._lists.add(snapshot.manifest_list)
+            self.files.pop(snapshot.manifest_list, None)
+
+    def _keep(self, manifest: ManifestFile, table: Table) -> None:
+        path = manifest.manifest_path
+        if path in self._kept:
+            return
+        self._kept.add(path)
+        self.files.pop(path, None)
+        if self.files:
+            for named in paths_of(path, table.io):
+                self.files.pop(named, None)
+
+
+def _statistics(metadata: TableMetadata, of: Collection[int]) -> set[str]:
+    every = (*metadata.statistics, *metadata.partition_statistics)
+    going = {each.statistics_path for each in every if each.snapshot_id in of}
+    return going - {each.statistics_path for each in every if each.snapshot_id not in of}
+
+
+def outside(owners: Owners, table: Table, going: Collection[int]) -> list[str]:
+    """The files outside of the table's location that only the snapshots that go name, sorted.
+
+    Costs little on a table that names none: its manifests are known.
+    """
+    suspects = owners.outside(table)
+    if not suspects:
+        return []
+    found = Unreachable(table, going)
+    return sorted(path for path in found.files if path in suspects and not inside(path, table.metadata.location))
+
+
+@dataclass
+class Expiry:
+    """One expiry of one table.
+
+    Attributes:
+        table: as it was loaded for the plan.
+        facts: of that version.
+        action: the planned action.
+        now: the moment the plan was made for.
+        policy: of the table.
+        checked: stream -> the snapshot of its position that the plan found on main.
+        mine: the lease.
+        until: when it has to end, by the monotonic clock.
+        figures: for the ledger.
+        words: what it left in place and why.
+        went: the snapshots it removed.
+    """
+
+    site: MaintenanceContext
+    table: Table
+    facts: TableFacts
+    action: Action
+    now: datetime
+    policy: Expire
+    checked: dict[str, int]
+    mine: TableLease
+    until: float
+    figures: Figures = field(default_factory=Figures)
+    words: str = ""
+    went: set[int] = field(default_factory=set)
+
+    def run(self) -> Run:
+        """Commit, then delete; an error is in the result."""
+        run = Run()
+        try:
+            promised = expirable(self.facts, self.action.cutoff, self.action.retain_last, self.now)
+            unreachable = Unreachable(self.table, promised)
+            failpoints.hit("expire-read")
+            after = self._commit(promised, unreachable)
+            failpoints.hit("expire-committed")
+            unreachable.keep(after, ())
+            run.returned = self._deleted(unreachable.files, after)
+        except LakewardError as error:
+            if self.mine.lost.is_set():
+                raise
+            run.error = f"{error.what} ({error.why})" if error.why else error.what
+        except Exception as error:  # noqa: BLE001 - boundary: as an error of an engine, it is judged by the metadata
+            run.error = f"{type(error).__name__}: {error}"
+        run.timed_out = bool(run.error) and monotonic() >= self.until
+        return run
+
+    def _commit(self, promised: set[int], unreachable: Unreachable) -> Table:
+        """Remove the promised snapshots that may still go; returns the table after it.
+
+        Raises:
+            Refused: the table was replaced, a position is off main, or others committed each time.
+        """
+        from pyiceberg.exceptions import CommitFailedException
+
+        for _ in range(TRIES):
+            self._go_on()
+            now = self._load()
+            facts = iceberg.table_facts(
+                now,
+                lambda *_: self.facts.profile.thresholds,
+                replace(self.facts.profile, snapshot_id=now.metadata.current_snapshot_id),  # no manifest is read
+            )
+            problems = off_main(facts, self.checked)
+            if problems:
+                raise self._stopped(problems[0].sentence)
+            if facts.properties.get("gc.enabled", "true").lower() == "false":
+                raise self._stopped("gc.enabled is false now: its files may belong to another table")
+            going = expirable(facts, self.action.cutoff, self.action.retain_last, self.now) & promised
+            dropped = facts.outlived(self.now) & self.facts.outlived(self.now)
+            if not going and not dropped:
+                raise self._stopped("other commits need every snapshot that was to go")
+            unreachable.keep(now, going)
+            try:
+                expire_snapshots(self.site.catalog, now, going, dropped)
+            except CommitFailedException:
+                sleep(_PAUSE_S)
+                continue
+            self.went = going
+            return self._load()
+        raise self._stopped(f"other commits came first {TRIES} times")
+
+    def _load(self) -> Table:
+        now = self.site.load(dotted(self.table.name()))
+        was = self.table.metadata
+        if now.metadata.table_uuid != was.table_uuid or now.metadata.location != was.location:
+            raise self._stopped("the table was replaced or moved")
+        return now
+
+    def _go_on(self) -> None:
+        self.mine.check()
+        if monotonic() >= self.until:
+            raise self._stopped("its time was over")
+
+    def _stopped(self, why: str) -> Refused:
+        name = dotted(self.table.name())
+        return Refused(f"Expiry of {name} stopped", why=f"{why}.", next=f"lakeward tables plan {name}", code="LW-4100")
+
+    def _deleted(self, files: dict[str, str], after: Table) -> list[dict[str, object]]:
+        """The snapshots are gone: what goes wrong from here on leaves files, which orphan removal deletes."""
+        try:
+            return [self._delete(files, after)]
+        except Exception as error:
+            if self.mine.lost.is_set():
+                raise
+            words = error.what if isinstance(error, LakewardError) else f"{type(error).__name__}: {error}"
+            self.words = f"its files are left to orphan removal: {words}"
+            return []
+
+    def _delete(self, files: dict[str, str], after: Table) -> dict[str, object]:
+        """Delete the files that are this table's alone; returns how many by kind, as Iceberg's procedure does."""
+        location = after.metadata.location
+        name = ".".join(after.name())
+        with Owners.of(self.site) as owners:
+            others = owners.others(name)
+            spared = {path: why for path in files if (why := self._spared(path, location, others))}
+        self.figures |= {"spared_files": len(spared)}
+        if spared:
+            reasons = Counter(spared.values())
+            self.figures |= {"spared": dict(reasons), "sample": sorted(spared)[:SAMPLE]}
+            told = [f"{number} ({why})" for why, number in reasons.most_common(3)]
+            self.words = f"{count(len(spared), 'file')} spared: {listed(told)}, e.g. {min(spared)}"
+            log.warning("Files spared by expiry", table=name, files=len(spared), reasons=dict(reasons))
+        going = [path for path in files if path not in spared]
+        gone = self._remove(going, after)
+        self.figures |= {"deleted_files": len(gone)}
+        if len(gone) < len(going):
+            rest = count(len(going) - len(gone), "file")
+            self.words = "; ".join(part for part in (self.words, f"{rest} left to orphan removal") if part)
+        kinds = Counter(files[path] for path in gone)
+        return {column: kinds[kind] for kind, column in _KINDS.items()}
+
+    def _spared(self, path: str, location: str, others: Others) -> str:
+        """Why a file is not deleted, as a clause; empty if it is."""
+        claim = others.claim(path, location)
+        if claim:
+            return claim
+        if not inside(path, location) and self.policy.outside_files != "delete":
+            return "it lies outside of the table's location, and expire.outside_files is not delete"
+        return others.unknown
+
+    def _remove(self, going: list[str], table: Table) -> list[str]:
+        """Delete files, as far as the time and the lease allow; returns those that are gone."""
+        gone: list[str] = []
+        with ThreadPoolExecutor(_AT_ONCE) as pool:
+            for start in range(0, len(going), _CHECKED):
+                if self.mine.lost.is_set() or monotonic() >= self.until:
+                    break
+                chunk = going[start : start + _CHECKED]
+                failpoints.hit("expire-files")
+                done = pool.map(lambda path: _removed(path, table), chunk)
+                gone += [path for path, there in zip(chunk, done, strict=True) if there]
+        return gone
+
+
+def _removed(path: str, table: Table) -> bool:
+    """Delete one file, on a disk with the checksum that Hadoop keeps beside it; False if it could not be deleted."""
+    local = canonical(path).rstrip("/")
+    try:
+        if "://" in local:
+            table.io.delete(path)
+        else:
+            Path(local).unlink(missing_ok=True)
+            Path(local).with_name(f".{Path(local).name}.crc").unlink(missing_ok=True)
+    except FileNotFoundError:
+        return True
+    except (OSError, ValueError) as error:
+        log.warning("File not deleted; orphan removal repeats it", file=path, error=str(error).splitlines()[0])
+        return False
+    return True

@@ -1,0 +1,100 @@
+"""Asks whose the files are that a planned expiry or VACUUM would delete, or an erase would rewrite."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime
+from itertools import islice
+from typing import TYPE_CHECKING, Final
+from urllib.parse import unquote
+
+from lakeward.connectors.delta.state import State
+from lakeward.platform.errors import LakewardError
+from lakeward.spec.model.suite import POINTER_OF, pointer_name
+from lakeward.spec.sql.names import dotted
+from lakeward.tables.expiry import outside
+from lakeward.tables.guard.owners import Others, Owners, inside
+from lakeward.tables.observe.references import references
+from lakeward.tables.plan.expire import expirable
+from lakeward.tables.plan.model import NotPlanned, Plan
+from lakeward.tables.plan.owners import erase_refused, outside_refused, vacuum_refused
+
+if TYPE_CHECKING:
+    from pyiceberg.table import Table
+
+    from lakeward.spec.model.policy import Policy
+    from lakeward.tables.context import MaintenanceContext
+    from lakeward.tables.facts import TableFacts
+    from lakeward.tables.plan.model import Action
+
+_MOST: Final = 10_000  # files of other tables that are counted
+
+
+def owned(
+    site: MaintenanceContext, made: Plan, facts: TableFacts, loaded: Table | State, policy: Policy, now: datetime
+) -> Plan:
+    """The plan without an expiry that would delete files which may be another table's, with the reason."""
+    action = made.action("expire")
+    if action is None:
+        return made
+    try:
+        if isinstance(loaded, State):
+            refused = _vacuum(site, facts, loaded)
+        else:
+            refused = _expiry(site, facts, loaded, policy, action, now)
+    except LakewardError:
+        raise
+    except Exception as error:  # noqa: BLE001 - boundary: files whose owner cannot be read are not deleted
+        words = (str(error).splitlines() or [type(error).__name__])[0]
+        refused = NotPlanned("expire", f"whose its files are cannot be read: {words}", refused=True)
+    if refused is None:
+        return made
+    return replace(
+        made,
+        actions=tuple(each for each in made.actions if each is not action),
+        not_planned=(*made.not_planned, refused),
+    )
+
+
+def _expiry(
+    site: MaintenanceContext, facts: TableFacts, table: Table, policy: Policy, action: Action, now: datetime
+) -> NotPlanned | None:
+    if policy.expire.outside_files != "refuse":
+        return None
+    with Owners.of(site) as owners:
+        found = outside(owners, table, expirable(facts, action.cutoff, action.retain_last, now))
+        if not found:
+            return None
+        return outside_refused(found, _claims(owners.others(facts.table), found, facts.location))
+
+
+def _vacuum(site: MaintenanceContext, facts: TableFacts, state: State) -> NotPlanned | None:
+    live = {unquote(path) for path in state.files}
+    with Owners.of(site) as owners:
+        others = owners.others(facts.table)
+        named = [each for each in islice(others.named_below(facts.location), _MOST) if each[0] not in live]
+        return vacuum_refused(named, others.unknown)
+
+
+def erase_obstacle(site: MaintenanceContext, table: Table) -> str:
+    """Why rows of a table cannot be erased because of files that may be another table's; empty if they can."""
+    name, location = dotted(table.name()), table.metadata.location
+    with Owners.of(site) as owners:
+        suspects = owners.outside(table)
+        found = (
+            sorted({each.path for each in references(table, set()) if not inside(each.path, location)})
+            if suspects
+            else []
+        )
+        others = owners.others(name)
+        named = [each for each in islice(others.named_below(location), _MOST) if not _points_at(site, each[1], name)]
+        return erase_refused(named, found, _claims(others, found, location), others.unknown)
+
+
+def _points_at(site: MaintenanceContext, table: str, name: str) -> bool:
+    """Whether it is the pointer table of this table, which follows the next check."""
+    return table == pointer_name(name) and site.load(table).properties.get(POINTER_OF) == name
+
+
+def _claims(others: Others, paths: list[str], location: str) -> dict[str, str]:
+    return {path: why for path in paths if (why := others.claim(path, location))}
