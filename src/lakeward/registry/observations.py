@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, TypedDict
+from typing import Any, NotRequired, TypedDict
 
 from sqlalchemy import Connection, Numeric, cast, func, null, select
 from sqlalchemy.dialects.postgresql import insert
@@ -15,7 +15,10 @@ from lakeward.registry.schema import observations
 
 
 class WatchedPartition(TypedDict):
-    """One partition of a source; `position` is None before the first batch."""
+    """One partition of a source; `position` is None before the first batch.
+
+    `held_records`: offsets after `end` that cannot be read before an open transaction ends; missing if not asked.
+    """
 
     source: str
     topic: str
@@ -23,6 +26,7 @@ class WatchedPartition(TypedDict):
     position: int | None
     end: int
     lag_records: int
+    held_records: NotRequired[int]
 
 
 class StateSize(TypedDict):

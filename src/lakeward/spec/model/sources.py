@@ -40,6 +40,8 @@ from lakeward.spec.sql.ddl import Ddl, ddl_columns
 KAFKA_CONNECTION = "lakeward_kafka"
 Offset = Annotated[Int, Field(ge=-2, le=2**63 - 1)]
 """An offset in Spark's form: -2 is the earliest, -1 the latest."""
+Isolation = Literal["read_committed", "read_uncommitted"]
+"""Kafka's isolation levels."""
 NESTED = ("ARRAY", "MAP", "STRUCT")
 _PARTITION = re.compile(r"0|[1-9][0-9]{0,9}")
 
@@ -60,7 +62,7 @@ class KafkaSource(SpecModel):
     max_offsets_per_trigger: PositiveLong | None = None
     """Maximum number of records per batch; required, because otherwise the first batch after an outage reads the whole
     backlog. `real_time` and `continuous` have no batches and do not take it."""
-    isolation_level: Literal["read_committed", "read_uncommitted"] = "read_committed"
+    isolation_level: Isolation = "read_committed"
     """Whether records of open and aborted transactions are read (Kafka's `isolation.level`)."""
 
     @field_validator("topics")

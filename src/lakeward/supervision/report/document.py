@@ -69,10 +69,16 @@ class StreamEntry(_Identified):
 
 
 class LagFields(TypedDict):
-    """The lag of a stream; `lag_trend`: none | falling | steady | growing."""
+    """The lag of a stream; `lag_trend`: none | falling | steady | growing.
+
+    `held_records`: offsets behind open transactions, which cannot be read yet and are not part of the lag.
+    `held_s`: the age of the oldest record there.
+    """
 
     lag_records: int | None
     lag_s: float | None
+    held_records: int | None
+    held_s: float | None
     lag_trend: str | None
     lag_per_second: float | None
     lag_age_s: float | None
@@ -311,6 +317,8 @@ def _lag_fields(
         "lag_trend": _trend(records, slope),
         "lag_per_second": slope if records else None,
         "lag_age_s": lag.age_s if lag else None,
+        "held_records": lag.held if lag else None,
+        "held_s": lag.held_s if lag else None,
         "catch_up_s": catch_up,
         "arriving_per_second": arriving,
         "partitions": [part.document() for part in lag.partitions] if lag else [],
