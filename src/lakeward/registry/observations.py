@@ -37,6 +37,18 @@ class StateSize(TypedDict):
     disk_bytes: int
 
 
+class Lateness(TypedDict, total=False):
+    """Late rows of the last batches of a query, and its watermark (RFC 3339; None without one).
+
+    `batches`: how many batches with rows; `dropped`, `kept`: their rows as Spark's state operators count them.
+    """
+
+    batches: int
+    dropped: int
+    kept: int
+    watermark: str | None
+
+
 class Watch(TypedDict, total=False):
     """What only the driver can observe all the time. It writes all of it every few seconds; what it does not know is
     missing or None.
@@ -59,6 +71,7 @@ class Watch(TypedDict, total=False):
     lag_per_second: float | None
     phases: dict[str, float]
     state: StateSize
+    late: Lateness
     app_id: str
 
 
@@ -66,6 +79,7 @@ class StateOperator(TypedDict, total=False):
     """What Lakeward reads of a state operator in Spark's progress report."""
 
     numRowsTotal: int
+    numRowsUpdated: int
     memoryUsedBytes: int
     numRowsDroppedByWatermark: int
     customMetrics: dict[str, int]
@@ -102,7 +116,7 @@ QueryError = TypedDict(
 class Observation:
     """The latest observation of a stream; `age_s` and `commit_age_s` are in database time.
 
-    `state_rows`: rows in all its state stores, None without state.
+    `state_rows`: rows in all its state stores, None without state. `late`: also without `whole`.
     """
 
     stream: str
@@ -123,6 +137,7 @@ class Observation:
     commit_age_s: float | None
     watch: Watch | None = None
     state_rows: int | None = None
+    late: Lateness | None = None
 
 
 def latest(connection: Connection, *, whole: bool = True) -> dict[str, Observation]:
@@ -133,6 +148,7 @@ def latest(connection: Connection, *, whole: bool = True) -> dict[str, Observati
         func.extract("epoch", func.now() - observations.c.at).label("age_s"),
         func.extract("epoch", func.now() - observations.c.committed_at).label("commit_age_s"),
         cast(observations.c.watch["state"]["rows"].astext, Numeric).label("state_rows"),
+        observations.c.watch["late"].label("late"),
     )
     result = {}
     for row in connection.execute(statement):

@@ -46,6 +46,7 @@ def record(connection: Connection, facts: Facts, states: dict[str, Verdict]) -> 
     events.record_all(connection, "stream", "state", lines)
     incidents.of_streams(connection, facts, states)
     incidents.of_state(connection, facts)
+    incidents.of_late(connection, facts)
     incident_rows.closed(connection, incidents.RECONCILE, incidents.STREAMS, "A reconcile pass succeeded again")
     return tuple(edges)
 

@@ -206,6 +206,10 @@ class Watermark(SpecModel):
     """The event's time: a TIMESTAMP of the source."""
     delay: Duration
     """Allowed lateness relative to the newest event."""
+    max_ahead: Span | Literal["off"] | None = None
+    """A record whose event is later than the wall clock by more than this goes to quarantine with the reason `ahead`:
+    it would move the watermark, and all records before it would be dropped as late. `off`: no bound. Default: 1h for
+    Kafka and Kinesis, off for other sources."""
 
 
 class Deduplicate(SpecModel):
@@ -217,6 +221,10 @@ class Deduplicate(SpecModel):
     """Drop a key from state when the watermark has passed it; needs `watermark`. `false`: keep every key forever."""
 
 
+MAX_AHEAD = Duration("1h")
+"""The default bound of events ahead of the wall clock."""
+WALL_CLOCK = ("kafka", "kinesis")
+"""Connectors whose records are written about when they happen: `max_ahead` can bound these only."""
 SOURCE_CONNECTORS = ("kafka", "kinesis", "files", "iceberg", "delta", "socket", "rate", "format")
 
 
@@ -246,6 +254,15 @@ class Source(SpecModel):
     def _one_connector(self) -> Self:
         only_one("a source", self._connectors())
         return self
+
+    @property
+    def max_ahead(self) -> Duration | None:
+        """How much later than the wall clock an event may be; None without a bound."""
+        if self.watermark is None or self.watermark.max_ahead == "off":
+            return None
+        if self.watermark.max_ahead is not None:
+            return Duration(self.watermark.max_ahead)
+        return MAX_AHEAD if self.connector in WALL_CLOCK else None
 
     def _connectors(self) -> dict[str, object]:
         return {name: getattr(self, name) for name in SOURCE_CONNECTORS}

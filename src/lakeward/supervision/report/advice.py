@@ -60,6 +60,8 @@ def step(m: Material) -> Step:
             f"it continues by itself after the rewrite of its table; to see what the rewrite waits for: {command}",
             READS,
         )
+    if state is State.LAGGING and m.facts.late(name) is not None:
+        return _late(m)
     if state is State.LAGGING:
         text = "watch the trend; if it grows: more cores or a larger max_offsets_per_trigger in the stream's file"
         return Step(None, text, "a changed file does nothing until it is deployed and the stream upgraded")
@@ -67,6 +69,22 @@ def step(m: Material) -> Step:
         command = f"lakeward streams start {name}"
         return Step(command, command, effect(m, command))
     return Step(None, "nothing to do")
+
+
+def _late(m: Material) -> Step:
+    """The step for a stream whose watermark is ahead or whose rows come late: no command gives the state back."""
+    name = m.stream.id
+    if "ahead of the clock" in str(m.facts.late(name)):
+        text = (
+            "its checkpoint keeps the watermark: give the stream a new id and a new table "
+            f"(conf/streams/{name}.yaml), with watermark: {{max_ahead: 1h}}, then: lakeward deploy"
+        )
+    else:
+        text = (
+            f"find out why events come late (a producer's clock, an outage); a longer watermark: delay in "
+            f"conf/streams/{name}.yaml keeps later ones, then: lakeward deploy"
+        )
+    return Step("lakeward deploy", text, effect(m, "lakeward deploy"))
 
 
 def effect(m: Material, text: str) -> str:

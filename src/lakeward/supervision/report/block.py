@@ -61,7 +61,8 @@ def _head(report: StreamDocument, now: datetime, trouble: str | None) -> str:
 
 
 def _upper(data: Loss) -> str:
-    return str(data["lost"]).upper()
+    but = f", but {data['but']}" if data["but"] else ""
+    return f"{str(data['lost']).upper()}{but}"
 
 
 def _facts(report: StreamDocument, now: datetime) -> Iterator[tuple[str, str]]:

@@ -102,10 +102,11 @@ class ProgressFields(TypedDict):
 
 
 class Loss(TypedDict):
-    """Whether data is lost (`safety.Lost`), and the sentence that explains it."""
+    """Whether data is lost (`safety.Lost`), the sentence that explains it, and what was dropped or skipped."""
 
     lost: str
     text: str
+    but: str | None
 
 
 FailureDocument = TypedDict(
@@ -216,7 +217,7 @@ def document(m: Material) -> StreamDocument:
         "query_id": observed.query_id if observed else None,
         "run_id": observed.run_id if observed else None,
         "driver": _driver_whole(view, stream, watch),
-        "data": {"lost": answer.lost.value, "text": mask(answer.text)},
+        "data": {"lost": answer.lost.value, "text": mask(answer.text), "but": answer.but or None},
         "safe_to": safety.safe_to(m),
         "next_batch": safety.replays(m),
         "batch_id": position.batch if position else observed.batch_id if observed else None,
