@@ -28,7 +28,7 @@ def transactions(site: Any) -> Iterator[Callable[..., None]]:
     """Send values to partition 0 in one transaction each call: `send(["a"], end="commit"|"abort"|"open")`."""
     from confluent_kafka import Producer
 
-    producers = []
+    producers, still_open = [], []
 
     def send(values: list[bytes], end: str = "commit", keys: list[bytes] | None = None) -> None:
         producer = Producer(
@@ -44,10 +44,12 @@ def transactions(site: Any) -> Iterator[Callable[..., None]]:
             producer.commit_transaction(30)
         elif end == "abort":
             producer.abort_transaction(30)
+        else:
+            still_open.append(producer)
 
     yield send
-    for producer in producers:
-        producer.purge()
+    for producer in still_open:
+        producer.abort_transaction(30)
 
 
 def high(site: Any) -> int:
