@@ -6,7 +6,8 @@ from abc import abstractmethod
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from lakeward.connectors.decode.json import JsonDecoder
+from lakeward.connectors.decode.ahead import SENT, AheadOfClock
+from lakeward.connectors.decode.json import KEPT_BYTES, JsonDecoder
 from lakeward.connectors.source import ERROR, RAW, REASON, VALUE, StreamSource
 from lakeward.platform.errors import SpecError
 from lakeward.spec.model.position_columns import RECORD_COLUMNS
@@ -27,7 +28,21 @@ class RecordSource(StreamSource):
         _ = self.decoder and self.decoder.schema
 
     def explain(self, bad: DataFrame) -> DataFrame:
-        return bad if self.decoder is None else self.decoder.explain(bad)
+        from pyspark.sql import functions as F
+
+        if self.decoder is None:
+            return bad.withColumn(RAW, F.substring(F.col(RAW), 1, KEPT_BYTES))
+        if self._ahead is None:
+            return self.decoder.explain(bad)
+        # What the decoder says of a record from the future is nothing: its error is carried past it.
+        explained = self.decoder.explain(bad.withColumn(SENT, F.col(ERROR)))
+        return explained.withColumn(ERROR, F.coalesce(F.col(SENT), F.col(ERROR))).drop(SENT)
+
+    @cached_property
+    def _ahead(self) -> AheadOfClock | None:
+        """What judges events ahead of the wall clock; None without a bound."""
+        mark, most = self.spec.watermark, self.spec.max_ahead
+        return None if mark is None or most is None else AheadOfClock(str(mark.column), most)
 
     @cached_property
     def decoder(self) -> JsonDecoder | None:
@@ -42,9 +57,18 @@ class RecordSource(StreamSource):
                 next="declare decode: {json: ..}, then: lakeward deploy",
                 code="LW-3162",
             )
-        return JsonDecoder(decode.json_, decode.longest, (*self.spec.added_columns, *self.hidden))
+        beside = (*self.hidden, SENT) if self._ahead is not None else self.hidden
+        return JsonDecoder(decode.json_, decode.longest, (*self.spec.added_columns, *beside))
 
     def decode(self, raw: DataFrame) -> DataFrame:
+        from pyspark.sql import functions as F
+
+        if self._ahead is not None:
+            return self._ahead.judged(self._columns(raw.withColumn(SENT, F.col(VALUE)), SENT))
+        return self._columns(raw)
+
+    def _columns(self, raw: DataFrame, *beside: str) -> DataFrame:
+        """Raw records decoded, with the columns `beside` of the raw records."""
         from pyspark.sql import functions as F
 
         decoder = self.decoder
@@ -53,5 +77,5 @@ class RecordSource(StreamSource):
         no_error = [F.lit(None).cast(kind).alias(name) for name, kind in ((REASON, "string"), (ERROR, "string"))]
         value = F.col(VALUE).alias(self.undecoded)
         others = [F.col(name) for name in RECORD_COLUMNS[self.spec.connector]]
-        columns = [*others, value, *map(F.col, self.spec.position_columns), *map(F.col, self.hidden)]
+        columns = [*others, value, *map(F.col, self.spec.position_columns), *map(F.col, (*self.hidden, *beside))]
         return raw.select(*columns, *no_error, F.lit(None).cast("binary").alias(RAW))

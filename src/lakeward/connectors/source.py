@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Protocol
 from lakeward.connectors.commit_protocol.offsets import canonical_json
 from lakeward.connectors.kafka.cluster import Cluster
 from lakeward.spec.model.position_columns import IDENTITY_COLUMNS
-from lakeward.spec.model.sources import Source
+from lakeward.spec.model.sources import Isolation, Source
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -39,10 +39,14 @@ class Reader(Protocol):
 
 @dataclass(frozen=True)
 class LagProbe:
-    """A cluster and its topics, whose end offsets are read outside of any query to measure lag."""
+    """A cluster and its topics, whose end offsets are read outside of any query to measure lag.
+
+    `isolation`: at which the query reads; it decides what the end is (`kafka.broker.end_offsets`).
+    """
 
     cluster: Cluster
     topics: tuple[str, ...]
+    isolation: Isolation = "read_committed"
 
 
 @dataclass

@@ -16,6 +16,7 @@ from lakeward.connectors.kafka.cluster import Cluster
 from lakeward.connectors.kafka.position import Offsets
 from lakeward.platform.errors import LakewardError
 from lakeward.registry.observations import Watch, WatchedPartition
+from lakeward.spec.model.sources import Isolation
 
 _log = structlog.get_logger(__name__)
 
@@ -67,13 +68,17 @@ def _slope(points: list[tuple[float, int]]) -> float | None:
 
 @dataclass(frozen=True)
 class Watched:
-    """One source of one running stream: cluster, topics, and the landed position."""
+    """One source of one running stream: cluster, topics, the landed position, and the isolation level of its query.
+
+    Its lag counts to the last stable offset where the query cannot read past it.
+    """
 
     stream: str
     source: str
     cluster: Cluster
     topics: tuple[str, ...]
     at: str
+    isolation: Isolation = "read_committed"
 
 
 @dataclass
@@ -142,7 +147,10 @@ class LagThread:
                 self._last_error = ""
 
     def once(self) -> None:
-        """Measure all streams now, with one request per broker. A broker that is down does not affect the others."""
+        """Measure all streams now, with one request per broker and isolation level.
+
+        A broker that is down does not affect the others.
+        """
         watched = list(self._watched())
         down: LakewardError | None = None
         for cluster in sorted({target.cluster for target in watched}, key=lambda target: target.connection):
@@ -155,11 +163,12 @@ class LagThread:
             raise down
 
     def _measure(self, asked: Broker, watched: Sequence[Watched]) -> None:
-        ends = broker.end_offsets(asked.cluster, sorted({topic for target in watched for topic in target.topics}))
+        ends = {level: self._ends(asked.cluster, level, watched) for level in {each.isolation for each in watched}}
         now = time.monotonic()
         by_stream: dict[str, list[Source]] = {}
         for target in watched:
-            part = {topic: ends[topic] for topic in target.topics if topic in ends}
+            found_ends = ends[target.isolation]
+            part = {topic: found_ends[topic] for topic in target.topics if topic in found_ends}
             meter = self._meters.setdefault((target.stream, target.source), Meter())
             records, seconds = meter.measure(target.at, part, now)
             found = Source(target, part, records, seconds, *meter.rates(), asked.retention(target.topics))
@@ -169,6 +178,11 @@ class LagThread:
             longest = max(known) if len(known) == len(sources) else None
             self._note(stream, sum(source.records for source in sources), longest)
             self._watch(stream, document(sources, self._waiting(sources)))
+
+    @staticmethod
+    def _ends(cluster: Cluster, isolation: Isolation, watched: Sequence[Watched]) -> Offsets:
+        topics = sorted({topic for target in watched if target.isolation == isolation for topic in target.topics})
+        return broker.end_offsets(cluster, topics, isolation=isolation)
 
     def _waiting(self, sources: Sequence[Source]) -> float | None:
         """When the oldest unread record was written, in seconds since 1970; None if there is none or it is unknown.
@@ -184,7 +198,7 @@ class LagThread:
                 continue
             kept = self._oldest.setdefault((source.watched.stream, source.watched.source), _Oldest())
             if time.monotonic() >= kept.until:
-                times = broker.written_at(source.watched.cluster, source.waiting())
+                times = broker.written_at(source.watched.cluster, source.waiting(), isolation=source.watched.isolation)
                 kept.written, kept.until = min(times.values(), default=None), time.monotonic() + WRITTEN_EVERY_S
             if kept.written is not None:
                 found.append(kept.written)

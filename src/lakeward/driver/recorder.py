@@ -19,6 +19,7 @@ import structlog
 from sqlalchemy import Connection, func
 
 from lakeward.driver import phases
+from lakeward.driver.lateness import RecentLateness, dropped_of
 from lakeward.engine.batch import FinishedBatch
 from lakeward.platform.errors import DependencyDown
 from lakeward.platform.text import rfc3339
@@ -68,6 +69,7 @@ class Recorder:
         self._watch_new: set[str] = set()
         self._columns: tuple[frozenset[str], frozenset[str]] | None = None
         self._batches: deque[dict[str, object]] = deque(maxlen=KEPT_BATCHES)
+        self._late = RecentLateness()
         self._events: deque[tuple[str, str, str, str, dict[str, object]]] = deque(maxlen=KEPT_EVENTS)
         self._thread = threading.Thread(target=self._run, name="recorder", daemon=True)
 
@@ -123,14 +125,12 @@ class Recorder:
         """Queue Spark's progress report of a batch; it arrives after the batch."""
         with self._lock:
             found = self._done.pop((stream, int(progress["batchId"])), None)
-        late = sum(
-            int(operator.get("numRowsDroppedByWatermark", 0)) for operator in progress.get("stateOperators") or []
-        )
+        late = dropped_of(progress.get("stateOperators") or [])
         if found is not None:
             self._batches.append(_row(found[1], late, progress))
             self.watch(stream, phases=phases.of(progress, found[1]))
         if progress.get("stateOperators"):
-            self.watch(stream, state=phases.state_of(progress))
+            self.watch(stream, state=phases.state_of(progress), late=self._late.after(stream, progress))
         self.note(stream, progress=progress, run_id=progress.get("runId"), query_id=progress.get("id"))
 
     def note(self, stream: str, **values: object) -> None:

@@ -27,11 +27,11 @@ from lakeward.engine.routing import Bad, RowRouter, keep
 from lakeward.engine.sinks.base import StreamSink
 from lakeward.platform.errors import DependencyDown, SpecError
 from lakeward.platform.text import rfc3339
-from lakeward.spec.model.position_columns import POSITION_TYPES
+from lakeward.spec.model.position_columns import INGESTED_AT, POSITION_TYPES
 from lakeward.telemetry import failpoints
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
 
 _log = structlog.get_logger(__name__)
 
@@ -215,7 +215,10 @@ class BatchFunction:
             start, end = batch.start[source.name], batch.end[source.name]
             if start == end or not source.replays:
                 continue
-            decoded = source.decode(source.again(session, start, end))
+            again = source.again(session, start, end)
+            if source.spec.max_ahead is not None:  # judged by the clock of the streaming plan, not by a later one
+                again = again.withColumn(INGESTED_AT, self._batch_time())
+            decoded = source.decode(again)
             all_rows, bad_rows = tally(decoded, REASON)
             consumed += all_rows
             if bad_rows:
@@ -227,6 +230,13 @@ class BatchFunction:
         if joined:
             self._router.one_to_one(good, consumed, rows_out)
         return good, consumed, bad + broken, self._watermark()
+
+    def _batch_time(self) -> Column:
+        """The time of this batch, which its checkpoint keeps: `current_timestamp` of the streaming plan."""
+        from pyspark.sql import functions as F
+
+        execution: Any = offsets.execution_of(self.session, self.stream)
+        return F.timestamp_millis(F.lit(int(execution.lastExecution().offsetSeqMetadata().batchTimestampMs())))
 
     def _watermark(self) -> str | None:
         """The watermark of this batch: windows that end before it are final."""

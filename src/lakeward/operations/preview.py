@@ -67,8 +67,9 @@ def newest_samples(spec: StreamSpec, runtime: Runtime, most: int) -> Samples:
             raise SpecError(f"Source {name} cannot be previewed yet", why=why, next=next_, code="LW-2029")
         at = cluster.find(source.kafka.connection, runtime)
         topics = sorted(broker.topic_ids(at, source.kafka))
-        begin, end = broker.begin_offsets(at, topics), broker.end_offsets(at, topics)
-        samples[str(name)] = sample.newest(at, begin, end, most)
+        isolation = source.kafka.isolation_level
+        begin, end = broker.begin_offsets(at, topics), broker.end_offsets(at, topics, isolation=isolation)
+        samples[str(name)] = sample.newest(at, begin, end, most, isolation)
     return samples
 
 

@@ -16,6 +16,7 @@ from lakeward.operations.generation import accept_again, next_checkpoint
 from lakeward.operations.operation import HeldLocks
 from lakeward.operations.request import Outcome, Plan, StreamOperation
 from lakeward.operations.sink_position import SinkPosition
+from lakeward.operations.skip_batch import without_record
 from lakeward.operations.stream import OnStream, spec_of
 from lakeward.platform.errors import Refused, SpecError
 from lakeward.platform.text import count
@@ -32,12 +33,14 @@ class ResetPlan(Plan):
     Attributes:
         duplicates: rows of the table that would land a second time.
         unfiltered: records that the transform had dropped and that will be read again.
+        skipped: records that are skipped.
         sink: the position that moves, as it was when the plan was made.
     """
 
     end: dict[str, str] = field(default_factory=dict)
     duplicates: int = 0
     unfiltered: int = 0
+    skipped: int = 0
     sink: SinkPosition = field(kw_only=True, repr=False)
 
 
@@ -109,6 +112,8 @@ class Reset(OnStream[ResetPlan]):
             else reset_target.target_offsets(self.context, spec, str(self.request.to), now)
         )
         here, there = _places(now), _places(end)
+        forward = sink_position.records_between(self.context, spec, now, end)
+        back = sink_position.records_between(self.context, spec, end, now)
         lines = []
         skips = rereads = 0
         for place in sorted(there):
@@ -117,11 +122,15 @@ class Reset(OnStream[ResetPlan]):
                 continue
             name = f"{place[0]}/{place[1]}"
             if after > before:
-                skips += after - before
-                lines.append(f"{name}: {count(after - before, 'record')} skipped ({before} to {after - 1})")
+                number = forward.get(place, after - before)
+                skips += number
+                holes = without_record(after - before - number)
+                lines.append(f"{name}: {count(number, 'record')} skipped ({before} to {after - 1}{holes})")
             else:
-                rereads += before - after
-                lines.append(f"{name}: {count(before - after, 'record')} read again ({after} to {before - 1})")
+                number = back.get(place, before - after)
+                rereads += number
+                holes = without_record(before - after - number)
+                lines.append(f"{name}: {count(number, 'record')} read again ({after} to {before - 1}{holes})")
         doubled, unfiltered = self._duplicates(sink, there, here, rereads)
         if doubled:
             lines.append(f"{count(doubled, 'row')} of {sink.name} would land a second time")
@@ -136,6 +145,7 @@ class Reset(OnStream[ResetPlan]):
             end,
             doubled,
             unfiltered,
+            skips,
             sink=sink,
             drains=(self.stream,),
         )
@@ -186,7 +196,10 @@ class Reset(OnStream[ResetPlan]):
         from_ = before.model_copy(
             update={"end": sink_position.with_new_partitions(self.context, sink.spec, before.end)}
         )
-        skips, number = sink_position.skipped(from_, plan.end)
+        skips, offsets = sink_position.skipped(from_, plan.end)
+        kept = skips[: len(before.skips)] == before.skips
+        # Offsets are not records; where an earlier skip is partly read again, its offsets are what is known.
+        number = before.totals.skipped + plan.skipped if kept else min(offsets, before.totals.skipped + plan.skipped)
         totals = before.totals.model_copy(
             update={
                 "skipped": number,

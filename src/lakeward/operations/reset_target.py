@@ -34,10 +34,12 @@ def target_offsets(context: Context, spec: StreamSpec, to: str, now: dict[str, s
     """
     chosen = to if to in WORDS else _moment(to) or _file(to, spec)
     target: dict[str, str] = {}
-    for name, (_, cluster, topics) in sink_position.kafka_of(context, spec).items():
-        first, last = broker.begin_offsets(cluster, topics), broker.end_offsets(cluster, topics)
+    for name, (source, cluster, topics) in sink_position.kafka_of(context, spec).items():
+        # A query that starts past the last stable offset fails, and would not read what an open transaction commits.
+        isolation = source.isolation_level
+        first, last = broker.begin_offsets(cluster, topics), broker.end_offsets(cluster, topics, isolation=isolation)
         if isinstance(chosen, datetime):
-            target[name] = sink_position.canonical(broker.offsets_at(cluster, topics, chosen))
+            target[name] = sink_position.canonical(broker.offsets_at(cluster, topics, chosen, isolation=isolation))
         elif isinstance(chosen, dict):
             at = kafka_position.parse(now[name]) if name in now else first
             whole = {t: {**first.get(t, {}), **at.get(t, {})} for t in first}

@@ -25,7 +25,7 @@ from lakeward.connectors.folder.position_store import FolderPositionStore
 from lakeward.connectors.iceberg import catalog
 from lakeward.connectors.iceberg.position_store import IcebergPositionStore, answering
 from lakeward.connectors.iceberg.pyiceberg_schema import spark_schema
-from lakeward.connectors.kafka import broker, cluster
+from lakeward.connectors.kafka import broker, cluster, records
 from lakeward.connectors.kafka import position as kafka_position
 from lakeward.connectors.kafka.cluster import Cluster
 from lakeward.connectors.kafka.position import Offsets
@@ -286,6 +286,21 @@ def check_logs(sink: SinkPosition, lake: Lake) -> None:
                 next="restore the checkpoint from a copy, or land into a new table under a new id",
                 code="LW-2079",
             )
+
+
+def records_between(
+    context: Context, spec: StreamSpec, start: Mapping[str, str], end: Mapping[str, str]
+) -> dict[tuple[str, int], int]:
+    """The number of records from `start` to `end` (source name -> offsets), by (topic, partition).
+
+    Offsets without a record (transaction markers, aborted and compacted records) do not count. Offsets that cannot be
+    read any more, or not in time, count as records.
+    """
+    number: dict[tuple[str, int], int] = {}
+    for name, (source, at, _) in kafka_of(context, spec).items():
+        low, high = kafka_position.parse(start.get(name, NO_DATA)), kafka_position.parse(end.get(name, NO_DATA))
+        number |= records.count(at, low, high, source.isolation_level)
+    return number
 
 
 def canonical(offsets: Offsets) -> str:

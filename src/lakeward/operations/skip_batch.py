@@ -102,14 +102,17 @@ class SkipBatch(OnStream[SkipPlan]):
         start = self._batch_start(sink, files, folder)
         low = {name: kafka_position.parse(text) for name, text in start.items()}
         high = {name: kafka_position.parse(text) for name, text in end.items()}
+        number = sink_position.records_between(self.context, sink.spec, _from_first(start, end), end)
         lines, total = [], 0
         for name in sorted(end):
             for topic, parts in sorted(high[name].items()):
                 for part, until in sorted(parts.items()):
                     from_ = low[name].get(topic, {}).get(part, 0)
                     if until > from_:
-                        total += until - from_
-                        lines.append(f"{topic}/{part}: {count(until - from_, 'record')} ({from_} to {until - 1})")
+                        here = number.get((topic, part), until - from_)
+                        total += here
+                        holes = without_record(until - from_ - here)
+                        lines.append(f"{topic}/{part}: {count(here, 'record')} ({from_} to {until - 1}{holes})")
         lines += self._sample(sink.spec, start, end)
         return SkipPlan(
             f"skip the {count(total, 'record')} of batch {self.batch} and continue after it",
@@ -169,9 +172,10 @@ class SkipBatch(OnStream[SkipPlan]):
 
     def _sample(self, spec: StreamSpec, start: dict[str, str], end: dict[str, str]) -> list[str]:
         lines = []
-        for name, (_, cluster, _) in sink_position.kafka_of(self.context, spec).items():
+        for name, (source, cluster, _) in sink_position.kafka_of(self.context, spec).items():
             first, last = kafka_position.parse(start.get(name, NO_DATA)), kafka_position.parse(end.get(name, NO_DATA))
-            lines += [f"  {record.text}" for record in peek.records(cluster, first, last)]
+            found = peek.records(cluster, first, last, isolation=source.isolation_level)
+            lines += [f"  {record.text}" for record in found]
         return lines
 
     def drained_plan(self, plan: SkipPlan) -> SkipPlan:
@@ -226,6 +230,22 @@ class SkipBatch(OnStream[SkipPlan]):
             topic_ids=before.topic_ids or sink_position.topic_ids(self.context, sink.spec),
             totals=before.totals.plus(Totals(skipped=plan.records)),
         )
+
+
+def _from_first(start: Mapping[str, str], end: Mapping[str, str]) -> dict[str, str]:
+    """`start` with every partition of `end`; a new partition begins at offset 0."""
+    whole = {}
+    for name, text in end.items():
+        low = kafka_position.parse(start.get(name, NO_DATA))
+        whole[name] = kafka_position.render(
+            {t: {p: low.get(t, {}).get(p, 0) for p in parts} for t, parts in kafka_position.parse(text).items()}
+        )
+    return whole
+
+
+def without_record(holes: int) -> str:
+    """Offsets without a record, as the rest of a sentence; empty without any."""
+    return f", of which {count(holes, 'offset')} without a record" if holes > 0 else ""
 
 
 def _parsed(ends: Mapping[str, str]) -> dict[str, Offsets]:

@@ -145,6 +145,14 @@ def landed(connection: Connection, of: Mapping[str, tuple[int, datetime | None]]
     return {row[0]: int(row[1]) for row in connection.execute(select(requested.c.stream, number))}
 
 
+def late_since(connection: Connection, stream: str) -> datetime | None:
+    """When the first recorded batch that dropped late rows was committed; None without one."""
+    since: datetime | None = connection.execute(
+        select(func.min(batches.c.committed_at)).where(batches.c.stream == stream, batches.c.late_dropped > 0)
+    ).scalar_one_or_none()
+    return since
+
+
 def totals(connection: Connection, stream: str) -> dict[str, int]:
     """Sums over the recorded batches: consumed, landed, quarantined, filtered, late_dropped."""
     names = ["consumed", "landed", "quarantined", "filtered", "late_dropped"]

@@ -42,7 +42,7 @@ class Incident:
     """One incident; open while `closed_at` is None.
 
     Attributes:
-        kind: stream | dependency | thrash | reconcile | operation | state | quality | waiver.
+        kind: stream | dependency | thrash | reconcile | operation | state | late | quality | waiver.
         subject: the stream, the dependency, the table (of a waiver: table/check), or `streams`.
         fields: its details, e.g. the affected streams and the next command.
         message: None before the first was sent.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, TypedDict
+from typing import Any, NotRequired, TypedDict
 
 from sqlalchemy import Connection, Numeric, cast, func, null, select
 from sqlalchemy.dialects.postgresql import insert
@@ -15,7 +15,10 @@ from lakeward.registry.schema import observations
 
 
 class WatchedPartition(TypedDict):
-    """One partition of a source; `position` is None before the first batch."""
+    """One partition of a source; `position` is None before the first batch.
+
+    `held_records`: offsets after `end` that cannot be read before an open transaction ends; missing if not asked.
+    """
 
     source: str
     topic: str
@@ -23,6 +26,7 @@ class WatchedPartition(TypedDict):
     position: int | None
     end: int
     lag_records: int
+    held_records: NotRequired[int]
 
 
 class StateSize(TypedDict):
@@ -31,6 +35,18 @@ class StateSize(TypedDict):
     rows: int
     bytes: int
     disk_bytes: int
+
+
+class Lateness(TypedDict, total=False):
+    """Late rows of the last batches of a query, and its watermark (RFC 3339; None without one).
+
+    `batches`: how many batches with rows; `dropped`, `kept`: their rows as Spark's state operators count them.
+    """
+
+    batches: int
+    dropped: int
+    kept: int
+    watermark: str | None
 
 
 class Watch(TypedDict, total=False):
@@ -55,6 +71,7 @@ class Watch(TypedDict, total=False):
     lag_per_second: float | None
     phases: dict[str, float]
     state: StateSize
+    late: Lateness
     app_id: str
 
 
@@ -62,6 +79,7 @@ class StateOperator(TypedDict, total=False):
     """What Lakeward reads of a state operator in Spark's progress report."""
 
     numRowsTotal: int
+    numRowsUpdated: int
     memoryUsedBytes: int
     numRowsDroppedByWatermark: int
     customMetrics: dict[str, int]
@@ -98,7 +116,7 @@ QueryError = TypedDict(
 class Observation:
     """The latest observation of a stream; `age_s` and `commit_age_s` are in database time.
 
-    `state_rows`: rows in all its state stores, None without state.
+    `state_rows`: rows in all its state stores, None without state. `late`: also without `whole`.
     """
 
     stream: str
@@ -119,6 +137,7 @@ class Observation:
     commit_age_s: float | None
     watch: Watch | None = None
     state_rows: int | None = None
+    late: Lateness | None = None
 
 
 def latest(connection: Connection, *, whole: bool = True) -> dict[str, Observation]:
@@ -129,6 +148,7 @@ def latest(connection: Connection, *, whole: bool = True) -> dict[str, Observati
         func.extract("epoch", func.now() - observations.c.at).label("age_s"),
         func.extract("epoch", func.now() - observations.c.committed_at).label("commit_age_s"),
         cast(observations.c.watch["state"]["rows"].astext, Numeric).label("state_rows"),
+        observations.c.watch["late"].label("late"),
     )
     result = {}
     for row in connection.execute(statement):

@@ -21,7 +21,7 @@ from lakeward.supervision.decide import dependencies, remedy, thrash, trouble
 from lakeward.supervision.decide.dependencies import Dependency
 from lakeward.supervision.decide.health import TROUBLE, State, Verdict, outgrown
 from lakeward.supervision.decide.thrash import Fall
-from lakeward.supervision.observe import Facts
+from lakeward.supervision.observe import LATE, Facts
 
 if TYPE_CHECKING:
     from lakeward.supervision.probes import Answers
@@ -190,6 +190,25 @@ def of_state(connection: Connection, facts: Facts) -> None:
     for kind, name in facts.incidents:
         if kind == STATE and name not in facts.by_id:
             incidents.closed(connection, STATE, name, f"Stream {name} was retired")
+
+
+def of_late(connection: Connection, facts: Facts) -> None:
+    """Keep one open incident for each stream that drops most of its rows as late, or whose watermark is ahead."""
+    for stream in facts.streams:
+        known, late = facts.incidents.get((LATE, stream.id)), facts.late(stream.id)
+        if late is not None and known is None:
+            text = f"Stream {stream.id}: {late}"
+            incidents.opened(
+                connection, LATE, stream.id, text, streams=[stream.id],
+                next=f"lakeward streams status {stream.id}   says what was dropped and what to do",
+            )  # fmt: skip
+            events.record(connection, "stream", stream.id, "late", text)
+        elif late is None and known is not None:
+            over = f"Stream {stream.id} drops no more than a few rows as late again"
+            incidents.closed(connection, LATE, stream.id, over)
+    for kind, name in facts.incidents:
+        if kind == LATE and name not in facts.by_id:
+            incidents.closed(connection, LATE, name, f"Stream {name} was retired")
 
 
 def _over(facts: Facts, incident: Incident, verdicts: Mapping[str, Verdict], explained: Mapping[str, str]) -> str:

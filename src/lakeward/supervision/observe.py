@@ -25,10 +25,12 @@ from lakeward.registry.leases import Lease
 from lakeward.registry.observations import Observation
 from lakeward.registry.restarts import Restart
 from lakeward.registry.streams import Stream
+from lakeward.spec.model.sources import MAX_AHEAD, WALL_CLOCK
 from lakeward.spec.model.stream import Limits
 from lakeward.spec.model.trigger import UNBATCHED
 from lakeward.spec.model.types import Duration
 from lakeward.supervision.backends.base import Backend, Job, Known, Life
+from lakeward.supervision.decide import lateness
 from lakeward.supervision.decide.health import HealthInput, Verdict, verdict
 from lakeward.supervision.decide.reconcile import ObservedState, remains
 from lakeward.supervision.decide.stuck import stuck
@@ -40,6 +42,8 @@ ObservedJobs = Sequence[Job] | None
 
 Connect = Callable[[], AbstractContextManager[Connection]]
 """Opens one transaction on the registry."""
+LATE = "late"
+"""The kind of incident of a stream that drops most of its rows as late."""
 
 
 @dataclass(frozen=True)
@@ -125,6 +129,16 @@ class Facts:
         generation = self.generations.get(stream)
         max_rows = None if generation is None else (generation.spec.get("state") or {}).get("max_rows")
         return max_rows if isinstance(max_rows, int) else None
+
+    def late(self, stream: str) -> str | None:
+        """What is wrong with the event times of a stream that runs; None if nothing is."""
+        generation, row = self.generations.get(stream), self.by_id.get(stream)
+        if generation is None or row is None or row.desired != "running":
+            return None
+        bounds = [_ahead_s(source) for source in (generation.spec.get("sources") or {}).values()]
+        ahead_s = max((bound for bound in bounds if bound is not None), default=None)
+        reported = (LATE, stream) in self.incidents
+        return lateness.judge(self.observations.get(stream), self.now, ahead_s=ahead_s, reported=reported)
 
     def backpressure(self, stream: str) -> TableBackpressure | None:
         """The back-pressure on a stream whose table waits for maintenance; None without."""
@@ -216,6 +230,15 @@ def health_input(facts: Facts, jobs: ObservedJobs, stream: Stream) -> HealthInpu
     return _health_input(facts, _by_launch(jobs), stream)
 
 
+def _ahead_s(source: Mapping[str, Any]) -> float | None:
+    """How far the watermark of a source may be ahead of the clock, in seconds; None if they are not compared."""
+    mark = source.get("watermark")
+    if not mark or not any(source.get(connector) for connector in WALL_CLOCK):
+        return None
+    bound = mark.get("max_ahead") or "off"
+    return MAX_AHEAD.seconds if bound == "off" else Duration(bound).seconds
+
+
 def _health_input(facts: Facts, jobs: Jobs, stream: Stream) -> HealthInput:
     driver = facts.drivers.get(stream.driver)
     life, unasked = _life(driver, jobs, stream.id)
@@ -235,6 +258,7 @@ def _health_input(facts: Facts, jobs: Jobs, stream: Stream) -> HealthInput:
         schedule=facts.schedule(stream.id),
         max_state_rows=facts.max_state_rows(stream.id),
         backpressure=facts.backpressure(stream.id),
+        late=facts.late(stream.id),
     )
 
 

@@ -52,6 +52,7 @@ def record(
     events.record_all(connection, "stream", "state", lines)
     incidents.of_streams(connection, facts, states)
     incidents.of_state(connection, facts)
+    incidents.of_late(connection, facts)
     if supervises:
         incident_rows.closed(connection, incidents.RECONCILE, incidents.STREAMS, "A reconcile pass succeeded again")
     return tuple(edges)

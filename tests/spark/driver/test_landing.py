@@ -190,3 +190,100 @@ def test_key_and_headers_are_columns_as_the_producer_sent_them(lab: Any) -> None
 def _position(lab: Any, document: dict[str, Any]) -> str:
     rows = lab.spark.sql(f"SHOW TBLPROPERTIES lake.{lab.namespace}.t").collect()
     return str(next(row["value"] for row in rows if row["key"] == f"lakeward.stream.{document['id']}.position"))
+
+
+def _dated_2099(lab: Any, **more: Any) -> tuple[dict[str, Any], Any]:
+    """600 records of now, one dated 2099, and 300 more of now, by windows of a minute, which a last record closes."""
+    from datetime import UTC, datetime, timedelta
+
+    topic = lab.topic()
+    mark = {"column": "t", "delay": "10m", **more.pop("mark", {})}
+    document = lab.spec(
+        topic,
+        decode={"json": "t TIMESTAMP"},
+        watermark=mark,
+        transform={"sql": "SELECT window(t, '1 minute').start AS minute, count(*) AS n FROM source "
+                          "GROUP BY window(t, '1 minute')"},
+        spark={"spark.sql.shuffle.partitions": 2},
+        **more,
+    )  # fmt: skip
+    base = datetime.now(UTC).replace(second=0, microsecond=0) - timedelta(minutes=40)
+
+    def sent(first: int, number: int) -> list[dict[str, str]]:
+        return [{"t": (base + timedelta(seconds=first + each)).isoformat()} for each in range(number)]
+
+    def send() -> None:
+        lab.produce(topic, sent(0, 600))
+        lab.until("the first", lambda: sum(d.consumed for d in lab.done) == 600)
+        lab.produce(topic, [{"t": "2099-01-01T00:00:00Z"}])
+        lab.until("the one of 2099", lambda: sum(d.consumed for d in lab.done) == 601)
+        lab.produce(topic, sent(600, 300))
+        lab.until("the others", lambda: sum(d.consumed for d in lab.done) == 901)
+        lab.produce(topic, [{"t": (base + timedelta(minutes=39)).isoformat()}])  # closes the windows before
+        lab.until("the last", lambda: sum(d.consumed for d in lab.done) == 902)
+
+    return document, send
+
+
+def test_a_record_dated_2099_is_quarantined_and_every_other_one_is_counted(lab: Any) -> None:
+    document, send = _dated_2099(lab)
+    running = lab.start(document)
+    send()
+    lab.until("all windows", lambda: sum(row["n"] for row in lab.rows()) >= 900)
+    assert running.stop(60)
+    assert sum(row["n"] for row in lab.rows()) == 900
+    [kept] = lab.rows("q")
+    assert (kept["reason"], kept["_kafka_offset"], bytes(kept["raw"])) == (
+        "ahead",
+        600,
+        b'{"t": "2099-01-01T00:00:00Z"}',
+    )
+    assert kept["error"].startswith("t is 2099-01-01")
+    assert "more than max_ahead (1h) after" in kept["error"]
+    assert all(int(op["numRowsDroppedByWatermark"]) == 0 for each in lab.progress for op in each["stateOperators"])
+
+
+def test_a_record_from_the_future_without_a_quarantine_table_blocks_the_stream_with_words(lab: Any) -> None:
+    document, _ = _dated_2099(lab)
+    lab.produce(document["source"]["kafka"]["topics"][0], [{"t": "2099-01-01T00:00:00Z"}])
+    document.pop("quarantine")
+    error = lab.fail(document)
+    assert "1 invalid rows and no quarantine table configured" in str(error)
+    assert "the first failed ahead: t is 2099-01-01" in str(error)
+
+
+def test_a_record_from_the_future_is_quarantined_row_by_row_too_and_off_lets_it_through(lab: Any) -> None:
+    for state, mark, landed in (("on", {}, 1), ("off", {"max_ahead": "off"}, 2)):
+        topic = lab.topic()
+        lab.produce(topic, [{"n": 1, "s": "2013-01-01T00:00:00Z"}, {"n": 2, "s": "2099-01-01T00:00:00Z"}])
+        document = lab.spec(
+            topic,
+            id=f"s_{lab.namespace}_{state}",
+            decode={"json": "n INT, s TIMESTAMP"},
+            watermark={"column": "s", "delay": "2h", **mark},
+            sink={"iceberg": {"table": f"{lab.namespace}.{state}"}},
+        )
+        lab.run(document, 2)
+        assert len(lab.rows(state)) == landed, state
+    assert [row["reason"] for row in lab.rows("q")] == ["ahead"]
+
+
+def test_without_the_bound_the_other_records_are_late_and_the_report_of_the_driver_says_so(lab: Any) -> None:
+    from datetime import UTC, datetime
+    from types import SimpleNamespace
+
+    from lakeward.driver.lateness import RecentLateness
+    from lakeward.supervision.decide import lateness
+
+    document, send = _dated_2099(lab, mark={"max_ahead": "off"})
+    running = lab.start(document)
+    send()
+    lab.until("the last report", lambda: lab.progress and lab.progress[-1]["batchId"] >= lab.done[-1].batch_id)
+    assert running.stop(60)
+    recent = RecentLateness()
+    late = [recent.after("s", progress) for progress in lab.progress][-1]
+    assert late["dropped"] > 0
+    seen: Any = SimpleNamespace(late=late)
+    why = lateness.judge(seen, datetime.now(UTC), ahead_s=3600.0, reported=False)
+    assert why is not None
+    assert "its watermark is 2098-12-31 23:50:00 UTC" in why

@@ -65,14 +65,14 @@ def test_the_document_names_every_partition_and_only_what_waits_is_asked_for() -
 def test_a_broker_that_is_away_does_not_keep_the_others_from_being_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     away, here = Cluster("away", "away:1"), Cluster("here", "here:1")
 
-    def ends(cluster: Cluster, topics: object) -> dict[str, dict[int, int]]:
+    def ends(cluster: Cluster, topics: object, isolation: str) -> dict[str, dict[int, int]]:
         if cluster == away:
             raise DependencyDown("Kafka does not answer")
         return {"t": {0: 7}}
 
     monkeypatch.setattr(broker, "end_offsets", ends)
     monkeypatch.setattr(broker, "retentions", lambda cluster, topics: {"t": None})
-    monkeypatch.setattr(broker, "written_at", lambda cluster, at: {("t", 0): 100.0})
+    monkeypatch.setattr(broker, "written_at", lambda cluster, at, isolation: {("t", 0): 100.0})
     noted: dict[str, int] = {}
     seen: dict[str, object] = {}
     lag = LagThread(

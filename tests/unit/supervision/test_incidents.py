@@ -247,3 +247,40 @@ def test_state_beyond_its_bound_is_one_incident_until_it_is_well_below(connected
     with connected() as connection:
         [told] = [each for each in events.newest(connection, "stream", "flights") if each.kind == "state_rows"]
     assert told.fields["rows"] == 101
+
+
+def test_a_watermark_ahead_of_the_clock_is_a_state_and_one_incident_until_the_clock_has_passed_it(
+    connected, deployed
+) -> None:
+    from lakeward.registry import observations
+
+    deployed("flights")
+    windowed = {"sources": {"source": {"kafka": {"topics": ["t"]}, "watermark": {"column": "t", "delay": "10m"}}}}
+    with connected() as connection:
+        connection.execute(table.update().values(spec={**SPEC, **windowed}))
+
+    def look_at(watermark: str | None, dropped: int = 0, kept: int = 1):
+        late = {"batches": 20, "dropped": dropped, "kept": kept, "watermark": watermark}
+        with connected() as connection:
+            observations.record(connection, "flights", watch={"late": late})
+            facts = observe.read(connection, whole=False)
+            incidents.of_late(connection, facts)
+            return kept_of(connection), facts.late("flights")
+
+    def kept_of(connection):
+        return kept.open_ones(connection).get(("late", "flights"))
+
+    assert look_at("2026-01-01T00:00:00.000Z") == (None, None)
+    opened, why = look_at("2099-01-01T00:00:00.000Z", dropped=300)
+    assert opened is not None
+    assert "its watermark is 2099-01-01 00:00:00 UTC" in opened.text
+    assert opened.fields["next"].startswith("lakeward streams status flights")
+    assert why is not None
+    assert look_at("2099-01-01T00:00:00.000Z")[0] == opened
+    assert look_at("2026-01-01T00:00:00.000Z") == (None, None)
+    assert look_at(None, dropped=60, kept=40)[0] is not None
+    assert look_at(None, dropped=30, kept=70)[0] is not None, "about the bound it stays open"
+    assert look_at(None, dropped=5, kept=95) == (None, None)
+    with connected() as connection:
+        told = [each for each in events.newest(connection, "stream", "flights") if each.kind == "late"]
+    assert len(told) == 2

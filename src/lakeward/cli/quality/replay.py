@@ -17,7 +17,8 @@ def replay(
     table: Annotated[str, typer.Argument(help="The target table of the quarantined rows: namespace.table.")],
     comment: Annotated[str, typer.Option(help="Reason; recorded with the change.")] = "",
     reason: Annotated[
-        str | None, typer.Option(help="Only rows quarantined for this reason: decode, too_large, or a rule's name.")
+        str | None,
+        typer.Option(help="Only rows quarantined for this reason: decode, too_large, ahead, or a rule's name."),
     ] = None,
     stream: Annotated[str | None, typer.Option(help="Only this stream, if several land in the table.")] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the rows that would land; change nothing.")] = False,

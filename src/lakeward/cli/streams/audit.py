@@ -41,7 +41,11 @@ AuditPartition = TypedDict(
 
 
 class AuditDocument(TypedDict):
-    """The JSON of `streams audit`. `erased` and `beyond` are present where rows can be traced to records."""
+    """The JSON of `streams audit`. `erased`, `holes`, `unverified` and `beyond` are present where rows can be traced to
+    records.
+
+    `holes`: offsets without a record. `unverified`: offsets in no table that the source no longer has.
+    """
 
     stream: str
     sink: str
@@ -51,6 +55,8 @@ class AuditDocument(TypedDict):
     quarantined: int
     filtered: int
     erased: NotRequired[int]
+    holes: NotRequired[int]
+    unverified: NotRequired[int]
     skipped: int
     late_dropped: int
     missing: int | None
@@ -80,6 +86,7 @@ def audit(runtime: Runtime, spec: StreamSpec, late_dropped: int) -> AuditDocumen
 
     from lakeward.connectors.commit_protocol.audit import audit as count
     from lakeward.connectors.iceberg.catalog import pyiceberg_properties
+    from lakeward.connectors.kafka.audit_lookup import TopicLookup
 
     catalog = load_catalog(CATALOG, **pyiceberg_properties(runtime.lake, runtime.pgpass))
     replayed = Replay()
@@ -107,7 +114,8 @@ def audit(runtime: Runtime, spec: StreamSpec, late_dropped: int) -> AuditDocumen
             "duplicates": None,
             "partitions": _ranges(position, spec),
         }
-    result = count(landed, str(spec.id), position, quarantined, erased=removed)
+    lookup = TopicLookup(runtime, {str(name): source for name, source in spec.sources.items()}, position)
+    result = count(landed, str(spec.id), position, quarantined, erased=removed, lookup=lookup)
     return {
         "stream": str(spec.id),
         "sink": spec.sink.label,
@@ -117,6 +125,8 @@ def audit(runtime: Runtime, spec: StreamSpec, late_dropped: int) -> AuditDocumen
         "quarantined": result.quarantined,
         "filtered": result.filtered,
         "erased": result.erased,
+        "holes": result.holes,
+        "unverified": result.unverified,
         "skipped": result.skipped,
         "late_dropped": late_dropped,
         "missing": result.missing,

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from lakeward.connectors.commit_protocol import audit as counting
-from lakeward.connectors.commit_protocol.audit import Audit, Partition, Scan
+from lakeward.connectors.commit_protocol.audit import Audit, Scan
 from lakeward.connectors.commit_protocol.position import Position
 from lakeward.connectors.iceberg.quarantine import BECAME, MOVING, REPLAY, REPLAYED_AT
+from lakeward.connectors.kafka.records import Partition
 from lakeward.spec.model.position_columns import IDENTITY_COLUMNS
 
 if TYPE_CHECKING:

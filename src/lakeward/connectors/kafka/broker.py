@@ -17,7 +17,7 @@ from lakeward.connectors.kafka import refusals
 from lakeward.connectors.kafka.cluster import Cluster
 from lakeward.connectors.kafka.position import Offsets
 from lakeward.platform.errors import Awaited, LakewardError
-from lakeward.spec.model.sources import KafkaSource
+from lakeward.spec.model.sources import Isolation, KafkaSource
 
 TIMEOUT_S = 10.0
 
@@ -44,6 +44,16 @@ def topic_ids(cluster: Cluster, source: KafkaSource, timeout_s: float = TIMEOUT_
             code="LW-3108",
         )
     return ids
+
+
+def existing_ids(cluster: Cluster, topics: Sequence[str], timeout_s: float = TIMEOUT_S) -> dict[str, str]:
+    """Topic -> id of those of the topics that exist.
+
+    Raises:
+        DependencyDown: the broker does not answer.
+        SpecError: a topic may not be read, or the broker refuses the login.
+    """
+    return _describe(cluster, topics, "Read", timeout_s)[0]
 
 
 def check_writable(cluster: Cluster, topic: str, timeout_s: float = TIMEOUT_S) -> None:
@@ -100,15 +110,19 @@ def _list(cluster: Cluster, timeout_s: float) -> list[str]:
         raise _failure(cluster, error) from None
 
 
-def end_offsets(cluster: Cluster, topics: Sequence[str], timeout_s: float = TIMEOUT_S) -> Offsets:
-    """The end of each partition: the offset of the next record, uncommitted records included.
+def end_offsets(
+    cluster: Cluster, topics: Sequence[str], timeout_s: float = TIMEOUT_S, isolation: Isolation = "read_uncommitted"
+) -> Offsets:
+    """The end of each partition: the offset of the next record. Missing topics are left out.
 
-    Missing topics are left out.
+    Args:
+        isolation: `read_uncommitted`: the high watermark. `read_committed`: the last stable offset, past which records
+            cannot be read while a transaction is open.
 
     Raises:
         DependencyDown: the broker does not answer.
     """
-    return _offsets(cluster, topics, timeout_s, lambda spec: spec.latest())
+    return _offsets(cluster, topics, timeout_s, lambda spec: spec.latest(), isolation)
 
 
 def begin_offsets(cluster: Cluster, topics: Sequence[str], timeout_s: float = TIMEOUT_S) -> Offsets:
@@ -120,23 +134,38 @@ def begin_offsets(cluster: Cluster, topics: Sequence[str], timeout_s: float = TI
     return _offsets(cluster, topics, timeout_s, lambda spec: spec.earliest())
 
 
-def offsets_at(cluster: Cluster, topics: Sequence[str], moment: datetime, timeout_s: float = TIMEOUT_S) -> Offsets:
+def offsets_at(
+    cluster: Cluster,
+    topics: Sequence[str],
+    moment: datetime,
+    timeout_s: float = TIMEOUT_S,
+    isolation: Isolation = "read_uncommitted",
+) -> Offsets:
     """The first record of each partition that was written at `moment` or later; the partition's end if there is none.
+
+    Args:
+        isolation: as in `end_offsets`; no offset is past the end.
 
     Raises:
         DependencyDown: the broker does not answer.
     """
     millis = int(moment.timestamp() * 1000)
     offsets = _offsets(cluster, topics, timeout_s, lambda spec: spec.for_timestamp(millis))
-    ends = end_offsets(cluster, topics, timeout_s)
+    ends = end_offsets(cluster, topics, timeout_s, isolation)
     return {
-        topic: {part: at if at >= 0 else ends[topic][part] for part, at in parts.items()}
+        topic: {part: min(at, ends[topic][part]) if at >= 0 else ends[topic][part] for part, at in parts.items()}
         for topic, parts in offsets.items()
     }
 
 
-def _offsets(cluster: Cluster, topics: Sequence[str], timeout_s: float, edge: Callable[[Any], Any]) -> Offsets:
-    from confluent_kafka import KafkaException, TopicPartition
+def _offsets(
+    cluster: Cluster,
+    topics: Sequence[str],
+    timeout_s: float,
+    edge: Callable[[Any], Any],
+    isolation: Isolation = "read_uncommitted",
+) -> Offsets:
+    from confluent_kafka import IsolationLevel, KafkaException, TopicPartition
     from confluent_kafka.admin import OffsetSpec  # type: ignore[attr-defined]  # public, but not marked as exported
 
     admin = _admin(cluster)
@@ -151,7 +180,8 @@ def _offsets(cluster: Cluster, topics: Sequence[str], timeout_s: float, edge: Ca
         }
         if not requests:
             return {}
-        for part, answer in admin.list_offsets(requests, request_timeout=timeout_s).items():
+        level = IsolationLevel[isolation.upper()]
+        for part, answer in admin.list_offsets(requests, request_timeout=timeout_s, isolation_level=level).items():
             offsets.setdefault(part.topic, {})[part.partition] = answer.result(timeout=timeout_s + 5).offset
     except (KafkaException, TimeoutError) as error:
         raise _failure(cluster, error) from None
@@ -185,9 +215,11 @@ def retentions(cluster: Cluster, topics: Sequence[str], timeout_s: float = TIMEO
     return retention
 
 
-def written_at(cluster: Cluster, at: Offsets, timeout_s: float = 5.0) -> dict[tuple[str, int], float]:
+def written_at(
+    cluster: Cluster, at: Offsets, timeout_s: float = 5.0, isolation: Isolation = "read_committed"
+) -> dict[tuple[str, int], float]:
     """When the record at each offset was written (seconds since 1970); partitions that do not answer in time are left
-    out.
+    out. Records of open transactions are seen with `read_uncommitted` only.
 
     It fetches records, so it should be called rarely.
     """
@@ -196,7 +228,7 @@ def written_at(cluster: Cluster, at: Offsets, timeout_s: float = 5.0) -> dict[tu
     assigned = [TopicPartition(topic, part, offset) for topic, parts in at.items() for part, offset in parts.items()]
     times: dict[tuple[str, int], float] = {}
     one_record = {"queued.min.messages": 1, "fetch.message.max.bytes": 1024}  # only one record a partition is needed
-    consumer = Consumer(cluster.consumer("lakeward-lag") | one_record)
+    consumer = Consumer(cluster.consumer("lakeward-lag") | one_record | {"isolation.level": isolation})
     try:
         consumer.assign(assigned)
         end = time.monotonic() + timeout_s

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 
 from lakeward.connectors.kafka.cluster import Cluster
 from lakeward.platform.text import moment
+from lakeward.spec.model.sources import Isolation
 from lakeward.telemetry.mask import mask
 
 SHOWN = 160
@@ -44,12 +45,13 @@ def records(
     end: Mapping[str, Mapping[int, int]],
     most: int = 5,
     timeout_s: float = 10.0,
+    isolation: Isolation = "read_committed",
 ) -> list[Peeked]:
     """The first records from `start` (inclusive) to `end` (exclusive) of each partition, `most` in all.
 
     Records that the broker does not return in time are missing.
     """
-    from confluent_kafka import Consumer, TopicPartition
+    from confluent_kafka import Consumer, KafkaError, TopicPartition
 
     ranges = {
         (topic, part): (start.get(topic, {}).get(part, 0), until)
@@ -60,14 +62,20 @@ def records(
     per_partition = max(1, most // max(1, len(ranges)))
     peeked: dict[tuple[str, int], list[Peeked]] = {key: [] for key in ranges}
     done: set[tuple[str, int]] = set()
-    consumer = Consumer(cluster.consumer("lakeward-peek") | {"fetch.message.max.bytes": 65_536})
+    # The end is told: a range may end with a transaction marker, which is not a record.
+    asked = {"fetch.message.max.bytes": 65_536, "enable.partition.eof": True, "isolation.level": isolation}
+    consumer = Consumer(cluster.consumer("lakeward-peek") | asked)
     try:
         consumer.assign([TopicPartition(topic, part, low) for (topic, part), (low, _) in ranges.items()])
         limit = time.monotonic() + timeout_s
         while len(done) < len(ranges) and time.monotonic() < limit:
             for message in consumer.consume(100, timeout=0.2):
                 topic, part, offset = message.topic(), message.partition(), message.offset()
-                if message.error() is not None or topic is None or part is None or offset is None:
+                if topic is None or part is None or offset is None:
+                    continue
+                if (error := message.error()) is not None:
+                    if error.code() == KafkaError._PARTITION_EOF:
+                        done.add((topic, part))
                     continue
                 key, read = (topic, part), peeked[topic, part]
                 if offset < ranges[key][1] and len(read) < per_partition:

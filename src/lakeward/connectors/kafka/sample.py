@@ -10,6 +10,7 @@ from typing import Any
 from lakeward.connectors.kafka.cluster import Cluster
 from lakeward.connectors.kafka.reader import HEADERS, KEY
 from lakeward.connectors.source import VALUE
+from lakeward.spec.model.sources import Isolation
 
 COLUMNS = (
     f"{KEY} BINARY, {VALUE} BINARY, {HEADERS} ARRAY<STRUCT<key: STRING, value: BINARY>>, _kafka_topic STRING, "
@@ -22,7 +23,11 @@ Row = tuple[Any, ...]
 
 
 def newest(
-    cluster: Cluster, begin: Mapping[str, Mapping[int, int]], end: Mapping[str, Mapping[int, int]], most: int
+    cluster: Cluster,
+    begin: Mapping[str, Mapping[int, int]],
+    end: Mapping[str, Mapping[int, int]],
+    most: int,
+    isolation: Isolation = "read_committed",
 ) -> list[Row]:
     """The newest records of each partition between `begin` (inclusive) and `end` (exclusive), `most` in all.
 
@@ -39,7 +44,8 @@ def newest(
     per_partition = -(-most // max(1, len(ranges)))
     unfinished = set(ranges)
     rows: list[Row] = []
-    at_end = {"enable.partition.eof": True}  # a range may end with a transaction marker, which is not a record
+    # The end is told: a range may end with a transaction marker, which is not a record.
+    at_end = {"enable.partition.eof": True, "isolation.level": isolation}
     consumer = Consumer(cluster.consumer("lakeward-preview") | at_end)
     try:
         consumer.assign([TopicPartition(*key, max(low, until - per_partition)) for key, (low, until) in ranges.items()])

@@ -55,7 +55,8 @@ class KafkaStreamSource(RecordSource):
         continuity.check(stream, at, begins, ends)
 
     def gauge(self, at: str) -> LagProbe:
-        return LagProbe(self.cluster, tuple(str(topic) for topic in self.kafka.topics) or tuple(position.parse(at)))
+        topics = tuple(str(topic) for topic in self.kafka.topics) or tuple(position.parse(at))
+        return LagProbe(self.cluster, topics, self.kafka.isolation_level)
 
     def read(self, session: SparkSession, *, fresh: bool, begin: str | None) -> DataFrame:
         return reader.read(session, self.kafka, self.cluster, fresh=fresh, begin=begin, unbatched=self.unbatched)

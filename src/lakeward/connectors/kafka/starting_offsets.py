@@ -16,7 +16,8 @@ def resolve(source: KafkaSource, cluster: Cluster, topics: list[str]) -> str:
     Raises:
         DependencyDown: the broker does not answer.
     """
-    begins, ends = broker.begin_offsets(cluster, topics), broker.end_offsets(cluster, topics)
+    begins = broker.begin_offsets(cluster, topics)
+    ends = broker.end_offsets(cluster, topics, isolation=source.isolation_level)  # Spark's `latest` is the same
     chosen = source.starting_offsets
     resolved: position.Offsets = {}
     for topic, parts in ends.items():

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lakeward.connectors.commit_protocol import audit as counting
-from lakeward.connectors.commit_protocol.audit import Partition
 from lakeward.connectors.commit_protocol.position import NO_DATA
 from lakeward.connectors.iceberg.audit import scan
 from lakeward.connectors.kafka import position as kafka_position
+from lakeward.connectors.kafka.records import Partition
 from lakeward.platform.text import count
 from lakeward.spec.model.position_columns import IDENTITY_COLUMNS
 

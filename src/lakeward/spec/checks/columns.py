@@ -8,7 +8,7 @@ from typing import Any
 from sqlglot import exp
 
 from lakeward.spec.model.position_columns import OWN_COLUMNS, RECORD_COLUMNS
-from lakeward.spec.model.sources import Source
+from lakeward.spec.model.sources import WALL_CLOCK, Source
 from lakeward.spec.model.stream import StreamSpec
 from lakeward.spec.read.document import Path_
 from lakeward.spec.read.messages import Finding
@@ -83,6 +83,11 @@ def _declared(name: str, source: Source, columns: Mapping[str, str]) -> Iterator
             yield Finding(("sources", name, "watermark", "column"),
                           f"a watermark needs a TIMESTAMP column, {source.watermark.column} is {kind}",
                           str(source.watermark.column))  # fmt: skip
+        if source.watermark.max_ahead not in (None, "off") and source.connector not in WALL_CLOCK:
+            yield Finding(("sources", name, "watermark", "max_ahead"),
+                          f"max_ahead compares events with the wall clock, for {' and '.join(WALL_CLOCK)} only; a "
+                          f"{source.connector} source can be read long after its events: leave it out",
+                          str(source.watermark.max_ahead))  # fmt: skip
 
 
 def _named_columns(watermark: Any, deduplicate: Any) -> Iterator[tuple[Path_, str]]:

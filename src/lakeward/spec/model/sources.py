@@ -40,6 +40,8 @@ from lakeward.spec.sql.ddl import Ddl, ddl_columns
 KAFKA_CONNECTION = "lakeward_kafka"
 Offset = Annotated[Int, Field(ge=-2, le=2**63 - 1)]
 """An offset in Spark's form: -2 is the earliest, -1 the latest."""
+Isolation = Literal["read_committed", "read_uncommitted"]
+"""Kafka's isolation levels."""
 NESTED = ("ARRAY", "MAP", "STRUCT")
 _PARTITION = re.compile(r"0|[1-9][0-9]{0,9}")
 
@@ -60,7 +62,7 @@ class KafkaSource(SpecModel):
     max_offsets_per_trigger: PositiveLong | None = None
     """Maximum number of records per batch; required, because otherwise the first batch after an outage reads the whole
     backlog. `real_time` and `continuous` have no batches and do not take it."""
-    isolation_level: Literal["read_committed", "read_uncommitted"] = "read_committed"
+    isolation_level: Isolation = "read_committed"
     """Whether records of open and aborted transactions are read (Kafka's `isolation.level`)."""
 
     @field_validator("topics")
@@ -204,6 +206,10 @@ class Watermark(SpecModel):
     """The event's time: a TIMESTAMP of the source."""
     delay: Duration
     """Allowed lateness relative to the newest event."""
+    max_ahead: Span | Literal["off"] | None = None
+    """A record whose event is later than the wall clock by more than this goes to quarantine with the reason `ahead`:
+    it would move the watermark, and all records before it would be dropped as late. `off`: no bound. Default: 1h for
+    Kafka and Kinesis, off for other sources."""
 
 
 class Deduplicate(SpecModel):
@@ -215,6 +221,10 @@ class Deduplicate(SpecModel):
     """Drop a key from state when the watermark has passed it; needs `watermark`. `false`: keep every key forever."""
 
 
+MAX_AHEAD = Duration("1h")
+"""The default bound of events ahead of the wall clock."""
+WALL_CLOCK = ("kafka", "kinesis")
+"""Connectors whose records are written about when they happen: `max_ahead` can bound these only."""
 SOURCE_CONNECTORS = ("kafka", "kinesis", "files", "iceberg", "delta", "socket", "rate", "format")
 
 
@@ -244,6 +254,15 @@ class Source(SpecModel):
     def _one_connector(self) -> Self:
         only_one("a source", self._connectors())
         return self
+
+    @property
+    def max_ahead(self) -> Duration | None:
+        """How much later than the wall clock an event may be; None without a bound."""
+        if self.watermark is None or self.watermark.max_ahead == "off":
+            return None
+        if self.watermark.max_ahead is not None:
+            return Duration(self.watermark.max_ahead)
+        return MAX_AHEAD if self.connector in WALL_CLOCK else None
 
     def _connectors(self) -> dict[str, object]:
         return {name: getattr(self, name) for name in SOURCE_CONNECTORS}

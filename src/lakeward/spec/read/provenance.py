@@ -27,6 +27,7 @@ REASONS: Final[dict[str, str]] = {
     "files.header": "a CSV with a header can be checked",
     "files.after": "the owner of a file knows whether it is still needed",
     "decode.columns": "the value's columns and the position are what a table needs",
+    "watermark.max_ahead": "1h for Kafka and Kinesis: one event of the year 2099 would make every other one late",
     "deduplicate.within_watermark": "state that is never dropped grows without end",
     "reference.refresh": "static tables change rarely",
     "transform.sql": "every row as it is decoded",

@@ -70,6 +70,7 @@ class HealthInput:
         schedule: its trigger's cron fields, for a stream that lands what is available and completes.
         max_state_rows: how many rows of state its spec allows.
         backpressure: the back-pressure of its table, whose maintenance is behind.
+        late: what is wrong with its event times (`decide.lateness`).
     """
 
     stream: Stream
@@ -87,6 +88,7 @@ class HealthInput:
     schedule: str | None = None
     max_state_rows: int | None = None
     backpressure: TableBackpressure | None = None
+    late: str | None = None
 
     @property
     def stall_after_s(self) -> float:
@@ -124,6 +126,8 @@ def verdict(inputs: HealthInput) -> Verdict:
         return Verdict(judged.state, f"{inputs.down}; {judged.why}")
     if inputs.backpressure is not None and judged.state in (State.HEALTHY, State.LAGGING):
         judged = Verdict(judged.state, f"{judged.why}; {slowed(inputs.backpressure)}")
+    if inputs.late is not None and judged.state in (State.HEALTHY, State.LAGGING):
+        judged = Verdict(State.LAGGING, f"{inputs.late}; {judged.why}")
     grown = outgrown(inputs.observation, inputs.max_state_rows)
     if grown is not None and judged.state in (State.HEALTHY, State.LAGGING):
         return Verdict(judged.state, f"{judged.why}; {grown}")

@@ -47,6 +47,7 @@ class Situation:
         cured: whether the table, asked now, has everything that the block missed.
         table_next: the next command by the table as it is now, if a batch may not land there.
         paused: the table whose rewrite the stream waits for; None if it does not wait.
+        late: why records are dropped as late (`Facts.late`); None if few are.
     """
 
     stream: str
@@ -58,6 +59,7 @@ class Situation:
     cured: bool = False
     table_next: str | None = None
     paused: str | None = None
+    late: str | None = None
 
 
 @dataclass(frozen=True)
@@ -118,6 +120,8 @@ def _of_state(seen: Situation) -> Remedy:
             f"it continues by itself after the rewrite of its table; to see what the rewrite waits for: {command}",
             command,
         )
+    if state is State.LAGGING and seen.late is not None:
+        return _of_late(name, seen.late)
     if state is State.LAGGING:
         text = "watch the trend; if it grows: more cores or a larger max_offsets_per_trigger in the stream's file"
         return Remedy(None, text, "a file")
@@ -125,6 +129,22 @@ def _of_state(seen: Situation) -> Remedy:
         command = f"lakeward streams start {name}"
         return Remedy(command, command, command)
     return Remedy(None, "nothing to do")
+
+
+def _of_late(stream: str, late: str) -> Remedy:
+    """The step for a stream whose watermark is ahead or whose rows come late: no command gives the state back."""
+    if "ahead of the clock" in late:
+        text = (
+            "its checkpoint keeps the watermark: give the stream a new id and a new table "
+            f"(conf/streams/{stream}.yaml), with watermark: {{max_ahead: 1h}}, then: lakeward deploy"
+        )
+    else:
+        text = (
+            f"find out why events come late (a producer's clock, an outage); a longer watermark: delay in "
+            f"conf/streams/{stream}.yaml keeps later ones, then: lakeward deploy; "
+            f"lakeward streams upgrade {stream} --wait"
+        )
+    return Remedy("lakeward deploy", text, "lakeward deploy")
 
 
 def of_block(

@@ -57,6 +57,7 @@ def situation(m: Material) -> Situation:
         cured=m.cured,
         table_next=m.halt.next if m.halt is not None else None,
         paused=(m.facts.table(name) or str(spec.sink.label if spec else name)) if paused else None,
+        late=m.facts.late(name),
     )
 
 

@@ -63,7 +63,8 @@ def _head(report: StreamDocument, now: datetime, trouble: str | None) -> str:
 
 
 def _upper(data: Loss) -> str:
-    return str(data["lost"]).upper()
+    but = f", but {data['but']}" if data["but"] else ""
+    return f"{str(data['lost']).upper()}{but}"
 
 
 def _facts(report: StreamDocument, now: datetime) -> Iterator[tuple[str, str]]:
@@ -159,7 +160,8 @@ def _lag(report: StreamDocument) -> str:
         return "not known"
     old = f" (measured {span(report['lag_age_s'])} ago)" if (report["lag_age_s"] or 0) > 15 else ""
     if report["lag_records"] == 0:
-        return f"nothing waits at the source{old}"
+        held = _held(report)
+        return f"nothing {'that can be read ' if held else ''}waits at the source{held}{old}"
     parts = [f"{count(report['lag_records'], 'record')} {'waits' if report['lag_records'] == 1 else 'wait'}"]
     if report["lag_s"] is not None:
         parts.append(f"the oldest for {span(report['lag_s'])}")
@@ -171,7 +173,19 @@ def _lag(report: StreamDocument) -> str:
         parts.append(f"caught up in {span(report['catch_up_s'])}")
     elif report["lag_trend"] in ("growing", "steady") and (outlook := _outlook(report)):
         parts.append(outlook)
-    return ", ".join(parts) + old
+    return ", ".join(parts) + _held(report) + old
+
+
+def _held(report: StreamDocument) -> str:
+    """What cannot be read before a transaction of a producer ends."""
+    if not report["held_records"]:
+        return ""
+    waits = "waits" if report["held_records"] == 1 else "wait"
+    since = f", the oldest for {span(report['held_s'])}" if report["held_s"] is not None else ""
+    return (
+        f"; up to {count(report['held_records'], 'record')} {waits} behind an open transaction{since}: "
+        "the producer has to commit or abort it"
+    )
 
 
 def _outlook(report: StreamDocument) -> str:

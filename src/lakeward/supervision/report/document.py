@@ -71,10 +71,16 @@ class StreamEntry(_Identified):
 
 
 class LagFields(TypedDict):
-    """The lag of a stream; `lag_trend`: none | falling | steady | growing."""
+    """The lag of a stream; `lag_trend`: none | falling | steady | growing.
+
+    `held_records`: offsets behind open transactions, which cannot be read yet and are not part of the lag.
+    `held_s`: the age of the oldest record there.
+    """
 
     lag_records: int | None
     lag_s: float | None
+    held_records: int | None
+    held_s: float | None
     lag_trend: str | None
     lag_per_second: float | None
     lag_age_s: float | None
@@ -98,10 +104,11 @@ class ProgressFields(TypedDict):
 
 
 class Loss(TypedDict):
-    """Whether data is lost (`safety.Lost`), and the sentence that explains it."""
+    """Whether data is lost (`safety.Lost`), the sentence that explains it, and what was dropped or skipped."""
 
     lost: str
     text: str
+    but: str | None
 
 
 FailureDocument = TypedDict(
@@ -213,7 +220,7 @@ def document(m: Material) -> StreamDocument:
         "query_id": observed.query_id if observed else None,
         "run_id": observed.run_id if observed else None,
         "driver": _driver_whole(view, stream, watch),
-        "data": {"lost": answer.lost.value, "text": mask(answer.text)},
+        "data": {"lost": answer.lost.value, "text": mask(answer.text), "but": answer.but or None},
         "safe_to": safety.safe_to(m),
         "next_batch": safety.replays(m),
         "batch_id": position.batch if position else observed.batch_id if observed else None,
@@ -306,6 +313,8 @@ def _lag_fields(
         "lag_trend": _trend(records, slope, between=state is State.HEALTHY and _between_batches(lag, progress)),
         "lag_per_second": slope if records else None,
         "lag_age_s": lag.age_s if lag else None,
+        "held_records": lag.held if lag else None,
+        "held_s": lag.held_s if lag else None,
         "catch_up_s": catch_up,
         "arriving_per_second": arriving,
         "partitions": [part.document() for part in lag.partitions] if lag else [],

@@ -12,13 +12,13 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from lakeward.connectors.commit_protocol.position import NO_DATA
-from lakeward.connectors.kafka.broker import TIMEOUT_S, begin_offsets, end_offsets, retentions
+from lakeward.connectors.kafka.broker import TIMEOUT_S, begin_offsets, end_offsets, retentions, written_at
 from lakeward.connectors.kafka.cluster import Cluster, find
 from lakeward.connectors.kafka.position import Offsets, parse
 from lakeward.platform.errors import DependencyDown
 from lakeward.platform.runtime import Runtime
 from lakeward.registry.observations import Watch, WatchedPartition
-from lakeward.spec.model.sources import KafkaSource
+from lakeward.spec.model.sources import Isolation, KafkaSource
 from lakeward.spec.model.table_source import DeltaSource, IcebergSource
 
 if TYPE_CHECKING:
@@ -36,6 +36,7 @@ class Partition:
         position: the landed position; None before the first batch.
         end: the offset of the next record.
         begin: the first offset that the source still has; None if it was not asked.
+        held: offsets after `end` that cannot be read before an open transaction ends.
     """
 
     source: str
@@ -44,6 +45,7 @@ class Partition:
     position: int | None
     end: int
     begin: int | None = None
+    held: int = 0
 
     @property
     def lag(self) -> int:
@@ -66,6 +68,7 @@ class Partition:
             "position": self.position,
             "end": self.end,
             "lag_records": self.lag,
+            "held_records": self.held,
         }
 
 
@@ -80,6 +83,7 @@ class Lag:
         retention_s: shortest retention of the topics; None if it is unlimited.
         per_second: slope of the lag as the driver measured it, in records; None without a measurement.
         age_s: age of the figures; 0 if the source was asked just now.
+        held_s: age of the oldest record behind an open transaction; None without one, or if it is not known.
     """
 
     partitions: tuple[Partition, ...] = field(default_factory=tuple)
@@ -88,11 +92,17 @@ class Lag:
     retention_s: float | None = None
     per_second: float | None = None
     age_s: float = 0.0
+    held_s: float | None = None
 
     @property
     def records(self) -> int:
         """Number of waiting records of all partitions."""
         return sum(item.lag for item in self.partitions)
+
+    @property
+    def held(self) -> int:
+        """Number of offsets behind open transactions, of all partitions."""
+        return sum(item.held for item in self.partitions)
 
 
 def of_kafka(name: str, source: KafkaSource, position: str, runtime: Runtime) -> Lag:
@@ -113,15 +123,23 @@ def of_kafka(name: str, source: KafkaSource, position: str, runtime: Runtime) ->
     cluster = find(source.connection, runtime)
     landed = parse(position)
     topics = [str(topic) for topic in source.topics] or list(landed)  # librdkafka takes str only, no subclass
-    ends, begins = end_offsets(cluster, topics), begin_offsets(cluster, topics)
+    begins = begin_offsets(cluster, topics)
+    ends = end_offsets(cluster, topics, isolation=source.isolation_level)
+    last = end_offsets(cluster, topics)  # asked after `ends`, so that it is not before them
     partitions = tuple(
         Partition(
-            name, topic, partition, landed.get(topic, {}).get(partition), end, begins.get(topic, {}).get(partition)
+            name,
+            topic,
+            partition,
+            landed.get(topic, {}).get(partition),
+            end,
+            begins.get(topic, {}).get(partition),
+            _held(source.isolation_level, end, last.get(topic, {}).get(partition)),
         )
         for topic, parts in sorted(ends.items())
         for partition, end in sorted(parts.items())
     )
-    consumer = Consumer(cluster.consumer("lakeward-lag"))
+    consumer = Consumer(cluster.consumer("lakeward-lag") | {"isolation.level": source.isolation_level})
     try:
         waiting = [item for item in partitions if item.lag]
         return Lag(
@@ -129,9 +147,26 @@ def of_kafka(name: str, source: KafkaSource, position: str, runtime: Runtime) ->
             _oldest(consumer, waiting) if waiting else 0.0,
             _arriving(consumer, cluster, ends),
             min((limit for limit in retentions(cluster, topics).values() if limit is not None), default=None),
+            held_s=_held_s(cluster, partitions),
         )
     finally:
         consumer.close()
+
+
+def _held(isolation: Isolation, end: int, last: int | None) -> int:
+    return 0 if isolation == "read_uncommitted" or last is None else max(0, last - end)
+
+
+def _held_s(cluster: Cluster, partitions: Iterable[Partition]) -> float | None:
+    """Age of the first record that an open transaction holds back."""
+    first: Offsets = {}
+    for item in partitions:
+        if item.held:
+            first.setdefault(item.topic, {})[item.partition] = item.end
+    if not first:
+        return None
+    times = written_at(cluster, first, isolation="read_uncommitted")
+    return max(0.0, time.time() - min(times.values())) if times else None
 
 
 def of_iceberg(stream: str, name: str, source: IcebergSource, position: str, runtime: Runtime) -> Lag:
@@ -209,6 +244,7 @@ def together(lags: Iterable[Lag]) -> Lag | None:
         None if None in ages else max(age for age in ages if age is not None),
         None if None in rates else sum(rate for rate in rates if rate is not None),
         min((item.retention_s for item in items if item.retention_s is not None), default=None),
+        held_s=max((item.held_s for item in items if item.held_s is not None), default=None),
     )
 
 

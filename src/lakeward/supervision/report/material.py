@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 
 from sqlalchemy import Connection
@@ -83,6 +84,7 @@ class Material:
     Attributes:
         newest: its newest recorded batch, None before the first.
         late: rows dropped because they came after the watermark, in the recorded batches; None before the first.
+        late_since: when the first of these batches was committed; None if none dropped any.
         stable: the newest stable generation before this one, None without one.
         differs: the keys in which the running generation differs from it.
         incident: the open incident of the stream, or of many streams with this one; None without one.
@@ -94,6 +96,7 @@ class Material:
     asked: Sources
     newest: Batch | None = None
     late: int | None = None
+    late_since: datetime | None = None
     recent: Sequence[Recent] = ()
     stable: Generation | None = None
     differs: Sequence[str] = ()
@@ -152,6 +155,7 @@ def gather(connect: Connect, runtime: Runtime, view: View, stream: str) -> Mater
         row = next((item for item in view.facts.streams if item.id == stream), None) or streams.get(connection, stream)
         newest = next(iter(batches.newest(connection, stream, limit=1)), None)
         late = batches.totals(connection, stream)["late_dropped"] if newest is not None else None
+        late_since = batches.late_since(connection, stream) if late else None
         happened = recent.read(connection, row, table, since)
         stable, differs = _compared(connection, view, row)
         incident = _incident(incidents.open_ones(connection), stream)
@@ -169,6 +173,7 @@ def gather(connect: Connect, runtime: Runtime, view: View, stream: str) -> Mater
         asked=asked,
         newest=newest,
         late=late,
+        late_since=late_since,
         recent=recent.folded(happened),
         stable=stable,
         differs=differs,

@@ -9,7 +9,7 @@ from typing import NotRequired, TypedDict
 
 from lakeward.connectors.commit_protocol.position import NO_DATA
 from lakeward.connectors.kafka import position as kafka_position
-from lakeward.platform.text import count, span
+from lakeward.platform.text import count, moment, span
 from lakeward.supervision.decide.health import State
 from lakeward.supervision.report.lag import Lag, Partition
 from lakeward.supervision.report.material import Material
@@ -55,10 +55,14 @@ class Lost(StrEnum):
 
 @dataclass(frozen=True)
 class Answer:
-    """The answer and the sentence that explains it."""
+    """The answer and the sentence that explains it.
+
+    `but`: which records were dropped on purpose (late, skipped); empty if none were.
+    """
 
     lost: Lost
     text: str
+    but: str = ""
 
 
 # Reason of the block -> what it means for the stream's data.
@@ -99,7 +103,27 @@ _STOPPED_IN_TIME = (
 
 
 def lost(m: Material) -> Answer:
-    """Whether data is lost, as far as the available facts show."""
+    """Whether data is lost, as far as the available facts show, and which records were dropped or skipped."""
+    answer, but, late = _lost(m), _dropped(m), m.facts.late(m.stream.id)
+    text = answer.text.replace("every record", "every other record", 1) if but else answer.text
+    if late is not None and answer.lost is Lost.NO:
+        return Answer(Lost.AT_RISK, f"{late}; {text}", but)
+    return Answer(answer.lost, text, but)
+
+
+def _dropped(m: Material) -> str:
+    """Records that the source had, that no table has, and that nobody will read again."""
+    parts = []
+    if m.late:
+        since = f" since {moment(m.late_since)}" if m.late_since is not None else ""
+        parts.append(f"{count(m.late, 'late record')} {'was' if m.late == 1 else 'were'} dropped{since}")
+    skipped = m.asked.position.totals.skipped if m.asked.position is not None else 0
+    if skipped:
+        parts.append(f"{count(skipped, 'record')} {'was' if skipped == 1 else 'were'} skipped by a person")
+    return " and ".join(parts)
+
+
+def _lost(m: Material) -> Answer:
     blocked = m.stream.blocked or {}
     reason = str(blocked.get("reason", ""))
     if m.halt is not None:  # asked now: the table may have changed since the block

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import UTC, datetime
 
 import pytest
 from recorded_rows import batch
 
 from lakeward.connectors.commit_protocol.follow import BlockReason
+from lakeward.supervision import observe
+from lakeward.supervision.decide.health import State
 from lakeward.supervision.decide.remedy import OF_THE_TABLE
-from lakeward.supervision.report import safety
+from lakeward.supervision.report import advice, safety
+from lakeward.supervision.report.block import block
+from lakeward.supervision.report.document import document
 from lakeward.supervision.report.lag import Lag, Partition
+from lakeward.supervision.report.material import Material
 from lakeward.supervision.report.safety import Lost
 from lakeward.supervision.report.sources import Planned
 
@@ -157,3 +163,52 @@ def test_of_a_socket_nobody_can_say(scenes) -> None:
     answer = safety.lost(replace(m, view=replace(m.view, facts=facts)))
     assert answer.lost is Lost.UNKNOWN
     assert "a socket has no retention" in answer.text
+
+
+def ahead(scenes, **more):
+    """A healthy stream whose watermark went to 2099."""
+    made = scenes["healthy"]
+    late = {"batches": 3, "dropped": 300, "kept": 600, "watermark": "2099-01-01T00:00:00.000Z"}
+    return made.changed(seen=replace(made.seen, late=late), more={**made.more, **more})
+
+
+def windowed(made):
+    """The view of a scene whose source has a watermark."""
+    view = made.view()
+    row = view.facts.generations["flights"]
+    source = {"kafka": {"topics": ["flights"]}, "watermark": {"column": "t", "delay": "10m", "max_ahead": "off"}}
+    view.facts.generations["flights"] = replace(row, spec={**row.spec, "sources": {"source": source}})
+    found = observe.verdicts(view.facts, view.jobs)
+    view = replace(view, verdicts=found)
+    return Material(view, made.stream, made.asked, **made.more)
+
+
+def test_a_watermark_ahead_of_the_clock_is_a_state_a_line_and_a_next_step(scenes) -> None:
+    since = datetime(2026, 11, 21, 2, 0, tzinfo=UTC)
+    m = windowed(ahead(scenes, late=300, late_since=since))
+    assert m.verdict.state is State.LAGGING
+    assert m.verdict.why.startswith("its watermark is 2099-01-01 00:00:00 UTC")
+    line = block(document(m))[1]
+    assert line.startswith(
+        "data lost?   AT RISK, but 300 late records were dropped since 2026-11-21 02:00:00 UTC: its watermark is 2099"
+    )
+    assert "every other record up to the offsets below" in line
+    taken = advice.step(m)
+    assert "max_ahead" in taken.text
+    assert "new id" in taken.text
+
+
+def test_late_and_skipped_records_are_told_although_nothing_is_lost(scenes) -> None:
+    made = scenes["healthy"]
+    since = datetime(2026, 11, 21, 2, 0, tzinfo=UTC)
+    late = made.changed(more={**made.more, "late": 1, "late_since": since})
+    assert late.lines()[1].startswith(
+        "data lost?   NO, but 1 late record was dropped since 2026-11-21 02:00:00 UTC: every"
+    )
+    position = made.asked.position
+    skipped = position.model_copy(update={"totals": position.totals.model_copy(update={"skipped": 22})})
+    m = late.changed(asked=replace(made.asked, position=skipped)).material()
+    answer = safety.lost(m)
+    assert answer.lost is Lost.NO
+    assert answer.but.endswith(" and 22 records were skipped by a person")
+    assert safety.lost(made.material()).but == ""

@@ -40,6 +40,8 @@ class Stretch:
         moved: partition -> its offsets, first (inclusive) to last (exclusive).
         skipped: records that a person skipped (`skip-batch`).
         consumed, filtered: sums over the batches; None if one has no count.
+        holes: offsets of the batches without a record: transaction markers, aborted and compacted records. Offsets
+            between two batches are none: no batch has read them.
     """
 
     stream: str
@@ -49,16 +51,12 @@ class Stretch:
     skipped: int
     consumed: int | None
     filtered: int | None
+    holes: int
 
     @property
     def offsets(self) -> int:
         """The number of offsets it covers."""
         return sum(to - first for first, to in self.moved.values())
-
-    @property
-    def holes(self) -> int:
-        """Offsets without a record: transaction markers, records removed by log compaction."""
-        return 0 if self.consumed is None else max(0, self.offsets - self.skipped - self.consumed)
 
 
 def batch_of(snapshot: Snapshot) -> tuple[str, int] | None:
@@ -147,7 +145,17 @@ def _stretch(stream: str, run: Sequence[int], rows: Mapping[int, Mapping[str, An
         skipped=sum(row["skipped"] or 0 for row in batches),
         consumed=_sum(batches, "consumed") if complete else None,
         filtered=_sum(batches, "filtered") if complete else None,
+        holes=sum(_holes(stream, row) for row in batches) if complete else 0,
     )
+
+
+def _holes(stream: str, row: Mapping[str, Any]) -> int:
+    """The offsets of one batch that held no record; 0 if its records were not counted."""
+    if row["consumed"] is None:
+        return 0
+    first = dict(_offsets(stream, row["start_offsets"]))
+    read = sum(max(0, at - first.get(part, 0)) for part, at in _offsets(stream, row["end_offsets"]))
+    return max(0, read - (row["skipped"] or 0) - int(row["consumed"]))
 
 
 def _sum(batches: Sequence[Mapping[str, Any]], name: str) -> int | None:

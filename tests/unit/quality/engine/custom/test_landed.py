@@ -32,6 +32,7 @@ def test_a_stretch_reaches_from_the_end_of_the_batch_before_it_so_that_nothing_i
     rows = [batch(4, 0, 100), batch(5, 110, 120), batch(6, 120, 150)]
     (found,) = stretches("f", [5, 6], rows)
     assert moved(found) == [{("t", 0): (100, 150)}] and found.offsets == 50
+    assert found.holes == 0, "what lies between two batches is missing, and no offset without a record"
     (alone,) = stretches("f", [5, 6], rows[1:])
     assert moved(alone) == [{("t", 0): (110, 150)}]
 
@@ -46,6 +47,9 @@ def test_a_batch_given_up_belongs_to_the_stretch_and_a_reset_ends_it() -> None:
 def test_offsets_without_a_record_are_told_apart() -> None:
     (found,) = stretches("f", [1], [batch(1, 0, 10, consumed=7, filtered=2)])
     assert (found.holes, found.filtered) == (3, 2)
+    given_up = [batch(1, 0, 10), batch(2, 10, 14, consumed=0, skipped=3), batch(3, 14, 20, consumed=5)]
+    (run,) = stretches("f", [1, 3], given_up)
+    assert (run.skipped, run.holes) == (3, 2), "a skipped batch counts records too"
     (unknown,) = stretches("f", [1], [batch(1, 0, 10, filtered=None)])
     assert unknown.filtered is None
 
