@@ -8,13 +8,14 @@ Dag: when no pass succeeds any more, it is the one that says so.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Hashable
+from collections.abc import AsyncIterator, Callable, Hashable
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import structlog
 from airflow.triggers.base import BaseEventTrigger, TriggerEvent
 
+from lakeward.platform.boundary import worded
 from lakeward.platform.errors import LakewardError
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger(__name__)
 
+T = TypeVar("T")
 POLL_S = 5.0
 _AFTER_ERROR_S = 15.0
 
@@ -53,8 +55,8 @@ class StreamsTrigger(BaseEventTrigger):
                     eyes = await _eyes()
                     log.info("watcher started", poll_s=pause)
                 alarm, watchman = eyes
-                reasons = await asyncio.to_thread(alarm.poll)
-                await asyncio.to_thread(watchman.poll)
+                reasons = await asyncio.to_thread(_polled, "streams", alarm.poll)
+                await asyncio.to_thread(_polled, "missing passes", watchman.poll)
             except (LakewardError, OSError) as error:
                 log.warning("streams not observable", error=str(error), retry_in_s=_AFTER_ERROR_S)
                 eyes = None
@@ -87,6 +89,10 @@ async def _eyes() -> tuple[Alarm, HeartbeatMonitor]:
     runtime = await runtime_async()
     connect = registry_of(runtime)
     return Alarm(connect, runtime, backend_of(runtime)), HeartbeatMonitor(connect, await channel_async())
+
+
+def _polled(item: str, poll: Callable[[], T]) -> T:
+    return worded(item, poll, through=(OSError,), next="lakeward streams list")
 
 
 def _event(reasons: list[str]) -> TriggerEvent:

@@ -16,7 +16,7 @@ from typing import Final, TypedDict, TypeVar
 
 import structlog
 
-from lakeward.platform.errors import LakewardError, Unhealthy
+from lakeward.platform.errors import LakewardError, Transient, Unhealthy
 
 log = structlog.get_logger(__name__)
 
@@ -48,6 +48,8 @@ class Failure:
         what, why, next, code: as in `LakewardError`; another error has no code.
         kind: the type of the error.
         where: `module.py:line` of the innermost line of Lakeward.
+        foreseen: whether it is an error of Lakeward's own, with words and a next command.
+        transient: whether it is an error that a retry may solve.
     """
 
     item: str
@@ -57,6 +59,13 @@ class Failure:
     code: str = ""
     kind: str = ""
     where: str = ""
+    foreseen: bool = False
+    transient: bool = False
+
+    @property
+    def words(self) -> str:
+        """A foreseen error as what and why; another as its type and text alone, for a text that names the item."""
+        return f"{self.what}: {self.why}" if self.foreseen else self.why
 
     @property
     def text(self) -> str:
@@ -143,7 +152,17 @@ def failure_of(item: str, error: Exception) -> Failure:
     kind = type(error).__name__
     if isinstance(error, LakewardError):
         cause = error.__cause__
-        return Failure(item, error.what, error.why, error.next, error.code, kind, _where(cause) if cause else "")
+        return Failure(
+            item,
+            error.what,
+            error.why,
+            error.next,
+            error.code,
+            kind,
+            _where(cause) if cause else "",
+            foreseen=True,
+            transient=isinstance(error, Transient),
+        )
     text = " ".join(str(error).split())
     cut = f"{text[:_LONGEST]}..." if len(text) > _LONGEST else text
     why = f"{kind}: {cut}" if cut else kind

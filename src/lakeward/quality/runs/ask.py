@@ -88,7 +88,7 @@ def check(
     try:
         run = asker.ask(timeout_s)
     except DependencyDown:
-        order(request)  # an invalid suite is reported in any case
+        order(request, strict=True)  # an invalid suite is reported in any case
         raise
     try:
         return asker.follow(run)
