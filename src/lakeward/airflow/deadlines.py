@@ -8,14 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk.definitions.callback import SyncCallback
 from airflow.sdk.definitions.deadline import DeadlineAlert, DeadlineReference
 
 from lakeward.airflow.names import STREAM_PREFIX, stream_dag_id
+from lakeward.platform.boundary import attempt
+from lakeward.platform.errors import DependencyDown
 
 if TYPE_CHECKING:
+    from lakeward.registry.incidents import Incident
     from lakeward.supervision.observe import Connect
 
 KIND = "operation"
@@ -66,10 +70,17 @@ def close_ended(connect: Connect, state: Callable[[str, str], str | None]) -> No
     with connect() as connection:
         known = [item for (kind, _), item in incidents.open_ones(connection).items() if kind == KIND]
     for incident in known:
-        became = state(stream_dag_id(incident.subject), str(incident.fields.get("run")))
-        if became in ("queued", "running"):
-            continue
-        how = {"success": "succeeded", "failed": "failed"}.get(became or "", "does not exist any more")
-        text = f"The late operation on stream {incident.subject} {how}"
-        with connect() as connection:
-            incidents.closed(connection, KIND, incident.subject, text)
+        item = f"operation of stream {incident.subject}"
+        attempt(item, partial(_close_ended, connect, state, incident), through=(DependencyDown,))
+
+
+def _close_ended(connect: Connect, state: Callable[[str, str], str | None], incident: Incident) -> None:
+    from lakeward.registry import incidents
+
+    became = state(stream_dag_id(incident.subject), str(incident.fields.get("run")))
+    if became in ("queued", "running"):
+        return
+    how = {"success": "succeeded", "failed": "failed"}.get(became or "", "does not exist any more")
+    text = f"The late operation on stream {incident.subject} {how}"
+    with connect() as connection:
+        incidents.closed(connection, KIND, incident.subject, text)

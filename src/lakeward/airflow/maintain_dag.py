@@ -147,9 +147,11 @@ def chosen(runtime: Runtime, project: Project, params: dict[str, Any], extras: I
     except LakewardError as error:
         raise failure(error) from None
     for plan in plans:
-        if not plan["actions"]:
+        if unread := plan.get("error"):  # its own task reports it, beside the tasks of the others
+            log.error("table not readable", table=plan["table"], error=unread)
+        elif not plan["actions"]:
             log.info("nothing is due", table=plan["table"], why="; ".join(item["why"] for item in plan["not_planned"]))
-    tables = [plan["table"] for plan in plans if plan["actions"] or plan["table"] == pattern]
+    tables = [plan["table"] for plan in plans if plan["actions"] or plan.get("error") or plan["table"] == pattern]
     log.info("tables chosen", pattern=pattern, tables=tables)
     return tables
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import structlog
@@ -14,6 +15,7 @@ from airflow.sdk.exceptions import AirflowFailException
 from lakeward.airflow import assets
 from lakeward.airflow.common import options, quiet_libraries
 from lakeward.airflow.names import MAINTAIN, OBSERVE, QUALITY
+from lakeward.platform.boundary import attempt
 from lakeward.platform.text import moment
 
 if TYPE_CHECKING:
@@ -159,7 +161,7 @@ def _unseen(runtime: Runtime, project: Project) -> list[str]:
         moved = facts.snapshot_id != run["to_snapshot"] or (uuid and uuid != facts.facts.get("uuid"))
         return bool(moved) or any(table == name for table, _ in waived & holding)
 
-    return sorted(name for name in suites if unseen(name))
+    return sorted(name for name in suites if attempt(f"unchecked rows of table {name}", partial(unseen, name)) is True)
 
 
 def _report_late_proofs(runtime: Runtime, project: Project) -> None:

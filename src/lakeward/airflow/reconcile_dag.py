@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from datetime import timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import structlog
@@ -17,6 +18,7 @@ from lakeward.airflow import assets, patience
 from lakeward.airflow.common import options
 from lakeward.airflow.names import QUALITY, RECONCILE, stream_dag_id
 from lakeward.airflow.runs import Started, run_state, start_run
+from lakeward.platform.boundary import Failure, attempt
 from lakeward.platform.runtime import SUPERVISION_POOL
 
 if TYPE_CHECKING:
@@ -207,8 +209,10 @@ def reconcile_streams(
         with connect() as connection:
             due = report.due(connection)
         for item in due:
-            run, became = start_report(item, start, state, still_due)
-            log.info("stream report requested", stream=item.stream, result=str(became), run_id=run)
+            begun = attempt(f"report of stream {item.stream}", partial(start_report, item, start, state, still_due))
+            if not isinstance(begun, Failure):
+                run, became = begun
+                log.info("stream report requested", stream=item.stream, result=str(became), run_id=run)
         if notify is not None:
             notify(runtime)  # before any waiting: a person may be needed
         after_s = HELD_S if summary.held_by is not None else summary.after_s

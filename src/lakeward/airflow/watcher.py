@@ -9,13 +9,14 @@ machine, it launches what is dead itself (`supervision.relaunch`).
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Hashable
+from collections.abc import AsyncIterator, Callable, Hashable
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import structlog
 from airflow.triggers.base import BaseEventTrigger, TriggerEvent
 
+from lakeward.platform.boundary import worded
 from lakeward.platform.errors import LakewardError
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger(__name__)
 
+T = TypeVar("T")
 POLL_S = 5.0
 _AFTER_ERROR_S = 15.0
 
@@ -55,9 +57,9 @@ class StreamsTrigger(BaseEventTrigger):
                     eyes = await _eyes()
                     log.info("watcher started", poll_s=pause)
                 alarm, watchman, relaunch = eyes
-                reasons = await asyncio.to_thread(alarm.poll)
-                await asyncio.to_thread(watchman.poll)
-                await asyncio.to_thread(relaunch.poll)
+                reasons = await asyncio.to_thread(_polled, "streams", alarm.poll)
+                await asyncio.to_thread(_polled, "missing passes", watchman.poll)
+                await asyncio.to_thread(_polled, "relaunch of drivers", relaunch.poll)
             except (LakewardError, OSError) as error:
                 log.warning("streams not observable", error=str(error), retry_in_s=_AFTER_ERROR_S)
                 eyes = None
@@ -98,6 +100,10 @@ async def _eyes() -> tuple[Alarm, HeartbeatMonitor, Relaunch]:
     connect, backend = registry_of(runtime), backend_of(runtime)
     relaunch = Relaunch(connect, runtime, backend, settings)
     return Alarm(connect, runtime, backend), HeartbeatMonitor(connect, await channel_async()), relaunch
+
+
+def _polled(item: str, poll: Callable[[], T]) -> T:
+    return worded(item, poll, through=(OSError,), next="lakeward streams list")
 
 
 def _event(reasons: list[str]) -> TriggerEvent:

@@ -61,6 +61,19 @@ def rfc3339(at: datetime, timespec: Literal["seconds", "milliseconds"] = "millis
     return _utc(at).isoformat(timespec=timespec).replace("+00:00", "Z")
 
 
+EARLIEST, LATEST = datetime(1000, 1, 1, tzinfo=UTC), datetime(9000, 1, 1, tzinfo=UTC)
+"""Moments from metadata are kept between these: ages and durations can still be added to them."""
+
+
+def instant(milliseconds: float) -> datetime:
+    """Milliseconds since 1970 as a time in UTC; one outside `EARLIEST` and `LATEST` as the nearer of them.
+
+    A writer with a wrong clock, or with another unit, must not make a table unreadable.
+    """
+    low, high = EARLIEST.timestamp() * 1000, LATEST.timestamp() * 1000
+    return datetime.fromtimestamp(min(max(milliseconds, low), high) / 1000, UTC)
+
+
 def now() -> str:
     """The present time as data, by the clock of this machine."""
     return rfc3339(datetime.now(UTC))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, TypedDict
 
-from sqlalchemy import Connection, DateTime, Row, cast, func, or_, select, update
+from sqlalchemy import Connection, Row, func, select, update
 from sqlalchemy.dialects.postgresql import insert
 
 from lakeward.registry.schema import incidents
@@ -62,7 +62,8 @@ class Incident:
     def refusals(self) -> int:
         """How many times the receiver rejected the newest text."""
         refused = (self.message or {}).get("refused")
-        return refused["times"] if refused and refused["text"] == self.text else 0
+        known = isinstance(refused, dict) and refused.get("text") == self.text and isinstance(refused.get("times"), int)
+        return refused["times"] if refused and known else 0
 
     @property
     def streams(self) -> list[str]:
@@ -72,7 +73,15 @@ class Incident:
 
 
 def _read(row: Row[Any]) -> Incident:
-    return Incident(**row._mapping)
+    """One incident. Details or a message of another shape, from another version, count as none: they are only shown."""
+    values = dict(row._mapping)
+    return Incident(
+        **values
+        | {
+            "fields": values["fields"] if isinstance(values["fields"], dict) else {},
+            "message": values["message"] if isinstance(values["message"], dict) else None,
+        }
+    )
 
 
 def open_ones(connection: Connection) -> dict[tuple[str, str], Incident]:
@@ -124,15 +133,21 @@ def remember_refusal(connection: Connection, incident: Incident, pause: timedelt
 def pending(connection: Connection) -> list[Incident]:
     """Incidents whose newest text was not sent yet, oldest first; without those whose receiver rejected that text
     within its pause."""
-    sent, refused = incidents.c.message["text"].astext, incidents.c.message["refused"]
-    due = or_(
-        refused["text"].astext.is_distinct_from(incidents.c.text),
-        cast(refused["until"].astext, DateTime(timezone=True)) <= func.now(),
-    )
-    rows = connection.execute(
-        select(incidents).where(sent.is_distinct_from(incidents.c.text), due).order_by(incidents.c.id).limit(100)
-    )
-    return [_read(row) for row in rows]
+    sent = incidents.c.message["text"].astext
+    now: datetime = connection.execute(select(func.now())).scalar_one()
+    rows = connection.execute(select(incidents).where(sent.is_distinct_from(incidents.c.text)).order_by(incidents.c.id))
+    return [incident for row in rows if not _waits(incident := _read(row), now)][:100]
+
+
+def _waits(incident: Incident, now: datetime) -> bool:
+    """Whether the receiver rejected this text within its pause; a record of it that cannot be read counts as none."""
+    refused = (incident.message or {}).get("refused")
+    if not isinstance(refused, dict) or refused.get("text") != incident.text:
+        return False
+    try:
+        return datetime.fromisoformat(str(refused.get("until"))) > now
+    except (ValueError, TypeError):
+        return False
 
 
 def forget_lines(connection: Connection, kind: str, subject: str, matches: Callable[[str], bool]) -> None:

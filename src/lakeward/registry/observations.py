@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, NotRequired, TypedDict
 
-from sqlalchemy import Connection, Numeric, cast, func, null, select
+from sqlalchemy import Connection, func, null, select
 from sqlalchemy.dialects.postgresql import insert
 
 from lakeward.registry import version
@@ -147,7 +147,7 @@ def latest(connection: Connection, *, whole: bool = True) -> dict[str, Observati
         *(bulk.get(column.name, column) for column in observations.c),
         func.extract("epoch", func.now() - observations.c.at).label("age_s"),
         func.extract("epoch", func.now() - observations.c.committed_at).label("commit_age_s"),
-        cast(observations.c.watch["state"]["rows"].astext, Numeric).label("state_rows"),
+        observations.c.watch["state"]["rows"].astext.label("state_rows"),
         observations.c.watch["late"].label("late"),
     )
     result = {}
@@ -155,9 +155,17 @@ def latest(connection: Connection, *, whole: bool = True) -> dict[str, Observati
         values = dict(row._mapping)
         values["age_s"] = float(values["age_s"])
         values["commit_age_s"] = None if values["commit_age_s"] is None else float(values["commit_age_s"])
-        values["state_rows"] = None if values["state_rows"] is None else int(values["state_rows"])
+        values["state_rows"] = _number(values["state_rows"])
         result[row.stream] = Observation(**values)
     return result
+
+
+def _number(text: str | None) -> int | None:
+    """A count as an older or newer driver wrote it; None if it is none."""
+    try:
+        return None if text is None else int(float(text))
+    except (ValueError, OverflowError):
+        return None
 
 
 def columns(connection: Connection) -> frozenset[str]:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 
 from sqlalchemy import Connection
+from sqlalchemy.exc import OperationalError
 
+from lakeward.platform.boundary import attempt
 from lakeward.registry import changes, operations, streams
 from lakeward.registry.operations import Operation
 
@@ -20,7 +23,13 @@ def finish(connection: Connection) -> None:
     abandoned = operations.abandoned(connection)
     for item in abandoned:
         operations.finish(connection, item.id, "failed", "its process died before it was done")
-    resume(connection, abandoned)
+    for item in abandoned:
+        attempt(
+            f"operation {item.id} on stream {item.stream}",
+            partial(resume, connection, [item]),
+            through=(OperationalError,),
+            within=connection.begin_nested,
+        )
 
 
 def resume(connection: Connection, abandoned: Iterable[Operation]) -> None:

@@ -17,7 +17,7 @@ from lakeward.platform.runtime import Runtime
 from lakeward.registry import incidents
 from lakeward.supervision import dead_mans_switch, observe
 from lakeward.supervision.backends.base import Backend
-from lakeward.supervision.decide.health import SETTLED, TROUBLE, State
+from lakeward.supervision.decide.health import SETTLED, TROUBLE
 from lakeward.supervision.decide.reconcile import plan
 from lakeward.supervision.incidents import RECONCILE, STREAMS
 from lakeward.supervision.observe import Connect, Facts, ObservedJobs
@@ -72,7 +72,7 @@ class Alarm:
         edges = []
         verdicts = observe.verdicts(facts, jobs)
         for stream in facts.streams:
-            before, now = State(stream.state), verdicts[stream.id].state
-            if before is not now and (now in TROUBLE or (now in SETTLED and before not in SETTLED)):
-                edges.append(f"{stream.id}: {before} → {now}")
+            now = verdicts[stream.id].state  # compared as text: a newer version may have recorded a state unknown here
+            if stream.state != now.value and (now in TROUBLE or (now in SETTLED and stream.state not in SETTLED)):
+                edges.append(f"{stream.id}: {stream.state} → {now}")
         return edges

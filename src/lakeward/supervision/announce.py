@@ -9,11 +9,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Literal, TypedDict, cast
 
 from sqlalchemy import Connection
 
+from lakeward.platform.boundary import Failure, attempt
 from lakeward.registry import heartbeats
+from lakeward.registry.streams import Stream
 from lakeward.supervision.observe import Facts
 
 ANNOUNCED = "announced"
@@ -59,26 +62,34 @@ def decide(facts: Facts, known: Mapping[str, Announced]) -> tuple[list[Announcem
     events: list[Announcement] = []
     after: dict[str, Announced] = {}
     for stream in facts.streams:
-        before = known.get(stream.id)
-        now = _observed(facts, stream.id)
-        now["state"] = stream.state
-        if before is None:
-            after[stream.id] = {**now, "told_at": facts.now.isoformat(), "told": now["commit"]}
-            continue
-        values: Announced = {**before, **now}
-        if before.get("state") != stream.state:
-            extra: dict[str, object] = {"before": before.get("state"), "state": stream.state, "why": stream.why[:500]}
-            events.append(Announcement(stream.id, "state", extra | {"since": stream.since.isoformat()}))
-        if now["commit"] is not None and now["commit"] != before.get("told") and _due(before, facts.now):
-            events.append(Announcement(stream.id, "commits", _commit(facts, stream.id)))
-            values["told_at"], values["told"] = facts.now.isoformat(), now["commit"]
-        for what in _SPANS:
-            closed, earlier = now[what], before.get(what)
-            if closed is not None and earlier is not None and closed > earlier:
-                events.append(Announcement(stream.id, what, {"from": earlier, "to": closed}))
-            values[what] = closed if closed is not None and (earlier is None or closed > earlier) else earlier
-        after[stream.id] = values
+        decided = attempt(f"events of stream {stream.id}", partial(_of_stream, facts, stream, known.get(stream.id)))
+        if isinstance(decided, Failure):  # as if it were seen for the first time: what was remembered cannot be read
+            decided = attempt(f"events of stream {stream.id}", partial(_of_stream, facts, stream, None))
+        if not isinstance(decided, Failure):
+            events += decided[0]
+            after[stream.id] = decided[1]
     return events, after
+
+
+def _of_stream(facts: Facts, stream: Stream, before: Announced | None) -> tuple[list[Announcement], Announced]:
+    events: list[Announcement] = []
+    now = _observed(facts, stream.id)
+    now["state"] = stream.state
+    if before is None:
+        return events, {**now, "told_at": facts.now.isoformat(), "told": now["commit"]}
+    values: Announced = {**before, **now}
+    if before.get("state") != stream.state:
+        extra: dict[str, object] = {"before": before.get("state"), "state": stream.state, "why": stream.why[:500]}
+        events.append(Announcement(stream.id, "state", extra | {"since": stream.since.isoformat()}))
+    if now["commit"] is not None and now["commit"] != before.get("told") and _due(before, facts.now):
+        events.append(Announcement(stream.id, "commits", _commit(facts, stream.id)))
+        values["told_at"], values["told"] = facts.now.isoformat(), now["commit"]
+    for what in _SPANS:
+        closed, earlier = now[what], before.get(what)
+        if closed is not None and earlier is not None and closed > earlier:
+            events.append(Announcement(stream.id, what, {"from": earlier, "to": closed}))
+        values[what] = closed if closed is not None and (earlier is None or closed > earlier) else earlier
+    return events, values
 
 
 def read(connection: Connection) -> Mapping[str, Announced]:

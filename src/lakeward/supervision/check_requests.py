@@ -9,10 +9,12 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import partial
 from typing import cast
 
 from sqlalchemy import Connection
 
+from lakeward.platform.boundary import Failure, attempt
 from lakeward.registry import heartbeats, verifications
 from lakeward.registry.verifications import Verification
 from lakeward.supervision import observe
@@ -45,8 +47,9 @@ def decide(
     """
     newest: dict[str, tuple[datetime, int]] = {}
     for stream in facts.streams:
-        table, observed = facts.table(stream.id), facts.observations.get(stream.id)
-        if table is None or table not in suites or observed is None:
+        table = attempt(f"table of stream {stream.id}", partial(facts.table, stream.id))
+        observed = facts.observations.get(stream.id)
+        if isinstance(table, Failure) or table is None or table not in suites or observed is None:
             continue
         if observed.committed_at is not None and observed.snapshot_id is not None:
             commit = (observed.committed_at, observed.snapshot_id)

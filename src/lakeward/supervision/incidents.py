@@ -5,16 +5,19 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Collection, Mapping
 from datetime import timedelta
-from functools import cache
-from typing import TYPE_CHECKING
+from functools import cache, partial
+from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Connection
+from sqlalchemy.exc import OperationalError
 
+from lakeward.platform.boundary import Failure, attempt
 from lakeward.platform.failures import FailureClass, judge
 from lakeward.platform.runtime import Runtime
 from lakeward.platform.text import listed, span
 from lakeward.registry import events, incidents, restarts, streams
 from lakeward.registry.incidents import Incident
+from lakeward.registry.streams import Stream
 from lakeward.spec.model.settings import Settings
 from lakeward.spec.model.stream import StreamSpec
 from lakeward.supervision.decide import dependencies, remedy, thrash, trouble
@@ -60,7 +63,11 @@ def ask(
         generation = facts.generations.get(stream.id)
         if generation is None or stream.desired != "running" or stream.blocked is not None:
             continue
-        for item in dependencies.needs(generation.spec, runtime) | _through(stream.driver, facts, declared):
+        found = attempt(
+            f"dependencies of stream {stream.id}",
+            partial(_needs, generation.spec, stream.driver, facts, runtime, declared),
+        )
+        for item in () if isinstance(found, Failure) else found:
             needed.setdefault(item, []).append(stream.id)
             if verdicts[stream.id].state in TROUBLE or item.subject in known:
                 in_trouble.add(item)
@@ -68,6 +75,12 @@ def ask(
     from lakeward.supervision import probes
 
     return probes.ask(runtime, in_trouble), needed
+
+
+def _needs(
+    spec: Mapping[str, Any], driver: str, facts: Facts, runtime: Runtime, settings: Callable[[], Settings]
+) -> frozenset[Dependency]:
+    return dependencies.needs(spec, runtime) | _through(driver, facts, settings)
 
 
 def _through(driver: str, facts: Facts, settings: Callable[[], Settings]) -> frozenset[Dependency]:
@@ -87,28 +100,41 @@ def of_dependencies(
     """Open an incident for each dependency that is down; close it when it is up again, and restart its streams."""
     probed = {item.subject for item in answers}
     for item, why in answers.items():
-        if why is None:
-            continue
-        waiting = sorted(needed.get(item, ()))
-        what = f"{item.label} does not answer: {why}"
-        tail = f"; {_wait(waiting)}" if waiting else ""
-        incidents.opened(
-            connection, DEPENDENCY, item.subject, f"{what[:1].upper()}{what[1:]}{tail}",
-            streams=waiting, what=what, next="lakeward stack status",
-        )  # fmt: skip
+        if why is not None:
+            name = f"incident of {item.subject}"
+            _alone(connection, name, partial(_down, connection, item, why, sorted(needed.get(item, ()))))
     available = {item.subject for item, why in answers.items() if why is None}
     for (kind, subject), incident in facts.incidents.items():
         if kind != DEPENDENCY or (subject in probed and subject not in available):
             continue
-        label = str(incident.fields.get("what", subject)).split(" does not answer")[0]
-        if subject not in probed:  # no running stream needs it any more
-            text = f"{label[:1].upper()}{label[1:]} is not probed any more: no running stream needs it"
-            incidents.closed(connection, DEPENDENCY, subject, text)
-            continue
-        after = span((facts.now - incident.opened_at).total_seconds())
-        text = f"{label[:1].upper()}{label[1:]} answers again after {after}"
-        incidents.closed(connection, DEPENDENCY, subject, text)
-        _restart_waiting(connection, facts, incident.streams, text, chance)
+        answering = partial(_up, connection, facts, incident, subject in probed, chance)
+        _alone(connection, f"incident of {subject}", answering)
+
+
+def _alone(connection: Connection, item: str, write: Callable[[], object]) -> None:
+    """Write about one item; an odd one leaves the transaction of all as it was."""
+    attempt(item, write, through=(OperationalError,), within=connection.begin_nested)
+
+
+def _down(connection: Connection, item: Dependency, why: str, waiting: list[str]) -> None:
+    what = f"{item.label} does not answer: {why}"
+    tail = f"; {_wait(waiting)}" if waiting else ""
+    incidents.opened(
+        connection, DEPENDENCY, item.subject, f"{what[:1].upper()}{what[1:]}{tail}",
+        streams=waiting, what=what, next="lakeward stack status",
+    )  # fmt: skip
+
+
+def _up(connection: Connection, facts: Facts, incident: Incident, probed: bool, chance: Callable[[], float]) -> None:
+    label = str(incident.fields.get("what", incident.subject)).split(" does not answer")[0]
+    label = f"{label[:1].upper()}{label[1:]}"
+    if not probed:  # no running stream needs it any more
+        text = f"{label} is not probed any more: no running stream needs it"
+        incidents.closed(connection, DEPENDENCY, incident.subject, text)
+        return
+    text = f"{label} answers again after {span((facts.now - incident.opened_at).total_seconds())}"
+    incidents.closed(connection, DEPENDENCY, incident.subject, text)
+    _restart_waiting(connection, facts, incident.streams, text, chance)
 
 
 def of_thrash(connection: Connection, facts: Facts) -> str | None:
@@ -156,37 +182,41 @@ def of_streams(connection: Connection, facts: Facts, verdicts: Mapping[str, Verd
         facts.streams, verdicts, facts.now, explained=explained, attempts=attempts, reported=reported
     )
     for name, text in current.items():
-        known = facts.incidents.get((STREAM, name))
         state = verdicts[name].state.value
-        # Only another state or another failure class is a new message; other seconds in the text are not.
-        if known is None or known.fields.get("state") != state or known.fields.get("class") != _class(facts, name):
-            incidents.opened(
-                connection, STREAM, name, text, streams=[name], state=state, **{"class": _class(facts, name)},
-                next=_next(facts, name),
-            )  # fmt: skip
+        _alone(connection, f"incident of stream {name}", partial(_of_stream, connection, facts, name, state, text))
     for (kind, name), incident in facts.incidents.items():
         if kind == STREAM and name not in current:
-            incidents.closed(connection, STREAM, name, _over(facts, incident, verdicts, explained))
+            over = partial(_close, connection, facts, incident, verdicts, explained)
+            _alone(connection, f"incident of stream {name}", over)
+
+
+def _of_stream(connection: Connection, facts: Facts, name: str, state: str, text: str) -> None:
+    known = facts.incidents.get((STREAM, name))
+    # Only another state or another failure class is a new message; other seconds in the text are not.
+    if known is None or known.fields.get("state") != state or known.fields.get("class") != _class(facts, name):
+        incidents.opened(
+            connection, STREAM, name, text, streams=[name], state=state, **{"class": _class(facts, name)},
+            next=_next(facts, name),
+        )  # fmt: skip
+
+
+def _close(
+    connection: Connection,
+    facts: Facts,
+    incident: Incident,
+    verdicts: Mapping[str, Verdict],
+    explained: Mapping[str, str],
+) -> None:
+    incidents.closed(connection, STREAM, incident.subject, _over(facts, incident, verdicts, explained))
 
 
 def of_state(connection: Connection, facts: Facts) -> None:
     """Keep one open incident for each stream whose state exceeds `max_rows`; close it below `CLOSE_SHARE` of that."""
     for stream in facts.streams:
-        seen, most = facts.observations.get(stream.id), facts.max_state_rows(stream.id)
-        known, grown = facts.incidents.get((STATE, stream.id)), outgrown(seen, most)
-        if grown is not None and known is None and stream.desired == "running":
-            text = f"Stream {stream.id}: {grown}"
-            incidents.opened(
-                connection, STATE, stream.id, text, streams=[stream.id],
-                next=f"lakeward streams state {stream.id} --rows 20   shows its state",
-            )  # fmt: skip
-            events.record(connection, "stream", stream.id, "state_rows", text, rows=seen.state_rows if seen else None)
-        elif known is not None:
-            low = seen is None or most is None or seen.state_rows is None or seen.state_rows <= most * CLOSE_SHARE
-            if low or stream.desired != "running":
-                incidents.closed(
-                    connection, STATE, stream.id, f"The state of stream {stream.id} is within bounds again"
-                )
+        grown = attempt(f"state of stream {stream.id}", partial(_grown, facts, stream))
+        if isinstance(grown, Failure) or (grown is None and (STATE, stream.id) not in facts.incidents):
+            continue
+        _alone(connection, f"state of stream {stream.id}", partial(_of_state, connection, facts, stream, grown))
     for kind, name in facts.incidents:
         if kind == STATE and name not in facts.by_id:
             incidents.closed(connection, STATE, name, f"Stream {name} was retired")
@@ -195,20 +225,47 @@ def of_state(connection: Connection, facts: Facts) -> None:
 def of_late(connection: Connection, facts: Facts) -> None:
     """Keep one open incident for each stream that drops most of its rows as late, or whose watermark is ahead."""
     for stream in facts.streams:
-        known, late = facts.incidents.get((LATE, stream.id)), facts.late(stream.id)
-        if late is not None and known is None:
-            text = f"Stream {stream.id}: {late}"
-            incidents.opened(
-                connection, LATE, stream.id, text, streams=[stream.id],
-                next=f"lakeward streams status {stream.id}   says what was dropped and what to do",
-            )  # fmt: skip
-            events.record(connection, "stream", stream.id, "late", text)
-        elif late is None and known is not None:
-            over = f"Stream {stream.id} drops no more than a few rows as late again"
-            incidents.closed(connection, LATE, stream.id, over)
+        item = f"late records of stream {stream.id}"
+        late = attempt(item, partial(facts.late, stream.id))
+        if not isinstance(late, Failure):
+            _alone(connection, item, partial(_of_late, connection, facts, stream, late))
     for kind, name in facts.incidents:
         if kind == LATE and name not in facts.by_id:
             incidents.closed(connection, LATE, name, f"Stream {name} was retired")
+
+
+def _of_late(connection: Connection, facts: Facts, stream: Stream, late: str | None) -> None:
+    known = facts.incidents.get((LATE, stream.id))
+    if late is not None and known is None:
+        text = f"Stream {stream.id}: {late}"
+        incidents.opened(
+            connection, LATE, stream.id, text, streams=[stream.id],
+            next=f"lakeward streams status {stream.id}   says what was dropped and what to do",
+        )  # fmt: skip
+        events.record(connection, "stream", stream.id, "late", text)
+    elif late is None and known is not None:
+        over = f"Stream {stream.id} drops no more than a few rows as late again"
+        incidents.closed(connection, LATE, stream.id, over)
+
+
+def _grown(facts: Facts, stream: Stream) -> str | None:
+    return outgrown(facts.observations.get(stream.id), facts.max_state_rows(stream.id))
+
+
+def _of_state(connection: Connection, facts: Facts, stream: Stream, grown: str | None) -> None:
+    seen, most = facts.observations.get(stream.id), facts.max_state_rows(stream.id)
+    known = facts.incidents.get((STATE, stream.id))
+    if grown is not None and known is None and stream.desired == "running":
+        text = f"Stream {stream.id}: {grown}"
+        incidents.opened(
+            connection, STATE, stream.id, text, streams=[stream.id],
+            next=f"lakeward streams state {stream.id} --rows 20   shows its state",
+        )  # fmt: skip
+        events.record(connection, "stream", stream.id, "state_rows", text, rows=seen.state_rows if seen else None)
+    elif known is not None:
+        low = seen is None or most is None or seen.state_rows is None or seen.state_rows <= most * CLOSE_SHARE
+        if low or stream.desired != "running":
+            incidents.closed(connection, STATE, stream.id, f"The state of stream {stream.id} is within bounds again")
 
 
 def _over(facts: Facts, incident: Incident, verdicts: Mapping[str, Verdict], explained: Mapping[str, str]) -> str:

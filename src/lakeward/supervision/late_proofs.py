@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
+from functools import partial
 from typing import Any, cast
 
 from sqlalchemy import Connection
+from sqlalchemy.exc import OperationalError
 
+from lakeward.platform.boundary import attempt
 from lakeward.platform.text import count, moment, span
 from lakeward.quality.ranges.verification_lag import FirstSeen, first_seen, late_s
 from lakeward.quality.results import incident
@@ -36,20 +39,35 @@ def watch(connection: Connection, tables: Sequence[ProofStatus], now: datetime) 
     known = incidents.open_ones(connection)
     late_tables = []
     for status in tables:
-        late = late_s(now, status.lag, seen.get(status.table), status.limit.timedelta)
-        held = (incident.KIND, status.table) in known  # that incident is about the same rows, and says more
-        if late is not None and not held:
-            text = "\n".join(lines(status, late))
-            late_tables.append(text.splitlines()[0])
-            if (KIND, status.table) not in known:
-                incidents.opened(connection, KIND, status.table, text, next=f"lakeward quality run {status.table}")
-        elif (KIND, status.table) in known and not status.error:
-            how = "a check holds it now, which has an incident of its own" if held else _proven(status)
-            incidents.closed(connection, KIND, status.table, f"{status.table} is checked again: {how}")
+        told = attempt(
+            f"proof of table {status.table}",
+            partial(_of_table, connection, status, seen.get(status.table), set(known), now),
+            through=(OperationalError,),
+            within=connection.begin_nested,
+        )
+        if isinstance(told, str):
+            late_tables.append(told)
     without_suite = {table for kind, table in known if kind == KIND} - {status.table for status in tables}
     for table in without_suite:
         incidents.closed(connection, KIND, table, f"{table} has no suite any more: its rows are not checked")
     return late_tables
+
+
+def _of_table(
+    connection: Connection, status: ProofStatus, seen: FirstSeen | None, known: set[tuple[str, str]], now: datetime
+) -> str | None:
+    """Open or close the incident of one table; returns a sentence if its proof is late."""
+    late = late_s(now, status.lag, seen, status.limit.timedelta)
+    held = (incident.KIND, status.table) in known  # that incident is about the same rows, and says more
+    if late is not None and not held:
+        text = "\n".join(lines(status, late))
+        if (KIND, status.table) not in known:
+            incidents.opened(connection, KIND, status.table, text, next=f"lakeward quality run {status.table}")
+        return text.splitlines()[0]
+    if (KIND, status.table) in known and not status.error:
+        how = "a check holds it now, which has an incident of its own" if held else _proven(status)
+        incidents.closed(connection, KIND, status.table, f"{status.table} is checked again: {how}")
+    return None
 
 
 def lines(status: ProofStatus, late: float) -> list[str]:

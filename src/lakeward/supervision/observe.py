@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from datetime import datetime
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import structlog
@@ -14,6 +14,7 @@ from pydantic import ValidationError
 from sqlalchemy import Connection, func, select
 
 from lakeward.platform import machine
+from lakeward.platform.boundary import Failure, attempt
 from lakeward.platform.errors import DependencyDown
 from lakeward.registry import backpressure as pressures
 from lakeward.registry import drivers, generations, incidents, leases, observations, operations, restarts, streams
@@ -31,7 +32,7 @@ from lakeward.spec.model.trigger import UNBATCHED
 from lakeward.spec.model.types import Duration
 from lakeward.supervision.backends.base import Backend, Job, Known, Life
 from lakeward.supervision.decide import lateness
-from lakeward.supervision.decide.health import HealthInput, Verdict, verdict
+from lakeward.supervision.decide.health import HealthInput, State, Verdict, verdict
 from lakeward.supervision.decide.reconcile import ObservedState, remains
 from lakeward.supervision.decide.stuck import stuck
 
@@ -94,7 +95,10 @@ class Facts:
     def thrash(self) -> str | None:
         """Why automatic restarts are suspended; None if they are not."""
         incident = self.incidents.get(("thrash", "streams"))
-        if incident is None or datetime.fromisoformat(str(incident.fields["until"])) <= self.now:
+        if incident is None:
+            return None
+        until = attempt("incident thrash", lambda: datetime.fromisoformat(str(incident.fields["until"])))
+        if isinstance(until, Failure) or until <= self.now:
             return None
         return f"automatic restarts are suspended: {incident.fields['what']}"
 
@@ -263,18 +267,33 @@ def _health_input(facts: Facts, jobs: Jobs, stream: Stream) -> HealthInput:
 
 
 def verdicts(facts: Facts, observed: ObservedJobs) -> dict[str, Verdict]:
-    """State and reason of every stream."""
+    """State and reason of every stream; `unknown` with the error for a stream that cannot be judged."""
     jobs = _by_launch(observed)
-    return {stream.id: verdict(_health_input(facts, jobs, stream)) for stream in facts.streams}
+    judged = {
+        stream.id: attempt(f"stream {stream.id}", partial(_judged, facts, jobs, stream)) for stream in facts.streams
+    }
+    return {
+        name: Verdict(State.UNKNOWN, seen.text, odd=True) if isinstance(seen, Failure) else seen
+        for name, seen in judged.items()
+    }
+
+
+def _judged(facts: Facts, jobs: Jobs, stream: Stream) -> Verdict:
+    return verdict(_health_input(facts, jobs, stream))
 
 
 def _stuck(facts: Facts, observed: ObservedJobs) -> dict[str, str]:
     """Driver -> why it has to be ended although it is alive."""
     jobs = _by_launch(observed)
     judged = {
-        name: stuck(_health_input(facts, jobs, stream) for stream in hosted) for name, hosted in facts.hosted.items()
+        name: attempt(f"progress of driver {name}", partial(_stuck_driver, facts, jobs, hosted))
+        for name, hosted in facts.hosted.items()
     }
-    return {name: why for name, why in judged.items() if why is not None}
+    return {name: why for name, why in judged.items() if isinstance(why, str)}
+
+
+def _stuck_driver(facts: Facts, jobs: Jobs, hosted: Sequence[Stream]) -> str | None:
+    return stuck(_health_input(facts, jobs, stream) for stream in hosted)
 
 
 Jobs = Mapping[tuple[str, str], Job] | None

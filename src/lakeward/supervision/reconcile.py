@@ -13,10 +13,12 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
+from functools import partial
 
 import structlog
 from sqlalchemy import Connection
 
+from lakeward.platform.boundary import Failure, attempt
 from lakeward.platform.errors import DependencyDown
 from lakeward.platform.runtime import Runtime
 from lakeward.platform.text import count
@@ -179,23 +181,30 @@ class _Steps:
 
 def _pass(actor: Actor, startup: StartupGracePeriod, begun: float, steps: _Steps, *, supervises: bool) -> Summary:
     done: list[Done] = []
+    odd: set[str] = set()  # drivers whose decision failed: the next pass tries again
     decided = Plan()
     grace: str | None = None
     with actor.connect() as connection:
         abandoned_operations.finish(connection)
     facts, jobs = _observe_and_probe(actor)
-    for attempt in range(ROUNDS):
-        if attempt:
+    for number in range(ROUNDS):
+        if number:
             facts, jobs = _observe(actor, facts)
         grace = startup.answered(server_up_s=facts.answering_s)
         decided = plan(observe.observed_state(facts, jobs, grace))
         if not decided.acts:
             break
-        for decision in pass_progress.ordered(decided.acts, steps.progress.attended):
+        due = [item for item in decided.acts if item.driver not in odd]
+        if not due:
+            break
+        for decision in pass_progress.ordered(due, steps.progress.attended):
             other = steps.taken_over()
             if other is not None:
                 return Summary(done=tuple(done), held_by=other)
-            result = actor.do(decision, facts)
+            result = attempt(f"driver {decision.driver}", partial(actor.do, decision, facts), through=(DependencyDown,))
+            if isinstance(result, Failure):
+                odd.add(decision.driver)
+                result = Done(decision.driver, "failed", result.text, {"next": result.next})
             if result is not None:
                 done.append(result)
             steps.attended(decision.driver)

@@ -8,11 +8,13 @@ import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from functools import partial
 from pathlib import Path
 
 import structlog
 from sqlalchemy import func, select
 
+from lakeward.platform.boundary import attempt
 from lakeward.platform.runtime import Runtime
 from lakeward.quality.results import data_docs
 from lakeward.registry import events
@@ -106,16 +108,23 @@ def launches(drivers: Path, alive: Iterable[Path], keep: timedelta) -> int:
     for driver in sorted(item for item in drivers.iterdir() if item.is_dir()):
         folders = sorted((item.parent for item in driver.glob("*/launch.json")), reverse=True)
         for number, folder in enumerate(folders):
-            if folder.resolve() in living:
-                _shorten(folder / "stdout.log")
-            elif _age(folder) < _SETTLED_S:
-                continue  # it may just be starting
-            elif number and _age(folder) > keep.total_seconds():
-                shutil.rmtree(folder, ignore_errors=True)
-                removed += 1
-            else:
-                shutil.rmtree(folder / "tmp", ignore_errors=True)
+            done = attempt(f"launch {folder}", partial(_launch, folder, living, keep, newest=number == 0))
+            removed += done is True
     return removed
+
+
+def _launch(folder: Path, living: set[Path], keep: timedelta, *, newest: bool) -> bool:
+    """Clean up one launch; returns whether its folder was removed."""
+    if folder.resolve() in living:
+        _shorten(folder / "stdout.log")
+    elif _age(folder) < _SETTLED_S:
+        pass  # it may just be starting
+    elif not newest and _age(folder) > keep.total_seconds():
+        shutil.rmtree(folder, ignore_errors=True)
+        return True
+    else:
+        shutil.rmtree(folder / "tmp", ignore_errors=True)
+    return False
 
 
 def _age(folder: Path) -> float:

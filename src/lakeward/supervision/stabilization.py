@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
+from functools import partial
 
 from sqlalchemy import Connection
+from sqlalchemy.exc import OperationalError
 
+from lakeward.platform.boundary import Failure, attempt
 from lakeward.registry import batches, changes, events, generations, streams
 from lakeward.registry.streams import Stream
 from lakeward.supervision.decide import stability
@@ -30,11 +34,18 @@ def stabilize(connection: Connection, facts: Facts) -> list[GenerationResult]:
     done: list[GenerationResult] = []
     stable: list[tuple[Trial, str]] = []
     for trial in trials(connection, facts):
-        match stability.judge(trial):
+        name = f"generation of stream {trial.stream.id}"
+        match attempt(name, partial(stability.judge, trial)):
             case Stable(why):
                 stable.append((trial, why))
             case TakeBack() as back:
-                done += _take_back(connection, trial, back)
+                taken = attempt(
+                    name,
+                    partial(_take_back, connection, trial, back),
+                    through=(OperationalError,),
+                    within=connection.begin_nested,
+                )
+                done += [] if isinstance(taken, Failure) else taken
             case Wait(proving=Proving() as counted):
                 streams.count_proving(connection, trial.stream.id, trial.stream.proving, counted.stored())
     return [*done, *_stable(connection, stable)]
@@ -42,25 +53,50 @@ def stabilize(connection: Connection, facts: Facts) -> list[GenerationResult]:
 
 def trials(connection: Connection, facts: Facts) -> list[Trial]:
     """The running generations that are not stable yet, with the facts for the judgement."""
-    open_ones = [item for item in facts.streams if _open(item, facts)]
-    since = {item.id: (item.generation, Proving.of(item.proving).since if item.proving else None) for item in open_ones}
-    needed = max([stability.BATCHES, *(Proving.of(item.proving).batches for item in open_ones if item.proving)])
+    open_ones: list[Stream] = []
+    since: dict[str, tuple[int, datetime | None]] = {}
+    needed = stability.BATCHES
+    for item in facts.streams:
+        if not _open(item, facts):
+            continue
+        conditions = attempt(f"generation of stream {item.id}", partial(_conditions, item))
+        if isinstance(conditions, Failure):
+            continue
+        open_ones.append(item)
+        since[item.id] = (item.generation, conditions[0])
+        needed = max(needed, conditions[1])
     landed = batches.landed(connection, since, needed)
     stable = generations.last_stable(connection, {item.id: item.generation for item in open_ones})
-    return [
-        Trial(
-            stream=item,
-            generation=facts.generations[item.id],
-            limits=facts.limits(item.id),
-            observation=facts.observations.get(item.id),
-            landed=landed.get(item.id, 0),
-            last_stable=stable.get(item.id),
-            now=facts.now,
-            excused=facts.down.get(item.id) or facts.thrash,
-            scheduled=facts.schedule(item.id) is not None,
+    found = [
+        attempt(
+            f"generation of stream {item.id}",
+            partial(_trial, facts, item, landed.get(item.id, 0), stable.get(item.id)),
         )
         for item in open_ones
     ]
+    return [each for each in found if isinstance(each, Trial)]
+
+
+def _trial(facts: Facts, stream: Stream, landed: int, last_stable: int | None) -> Trial:
+    return Trial(
+        stream=stream,
+        generation=facts.generations[stream.id],
+        limits=facts.limits(stream.id),
+        observation=facts.observations.get(stream.id),
+        landed=landed,
+        last_stable=last_stable,
+        now=facts.now,
+        excused=facts.down.get(stream.id) or facts.thrash,
+        scheduled=facts.schedule(stream.id) is not None,
+    )
+
+
+def _conditions(stream: Stream) -> tuple[datetime | None, int]:
+    """Since when batches count for the stream's generation, and how many are needed."""
+    if not stream.proving:
+        return None, stability.BATCHES
+    proving = Proving.of(stream.proving)
+    return proving.since, proving.batches
 
 
 def _open(stream: Stream, facts: Facts) -> bool:

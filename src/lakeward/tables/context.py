@@ -11,9 +11,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sqlalchemy import Connection
+from sqlalchemy.exc import OperationalError
 
 from lakeward.connectors.delta import location
 from lakeward.connectors.iceberg.catalog import pyiceberg_properties
+from lakeward.platform.boundary import worded
 from lakeward.platform.errors import DependencyDown, SpecError
 from lakeward.platform.runtime import CATALOG, Project, Runtime, absent
 from lakeward.registry.engine import connect
@@ -29,6 +31,8 @@ if TYPE_CHECKING:
     from pyiceberg.table import Table
 
 TARGET_PROPERTIES = ("write.target-file-size-bytes", "delta.targetFileSize")  # Iceberg's, Delta's
+UNREADABLE = "read it with the engine that wrote it, restore its metadata or drop it; other tables go on"
+"""What helps for a table whose metadata cannot be read."""
 CHANGES_ROWS = ("upsert", "complete")  # sink modes that delete or overwrite by design
 
 
@@ -140,12 +144,18 @@ class MaintenanceContext:
         Raises:
             SpecError: the table does not exist; lists the known ones.
             DependencyDown: the catalog does not answer.
+            LakewardError: its metadata file cannot be read: it is cut, missing, or of a newer format.
         """
         from pyiceberg.exceptions import NoSuchTableError
 
         try:
             with self._reaching():
-                return self.catalog.load_table(name_parts(table))
+                return worded(
+                    f"table {table}",
+                    lambda: self.catalog.load_table(name_parts(table)),
+                    through=(NoSuchTableError, NotAName, OperationalError),
+                    next=UNREADABLE,
+                )
         except (NoSuchTableError, NotAName):
             known = ", ".join(self.names()) or "none yet"
             raise SpecError(
@@ -157,8 +167,6 @@ class MaintenanceContext:
 
     @contextmanager
     def _reaching(self) -> Iterator[None]:
-        from sqlalchemy.exc import OperationalError
-
         try:
             yield
         except OperationalError as error:

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from functools import partial
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from sqlalchemy import Connection
 
 from lakeward.connectors.delta import log
+from lakeward.platform.boundary import Failure, attempt
 from lakeward.registry import batches, generations, maintenance, streams, verifications
 from lakeward.registry.maintenance import LedgerRow
 from lakeward.spec.model.stream import Limits
@@ -67,15 +69,14 @@ def read_registry(connection: Connection) -> RegistryState:
     writers: dict[str, str] = {}
     feeds: dict[str, tuple[IntervalStream, ...]] = {}
     for stream, generation in latest.items():
-        sinks = generation.spec.get("sink") or {}
-        sink = sinks.get("iceberg") or sinks.get("delta") or {}
-        table, mode = sink.get("table"), sink.get("mode") or "append"
-        if table and writers.get(table, "append") == "append":
+        written = attempt(f"sink of stream {stream}", partial(_written, generation.spec))
+        if isinstance(written, Failure) or written is None:
+            continue
+        table, mode = written
+        if writers.get(table, "append") == "append":
             writers[table] = mode
-        every = (generation.spec.get("trigger") or {}).get("every")
-        if table and every and stream in running:
-            fresh = (generation.spec.get("limits") or {}).get("freshness") or str(Limits().freshness)
-            feed = IntervalStream(stream, Duration(every).timedelta, Duration(fresh).timedelta)
+        feed = attempt(f"trigger of stream {stream}", partial(_feed, stream, generation.spec))
+        if isinstance(feed, IntervalStream) and stream in running:
             feeds[table] = (*feeds.get(table, ()), feed)
     return RegistryState(
         tables=maintenance.all_tables(connection),
@@ -85,6 +86,22 @@ def read_registry(connection: Connection) -> RegistryState:
         readers=readers.registered(connection),
         feeds=feeds,
     )
+
+
+def _written(spec: Mapping[str, Any]) -> tuple[str, str] | None:
+    """The lake's table that a stream writes, and its mode; None for another sink."""
+    sinks = spec.get("sink") or {}
+    sink = sinks.get("iceberg") or sinks.get("delta") or {}
+    table = sink.get("table")
+    return (table, sink.get("mode") or "append") if table else None
+
+
+def _feed(stream: str, spec: Mapping[str, Any]) -> IntervalStream | None:
+    every = (spec.get("trigger") or {}).get("every")
+    if not every:
+        return None
+    fresh = (spec.get("limits") or {}).get("freshness") or str(Limits().freshness)
+    return IntervalStream(stream, Duration(every).timedelta, Duration(fresh).timedelta)
 
 
 def needs_of(

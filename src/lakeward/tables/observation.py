@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, TypedDict
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from sqlalchemy import Connection
 
 from lakeward.connectors.commit_protocol.position import streams_of
 from lakeward.connectors.delta import state
+from lakeward.platform.boundary import attempt, worded
 from lakeward.platform.errors import SpecError
 from lakeward.platform.text import count, size
 from lakeward.registry import maintenance
 from lakeward.spec.model.policy import Policy
-from lakeward.tables.context import MaintenanceContext, class_of, thresholds
+from lakeward.tables.context import UNREADABLE, MaintenanceContext, class_of, thresholds
 from lakeward.tables.facts import Profile, TableFacts, profile_of
 from lakeward.tables.guard.positions import OffMain
 from lakeward.tables.guard.readers import Reading
@@ -73,7 +75,17 @@ class TableObservation:
 def load_facts(
     site: MaintenanceContext, table: str, around: RegistryState, known: Profile | None = None
 ) -> ObservedTable:
-    """Load a table and read its facts; `known` avoids reading manifests when nothing changed."""
+    """Load a table and read its facts; `known` avoids reading manifests when nothing changed.
+
+    Raises:
+        SpecError: there is no such table.
+        DependencyDown: the catalog does not answer.
+        LakewardError: its metadata cannot be read.
+    """
+    return worded(f"table {table}", lambda: _facts(site, table, around, known), next=UNREADABLE)
+
+
+def _facts(site: MaintenanceContext, table: str, around: RegistryState, known: Profile | None) -> ObservedTable:
     folder = site.delta(table)
     if folder is not None:
         return _see_delta(site, table, folder, around, known)
@@ -153,10 +165,17 @@ def known_profiles(connection: Connection) -> dict[str, Profile]:
     """Table -> the profile of its newest recorded facts, unless an older version of Lakeward recorded them."""
     found: dict[str, Profile] = {}
     for table, facts in maintenance.newest_facts(connection).items():
-        profile = facts.facts.get("profile")
-        if isinstance(profile, dict) and all("untouched" in part for part in profile["partitions"]):
-            found[table] = profile_of(profile)
+        profile = attempt(f"recorded facts of table {table}", partial(_profile, facts.facts))
+        if isinstance(profile, Profile):  # otherwise the manifests are read, and the facts recorded anew
+            found[table] = profile
     return found
+
+
+def _profile(recorded: Mapping[str, Any]) -> Profile | None:
+    profile = recorded.get("profile")
+    if isinstance(profile, dict) and all("untouched" in part for part in profile["partitions"]):
+        return profile_of(profile)
+    return None
 
 
 def shown(there: TableObservation) -> ShownTable:

@@ -6,24 +6,38 @@ Each function returns the JSON of the command line's contract.
 from __future__ import annotations
 
 import fnmatch
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from datetime import UTC, datetime
-from typing import TypedDict
+from functools import partial
+from typing import TypeVar
 from uuid import uuid4
 
 import structlog
 
+from lakeward.platform.boundary import Failure, attempt
 from lakeward.platform.errors import LakewardError, SpecError
 from lakeward.platform.runtime import Project, Runtime
 from lakeward.registry import backpressure, maintenance
 from lakeward.registry.backpressure import Level
 from lakeward.spec.model.policy import Engine
 from lakeward.tables.context import MaintenanceContext
+from lakeward.tables.documents import (
+    HealthDocument,
+    ObservedHealth,
+    ObserveDocument,
+    PinsDocument,
+    PlansDocument,
+    TableHealth,
+    WhyDocument,
+    unplanned,
+    unread,
+)
+from lakeward.tables.facts import Profile
 from lakeward.tables.guard import readers
 from lakeward.tables.guard.positions import block_streams
-from lakeward.tables.ledger import LedgerEntry, entry
+from lakeward.tables.ledger import entry
 from lakeward.tables.maintain import MaintainDocument, Tell, maintain_table
-from lakeward.tables.needs import read_registry
+from lakeward.tables.needs import RegistryState, read_registry
 from lakeward.tables.observation import TableObservation, known_profiles, load_facts, observe_table, register, shown
 from lakeward.tables.orphans import remove_orphans
 from lakeward.tables.plan import ORDER
@@ -31,91 +45,12 @@ from lakeward.tables.plan.metadata import DELETE
 from lakeward.tables.plan.model import PlanDocument
 from lakeward.tables.plan.orphans import ACTION as ORPHANS
 from lakeward.tables.plan.pressure import Pressure, pressure
-from lakeward.tables.plan.rank import Candidate, LeftOut, rank
+from lakeward.tables.plan.rank import Candidate, rank
 
 log = structlog.get_logger(__name__)
 
-
-class TableHealth(TypedDict):
-    """One table in the JSON of `tables health`."""
-
-    table: str
-    format: str
-    files: int
-    small_files: int
-    size_bytes: int
-    records: int
-    delete_files: int
-    deleted_rows: int
-    manifests: int
-    snapshots: int
-    metadata_files: int
-    partitions: int
-    last_commit: datetime | None
-    last_maintenance: datetime | None
-    due: list[str]
-    readers: list[dict[str, object]]
-    streams: list[str]
-    advice: str
-
-
-class HealthDocument(TypedDict):
-    """The JSON of `tables health`."""
-
-    tables: list[TableHealth]
-
-
-class ObservedHealth(TableHealth):
-    """One observed table, with its plan."""
-
-    plan: PlanDocument
-
-
-class ObserveDocument(TypedDict):
-    """What an observation found.
-
-    Attributes:
-        due: tables to maintain now, best first.
-        left: those that the budget leaves out.
-        errors: table -> why it could not be read.
-    """
-
-    tables: list[ObservedHealth]
-    due: list[str]
-    left: list[LeftOut]
-    errors: dict[str, str]
-
-
-class PlansDocument(TypedDict):
-    """The JSON of `tables plan`."""
-
-    plans: list[PlanDocument]
-
-
-class Pin(TypedDict):
-    """What keeps snapshots from `since` on."""
-
-    who: str
-    why: str
-    since: datetime
-
-
-class PinsDocument(TypedDict):
-    """The JSON of `tables readers`: readers as in `tables health`, and the snapshot pins, oldest first."""
-
-    table: str
-    readers: list[dict[str, object]]
-    pins: list[Pin]
-    refusals: list[str]
-
-
-class WhyDocument(TypedDict):
-    """The JSON of `tables why`; `last` is the newest action."""
-
-    table: str
-    plan: PlanDocument
-    advice: list[str]
-    last: LedgerEntry | None
+Row = TypeVar("Row")
+Other = TypeVar("Other")
 
 
 def observe(runtime: Runtime, project: Project, tables: Sequence[str] | None = None) -> ObserveDocument:
@@ -132,29 +67,12 @@ def observe(runtime: Runtime, project: Project, tables: Sequence[str] | None = N
     compete: list[Candidate] = []
     errors: dict[str, str] = {}
     for name in tables if tables is not None else site.names():
-        try:
-            seen = load_facts(site, name, around, profiles.get(name))
-            with site.registry() as connection:
-                register(connection, around, seen.facts)
-                if profiles.get(name) != seen.facts.profile:
-                    maintenance.record_facts(
-                        connection, name, seen.facts.snapshot_id, seen.facts.document(datetime.now(UTC))
-                    )
-                there = observe_table(connection, site, seen, around)
-                block_streams(connection, there.problems)
-                behind = _pressure(there)
-                backpressure.set_level(connection, name, behind.level, behind.why)
-                if there.plan.actions:
-                    maintenance.record_plan(connection, uuid4().hex, name, there.plan.stored())
-            found.append({**_health(there), "plan": there.plan.document()})
-            waiting = there.now - min(since.get(name, there.now), there.now)
-            compete.append(Candidate(there.plan, waiting, reads=1 + len(there.readers)))
-        except LakewardError as error:
-            errors[name] = str(error)
-            log.warning("Table not observed", table=name, error=error.what)
-        except OSError as error:
-            errors[name] = f"{type(error).__name__}: {error}"
-            log.warning("Table metadata not readable", table=name, error=str(error))
+        seen = attempt(f"table {name}", partial(_observed, site, name, around, profiles.get(name), since.get(name)))
+        if isinstance(seen, Failure):
+            errors[name] = seen.text
+            continue
+        found.append(seen[0])
+        compete.append(seen[1])
     chosen, left = rank(compete, site.policies.budget.seconds, datetime.now(UTC))
     log.info("Tables observed", tables=len(found), due=len(chosen), left=len(left), errors=len(errors))
     return {
@@ -165,14 +83,34 @@ def observe(runtime: Runtime, project: Project, tables: Sequence[str] | None = N
     }
 
 
+def _observed(
+    site: MaintenanceContext, name: str, around: RegistryState, known: Profile | None, since: datetime | None
+) -> tuple[ObservedHealth, Candidate]:
+    """Observe one table and record what it needs; `since`: since when something is due."""
+    seen = load_facts(site, name, around, known)
+    with site.registry() as connection:
+        register(connection, around, seen.facts)
+        if known != seen.facts.profile:
+            maintenance.record_facts(connection, name, seen.facts.snapshot_id, seen.facts.document(datetime.now(UTC)))
+        there = observe_table(connection, site, seen, around)
+        block_streams(connection, there.problems)
+        behind = _pressure(there)
+        backpressure.set_level(connection, name, behind.level, behind.why)
+        if there.plan.actions:
+            maintenance.record_plan(connection, uuid4().hex, name, there.plan.stored())
+    waiting = there.now - min(since or there.now, there.now)
+    health: ObservedHealth = {**_health(there), "plan": there.plan.document()}
+    return health, Candidate(there.plan, waiting, reads=1 + len(there.readers))
+
+
 def health(runtime: Runtime, project: Project, table: str | None = None) -> HealthDocument:
-    """The health of every table, or of one; records nothing."""
-    return {"tables": [_health(observation) for observation in _looks(runtime, project, table)]}
+    """The health of every table, or of one; records nothing. A table that cannot be read is a row with its error."""
+    return {"tables": _each(runtime, project, table, _health, unread)}
 
 
 def plans(runtime: Runtime, project: Project, table: str | None = None) -> PlansDocument:
     """The due actions, and why the others are not due; records nothing."""
-    return {"plans": [observation.plan.document() for observation in _looks(runtime, project, table)]}
+    return {"plans": _each(runtime, project, table, lambda there: there.plan.document(), unplanned)}
 
 
 def pins(runtime: Runtime, project: Project, table: str) -> PinsDocument:
@@ -270,7 +208,11 @@ def matching(
             next="lakeward tables health",
             code="LW-4017",
         )
-    return [_look_at(site, name, wanted).plan.document() for name in names]
+    found = []
+    for name in names:
+        there = attempt(f"table {name}", partial(_look_at, site, name, wanted))
+        found.append(unplanned(name, there) if isinstance(there, Failure) else there.plan.document())
+    return found
 
 
 def wanted_actions(actions: Collection[str] | None) -> tuple[str, ...]:
@@ -299,15 +241,38 @@ def wanted_actions(actions: Collection[str] | None) -> tuple[str, ...]:
     return tuple(each for each in there if each in (actions or ORDER))
 
 
-def _looks(runtime: Runtime, project: Project, table: str | None) -> list[TableObservation]:
+def _each(
+    runtime: Runtime,
+    project: Project,
+    table: str | None,
+    shown: Callable[[TableObservation], Row],
+    failed: Callable[[str, Failure], Other],
+) -> list[Row | Other]:
+    """A row of every table, or of the named one, whose error is raised."""
     site = MaintenanceContext.of(runtime, project)
     with site.registry() as connection:
         around, profiles = read_registry(connection), known_profiles(connection)
-        names = [table] if table is not None else site.names()
-        return [
-            observe_table(connection, site, load_facts(site, name, around, profiles.get(name)), around)
-            for name in names
-        ]
+    rows: list[Row | Other] = []
+    for name in [table] if table is not None else site.names():
+        row = attempt(
+            f"table {name}",
+            partial(_shown, site, name, around, profiles.get(name), shown),
+            through=() if table is None else (LakewardError,),
+        )
+        rows.append(failed(name, row) if isinstance(row, Failure) else row)
+    return rows
+
+
+def _shown(
+    site: MaintenanceContext,
+    name: str,
+    around: RegistryState,
+    known: Profile | None,
+    shown: Callable[[TableObservation], Row],
+) -> Row:
+    seen = load_facts(site, name, around, known)
+    with site.registry() as connection:
+        return shown(observe_table(connection, site, seen, around))
 
 
 def _look_at(
@@ -340,6 +305,7 @@ def _health(there: TableObservation) -> TableHealth:
         "readers": readers.documents(facts, there.readers),
         "streams": list(facts.streams),
         "advice": _advice(there),
+        "error": None,
     }
 
 

@@ -29,10 +29,13 @@ def list_streams(
     tag: Tag = None,
     owner: Annotated[str | None, typer.Option(help="only streams of this owner")] = None,
 ) -> None:
-    """Every stream: its state, since when, and why."""
+    """Every stream: its state, since when, and why.
+
+    Exit code 3 when a stream could not be shown in full: it is a row with its error, and the others are shown.
+    """
     from lakeward.cli.streams.text import table
     from lakeward.supervision.decide.health import State
-    from lakeward.supervision.report.document import entry
+    from lakeward.supervision.report.document import entries_of
 
     words = [state_name.value for state_name in State]
     if only is not None and only not in words:
@@ -43,7 +46,7 @@ def list_streams(
             code="LW-1235",
         )
     view = _view()
-    entries = [entry(view, stream) for stream in view.facts.streams]
+    entries, odd = entries_of(view)
     entries = [
         stream
         for stream in entries
@@ -55,6 +58,8 @@ def list_streams(
     state().output.either(
         {"streams": entries, "supervision": supervised}, table(entries, view.facts.now, view.presence)
     )
+    if odd:
+        raise typer.Exit(3)
 
 
 @app.command()

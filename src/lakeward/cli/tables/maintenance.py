@@ -22,18 +22,26 @@ _EXITS = {"failed": 3, "refused": 4, "timed_out": 5}
 
 @app.command()
 def health(table: Optional = None) -> None:
-    """Health of every table: files, small files, manifests, snapshots, due actions."""
+    """Health of every table: files, small files, manifests, snapshots, due actions.
+
+    Exit code 3 when a table could not be read: it is a row with its error, and the others are shown.
+    """
     from lakeward.tables import run
 
     here = state()
     data = run.health(here.runtime, here.project, table)
     columns = ["table", "files", "small_files", "size_bytes", "manifests", "snapshots", "last_maintenance", "due"]
     here.output.show(data, rows="tables", columns=[*columns, "advice"])
+    if any(row["error"] for row in data["tables"]):
+        raise typer.Exit(3)
 
 
 @app.command()
 def plan(table: Optional = None) -> None:
-    """Show the due actions with reasons, and the others with the reason why not. Changes nothing."""
+    """Show the due actions with reasons, and the others with the reason why not. Changes nothing.
+
+    Exit code 3 when a table could not be read; the plans of the others are shown.
+    """
     from lakeward.tables import run
 
     here = state()
@@ -41,8 +49,10 @@ def plan(table: Optional = None) -> None:
     if isinstance(here.output, ConsoleOutput):
         for plan in data["plans"]:
             _show_plan(plan)
-        return
-    here.output.show(data)
+    else:
+        here.output.show(data)
+    if any(plan.get("error") for plan in data["plans"]):
+        raise typer.Exit(3)
 
 
 @app.command()
@@ -228,6 +238,8 @@ def unhold(table: Table, comment: Comment = "") -> None:
 def _show_plan(data: PlanDocument) -> None:
     here = state()
     lines = [data["table"]]
+    if error := data.get("error"):
+        lines.append(f"  error    {error}")
     for action in data["actions"]:
         lines.append(f"  due      {action['action']:<10} {action['why']}")
     for item in data["not_planned"]:

@@ -27,7 +27,13 @@ from lakeward.connectors.delta.delta_log import Action, DeltaLog
 from lakeward.platform.errors import Internal
 from lakeward.spec.model.position_columns import IDENTITY_COLUMNS
 
-_NEEDED = ("add.path", "add.partitionValues", "add.deletionVector", "metaData", "domainMetadata")
+_NEEDED = ("add.path", "add.partitionValues", "add.deletionVector", "metaData", "domainMetadata", "protocol")
+_READ = frozenset({
+    "columnMapping", "deletionVectors", "timestampNtz", "typeWidening", "typeWidening-preview", "v2Checkpoint",
+    "vacuumProtocolCheck", "variantType", "variantType-preview", "variantShredding-preview",
+})  # fmt: skip
+"""Features of a protocol under which this module reads a log rightly: what it cannot read of them it refuses itself."""
+_READER_VERSION = 3
 _TABLE_ACTIONS = ("metaData", "protocol")
 INCOMPLETE = "its log begins with a checkpoint of a newer form, or a commit in its log is missing"
 """Why a log cannot be read without Spark."""
@@ -258,6 +264,7 @@ def read(folder: Path, *, deletion_vectors: bool = False) -> TableLog | None:
     files: dict[str, Mapping[str, str | None]] = {}
     domains: dict[str, str] = {}
     metadata: Mapping[str, Any] = {}
+    asked: Mapping[str, Any] = {}
     for _, of_commit in groupby(log.replay(listing, version, _NEEDED), itemgetter(0)):
         added: dict[str, Mapping[str, Any]] = {}
         for _, action in of_commit:
@@ -267,14 +274,27 @@ def read(folder: Path, *, deletion_vectors: bool = False) -> TableLog | None:
                 files.pop(remove["path"], None)
             _set_domain(domains, action)
             metadata = action.get("metaData") or metadata
+            if (protocol := action.get("protocol")) is not None and protocol.get("minReaderVersion"):
+                asked = protocol
         # A new deletion vector removes and adds its file in one commit, in any order.
         if not deletion_vectors and any(add.get("deletionVector") for add in added.values()):
             raise log.unreadable("it has deletion vectors")
         files |= {path: dict(add.get("partitionValues") or {}) for path, add in added.items()}
+    _refuse_unknown(log, asked)
     configuration = dict(metadata.get("configuration") or {})
     if configuration.get("delta.columnMapping.mode", "none") != "none":
         raise log.unreadable("it maps column names")
     return TableLog(folder, version, files, domains, metadata)
+
+
+def _refuse_unknown(log: DeltaLog, protocol: Mapping[str, Any]) -> None:
+    """Refuse a table whose protocol asks readers for more than is known here: it may hold other rows than it seems."""
+    version = int(protocol.get("minReaderVersion") or 1)
+    unknown = sorted({str(each) for each in protocol.get("readerFeatures") or ()} - _READ)
+    if unknown:
+        raise log.unreadable(f"its readers must know {', '.join(unknown)}, which this version of Lakeward does not")
+    if version > _READER_VERSION:
+        raise log.unreadable(f"its protocol is for readers of version {version}; {_READER_VERSION} is the newest known")
 
 
 def scan(table: TableLog) -> Scan:

@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 from typing import NoReturn, TypedDict
 
-from lakeward.platform.errors import LakewardError
+from lakeward.platform.boundary import Failure, attempt
 from lakeward.platform.runtime import Project, Runtime
 from lakeward.quality.delta.table import DeltaTable, proof_of
 from lakeward.quality.ranges.verification_lag import LIMIT, Lag, LagDocument, lag
@@ -88,25 +89,26 @@ def proof_status(
     """The status of every table with a suite, or of the named tables.
 
     Raises:
-        SpecError: a suite is invalid, or a named table has none.
+        SpecError: a named table has no suite, or an invalid one.
         DependencyDown: the registry does not answer.
     """
     named = None if tables is None else tuple(tables)
     run_order = order(Request(runtime=runtime, registry_url=registry_url, project=project.root, tables=named))
     engines = Engines(runtime, registry_url, no_session)
-    return [
-        _standing(table, run_order.suites[table], run_order, engines) for table in named or sorted(run_order.suites)
-    ]
+    return [_standing(table, run_order, engines) for table in named or sorted({*run_order.suites, *run_order.invalid})]
 
 
-def _standing(table: str, suite: Suite, run_order: RunOrder, engines: Engines) -> ProofStatus:
+def _standing(table: str, run_order: RunOrder, engines: Engines) -> ProofStatus:
+    if table in run_order.invalid:
+        return ProofStatus(table, error=run_order.invalid[table])
+    suite = run_order.suites[table]
     limit = suite.limits.verification_lag if suite.limits is not None else LIMIT
-    try:
-        known: ObservedState = observe(table, suite, run_order, engines)
-    except LakewardError as error:
-        return ProofStatus(table, limit=limit, error=f"{error.what}: {error.why}")
-    except OSError as error:  # unreadable metadata of one table must not hide the others
-        return ProofStatus(table, limit=limit, error=f"{type(error).__name__}: {error}")
+    seen = attempt(f"table {table}", partial(_read, table, suite, limit, run_order, engines))
+    return ProofStatus(table, limit=limit, error=seen.text) if isinstance(seen, Failure) else seen
+
+
+def _read(table: str, suite: Suite, limit: Duration, run_order: RunOrder, engines: Engines) -> ProofStatus:
+    known: ObservedState = observe(table, suite, run_order, engines)
     proof = next(iter(known.proofs), None)
     if isinstance(known.of, DeltaTable):  # an earlier table of that name may have proofs too
         proof = proof_of(known.history, known.proofs) if known.history is not None else None

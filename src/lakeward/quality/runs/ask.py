@@ -91,7 +91,7 @@ def check(
         # Imported here: reading a project costs half a CPU-second of imports, which the checker has behind it.
         from lakeward.quality.suite.project import order
 
-        order(request)  # an invalid suite is reported in any case
+        order(request, strict=True)  # an invalid suite is reported in any case
         raise
     try:
         return asker.follow(run)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from functools import partial
 
-from lakeward.platform.errors import LakewardError, SpecError
+from lakeward.platform.boundary import Failure, attempt
+from lakeward.platform.errors import SpecError
 from lakeward.platform.runtime import Project, Runtime
 from lakeward.quality.results.status import no_session
 from lakeward.quality.runs.engines import Engines
@@ -13,6 +15,7 @@ from lakeward.quality.runs.observe import observe
 from lakeward.quality.runs.order import RunOrder
 from lakeward.quality.runs.request import Request
 from lakeward.quality.suite.project import order
+from lakeward.spec.model.suite import Suite
 
 
 @dataclass(frozen=True)
@@ -36,11 +39,12 @@ def due_of(runtime: Runtime, registry_url: str, project: Project, pattern: str =
         DependencyDown: the registry does not answer.
     """
     run_order = order(Request(runtime=runtime, registry_url=registry_url, project=project.root))
-    tables = sorted(table for table in run_order.suites if fnmatchcase(table, pattern))
+    declared = {**run_order.suites, **run_order.invalid}
+    tables = sorted(table for table in declared if fnmatchcase(table, pattern))
     if not tables and pattern != "*":
         raise SpecError(
             f"No table with a suite matches {pattern}",
-            why=f"Tables with a suite: {', '.join(sorted(run_order.suites)) or 'none yet'}.",
+            why=f"Tables with a suite: {', '.join(sorted(declared)) or 'none yet'}.",
             next="write expectations/NAMESPACE.TABLE.yaml, then: lakeward quality lint",
             code="LW-5015",
         )
@@ -49,11 +53,17 @@ def due_of(runtime: Runtime, registry_url: str, project: Project, pattern: str =
 
 
 def _planned(table: str, run_order: RunOrder, engines: Engines) -> Planned:
+    if table in run_order.invalid:
+        return Planned(table, True, run_order.invalid[table])
     suite = run_order.suites[table]
-    try:
-        known = observe(table, suite, run_order, engines)
-    except LakewardError as error:
-        return Planned(table, True, f"its metadata cannot be read: {error.what}: {error.why}")
+    planned = attempt(f"table {table}", partial(_read, table, suite, run_order, engines))
+    if isinstance(planned, Failure):
+        return Planned(table, True, f"its metadata cannot be read: {planned.what}: {planned.why}")
+    return planned
+
+
+def _read(table: str, suite: Suite, run_order: RunOrder, engines: Engines) -> Planned:
+    known = observe(table, suite, run_order, engines)
     wanted = known.due(suite)
     rows = known.found.rows if known.found is not None and wanted.due else None
     size = f"; {rows:,} rows" if rows is not None else ""

@@ -29,6 +29,7 @@ class RunOrder:
         now: the start of the run, UTC; waivers and windows are evaluated at this time.
         own_suite: False when a suite was given for this run only: the run is then no proof of the project's suite, and
             `verified` does not move.
+        invalid: table -> the problems of its suite, for a run without names: the table is an error of that run.
         upto: the last snapshot to check, for one table; None for the head.
     """
 
@@ -37,6 +38,7 @@ class RunOrder:
     scope: str | None = None
     own_suite: bool = True
     upto: int | None = None
+    invalid: Mapping[str, str] = field(default_factory=dict)
     keep: timedelta | None = None
     patience_s: float = PATIENCE_S
     now: datetime = field(default_factory=lambda: datetime.now(UTC))

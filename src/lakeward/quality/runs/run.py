@@ -6,12 +6,14 @@ import time
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
 import structlog
 
-from lakeward.platform.errors import LakewardError, SpecError, Transient
+from lakeward.platform.boundary import Failure, attempt
+from lakeward.platform.errors import SpecError
 from lakeward.quality.delta.table import DeltaTable
 from lakeward.quality.engine.checking import check, first_bad, with_first_batches
 from lakeward.quality.publishing import pointer
@@ -50,19 +52,26 @@ def run(order: RunOrder, engines: Engines) -> list[Result]:
     with engines.keeping() as connection:
         for waiver in waive.report_ended(connection):
             log.warning(waiver)
-    for table in order.tables if order.tables is not None else sorted(order.suites):
-        suite = order.suites[table]
+    for table in order.tables if order.tables is not None else sorted({*order.suites, *order.invalid}):
         engines.prove()
-        try:
-            result = _table(table, suite, order, engines)
-        except Fenced:
-            raise
-        except Exception as error:  # noqa: BLE001 - the boundary of one table: an engine error is a verdict, never a pass
-            result = _broken(table, suite, order, engines, error)
+        result = attempt(f"check of {table}", partial(_checked, table, order, engines), through=(Fenced,))
+        if isinstance(result, Failure):  # an engine error is a verdict, never a pass
+            result = _broken(table, order, engines, result)
         if result is not None:
             results.append(result)
     publish_results(order, engines)
     return results
+
+
+def _checked(table: str, order: RunOrder, engines: Engines) -> Result | None:
+    if table in order.invalid:
+        raise SpecError(
+            f"Table {table} cannot be checked",
+            why=order.invalid[table],
+            next="lakeward quality lint",
+            code="LW-5148",
+        )
+    return _table(table, order.suites[table], order, engines)
 
 
 def _table(table: str, suite: Suite, order: RunOrder, engines: Engines) -> Result | None:
@@ -155,27 +164,24 @@ def _over(table: str, configured: Sequence[ConfiguredCheck], waived_then: Collec
             log.warning("Waiver ended; failures count again", table=table, name=name, check=item.id)
 
 
-def _broken(table: str, suite: Suite, order: RunOrder, engines: Engines, error: Exception) -> Result:
+def _broken(table: str, order: RunOrder, engines: Engines, failure: Failure) -> Result:
     """The result of a table that could not be checked: recorded as an error if the registry answers, always logged."""
-    text_of_error = (
-        f"{error.what}: {error.why}" if isinstance(error, LakewardError) else f"{type(error).__name__}: {error}"
-    )
-    text = sentence(text_of_error)
+    text = sentence(failure.words)
     nothing = Range(table, Kind.EMPTY, None, None, (), text)
     result = Result(
         run=f"{order.now:%Y%m%dT%H%M%S}-{uuid4().hex[:6]}",
         at=datetime.now(UTC),
         table=table,
-        suite=suite.digest,
+        suite=order.suites[table].digest if table in order.suites else "",
         scope=order.scope or INCREMENT,
         found=nothing,
         verdict=Verdict.ERROR,
         note=text,
     )
-    log.error("Table could not be checked", table=table, error=text, kind=type(error).__name__)
+    log.error("Table could not be checked", table=table, error=text, kind=failure.kind)
     with engines.keeping() as connection:
         verifications.record(connection, result.row(), [])
         # An unreachable dependency has its own incident. A suite given for one run has no later run to close one.
-        if order.own_suite and not isinstance(error, Transient):
+        if order.own_suite and not failure.transient:
             incident.after_run(connection, result)
     return result

@@ -1,7 +1,12 @@
-"""The order of a check run from a project's suites. Missing and invalid suites are reported before anything starts."""
+"""The order of a check run from a project's suites.
+
+A missing or invalid suite that is asked for by name is reported before anything starts. In a run over all suites an
+invalid one is an error of its own table, and the others are checked.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import timedelta
 from pathlib import Path
 
@@ -16,12 +21,14 @@ from lakeward.spec.read.problems import Problem, nearest, raise_if_any
 LINT = "lakeward quality lint"
 
 
-def order(request: Request) -> RunOrder:
+def order(request: Request, *, strict: bool = False) -> RunOrder:
     """The order for a request.
 
+    Args:
+        strict: raise for any invalid suite, also in a request without names.
+
     Raises:
-        SpecError: a requested suite is missing or invalid. Without names, any invalid suite: a table that is skipped
-            because of its suite would look proven.
+        SpecError: a requested suite is missing or invalid.
     """
     if request.suite is not None:
         return _with_own(request, request.suite)
@@ -29,8 +36,14 @@ def order(request: Request) -> RunOrder:
     wrong = [problem for problem in loaded.problems if problem.file.startswith("expectations/")]
     suites = {str(table): suite for table, suite in loaded.suites.items()}
     if request.tables is None:
-        raise_if_any(wrong, LINT)
-        return RunOrder(suites, None, request.scope, keep=_keep(request.project), patience_s=request.patience_s)
+        if strict:
+            raise_if_any(wrong, LINT)
+        invalid = _invalid(wrong)
+        valid = {table: suite for table, suite in suites.items() if table not in invalid}
+        return RunOrder(
+            valid, None, request.scope,
+            keep=_keep(request.project), patience_s=request.patience_s, invalid=invalid,
+        )  # fmt: skip
     asked = {f"expectations/{table}.yaml" for table in request.tables}
     raise_if_any([problem for problem in wrong if problem.file in asked], LINT)
     for table in request.tables:
@@ -45,6 +58,16 @@ def order(request: Request) -> RunOrder:
         suites, request.tables, request.scope,
         upto=request.upto, keep=_keep(request.project), patience_s=request.patience_s,
     )  # fmt: skip
+
+
+def _invalid(problems: Sequence[Problem]) -> dict[str, str]:
+    """Table -> the errors of its suite. Its run is an error: a table that is skipped would look proven."""
+    found: dict[str, list[str]] = {}
+    for problem in problems:
+        if problem.severity == "error":
+            table = problem.file.removeprefix("expectations/").rpartition(".")[0]
+            found.setdefault(table, []).append(" ".join(problem.text().split()))
+    return {table: f"its suite is invalid: {'; '.join(errors)}" for table, errors in found.items()}
 
 
 def _keep(project: Path) -> timedelta | None:

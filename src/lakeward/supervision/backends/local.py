@@ -19,13 +19,14 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from functools import cache
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache, partial
 from pathlib import Path
 from typing import cast
 
 import psutil
 
+from lakeward.platform.boundary import Failure, attempt
 from lakeward.platform.errors import DependencyDown, LakewardError
 from lakeward.platform.runtime import Launch
 from lakeward.registry.drivers import Handle
@@ -98,10 +99,9 @@ class LocalBackend:
         seen = {(job.driver, job.token) for job in jobs}
         for item in known:
             if (item.driver, item.token) not in seen:
-                alive = identity.life(item.handle)
-                host = str(item.handle.get("host", ""))
-                stopped = alive is Life.ALIVE and identity.stopped(int(item.handle["pid"]))
-                jobs.append(Job(item.driver, item.token, alive, item.handle, host, item.log, stopped=stopped))
+                job = attempt(f"process of driver {item.driver}", partial(_known, item))
+                unasked = Job(item.driver, item.token, Life.UNKNOWN, None, identity.host(), item.log)
+                jobs.append(unasked if isinstance(job, Failure) else job)  # unknown is not dead
         return jobs
 
     def stop(self, job: Job, *, grace_s: float) -> bool:
@@ -137,8 +137,8 @@ class LocalBackend:
             time.sleep(_POLL_S)
 
     def _launched(self) -> Iterator[Job]:
-        lines: dict[str, int] | None = None
-        groups = cache(identity.groups)  # read once for all launches
+        lines = cache(_by_launch_file)  # read once for all launches, as the groups
+        groups = cache(identity.groups)
         try:
             files = sorted(self.drivers.glob("*/*/launch.json"))
         except OSError as error:
@@ -153,22 +153,30 @@ class LocalBackend:
             if folder in self._dead:
                 yield self._dead[folder]
                 continue
-            launch = self._launch(file)
-            if launch is None:
-                continue  # incomplete: the starter died before it started a process
-            driver, token = launch
-            handle = self._handle(folder)
-            if handle is None:
-                lines = _by_launch_file() if lines is None else lines
-                pid = lines.get(str(file))
-                handle = _identity(pid) if pid else None
-            life = Life.GONE if handle is None else identity.life(handle, groups)
-            last = None if life is Life.ALIVE else cast("ExitRecord | None", _read(folder / "exit.json"))
-            stopped = life is Life.ALIVE and handle is not None and identity.stopped(int(handle["pid"]))
-            job = Job(driver, token, life, handle, identity.host(), str(folder), last, stopped)
-            if life is Life.GONE and handle is not None:
-                self._dead[folder] = job  # final: a dead launch does not change any more
-            yield job
+            job = attempt(f"launch {folder}", partial(self._job, file, lines, groups))
+            if isinstance(job, Job):
+                yield job
+
+    def _job(
+        self, file: Path, lines: Callable[[], dict[str, int]], groups: Callable[[], Mapping[int, Sequence[int]]]
+    ) -> Job | None:
+        """What is left of one launch; None if it is incomplete: the starter died before it started a process."""
+        folder = file.parent
+        launch = self._launch(file)
+        if launch is None:
+            return None
+        driver, token = launch
+        handle = self._handle(folder)
+        if handle is None:
+            pid = lines().get(str(file))
+            handle = _identity(pid) if pid else None
+        life = Life.GONE if handle is None else identity.life(handle, groups)
+        last = None if life is Life.ALIVE else cast("ExitRecord | None", _read(folder / "exit.json"))
+        stopped = life is Life.ALIVE and handle is not None and identity.stopped(int(handle["pid"]))
+        job = Job(driver, token, life, handle, identity.host(), str(folder), last, stopped)
+        if life is Life.GONE and handle is not None:
+            self._dead[folder] = job  # final: a dead launch does not change any more
+        return job
 
     def _launch(self, file: Path) -> tuple[str, str] | None:
         """Driver and token of a launch file, which never changes."""
@@ -200,6 +208,12 @@ class LocalBackend:
                 file.rmdir() if file.is_dir() and not file.is_symlink() else file.unlink(missing_ok=True)
             folder.rmdir()
             self._dead.pop(folder, None)
+
+
+def _known(item: Known) -> Job:
+    life, host = identity.life(item.handle), str(item.handle.get("host", ""))
+    stopped = life is Life.ALIVE and identity.stopped(int(item.handle["pid"]))
+    return Job(item.driver, item.token, life, item.handle, host, item.log, stopped=stopped)
 
 
 def _reap() -> None:

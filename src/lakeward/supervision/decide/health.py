@@ -98,10 +98,11 @@ class HealthInput:
 
 @dataclass(frozen=True)
 class Verdict:
-    """State and reason."""
+    """State and reason. `odd`: the stream could not be judged, because something about it cannot be read."""
 
     state: State
     why: str
+    odd: bool = False
 
 
 def idle(seen: Observation) -> bool:

@@ -12,7 +12,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 
+from lakeward.platform.boundary import Failure, attempt
 from lakeward.platform.text import span
 from lakeward.registry.drivers import EXITED, Driver
 from lakeward.registry.leases import Lease
@@ -133,7 +135,8 @@ def plan(observed: ObservedState) -> Plan:
         jobs.setdefault(item.driver, []).append(item)
     decisions: list[Decision] = []
     for name in sorted(hosts.keys() | observed.drivers.keys() | jobs.keys()):
-        decisions.extend(_decide(name, hosts.get(name, []), jobs.get(name, []), observed))
+        decided = attempt(f"driver {name}", partial(_decide, name, hosts.get(name, []), jobs.get(name, []), observed))
+        decisions += [Nothing(name, decided.text)] if isinstance(decided, Failure) else decided
     return Plan(tuple(decisions))
 
 

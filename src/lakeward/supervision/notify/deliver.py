@@ -8,11 +8,13 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 from typing import cast
 
 import structlog
 from sqlalchemy import func, select
 
+from lakeward.platform.boundary import Failure, attempt, failure_of
 from lakeward.registry import incidents
 from lakeward.registry.incidents import Incident, Message
 from lakeward.supervision.notify.channel import Channel, MessageRefused, Undelivered
@@ -54,17 +56,22 @@ def deliver(connect: Connect, channel: Channel, *, box_s: float = BOX_S) -> Deli
             if time.monotonic() > end:
                 return Delivery(tuple(sent), "the time for messages of this pass is over")
             try:
-                message = channel.send(incident)
+                message = attempt(
+                    f"message of incident {incident.id}", partial(channel.send, incident), through=(Undelivered,)
+                )
             except MessageRefused as error:
-                pause = _pause(incident)
-                with connect() as connection:
-                    incidents.remember_refusal(connection, incident, pause)
-                log.error("message rejected", why=error.why, incident=incident.id, retry_in_s=pause.total_seconds())
-                trouble = f"{error.what}: {error.why}"
-                continue
+                message = failure_of(f"message of incident {incident.id}", error)
             except Undelivered as error:
                 log.error("message not delivered", why=error.why, incident=incident.id)
                 return Delivery(tuple(sent), f"{error.what}: {error.why}")
+            if isinstance(message, Failure):  # it waits alone, whether the receiver rejected it or it cannot be written
+                pause = _pause(incident)
+                with connect() as connection:
+                    incidents.remember_refusal(connection, incident, pause)
+                why, retry_in_s = message.why, pause.total_seconds()
+                log.error("message rejected", why=why, incident=incident.id, retry_in_s=retry_in_s)
+                trouble = f"{message.what}: {message.why}"
+                continue
             # In its own transaction: a sent message must be recorded, whatever happens to the next one.
             record = Message(channel_name=channel.name, text=incident.text)
             record.update(cast("Message", message))

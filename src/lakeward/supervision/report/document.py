@@ -7,8 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
+from functools import partial
 from typing import NotRequired, TypedDict, cast
 
+from lakeward.platform.boundary import Failure, attempt
 from lakeward.platform.errors import code_in
 from lakeward.registry.drivers import Driver, Handle
 from lakeward.registry.incidents import Incident
@@ -198,6 +200,35 @@ def entry(view: View, stream: Stream) -> StreamEntry:
         "pending_generation": stream.pending_generation,
         "owner": spec.owner if spec else None,
         "tags": list(spec.tags) if spec else [],
+    }
+
+
+def entries_of(view: View) -> tuple[list[StreamEntry], list[str]]:
+    """Every stream of `streams list`, and those of which something in the registry cannot be read."""
+    rows, odd = [], []
+    for stream in view.facts.streams:
+        seen = attempt(f"stream {stream.id}", partial(entry, view, stream))
+        if isinstance(seen, Failure):
+            seen = _unread(stream, seen)
+            odd.append(stream.id)
+        elif view.verdicts[stream.id].odd:
+            odd.append(stream.id)
+        rows.append(seen)
+    return rows, odd
+
+
+def _unread(stream: Stream, failure: Failure) -> StreamEntry:
+    return {
+        "id": stream.id,
+        "state": State.UNKNOWN.value,
+        "why": mask(failure.text),
+        "since": stream.since,
+        "sink": None,
+        "driver": {"name": stream.driver, "backend": None, "handle": None, "host": None},
+        "generation": stream.generation,
+        "pending_generation": stream.pending_generation,
+        "owner": None,
+        "tags": [],
     }
 
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Connection
 
+from lakeward.platform.boundary import attempt, worded
 from lakeward.platform.errors import SpecError
 from lakeward.platform.runtime import Runtime
 from lakeward.registry import events, streams
@@ -108,7 +111,8 @@ def read(
         raise SpecError(
             f"Stream {stream} was removed", why=f"at {row.removed_at}", next="lakeward streams list", code="LW-2504"
         )
-    return view, document(material.gather(connect, runtime, view, stream))
+    gathered = partial(material.gather, connect, runtime, view, stream)
+    return view, worded(f"stream {stream}", lambda: document(gathered()), next="lakeward streams list")
 
 
 def record(connection: Connection, report: Report) -> None:
@@ -131,20 +135,28 @@ def due(connection: Connection) -> list[DueReport]:
     reports = []
     for stream in streams.all_streams(connection):
         before = last[stream.id].fields if stream.id in last else {}
-        state = State(stream.state)
-        begins = state in TROUBLE and not before.get("trouble")
-        at = _blocked_at(stream) if state is State.BLOCKED else None
-        since = stream.since if at is None else datetime.fromisoformat(at)
-        # A block that was not reported yet is due, even if an earlier block was reported.
-        another = before.get("state") != state.value or at not in (None, before.get("blocked_at"))
-        worsens = state is State.BLOCKED and another
-        ends = state in SETTLED and bool(before.get("trouble"))
-        if begins or worsens or ends:
-            run = f"report__{state.value}__{since:%Y-%m-%dT%H-%M-%S}"
-            moment = f"{since:%H:%M:%S} UTC"
-            trouble = f"At {moment} it was {state.value.upper()}: {stream.why}" if state in TROUBLE else None
-            reports.append(DueReport(stream.id, run, trouble))
+        report = attempt(f"report of stream {stream.id}", partial(_due, stream, before))
+        if isinstance(report, DueReport):
+            reports.append(report)
     return reports
+
+
+def _due(stream: Stream, before: Mapping[str, Any]) -> DueReport | None:
+    """The report of one stream, if it is due; `before` has the fields of the last one."""
+    state = State(stream.state)
+    begins = state in TROUBLE and not before.get("trouble")
+    at = _blocked_at(stream) if state is State.BLOCKED else None
+    since = stream.since if at is None else datetime.fromisoformat(at)
+    # A block that was not reported yet is due, even if an earlier block was reported.
+    another = before.get("state") != state.value or at not in (None, before.get("blocked_at"))
+    worsens = state is State.BLOCKED and another
+    ends = state in SETTLED and bool(before.get("trouble"))
+    if not (begins or worsens or ends):
+        return None
+    run = f"report__{state.value}__{since:%Y-%m-%dT%H-%M-%S}"
+    moment = f"{since:%H:%M:%S} UTC"
+    trouble = f"At {moment} it was {state.value.upper()}: {stream.why}" if state in TROUBLE else None
+    return DueReport(stream.id, run, trouble)
 
 
 def _blocked_at(stream: Stream) -> str | None:

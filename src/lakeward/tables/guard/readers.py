@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from sqlalchemy import Connection
 
 from lakeward.connectors.delta.source import history
 from lakeward.connectors.iceberg.source import position
+from lakeward.platform.boundary import Failure, attempt
 from lakeward.registry import batches, generations, streams
 from lakeward.tables.facts import Snapshot, TableFacts
 from lakeward.tables.plan.model import SnapshotPin
+
+_NAME = re.compile(r"[\w-]+(?:\.[\w-]+)+")
 
 
 @dataclass(frozen=True)
@@ -30,6 +36,8 @@ class Reading:
 def registered(connection: Connection) -> dict[str, tuple[Reading, ...]]:
     """Table -> the streams that read it, by running and pending generations. A stopped stream counts until it is
     retired: it resumes where it stopped.
+
+    A stream whose spec cannot be read counts as a reader, from the beginning, of every table that its spec names.
     """
     known = streams.all_streams(connection)
     specs = {name: [each.spec] for name, each in generations.latest(connection).items()}
@@ -37,7 +45,16 @@ def registered(connection: Connection) -> dict[str, tuple[Reading, ...]]:
     found: dict[str, list[Reading]] = {}
     for each in known:
         documents = [*specs.get(each.id, []), running[each.id].spec] if each.id in running else specs.get(each.id, [])
-        tables = dict.fromkeys(table for document in documents for table in _tables(document))
+        tables: dict[tuple[str, str, str], None] = {}
+        unread: set[str] = set()
+        for document in documents:
+            said = attempt(f"sources of stream {each.id}", partial(_listed, document))
+            if isinstance(said, Failure):
+                unread |= _named(document)
+            else:
+                tables |= dict.fromkeys(said)
+        for table in sorted(unread):
+            found.setdefault(table, []).append(Reading(each.id, "unreadable", None))
         if not tables:
             continue
         newest = batches.newest(connection, each.id, 1)
@@ -103,6 +120,15 @@ def documents(facts: TableFacts, readings: Iterable[Reading]) -> list[dict[str, 
             }
         )
     return found
+
+
+def _listed(document: Mapping[str, Any]) -> list[tuple[str, str, str]]:
+    return list(_tables(document))
+
+
+def _named(document: object) -> set[str]:
+    """Everything in an unreadable spec that may be the name of a table."""
+    return set(_NAME.findall(json.dumps(document, default=str)))
 
 
 def _tables(document: Mapping[str, Any]) -> Iterable[tuple[str, str, str]]:

@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import datetime
 
 from lakeward.connectors.commit_protocol import position
 from lakeward.connectors.delta.state import Change, Live, State
+from lakeward.platform.text import instant
 from lakeward.spec.sql.statements import quote, quote_text
 from lakeward.tables.facts import (
     DeleteFiles,
@@ -58,7 +59,7 @@ def table_facts(name: str, state: State, judge: Judge, known: Profile | None = N
         metadata_files=len(list((state.folder / "_delta_log").iterdir())),
         streams=tuple(position.streams_of(state.domains)),
         profile=_profile(state, thresholds, known),
-        tombstones={path: _moment(at_ms) for path, at_ms in state.removed.items()},
+        tombstones={path: instant(at_ms) for path, at_ms in state.removed.items()},
         columns=state.names,
     )
 
@@ -107,7 +108,7 @@ def _snapshots(state: State) -> tuple[Snapshot, ...]:
             id=version,
             parent=version - 1 if version > first else None,
             sequence=version,
-            at=_moment(at_ms),
+            at=instant(at_ms),
             operation=_operation(changes.get(version)),
         )
         for version, at_ms in state.versions.items()
@@ -139,7 +140,7 @@ def _profile(state: State, thresholds: Thresholds, known: Profile | None) -> Pro
     for partition, held in groups.items():
         values = held[0][1].partition
         files = [
-            File(live.size, live.rows or 0, _moment(live.at_ms), path in made, live.deleted) for path, live in held
+            File(live.size, live.rows or 0, instant(live.at_ms), path in made, live.deleted) for path, live in held
         ]
         deletes = DeleteFiles(sum(live.deleted > 0 for _, live in held))
         part = summarise(partition.name, partition_condition(state, values), files, thresholds, deletes)
@@ -177,12 +178,8 @@ def _carried(
 
 def _newest(state: State, since: int) -> dict[tuple[str, bool], datetime]:
     return {
-        (partition_of(state, live.partition).name, change.rewrite): _moment(change.at_ms)
+        (partition_of(state, live.partition).name, change.rewrite): instant(change.at_ms)
         for change in state.changes  # oldest first: the newest commit wins
         if change.version > since
         for live in change.added.values()
     }
-
-
-def _moment(milliseconds: int) -> datetime:
-    return datetime.fromtimestamp(milliseconds / 1000, UTC)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from lakeward.connectors.commit_protocol import position
+from lakeward.platform.text import instant
 from lakeward.spec.sql.names import dotted
 from lakeward.tables.facts import (
     DeleteFiles,
@@ -72,11 +72,6 @@ def table_facts(table: Table, judge: Judge, known: Profile | None = None) -> Tab
     )
 
 
-def moment(milliseconds: int) -> datetime:
-    """Milliseconds since 1970 as a moment in UTC."""
-    return datetime.fromtimestamp(milliseconds / 1000, UTC)
-
-
 def _ref(each: SnapshotRef, age_ms: str | None) -> Ref:
     """`age_ms`: the table's default age of refs without one."""
     default = int(age_ms) if age_ms is not None and age_ms.isdecimal() else None
@@ -95,7 +90,7 @@ def _snapshot(each: IcebergSnapshot) -> Snapshot:
         id=each.snapshot_id,
         parent=each.parent_snapshot_id,
         sequence=each.sequence_number or 0,
-        at=moment(each.timestamp_ms),
+        at=instant(each.timestamp_ms),
         operation=summary.operation.value if summary else "",
         summary=dict(summary.additional_properties) if summary else {},
     )

@@ -7,7 +7,7 @@ time zone or rounding can move its bounds. Iceberg plans it to whole files.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from datetime import date, datetime, timedelta
+from datetime import date, datetime
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from pyiceberg.schema import Schema
 
 EPOCH = date(1970, 1, 1)
+_MARCH_OF_YEAR_0, _ERA = 719_468, 146_097  # days from 0000-03-01 to 1970-01-01, and in 400 years
 _NUMBERED = {"bucket": "num_buckets", "truncate": "width"}
 _TIMES = {"year": "years", "month": "months", "day": "days", "hour": "hours"}
 
@@ -43,6 +44,23 @@ def partition_condition(spec: PartitionSpec, schema: Schema, values: Sequence[An
     return " AND ".join(part for part in parts if part)
 
 
+def day_text(days: int) -> str:
+    """Days since 1970 as a date, as Spark writes and reads it: `2013-01-31`, `+57868-05-02` after the year 9999.
+
+    Python's dates end there, and tables have such days: milliseconds that were taken for seconds.
+    """
+    # The civil calendar in eras of 400 years, which begin on 1 March: the leap day is the last day of a year.
+    era, day = divmod(days + _MARCH_OF_YEAR_0, _ERA)
+    year = (day - day // 1460 + day // 36524 - day // 146096) // 365
+    day -= 365 * year + year // 4 - year // 100
+    month = (5 * day + 2) // 153
+    day -= (153 * month + 2) // 5 - 1
+    month += 3 if month < 10 else -9
+    year += 400 * era + (month <= 2)
+    sign = "-" if year < 0 else "+" if year > 9999 else ""
+    return f"{sign}{abs(year):04d}-{month:02d}-{day:02d}"
+
+
 def _condition(field: PartitionField, schema: Schema, value: Any) -> str | None:
     transform = str(field.transform)
     if transform == "void":
@@ -63,7 +81,7 @@ def _condition(field: PartitionField, schema: Schema, value: Any) -> str | None:
         literal = str(int(value)) if base == "bucket" else _literal(kind, value)
         return None if literal is None else f"{_system(base)}({int(number)}, {name}) = {literal}"
     if base in _TIMES:
-        literal = f"DATE {quote_text((EPOCH + timedelta(days=_days(value))).isoformat())}"
+        literal = f"DATE {quote_text(day_text(_days(value)))}"
         return f"{_system(_TIMES[base])}({name}) = {literal if base == 'day' else int(value)}"
     return None
 
@@ -80,7 +98,7 @@ def _literal(kind: str, value: Any) -> str | None:
     if isinstance(value, bool):
         return "TRUE" if value else "FALSE"
     if kind == "date":
-        return f"DATE {quote_text((EPOCH + timedelta(days=_days(value))).isoformat())}"
+        return f"DATE {quote_text(day_text(_days(value)))}"
     if kind in ("int", "long") and isinstance(value, int):
         return str(value)
     if kind.startswith("decimal") and isinstance(value, Decimal):
@@ -101,9 +119,9 @@ def _readable(transform: str, value: Any) -> str:
         if transform == "month":
             return f"{1970 + value // 12}-{value % 12 + 1:02d}"
         if transform == "day":
-            return (EPOCH + timedelta(days=value)).isoformat()
+            return day_text(value)
         if transform == "hour":
-            return (datetime(1970, 1, 1) + timedelta(hours=value)).strftime("%Y-%m-%d-%H")
+            return f"{day_text(value // 24)}-{value % 24:02d}"
     if isinstance(value, date | datetime | Decimal | UUID | int | float | str | bool):
         return str(value)
     return repr(value)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import TypedDict
+from typing import NotRequired, TypedDict
 
 from lakeward.platform.errors import expect
 from lakeward.spec.model.table_layout import SortOrder
@@ -130,11 +130,12 @@ class NotPlannedDocument(TypedDict):
 
 
 class PlanDocument(TypedDict):
-    """The plan of one table in the JSON of `tables plan`."""
+    """The plan of one table in the JSON of `tables plan`. `error`: why it cannot be planned; nothing is due then."""
 
     table: str
     actions: list[ActionDocument]
     not_planned: list[NotPlannedDocument]
+    error: NotRequired[str]
 
 
 @dataclass(frozen=True)

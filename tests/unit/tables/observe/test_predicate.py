@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import date
+from datetime import date, timedelta
 from decimal import Decimal
 
 import pytest
@@ -21,7 +21,7 @@ from pyiceberg.types import (
     TimestamptzType,
 )
 
-from lakeward.tables.observe.predicate import partition_condition, partition_name
+from lakeward.tables.observe.predicate import day_text, partition_condition, partition_name
 
 SCHEMA = Schema(
     NestedField(1, "id", LongType()),
@@ -60,6 +60,9 @@ def spec(*fields: tuple[str, str]) -> PartitionSpec:
         ("ts", "month", 516, "`lake`.`system`.`months`(`ts`) = 516"),
         ("ts", "day", 15000, "`lake`.`system`.`days`(`ts`) = DATE '2011-01-26'"),
         ("ts", "day", date(2011, 1, 26), "`lake`.`system`.`days`(`ts`) = DATE '2011-01-26'"),
+        ("ts", "day", 20_416_604, "`lake`.`system`.`days`(`ts`) = DATE '+57868-10-06'"),
+        ("ts", "day", -800_000, "`lake`.`system`.`days`(`ts`) = DATE '-0221-09-04'"),
+        ("day", "identity", 20_416_604, "`day` = DATE '+57868-10-06'"),
         ("ts", "hour", 360000, "`lake`.`system`.`hours`(`ts`) = 360000"),
         ("ts", "month", None, "`ts` IS NULL"),
         ("id", "bucket[16]", 3, "`lake`.`system`.`bucket`(16, `id`) = 3"),
@@ -103,3 +106,11 @@ def test_times_are_named_as_people_write_them(transform, value, name):
 
 def test_nothing_is_named_null():
     assert partition_name(spec(("origin", "identity")), [None]) == "origin_identity=null"
+
+
+def test_days_are_named_as_dates_within_and_beyond_the_years_that_python_knows():
+    epoch = date(1970, 1, 1)
+    for days in (*range(-719_162, 2_932_896, 1_009), -719_162, -1, 0, 59, 2_932_896):
+        assert day_text(days) == (epoch + timedelta(days=days)).isoformat()
+    assert [day_text(days) for days in (2_932_897, 2**31 - 1)] == ["+10000-01-01", "+5881580-07-11"]
+    assert day_text(-719_163) == "0000-12-31"
