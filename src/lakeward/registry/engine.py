@@ -15,6 +15,7 @@ from typing import Any
 from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
 from sqlalchemy.exc import ArgumentError, OperationalError
 
+from lakeward.platform import machine
 from lakeward.platform.errors import DependencyDown, SpecError
 from lakeward.platform.storable import storable
 
@@ -54,7 +55,17 @@ def engine(url: str, pgpass: Path | None = None) -> Engine:
         json_serializer=_json,
     )
     event.listen(result, "before_cursor_execute", _with_storable_texts, retval=True)
+    event.listen(result, "do_connect", _with_patience)
     return result
+
+
+def _with_patience(_dialect: object, _record: object, _arguments: object, parameters: dict[str, object]) -> None:
+    """Wait longer for a connection while the machine is starved.
+
+    A registry that only is slow would count as lost at each second poll, and after a loss nothing is launched for the
+    lifetime of a lease: nothing would ever be launched.
+    """
+    parameters["connect_timeout"] = round(machine.patience(CONNECT_TIMEOUT_S))
 
 
 def _json(value: Any) -> str:
