@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import timedelta
 from pathlib import Path
 
@@ -30,7 +31,10 @@ def order(request: Request) -> RunOrder:
     suites = {str(table): suite for table, suite in loaded.suites.items()}
     if request.tables is None:
         raise_if_any(wrong, LINT)
-        return RunOrder(suites, None, request.scope, keep=_keep(request.project), patience_s=request.patience_s)
+        return RunOrder(
+            suites, None, request.scope,
+            keep=_keep(request.project), patience_s=request.patience_s, files=_files(request.project, suites),
+        )  # fmt: skip
     asked = {f"expectations/{table}.yaml" for table in request.tables}
     raise_if_any([problem for problem in wrong if problem.file in asked], LINT)
     for table in request.tables:
@@ -44,7 +48,12 @@ def order(request: Request) -> RunOrder:
     return RunOrder(
         suites, request.tables, request.scope,
         upto=request.upto, keep=_keep(request.project), patience_s=request.patience_s,
+        files=_files(request.project, suites),
     )  # fmt: skip
+
+
+def _files(project: Path, suites: Mapping[str, Suite]) -> dict[str, Path]:
+    return {table: Project(project).expectations / f"{table}.yaml" for table in suites}
 
 
 def _keep(project: Path) -> timedelta | None:
@@ -65,7 +74,8 @@ def _with_own(request: Request, file: Path) -> RunOrder:
             next=f"lakeward quality run NAMESPACE.TABLE --suite {file}",
             code="LW-5022",
         )
-    return RunOrder({request.tables[0]: suite}, request.tables, request.scope, own_suite=False)
+    files = {request.tables[0]: file}
+    return RunOrder({request.tables[0]: suite}, request.tables, request.scope, own_suite=False, files=files)
 
 
 def read_suite(file: Path) -> tuple[Suite | None, list[Problem]]:
