@@ -130,50 +130,81 @@ def namespace(spark: SparkSession) -> Iterator[str]:
     spark.sql(f"DROP NAMESPACE {CATALOG}.{name}")
 
 
+class ConnectServer:
+    """A Connect server that can be killed and started again at its address; `start` waits until it answers."""
+
+    def __init__(self, lake: Lake, pgpass: Path, folder: Path) -> None:
+        self.port, self.token, self.folder = ports.any_free(), f"token-{uuid4().hex}", folder
+        conf = addresses.spark_conf(lake) | server_side.server_conf(self.port, "1g", folder / "temporary")
+        conf |= {"spark.sql.warehouse.dir": str(folder / "warehouse"), "spark.local.dir": str(folder / "local")}
+        (folder / "temporary").mkdir()
+        home = jars.pyspark_jars().parent
+        conf["spark.driver.extraJavaOptions"] += f" {BRIEF[1]}"
+        self._command = [str(home / "bin" / "spark-submit")]
+        for name, value in conf.items():
+            self._command += ["--conf", f"{name}={value}"]
+        self._command += ["--class", server_side.MAIN, "spark-internal"]
+        self._env = {
+            **os.environ, "SPARK_HOME": str(home), "SPARK_CONNECT_AUTHENTICATE_TOKEN": self.token,
+            "PGPASSFILE": str(pgpass), "SPARK_LOCAL_IP": "127.0.0.1",
+        }  # fmt: skip
+
+    def start(self) -> None:
+        log = self.folder / "log"
+        with log.open("ab") as sink:
+            self._server = subprocess.Popen(
+                self._command, stdin=subprocess.DEVNULL, stdout=sink, stderr=sink, env=self._env, cwd=self.folder,
+                start_new_session=True,
+            )  # fmt: skip
+        end = monotonic() + 120
+        while not (ports.answers(self.port) and server_side.answers(f"localhost:{self.port}", self.token)):
+            assert self._server.poll() is None and monotonic() < end, log.read_text(errors="replace")[-3000:]
+            sleep(0.3)
+
+    def kill(self) -> None:
+        os.killpg(self._server.pid, signal.SIGKILL)
+        self._server.wait()
+
+    def stop(self) -> None:
+        self._server.send_signal(signal.SIGTERM)
+        try:
+            self._server.wait(20)
+        except subprocess.TimeoutExpired:
+            self.kill()
+
+
 @pytest.fixture(scope="session")
 def connect_server(lake: Lake, postgres: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runtime]:
     """A Connect server on loopback with a token, a migrated registry, and the runtime that names both."""
     folder = tmp_path_factory.mktemp("connect")
     jars.ensure()
-    port, token = ports.any_free(), f"token-{uuid4().hex}"
-    conf = addresses.spark_conf(lake) | server_side.server_conf(port, "1g", folder / "temporary")
-    conf |= {"spark.sql.warehouse.dir": str(folder / "warehouse"), "spark.local.dir": str(folder / "local")}
-    (folder / "temporary").mkdir()
-    home = jars.pyspark_jars().parent
-    conf["spark.driver.extraJavaOptions"] += f" {BRIEF[1]}"
-    command = [str(home / "bin" / "spark-submit")]
-    for name, value in conf.items():
-        command += ["--conf", f"{name}={value}"]
-    command += ["--class", server_side.MAIN, "spark-internal"]
-    env = {
-        **os.environ, "SPARK_HOME": str(home), "SPARK_CONNECT_AUTHENTICATE_TOKEN": token,
-        "PGPASSFILE": str(postgres.pgpass), "SPARK_LOCAL_IP": "127.0.0.1",
-    }  # fmt: skip
-    log = folder / "log"
-    with log.open("wb") as sink:
-        server = subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=sink, stderr=sink, env=env, cwd=folder, start_new_session=True
-        )
+    server = ConnectServer(lake, postgres.pgpass, folder)
     try:
-        end = monotonic() + 120
-        while not (ports.answers(port) and server_side.answers(f"localhost:{port}", token)):
-            assert server.poll() is None and monotonic() < end, log.read_text(errors="replace")[-3000:]
-            sleep(0.3)
+        server.start()
         registry = postgres.create_registry()
         yield Runtime(
             registry_url_file=private.write(folder / "registry.url", postgres.url(registry)),
             pgpass=postgres.pgpass,
             lake=lake,
-            connect=f"127.0.0.1:{port}",
-            connect_token_file=private.write(folder / "token", token),
+            connect=f"127.0.0.1:{server.port}",
+            connect_token_file=private.write(folder / "token", server.token),
             checkpoints=str(folder / "checkpoints"),
             drivers=folder / "drivers",
             jars=jars.spark_folder(),
         )
     finally:
-        server.send_signal(signal.SIGTERM)
-        try:
-            server.wait(20)
-        except subprocess.TimeoutExpired:
-            os.killpg(server.pid, signal.SIGKILL)
-            server.wait()
+        server.stop()
+
+
+@pytest.fixture
+def own_server(lake: Lake, postgres: Any, tmp_path: Path) -> Iterator[ConnectServer]:
+    """A Connect server of the test's own, started."""
+    folder = tmp_path / "connect"
+    folder.mkdir()
+    jars.ensure()
+    server = ConnectServer(lake, postgres.pgpass, folder)
+    try:
+        server.start()
+        yield server
+    finally:
+        server.stop()

@@ -266,6 +266,8 @@ and with `row_condition: {condition}` on the data that fail. Empty: Great Expect
 `error` in a cell is the error of both.
 
 {table}
+
+Arguments are settled before either sees them: see [arguments of checks](check-arguments.md) for the differences.
 """
 _LEFT = """
 ## Left to Great Expectations itself

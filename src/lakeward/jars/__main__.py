@@ -24,6 +24,7 @@ def main(arguments: list[str]) -> int:
             return _pin()
         if arguments == ["own"]:
             _print(f"compiled {own.build()}")
+            _print(f"compiled {own.build(own.PATTERNS_JAR, own.PATTERNS_SOURCE)}")
             return 0
         at = ivy.ensure(lambda name: _print(f"  {name}"))
         _print(f"{len(check.listed())} jars verified in {at}")

@@ -1,6 +1,7 @@
-"""Lakeward's own jar: `LinkLogStore`, a Delta log store in which a local table's version is committed at most once.
+"""Lakeward's own jars: `LinkLogStore`, a Delta log store in which a local table's version is committed at most once,
+and `Patterns`, which compiles regular expressions as Spark does.
 
-The source is in the same package. `python -m lakeward.jars own` compiles it with the compiler that Spark includes
+The sources are in the same package. `python -m lakeward.jars own` compiles them with the compiler that Spark includes
 (Janino): it needs Java only, and the same source gives the same bytes.
 """
 
@@ -19,6 +20,10 @@ from lakeward.platform.errors import LakewardError
 SOURCE = Path(__file__).with_name("own") / "LinkLogStore.java"
 JAR = SOURCE.with_name("lakeward-delta.jar")
 CLASS = "io.lakeward.LinkLogStore"
+PATTERNS_SOURCE = SOURCE.with_name("Patterns.java")
+PATTERNS_JAR = SOURCE.with_name("lakeward-patterns.jar")
+PATTERNS_CLASS = "io.lakeward.Patterns"
+"""Base64 patterns on stdin, a line each; answers on stdout."""
 _EPOCH = (1980, 1, 1, 0, 0, 0)  # the earliest time that a zip file can store
 
 
@@ -30,8 +35,8 @@ def spark_conf() -> dict[str, str]:
     return {"spark.jars": str(JAR), "spark.delta.logStore.file.impl": CLASS}
 
 
-def build(into: Path = JAR) -> Path:
-    """Compile the source and put the class into a jar.
+def build(into: Path = JAR, source: Path = SOURCE) -> Path:
+    """Compile a source and put its classes into a jar.
 
     Raises:
         LakewardError: it does not compile; `why` has the compiler's message.
@@ -42,13 +47,13 @@ def build(into: Path = JAR) -> Path:
     with tempfile.TemporaryDirectory() as folder:
         command = [
             str(find_java().binary), "-cp", compiler, "org.codehaus.commons.compiler.samples.CompilerDemo",
-            "-classpath", os.pathsep.join(str(jar) for jar in needed), "-d", folder, str(SOURCE),
+            "-classpath", os.pathsep.join(str(jar) for jar in needed), "-d", folder, str(source),
         ]  # fmt: skip
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         classes = sorted(Path(folder).rglob("*.class"))
         if done.returncode != 0 or not classes:
             raise LakewardError(
-                f"{SOURCE.name} does not compile",
+                f"{source.name} does not compile",
                 why=(done.stderr or done.stdout).strip()[-2000:],
                 next="correct the source, then: python -m lakeward.jars own",
                 code="LW-7213",

@@ -9,16 +9,21 @@ import typer
 
 from lakeward.cli.context import state
 from lakeward.cli.quality.group import app
+from lakeward.cli.quality.suites import known_columns
 
 _SCOPES = ("increment", "window", "table")
 
 
 @app.command()
 def lint() -> None:
-    """Check every suite against Great Expectations' models, without Spark. Exit code 2 when there is a problem."""
+    """Check every suite against Great Expectations' models and its table's columns, without Spark.
+
+    The columns are the table's where the catalog answers, otherwise those that its stream declares. Exit code 2 when
+    there is a problem.
+    """
     from lakeward.quality.suite.lint import lint as find
 
-    problems = find(state().project)
+    problems = find(state().project, known_columns())
     errors = sum(problem.severity == "error" for problem in problems)
     lines = [problem.text() for problem in problems]
     lines.append("ok" if not errors else f"{errors} problem{'' if errors == 1 else 's'}")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,9 +12,10 @@ import typer
 
 from lakeward.cli.context import state
 from lakeward.cli.quality.group import app
-from lakeward.platform.errors import Refused, SpecError, expect
+from lakeward.platform.errors import LakewardError, Refused, SpecError, expect
 
 if TYPE_CHECKING:
+    from lakeward.quality.arguments.columns import Columns
     from lakeward.spec.model.suite import Suite
 
 Table = Annotated[str, typer.Argument(help="The table: namespace.table.")]
@@ -37,7 +40,7 @@ def import_(
     done = imported(_read(file), _name(table), owner, author())
     target = write(table, done.document, [f"Imported from {file.name}."], force=force)
     shown = target.relative_to(state().project.root).as_posix()
-    problems = [item for item in lint(state().project) if item.file == shown]
+    problems = [item for item in lint(state().project, known_columns()) if item.file == shown]
     ok = all(problem.severity != "error" for problem in problems)
     count = len(done.document["expectations"])
     data = {
@@ -59,6 +62,17 @@ def import_(
     state().output.either(data, "\n".join(lines))
     if not ok:
         raise typer.Exit(2)
+
+
+def known_columns() -> Callable[[str], Columns | None]:
+    """Table -> its columns in the lake; nothing without a stack."""
+    from lakeward.quality.suite.known_columns import of_table
+
+    try:
+        runtime = state().runtime
+    except LakewardError:
+        runtime = None
+    return partial(of_table, runtime)
 
 
 @app.command()

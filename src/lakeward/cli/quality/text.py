@@ -10,6 +10,7 @@ from lakeward.platform.text import minute
 from lakeward.quality.results.records import CheckDocument, RunDocument, noun_of
 from lakeward.quality.results.text import observed_text
 from lakeward.quality.results.trend import Trend
+from lakeward.quality.verdicts.waivers import named
 from lakeward.registry.verifications import LandedBatches
 
 _WORDS = {"pass": "passed", "warn": "passed with warnings", "hold": "HELD", "error": "NOT CHECKED"}
@@ -76,12 +77,7 @@ def _batches(batches: list[LandedBatches] | None) -> str:
 
 def check_name(check: CheckDocument | Trend) -> str:
     """The expectation with its columns, short."""
-    kwargs = check.get("kwargs") or {}
-    columns = [kwargs[key] for key in ("column", "column_A", "column_B") if key in kwargs]
-    several = kwargs.get("column_list")
-    if not columns and isinstance(several, list):
-        columns = several
-    return f"{check['expectation'].removeprefix('expect_')}({', '.join(map(str, columns))})"
+    return named(check["expectation"], check.get("kwargs") or {})
 
 
 def _found(check: CheckDocument) -> str:

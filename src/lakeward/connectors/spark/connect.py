@@ -11,7 +11,7 @@ import socket
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 import structlog
@@ -117,6 +117,36 @@ def answers(runtime: Runtime, spark: SparkSession) -> bool:
         return bool(spark.conf.get("spark.app.name"))
     except Exception:  # noqa: BLE001  after any error a new session is opened, which reports the cause
         return False
+
+
+def listens(runtime: Runtime) -> bool:
+    """Whether something listens at the server's address."""
+    try:
+        _reachable(runtime)
+    except LakewardError:
+        return False
+    return True
+
+
+def activate(spark: SparkSession) -> None:
+    """Make this session the one that a library gets from pyspark.
+
+    pyspark keeps its first session as the default and the active one even after that has stopped: a library in a
+    process that outlived a server would then look for a server by the environment.
+    """
+    kept: Any = type(spark)
+    kept._default_session = spark
+    kept._active_session.session = spark
+
+
+def close(spark: SparkSession) -> None:
+    """Close a session's channel from any thread: statements that wait for it fail. The server is not told."""
+    spark.client.set_retry_policies([])
+    spark.client.close = _closed_already  # type: ignore[method-assign]  # see _release
+    try:
+        spark.client._channel.close()  # pyspark's own close waits for calls that never end
+    except Exception as error:  # noqa: BLE001 - it is closed or broken, which is what is wanted
+        log.warning("A channel could not be closed", error=type(error).__name__)
 
 
 def _open(runtime: Runtime, session_id: str) -> SparkSession:

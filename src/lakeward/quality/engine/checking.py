@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 
 from lakeward.quality.engine.custom import CheckContext, is_own
 from lakeward.quality.engine.custom import check as check_own
 from lakeward.quality.engine.custom.landed import Landings
 from lakeward.quality.engine.custom.outlier import Past
+from lakeward.quality.engine.rescue import Attempt, rescued
 from lakeward.quality.engine.timeouts import PATIENCE_S, patient
 from lakeward.quality.ranges.batches import batches_of
 from lakeward.quality.ranges.first_bad import ALONE, Failed, OldestFailingRow, remembered, search
@@ -48,18 +50,38 @@ def check(
         else:
             groups.setdefault(read, []).append(each)
     for read, group in groups.items():
-        own_checks = [configured for configured in group if is_own(configured)]
-        gx_checks = [configured for configured in group if not is_own(configured)]
-        with patient(engines.session, patience_s, found.table):
-            results |= {
-                configured.id: check_own(configured, _context(of, found, history, read, engines))
-                for configured in own_checks
-            }
+        compute = partial(_computed, of, found, history, read, engines, patience_s)
+        results |= rescued(group, engines, compute)
+    return [results[check.id] for check in asked]
+
+
+def _computed(
+    of: LakeTable,
+    found: Range,
+    history: History,
+    read: Read,
+    engines: Engines,
+    patience_s: float,
+    group: Sequence[ConfiguredCheck],
+) -> Attempt:
+    """The checks of one read, together."""
+    from pyspark.errors import PySparkException
+
+    own_checks = [configured for configured in group if is_own(configured)]
+    gx_checks = [configured for configured in group if not is_own(configured)]
+    made = Attempt()
+    try:
+        with patient(engines.session, patience_s, found.table, engines) as watch:
+            made.watch = watch
+            for configured in own_checks:
+                made.results[configured.id] = check_own(configured, _context(of, found, history, read, engines))
             if gx_checks:
                 frame = of.rows(engines.session, read)
                 stated = of.footers(read, appended(history, read))
-                results |= {check.id: check for check in engines.checker.check(frame, gx_checks, stated)}
-    return [results[check.id] for check in asked]
+                made.results |= {check.id: check for check in engines.checker.check(frame, gx_checks, stated)}
+    except PySparkException as error:
+        made.error = error
+    return made
 
 
 def _context(of: LakeTable, found: Range, history: History, read: Read, engines: Engines) -> CheckContext:

@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from lakeward.platform.errors import Refused
+from lakeward.quality.arguments.columns import of_schema
+from lakeward.quality.arguments.expectation import settle
 from lakeward.quality.verdicts.waivers import name_of
 from lakeward.spec.model.custom_expectations import OWN
 
@@ -69,7 +71,11 @@ def condition(frame: DataFrame, expectation: Expectation) -> Column:
     batch = source.add_dataframe_asset("rows").add_batch_definition_whole_dataframe("rows")
     engine: Any = batch.get_batch({"dataframe": frame}).data.execution_engine
     engine.load_batch_data("rows", frame)  # as GX's own validator does: metrics read it from there
-    made = implementation(**expectation.kwargs)
+    settled = settle(expectation.type, expectation.kwargs, of_schema(frame.schema))
+    if settled.faults:
+        raise _refused(expectation, "; ".join(fault.text() for fault in settled.faults))
+    made = implementation(**settled.kwargs)
+    vars(made).update(settled.exact)
     needs = made.get_validation_dependencies(execution_engine=engine, runtime_configuration=dict(_FORM))
     graph = ValidationGraph(execution_engine=engine)
     for metric in needs.get_metric_configurations():

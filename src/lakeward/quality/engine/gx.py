@@ -15,6 +15,7 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 from lakeward.platform.errors import LakewardError
+from lakeward.quality.engine import settling
 from lakeward.quality.engine.bridge import checks as bridge
 from lakeward.quality.engine.bridge.results import SAMPLE, SQL, as_check
 from lakeward.quality.ranges.file_statistics import FileStatistics
@@ -59,21 +60,23 @@ class Checker:
 
         `footers` are the file statistics of exactly the frame's rows; checks that they answer read no rows.
         """
-        results = bridge.check(frame, asked, footers)
-        results |= self._stock(frame, [check for check in asked if check.id not in results])
+        sound, results = settling.settle_all(asked, frame)
+        results |= bridge.check(frame, sound, footers)
+        results |= self._stock(frame, [check for check in sound if check.id not in results])
         return [results[check.id] for check in asked]
 
     def fails(self, frame: DataFrame, asked: Sequence[ConfiguredCheck]) -> bool | None:
         """Whether any of the checks fails on this frame; None when one could not be computed."""
-        results = bridge.check(frame, asked, sampled=False)
-        remaining = [check for check in asked if check.id not in results]
+        sound, results = settling.settle_all(asked, frame)
+        results |= bridge.check(frame, sound, sampled=False)
+        remaining = [check for check in sound if check.id not in results]
         results |= self._run(self._batch(frame), remaining, "BOOLEAN_ONLY") if remaining else {}
         states = {result.state for result in results.values()}
         return None if State.ERROR in states else State.FAIL in states
 
     def least(self, frame: DataFrame, asked: Sequence[ConfiguredCheck], value: str) -> Any:
         """The least value of a SQL expression among the rows that fail any of the checks, each row judged alone."""
-        return bridge.least(frame, asked, value)
+        return bridge.least(frame, settling.settle_all(asked, frame)[0], value)
 
     def stock(self, frame: DataFrame, asked: Sequence[ConfiguredCheck]) -> dict[str, Check]:
         """Every check by stock GX alone, in its usual form: the reference for the bridge's results."""
@@ -103,8 +106,7 @@ class Checker:
         suite = self._gx.ExpectationSuite(
             name=f"suite-{self._frames}",
             expectations=[
-                {"type": check.expectation.type, "kwargs": dict(check.expectation.kwargs), "meta": {"id": check.id}}
-                for check in asked
+                {"type": check.expectation.type, "kwargs": check.kwargs, "meta": {"id": check.id}} for check in asked
             ],
         )
         found = {

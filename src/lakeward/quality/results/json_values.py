@@ -59,7 +59,8 @@ def masked(checks: Iterable[Check], columns: Collection[str]) -> list[Check]:
 
 def _masked(check: Check, hidden: set[str]) -> Check:
     sample = tuple(_row(row, hidden) for row in check.sample)
-    about = {str(check.kwargs[key]).lower() for key in ("column", "column_A", "column_B") if key in check.kwargs}
+    named = (check.kwargs.get(key) for key in ("column", "column_A", "column_B"))
+    about = {str(each).strip("`").lower() for each in named}
     # Without a count of failing rows the observed value may be a value of the column, e.g. a maximum.
     is_value = check.observed is not None and check.unexpected_count is None and bool(about & hidden)
     return replace(check, sample=sample, observed=MASK if is_value else check.observed)

@@ -13,6 +13,7 @@ import structlog
 
 from lakeward.connectors.spark import connect
 from lakeward.platform.runtime import Runtime
+from lakeward.quality.engine.timeouts import Progress
 from lakeward.quality.ranges import metadata
 from lakeward.registry import check_runs, engine
 from lakeward.registry.check_runs import Claim
@@ -40,6 +41,7 @@ class Engines:
     registry_url: str
     session_of: Callable[[str], SparkSession]
     claim: Claim | None = None
+    progress: Progress = field(default_factory=Progress)
     _stages: dict[str, set[int]] = field(default_factory=dict)
 
     def begin(self, claim: Claim | None) -> None:
@@ -54,6 +56,44 @@ class Engines:
             self.__dict__.pop("checker", None)  # its SQL checks run on the session it was made with
         elif warm is not None:
             self._remember(warm.session_id)
+
+    def reachable(self) -> bool:
+        """Whether something listens at the Connect server's address."""
+        return connect.listens(self.runtime)
+
+    def answers(self) -> bool:
+        """Whether the session can still be used."""
+        warm = self.__dict__.get("session")
+        return warm is None or connect.answers(self.runtime, warm)
+
+    def give_up(self) -> None:
+        """Close the session's channel, so that statements that wait fail now; `renew` makes another."""
+        warm = self.__dict__.get("session")
+        if warm is not None:
+            connect.close(warm)
+
+    def hurry(self) -> None:
+        """Let the session's statements fail at the first attempt: there is no server to wait for."""
+        warm = self.__dict__.get("session")
+        if warm is not None:
+            warm.client.set_retry_policies([])
+
+    def renew(self) -> None:
+        """Forget the session and what was made with it; the next use opens another, recorded before it is used.
+
+        Raises:
+            Fenced: another process has taken the run over.
+        """
+        self.prove()
+        warm = self.__dict__.pop("session", None)
+        self.__dict__.pop("checker", None)  # its SQL checks run on the session it was made with
+        if warm is None:
+            return
+        connect.close(warm)
+        try:
+            connect.interrupt(self.runtime, warm.session_id)  # what it left running
+        except Exception as error:  # noqa: BLE001 - the server drops the session by its own timeout
+            log.warning("A lost session could not be released", error=type(error).__name__)
 
     @contextmanager
     def registry(self) -> Iterator[Connection]:
@@ -110,6 +150,7 @@ class Engines:
         began = time.process_time()
         from lakeward.quality.engine.gx import Checker
 
+        connect.activate(self.session)
         made = Checker()
         log.info("Great Expectations imported", cpu_s=round(time.process_time() - began, 1))
         return made
@@ -132,6 +173,8 @@ class Engines:
         return sum(len(each) for each in self._stages.values())
 
     def _progress(self, stages: Any, inflight_tasks: int, operation_id: str | None, done: bool) -> None:
+        running = inflight_tasks > 0 or any(each.num_completed_tasks < each.num_tasks for each in stages or ())
+        self.progress.report(operation_id or "", running, done)
         self._stages.setdefault(operation_id or "", set()).update(
             stage.stage_id for stage in stages or () if stage.num_completed_tasks
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lakeward.quality.engine.timeouts import PATIENCE_S
@@ -31,6 +32,7 @@ class RunOrder:
             `verified` does not move.
         invalid: table -> the problems of its suite, for a run without names: the table is an error of that run.
         upto: the last snapshot to check, for one table; None for the head.
+        files: the file of each suite, for messages.
     """
 
     suites: Mapping[str, Suite]
@@ -42,6 +44,7 @@ class RunOrder:
     keep: timedelta | None = None
     patience_s: float = PATIENCE_S
     now: datetime = field(default_factory=lambda: datetime.now(UTC))
+    files: Mapping[str, Path] = field(default_factory=dict)
 
 
 def proves_nothing(order: RunOrder, suite: Suite) -> str | None:

@@ -97,7 +97,7 @@ def _table(table: str, suite: Suite, order: RunOrder, engines: Engines) -> Resul
         return None
     if history is None or found is None:
         raise metadata.no_table(table)  # requested by name, or checked before: the table is missing
-    configured = configure(suite, order.scope, known.excused)
+    configured = configure(suite, order.scope, known.excused, order.files.get(table))
     _over(table, configured, known.waived_then)
     blank = Result(
         run=f"{order.now:%Y%m%dT%H%M%S}-{uuid4().hex[:6]}",

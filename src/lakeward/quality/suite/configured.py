@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
+from lakeward.quality.arguments.expectation import Settled
 from lakeward.quality.verdicts.verdict import Check, State
 from lakeward.quality.verdicts.waivers import ActiveWaiver, ids
 from lakeward.spec.model.suite import Expectation, Suite
@@ -19,12 +22,27 @@ class ConfiguredCheck:
         expectation: as in the suite.
         scope: the rows it reads in this run.
         excuse: the waiver in force; None if a failure holds the table.
+        file, number: the suite's file, and the place of the expectation in its list, from 0.
+        settled: its arguments against the columns of the rows, once they are known.
     """
 
     id: str
     expectation: Expectation
     scope: str
     excuse: ActiveWaiver | None = None
+    file: Path | None = None
+    number: int = 0
+    settled: Settled | None = None
+
+    @property
+    def kwargs(self) -> dict[str, Any]:
+        """The arguments to compute with."""
+        return dict(self.expectation.kwargs) if self.settled is None else self.settled.kwargs
+
+    @property
+    def exact(self) -> dict[str, Any]:
+        """Arguments that Great Expectations' model would round, as they are."""
+        return {} if self.settled is None else self.settled.exact
 
     @property
     def strict(self) -> bool:
@@ -49,11 +67,14 @@ class ConfiguredCheck:
         )
 
 
-def configure(suite: Suite, scope: str | None, excused: Mapping[str, ActiveWaiver]) -> list[ConfiguredCheck]:
-    """The configured checks of a run; `scope` overrides the scope of every check, `excused` are the waived ones."""
+def configure(
+    suite: Suite, scope: str | None, excused: Mapping[str, ActiveWaiver], file: Path | None = None
+) -> list[ConfiguredCheck]:
+    """The configured checks of a run; `scope` overrides the scope of every check, `excused` are the waived ones, `file`
+    is the suite's."""
     return [
-        ConfiguredCheck(name, each, scope or each.scope, excused.get(name))
-        for name, each in zip(ids(suite), suite.expectations, strict=True)
+        ConfiguredCheck(name, each, scope or each.scope, excused.get(name), file, number)
+        for number, (name, each) in enumerate(zip(ids(suite), suite.expectations, strict=True))
     ]
 
 

@@ -1,4 +1,5 @@
-"""Lint of suites against Great Expectations' models: no Spark, no data, all problems in one pass, each with its place.
+"""Lint of suites against Great Expectations' models and the columns of their tables: no Spark, no data, all problems in
+one pass, each with its place.
 
 Imports Great Expectations (seconds of CPU): for the command line only, never for a Dag file or a loop.
 """
@@ -8,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import redirect_stdout
 from dataclasses import replace
 from datetime import UTC, date, datetime
@@ -20,13 +21,17 @@ from typing import Any
 from pydantic import ValidationError as PydanticError
 
 from lakeward.platform.runtime import Project
+from lakeward.quality.arguments import patterns
+from lakeward.quality.arguments.columns import Columns
+from lakeward.quality.arguments.expectation import settle
 from lakeward.quality.engine.failing_rows import one_by_one
+from lakeward.quality.suite import known_columns
 from lakeward.spec.checks import quarantine
 from lakeward.spec.checks.reference_files import exists
 from lakeward.spec.model.base import SpecModel
 from lakeward.spec.model.custom_expectations import OWN
-from lakeward.spec.model.java_regex import no_pattern
-from lakeward.spec.read.document import Path_
+from lakeward.spec.model.stream import StreamSpec
+from lakeward.spec.read.document import Document, Path_
 from lakeward.spec.read.files import Files
 from lakeward.spec.read.loader import load_project
 from lakeward.spec.read.messages import Finding, findings
@@ -56,8 +61,16 @@ def _nothing(table: str) -> str:
     return ""
 
 
-def lint(project: Project) -> list[Problem]:
-    """Every problem of the project's suites: in their form, and in their expectations."""
+def _unknown(table: str) -> Columns | None:
+    return None
+
+
+def lint(project: Project, columns_of: Callable[[str], Columns | None] = _unknown) -> list[Problem]:
+    """Every problem of the project's suites: in their form, and in their expectations.
+
+    Args:
+        columns_of: table -> its columns in the lake, if they can be read; otherwise a stream's spec may show them.
+    """
     files = Files(project.root)
     loaded = load_project(project)
     known = loaded.problems
@@ -68,30 +81,62 @@ def lint(project: Project) -> list[Problem]:
         # A stream with an invalid file may be the one that lands in the table.
         whole = not any(each.severity == "error" and not each.file.startswith("expectations/") for each in known)
         obstacle_of = partial(quarantine.obstacle_of, specs=loaded.specs) if whole else _nothing
-        for file in sorted(project.expectations.glob("[!.]*.yaml")):  # files that begin with a dot belong to editors
-            lint_file(files, file, obstacle_of=obstacle_of)
+        suites = sorted(project.expectations.glob("[!.]*.yaml"))  # files that begin with a dot belong to editors
+        refused = _refused_patterns(suites)
+        for file in suites:
+            known_of = partial(_columns_of, columns_of=columns_of, specs=loaded.specs)
+            lint_file(files, file, obstacle_of=obstacle_of, columns_of=known_of, refused=refused)
     found = {**dict.fromkeys(formal), **dict.fromkeys(files.problems)}  # the loader reports YAML errors too
     return sorted(found, key=lambda each: (each.file, each.line, each.column, each.path))
 
 
+def _refused_patterns(suites: list[Path]) -> dict[str, str]:
+    """Pattern -> why Java refuses it, for all suites by one Java process."""
+    documents = (Files(file.parent).document(file) for file in suites)
+    listed = (document.data.get("expectations") for document in documents if document is not None)
+    kwargs = (
+        each.get("kwargs") for some in listed if isinstance(some, list) for each in some if isinstance(each, dict)
+    )
+    found = {pattern for each in kwargs if isinstance(each, dict) for pattern in patterns.patterns_of(each).values()}
+    return patterns.refused_by_java(found)
+
+
+def _columns_of(table: str, columns_of: Callable[[str], Columns | None], specs: list[StreamSpec]) -> Columns | None:
+    return columns_of(table) or known_columns.of_specs(table, specs)
+
+
 def lint_file(
-    files: Files, file: Path, today: date | None = None, obstacle_of: Callable[[str], str] = _nothing
+    files: Files,
+    file: Path,
+    today: date | None = None,
+    obstacle_of: Callable[[str], str] = _nothing,
+    columns_of: Callable[[str], Columns | None] = _unknown,
+    refused: Mapping[str, str] | None = None,
 ) -> None:
     """Add the problems of one suite's expectations to `files`.
 
     Args:
         obstacle_of: table -> why its rows cannot be quarantined, as a clause.
+        columns_of: table -> its columns, if they are known.
+        refused: pattern -> why Java does not compile it; Java is asked if this is not given.
     """
     document = files.document(file)
     if document is None:
         return
     now = today or datetime.now(UTC).date()
-    listed, obstacle = document.data.get("expectations"), obstacle_of(str(document.data.get("table")))
+    table = str(document.data.get("table"))
+    listed, obstacle, columns = document.data.get("expectations"), obstacle_of(table), columns_of(table)
+    wrong = _refused_patterns([file]) if refused is None else refused
     for index, each in enumerate(listed if isinstance(listed, list) else ()):
         if not isinstance(each, dict):
             continue  # the loader reports it
         at: Path_ = ("expectations", index)
-        for finding in (*_of_type(at, each), *_of_kwargs(at, each), *_of_effect(at, each, obstacle)):
+        found = [*_of_type(at, each), *_of_kwargs(at, each, wrong), *_of_effect(at, each, obstacle)]
+        paths = {finding.path for finding in found if not finding.warning}
+        found += [
+            _as_written(finding, document) for finding in _of_arguments(at, each, columns) if finding.path not in paths
+        ]
+        for finding in found:
             files.found(file, document, finding)
         waived = _day(each.get("waive_until"))
         if waived is not None and waived < now:
@@ -135,7 +180,29 @@ def on_spark(name: str) -> bool:
     return metric is None or "SparkDFExecutionEngine" in metric["providers"] or hasattr(model, "_validate_spark")
 
 
-def _of_kwargs(at: Path_, each: dict[str, Any]) -> Iterator[Finding]:
+def _of_arguments(at: Path_, each: dict[str, Any], columns: Columns | None) -> Iterator[Finding]:
+    """Names, literals, nulls and conditions, against the columns of the table."""
+    name, kwargs = each.get("type"), each.get("kwargs", {})
+    if not isinstance(name, str) or not isinstance(kwargs, dict) or (name not in OWN and name not in known_types()):
+        return
+    settled = settle(name, kwargs, columns)
+    yield from (fault.finding(at) for fault in settled.faults)
+    yield from (replace(told.finding(at), warning=True) for told in settled.told)
+
+
+def _as_written(finding: Finding, document: Document) -> Finding:
+    """The finding, with the digits of the file where YAML reads another number: `01234` is 1234."""
+    if isinstance(finding.value, bool) or not isinstance(finding.value, int | float):
+        return finding
+    place = document.place(finding.path)
+    line = document.text.splitlines()[place.line - 1 : place.line]
+    written = re.match(r"[^\s,\]}#]+", line[0][place.column - 1 :]) if line else None
+    if written is None or written[0] == str(finding.value):
+        return finding
+    return replace(finding, message=f"{finding.message}: '{written[0]}'")
+
+
+def _of_kwargs(at: Path_, each: dict[str, Any], wrong: Mapping[str, str]) -> Iterator[Finding]:
     name, kwargs = each.get("type"), each.get("kwargs", {})
     if name in OWN and isinstance(kwargs, dict):
         yield from _own(at, OWN[name], kwargs)
@@ -157,7 +224,7 @@ def _of_kwargs(at: Path_, each: dict[str, Any]) -> Iterator[Finding]:
         yield Finding(
             (*at, "kwargs", "min_value"), f"min_value is more than max_value ({high}): no value can pass", low
         )
-    yield from text_findings(at, known)
+    yield from text_findings(at, known, wrong)
 
 
 def _refused(at: Path_, model: Any, kwargs: dict[str, Any]) -> Iterator[Finding]:
@@ -220,17 +287,19 @@ _BRACES = re.compile(r"\{\{|\}\}|\{([^{}]*)\}")
 _ROWS = "_batch_"  # as long as {batch}, so that places remain correct
 
 
-def text_findings(at: Path_, kwargs: dict[str, Any]) -> Iterator[Finding]:
-    """Problems of the query and the patterns among the arguments `kwargs` of the expectation at `at`."""
+def text_findings(at: Path_, kwargs: dict[str, Any], wrong: Mapping[str, str]) -> Iterator[Finding]:
+    """Problems of the query and the patterns among the arguments `kwargs` of the expectation at `at`.
+
+    Args:
+        wrong: pattern -> why Java does not compile it.
+    """
     query = kwargs.get("unexpected_rows_query")
     if isinstance(query, str):
         yield from _of_query((*at, "kwargs", "unexpected_rows_query"), query)
-    if isinstance(one := kwargs.get("regex"), str) and (why := no_pattern(one)):
-        yield Finding((*at, "kwargs", "regex"), why, one)
-    listed = kwargs.get("regex_list")
-    for index, each in enumerate(listed if isinstance(listed, list) else ()):
-        if isinstance(each, str) and (why := no_pattern(each)):
-            yield Finding((*at, "kwargs", "regex_list", index), why, each)
+    yield from (fault.finding(at) for fault in patterns.faults(kwargs, wrong))
+    for path, each in patterns.patterns_of(kwargs).items():
+        if each not in wrong and (why := patterns.slow(each)):
+            yield Finding((*at, "kwargs", *path), why, each, warning=True)
 
 
 def _of_query(path: Path_, query: str) -> Iterator[Finding]:

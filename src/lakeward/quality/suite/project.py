@@ -6,7 +6,7 @@ invalid one is an error of its own table, and the others are checked.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from pathlib import Path
 
@@ -43,6 +43,7 @@ def order(request: Request, *, strict: bool = False) -> RunOrder:
         return RunOrder(
             valid, None, request.scope,
             keep=_keep(request.project), patience_s=request.patience_s, invalid=invalid,
+            files=_files(request.project, valid),
         )  # fmt: skip
     asked = {f"expectations/{table}.yaml" for table in request.tables}
     raise_if_any([problem for problem in wrong if problem.file in asked], LINT)
@@ -57,6 +58,7 @@ def order(request: Request, *, strict: bool = False) -> RunOrder:
     return RunOrder(
         suites, request.tables, request.scope,
         upto=request.upto, keep=_keep(request.project), patience_s=request.patience_s,
+        files=_files(request.project, suites),
     )  # fmt: skip
 
 
@@ -68,6 +70,10 @@ def _invalid(problems: Sequence[Problem]) -> dict[str, str]:
             table = problem.file.removeprefix("expectations/").rpartition(".")[0]
             found.setdefault(table, []).append(" ".join(problem.text().split()))
     return {table: f"its suite is invalid: {'; '.join(errors)}" for table, errors in found.items()}
+
+
+def _files(project: Path, suites: Mapping[str, Suite]) -> dict[str, Path]:
+    return {table: Project(project).expectations / f"{table}.yaml" for table in suites}
 
 
 def _keep(project: Path) -> timedelta | None:
@@ -88,7 +94,8 @@ def _with_own(request: Request, file: Path) -> RunOrder:
             next=f"lakeward quality run NAMESPACE.TABLE --suite {file}",
             code="LW-5022",
         )
-    return RunOrder({request.tables[0]: suite}, request.tables, request.scope, own_suite=False)
+    files = {request.tables[0]: file}
+    return RunOrder({request.tables[0]: suite}, request.tables, request.scope, own_suite=False, files=files)
 
 
 def read_suite(file: Path) -> tuple[Suite | None, list[Problem]]:

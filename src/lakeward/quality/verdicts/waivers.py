@@ -109,8 +109,9 @@ def name_of(expectation: Expectation) -> str:
 def named(kind: str, kwargs: Mapping[str, object]) -> str:
     """An expectation with its columns, for people."""
     columns = [kwargs[key] for key in ("column", "column_A", "column_B") if key in kwargs]
-    listed = kwargs.get("column_list")
-    columns = columns or (list(listed) if isinstance(listed, list | tuple) else [])
+    for key in ("column_list", "columns", "by"):  # the last two are those of Lakeward's own checks
+        listed = kwargs.get(key)
+        columns = columns or (list(listed) if isinstance(listed, list | tuple | Mapping) else [])
     return f"{kind.removeprefix('expect_')}({', '.join(map(str, columns))})"
 
 

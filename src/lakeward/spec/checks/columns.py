@@ -30,7 +30,7 @@ _NOT_OF_ONE_ROW: tuple[tuple[type[exp.Expr], str], ...] = (
     (exp.Window, "a window function"),
     (exp.AggFunc, "an aggregate"),
 )
-_WORDS = {"current_user", "session_user", "user", "current_catalog", "current_database", "current_schema",
+SPARK_WORDS = {"current_user", "session_user", "user", "current_catalog", "current_database", "current_schema",
           "current_date", "current_timestamp", "localtimestamp", "current_timezone"}  # fmt: skip
 """Functions that Spark accepts without parentheses; sqlglot reads some of them as columns."""
 
@@ -162,6 +162,6 @@ def _rules(spec: StreamSpec, columns: Mapping[str, str] | None) -> Iterator[Find
 def _unknown(at: Path_, rule: exp.Expr, known: set[str]) -> Iterator[Finding]:
     for column in rule.find_all(exp.Column):
         first = next(iter(column.parts)).name
-        if first.lower() not in known | _WORDS:
+        if first.lower() not in known | SPARK_WORDS:
             yield Finding(at, f"{first!r} is not a column of this stream", first, tuple(sorted(known)),
                           nearest(first, known))  # fmt: skip

@@ -82,3 +82,5 @@ def test_a_session_commits_delta_tables_by_links(rig) -> None:
 
 def test_the_jar_is_what_its_source_compiles_to(tmp_path: Path) -> None:
     assert jars.own.build(tmp_path / "own.jar").read_bytes() == jars.own.JAR.read_bytes(), "python -m lakeward.jars own"
+    patterns = jars.own.build(tmp_path / "patterns.jar", jars.own.PATTERNS_SOURCE)
+    assert patterns.read_bytes() == jars.own.PATTERNS_JAR.read_bytes(), "python -m lakeward.jars own"

@@ -132,8 +132,8 @@ def problems(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, An
         ("expectations[7].kwargs.unexpected_rows_query", (15, 73), "more than one statement"),
         ("expectations[8].kwargs.unexpected_rows_query", (20, 19), "{foo} has no value"),
         ("expectations[9].kwargs.unexpected_rows_query", (21, 113), "missing before 'AND'"),
-        ("expectations[10].kwargs.regex", (22, 76), "not a regular expression: missing )"),
-        ("expectations[11].kwargs.regex_list[1]", (23, 102), "unterminated character set"),
+        ("expectations[10].kwargs.regex", (22, 76), "not a regular expression of Java: Unclosed group at character 2"),
+        ("expectations[11].kwargs.regex_list[1]", (23, 102), "Unclosed character class"),
         ("expectations[12].kwargs.only", (24, 51), "less"),
         ("expectations[12].kwargs.limits", (24, 56), "unknown key"),
         ("expectations[13].kwargs.total", (26, 21), "SQL"),
@@ -195,3 +195,45 @@ def test_rows_that_cannot_go_aside_are_a_problem_of_the_suite(tmp_path: Path) ->
         (9, "it judges the table's rows as a whole"),
         (10, "it reads verified rows too: the policy moves new rows only (scope: increment)"),
     ]
+
+
+TYPED = """\
+table: n.t
+owner: me
+expectations:
+  - {type: expect_column_values_to_be_in_set, kwargs: {column: A, value_set: [1, n/a, null]}}
+  - {type: expect_column_values_to_be_in_set, kwargs: {column: b, value_set: [01234]}}
+  - {type: expect_column_values_to_not_be_null, kwargs: {column: bb}}
+  - type: expect_column_values_to_not_be_null
+    kwargs:
+      column: b
+      row_condition: 'col("b") == "XX" and col("a") > 100'
+      condition_parser: great_expectations
+  - type: expect_column_values_to_match_regex
+    kwargs: {column: b, regex: "(a+)+$"}
+  - {type: expect_column_values_to_be_between, kwargs: {column: c, max_value: n/a}}
+"""
+
+
+def test_arguments_are_judged_by_the_columns_that_a_stream_declares(tmp_path: Path) -> None:
+    streams, suites = tmp_path / "conf" / "streams", tmp_path / "expectations"
+    streams.mkdir(parents=True)
+    suites.mkdir()
+    (suites / "n.t.yaml").write_text(TYPED)
+    query = "SELECT a, b, CAST(a AS DATE) AS c, a + 1 AS d FROM source"
+    stream = STREAM.replace("b INT", "b STRING").replace("SELECT * FROM source", f'"{query}"')
+    (streams / "s.yaml").write_text(f"{stream}lineage: none\n")
+    done = lint(tmp_path)
+    found = {(each["line"], each["severity"]): each["message"] for each in json.loads(done.stdout)["problems"]}
+    assert done.returncode == 2
+    expected = {
+        (4, "error"): "column a is INT: 'n/a' is not a whole number (valid: 42)",
+        (4, "warning"): "null has no effect here",
+        (5, "error"): "write it in quotes, as it is in the data: '01234'",
+        (6, "error"): "the table has no column 'bb'",
+        (10, "error"): 'would ignore `and col("a") > 100`',
+        (13, "warning"): "twice as long with each character",
+        (14, "error"): "max_value",
+    }
+    assert set(found) == set(expected), found
+    assert all(words in found[place] for place, words in expected.items() if place[0] != 14), found

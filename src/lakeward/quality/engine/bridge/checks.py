@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import reduce
 from operator import or_
@@ -156,8 +156,8 @@ FORM = {"result_format": "BASIC", "partial_unexpected_count": 0}
 """Counts and shares. The bridge fetches values itself, for failed checks only."""
 
 
-Graph = tuple[Any, tuple[Any, ...]]
-"""A GX expectation and its metrics, with every metric they need."""
+Graph = tuple[Any, tuple[Any, ...], tuple[Any, ...]]
+"""A GX expectation; its metrics, with every metric they need; the ids by which the expectation knows its metrics."""
 
 _MOST = 5_000
 _graphs: dict[tuple[str, str, str], Graph] = {}
@@ -175,12 +175,12 @@ class Needs:
 
     def __init__(self, asked: ConfiguredCheck, engine: Any, columns: str) -> None:
         self.asked = asked
-        key = (asked.expectation.type, repr(asked.expectation.kwargs), columns)
+        key = (asked.expectation.type, repr((asked.kwargs, asked.exact)), columns)
         if key not in _graphs:
             if len(_graphs) >= _MOST:
                 _graphs.clear()
             _graphs[key] = _graph(asked, engine)
-        self.expectation, self.metrics = _graphs[key]
+        self.expectation, self.metrics, self._given = _graphs[key]
 
     def all_metrics(self) -> Iterator[Any]:
         """Every metric of the graph, each after those it needs; a metric may occur more than once."""
@@ -202,7 +202,7 @@ class Needs:
     def verdict(self, values: dict[Any, Any], engine: Any) -> Any:
         """GX's own result from the values of the metrics."""
         return self.expectation.metrics_validate(
-            metrics={metric.id: values[metric.id] for metric in self.metrics},
+            metrics={given: values[metric.id] for given, metric in zip(self._given, self.metrics, strict=True)},
             runtime_configuration=_runtime(),
             execution_engine=engine,
         )
@@ -212,13 +212,31 @@ def _graph(asked: ConfiguredCheck, engine: Any) -> Graph:
     from great_expectations.expectations.registry import get_expectation_impl
     from great_expectations.validator.validation_graph import ValidationGraph
 
-    expectation = get_expectation_impl(asked.expectation.type)(**asked.expectation.kwargs)
+    expectation = get_expectation_impl(asked.expectation.type)(**asked.kwargs)
+    vars(expectation).update(asked.exact)  # the model makes a float of every number, and a day of a text
     dependencies = expectation.get_validation_dependencies(execution_engine=engine, runtime_configuration=_runtime())
     metrics = tuple(dependencies.get_metric_configurations())
     graph = ValidationGraph(execution_engine=engine)
     for metric in metrics:
         graph.build_metric_dependency_graph(metric, _runtime())
-    return expectation, metrics
+    given = tuple(metric.id for metric in metrics)
+    for metric in metrics:
+        _make_exact(metric, asked.exact, set())
+    return expectation, metrics, given
+
+
+def _make_exact(metric: Any, exact: Mapping[str, Any], seen: set[int]) -> None:
+    """Give a metric, and those it needs, the exact arguments: GX turns decimals into floats, and times into text."""
+    if id(metric) in seen:
+        return
+    seen.add(id(metric))
+    for dependency in metric.metric_dependencies.values():
+        _make_exact(dependency, exact, seen)
+    mine = {key: value for key, value in exact.items() if key in metric.metric_value_kwargs}
+    if mine:
+        metric.metric_value_kwargs.update(mine)
+        values = f"{metric.id.metric_value_kwargs_id}{sorted(mine.items())!r}"
+        metric._id = metric.id._replace(metric_value_kwargs_id=values)  # GX makes it of rounded values
 
 
 def _runtime() -> dict[str, Any]:

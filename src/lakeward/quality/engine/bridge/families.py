@@ -12,6 +12,8 @@ from functools import reduce
 from operator import and_
 from typing import TYPE_CHECKING, Any
 
+from lakeward.quality.arguments.columns import of_schema
+
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
@@ -115,6 +117,22 @@ def free(metric: Any, values: Values, domains: Domains) -> Plan | None:
     return Free() if name in _FREE or name.endswith((".condition", ".map", ".aggregate_fn")) else None
 
 
+def summed(metric: Any, values: Values, domains: Domains) -> Plan | None:
+    """The mean and the sum of a column whose name has a dot: GX looks its type up by a name that it has quoted."""
+    from pyspark.sql import functions as fn
+
+    function = {"column.mean.aggregate_fn": fn.mean, "column.sum.aggregate_fn": fn.sum}.get(metric.metric_name)
+    column = str(metric.metric_domain_kwargs.get("column"))
+    if function is None or "." not in column:
+        return None
+    kind = of_schema(domains.frame.schema).resolve(column).kind
+    if not kind.startswith(_NUMBERS):
+        raise TypeError(f"{column} is {kind}, not a number")
+    whole = function is fn.sum and kind in _NUMBERS[:4]  # GX: the sum of whole numbers may not overflow
+    chosen = fn.col(column).cast("double") if whole else fn.col(column)
+    return Known((function(chosen), dict(metric.metric_domain_kwargs), {"column": column}))
+
+
 def failing_values(metric: Any, values: Values, domains: Domains) -> Plan | None:
     """Known to be empty: rows of failed checks are fetched later, for all of them at once."""
     return Known([]) if metric.metric_name.endswith(".unexpected_values") else None
@@ -196,7 +214,7 @@ def aggregated(metric: Any, values: Values, domains: Domains) -> Plan | None:
     return Aggregate(column, domains.predicate(compute))
 
 
-FAMILIES: tuple[Family, ...] = (free, failing_values, unique, distinct, failing_rows, row_count, aggregated)
+FAMILIES: tuple[Family, ...] = (summed, free, failing_values, unique, distinct, failing_rows, row_count, aggregated)
 """Tried in this order; the first that returns a plan is used."""
 
 
@@ -223,6 +241,7 @@ def covers(metric: Any, engine: Any) -> bool:
     return named or _PARTIAL in metric.metric_dependencies
 
 
+_NUMBERS = ("TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE", "DECIMAL")
 _VALUES = "column.distinct_values."
 _DISTINCT = tuple(
     f"{_VALUES}{name}"

@@ -43,7 +43,7 @@ def as_check(asked: ConfiguredCheck, found: Any) -> Check:
         observed = ", ".join(f"{count} {words}" for words, count in counts.items() if count is not None)
         unexpected = None  # rows are not counted
     if observed is None and result.get("unexpected_percent") is not None:
-        observed = f"{result['unexpected_percent']:.4g}% of {result.get('element_count')} rows fail"
+        observed = _share(result["unexpected_percent"], result.get("element_count"), result.get("missing_count"))
     return replace(
         blank,
         state=State.PASS if passed else State.FAIL,
@@ -52,6 +52,13 @@ def as_check(asked: ConfiguredCheck, found: Any) -> Check:
         unexpected_count=unexpected,
         sample=tuple(plain(row) for row in list(sample)[:SAMPLE]),
     )
+
+
+def _share(percent: float, rows: int | None, missing: int | None) -> str:
+    """The failing share, of the rows that are judged: those without a value are not."""
+    if not missing or rows is None:
+        return f"{percent:.4g}% of {rows} rows fail"
+    return f"{percent:.4g}% of {rows - missing} rows with a value fail ({missing} of {rows} rows have none)"
 
 
 def _error(info: dict[str, Any]) -> str | None:

@@ -50,6 +50,14 @@ class CheckContext:
         return self.frame()
 
 
+def enough(failing: int, judged: int, mostly: float) -> bool:
+    """Whether so many of the judged rows or groups pass.
+
+    The comparison is that of Great Expectations: one of ten may fail with `mostly: 0.9`. `1 - mostly` would round.
+    """
+    return judged == 0 or (judged - failing) / judged >= mostly
+
+
 def result(asked: ConfiguredCheck, passed: bool, **found: Any) -> Check:
     """A result with its findings."""
     return replace(asked.blank(State.PASS if passed else State.FAIL), **found)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from lakeward.quality.engine.custom.base import SAMPLE, CheckContext, result
+from lakeward.quality.engine.custom.base import SAMPLE, CheckContext, enough, result
 from lakeward.quality.results.json_values import plain
 from lakeward.quality.suite.configured import ConfiguredCheck
 from lakeward.quality.verdicts.verdict import Check
@@ -35,16 +35,17 @@ def keys_present(kwargs: KeysPresent, asked: ConfiguredCheck, context: CheckCont
     summed = found.agg(f.sum("_rows").alias("judged"), f.sum(f.when(unknown, f.col("_rows"))).alias("missing"))
     judged, missing = (each or 0 for each in summed.collect()[0])
     worst = found.where(unknown).orderBy(f.desc("_rows")).limit(SAMPLE).collect() if missing else []
+    key = f"key ({', '.join(columns)})"
     sample = [
         {**{name: plain(row[mark]) for name, mark in zip(columns, marks, strict=True)}, "rows": row["_rows"]}
         for row in worst
     ]
     return result(
         asked,
-        missing <= (1 - kwargs.mostly) * judged,
+        enough(missing, judged, kwargs.mostly),
         rows=judged,
         unexpected_count=missing,
-        observed=f"{missing:,} of {judged:,} rows have a key that {kwargs.reference} does not have",
+        observed=f"{missing:,} of {judged:,} rows have a {key} that {kwargs.reference} does not have",
         sample=tuple(sample),
     )
 
@@ -82,7 +83,7 @@ def totals_equal(kwargs: TotalsEqual, asked: ConfiguredCheck, context: CheckCont
     groups, differ = summed["groups"], summed["differ"]
     return result(
         asked,
-        differ <= (1 - kwargs.mostly) * groups,
+        enough(differ, groups, kwargs.mostly),
         rows=groups,
         unexpected_count=differ,
         observed=f"{differ:,} of {groups:,} groups differ; together {summed['ours']:,.10g} here, "

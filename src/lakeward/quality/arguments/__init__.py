@@ -1,0 +1,1 @@
+"""Arguments of expectations, settled before Spark sees them: names, literals, nulls, conditions, patterns."""

@@ -1,0 +1,123 @@
+"""Regular expressions of suites, judged by Java's own compiler, because Spark matches with it."""
+
+from __future__ import annotations
+
+import base64
+import os
+import re
+import subprocess
+from collections.abc import Collection, Mapping
+from typing import TYPE_CHECKING, Any
+
+from lakeward.jars import java, own
+from lakeward.quality.arguments.faults import Fault
+from lakeward.spec.model.java_regex import no_pattern
+
+if TYPE_CHECKING:
+    from pyspark.sql.connect.session import SparkSession
+
+_TIMEOUT_S = 60
+_known: dict[str, str | None] = {}
+"""What the Connect server said of a pattern; None for a sound one."""
+_MOST = 5_000
+_HINTS = (
+    ("(?P", "Java writes a group with a name as (?<name>...)"),
+    ("{", r"a brace that is meant as text is written \{"),
+)
+
+
+def patterns_of(kwargs: Mapping[str, Any]) -> dict[tuple[str | int, ...], str]:
+    """The regular expressions among the arguments of an expectation, by their path."""
+    found: dict[tuple[str | int, ...], str] = {}
+    if isinstance(one := kwargs.get("regex"), str):
+        found["regex",] = one
+    listed = kwargs.get("regex_list")
+    for index, each in enumerate(listed if isinstance(listed, list) else ()):
+        if isinstance(each, str):
+            found["regex_list", index] = each
+    return found
+
+
+def refused_by_java(patterns: Collection[str]) -> dict[str, str]:
+    """Pattern -> why Java does not compile it; asks one Java process, about all of them.
+
+    Without Java on this machine only what no engine can read is refused.
+    """
+    wanted = sorted(set(patterns))
+    binary = java.locate(os.environ) if wanted else None
+    if binary is None:
+        return {each: why for each in wanted if (why := no_pattern(each))}
+    lines = "".join(f"{base64.b64encode(each.encode()).decode()}\n" for each in wanted)
+    command = [str(binary), "-XX:TieredStopAtLevel=1", "-Xshare:auto", "-cp", str(own.PATTERNS_JAR), own.PATTERNS_CLASS]
+    try:
+        done = subprocess.run(command, input=lines, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return {each: why for each in wanted if (why := no_pattern(each))}
+    answers = done.stdout.splitlines()
+    if done.returncode != 0 or len(answers) != len(wanted):
+        return {each: why for each in wanted if (why := no_pattern(each))}
+    return {
+        pattern: _words(pattern, base64.b64decode(answer.partition(" ")[2]).decode(), int(answer.partition(" ")[0]))
+        for pattern, answer in zip(wanted, answers, strict=True)
+        if answer != "ok"
+    }
+
+
+def refused_by_spark(session: SparkSession, patterns: Collection[str]) -> dict[str, str]:
+    """Pattern -> why Spark cannot compile it. The server is asked once about each pattern, without reading rows."""
+    wanted = sorted({each for each in patterns if each not in _known})
+    if wanted:
+        if len(_known) > _MOST:
+            _known.clear()
+        _ask(session, wanted)
+    return {each: why for each in patterns if (why := _known.get(each))}
+
+
+def _ask(session: SparkSession, patterns: list[str]) -> None:
+    from pyspark.errors import PySparkException
+    from pyspark.sql.connect import functions as fn
+
+    try:
+        session.range(1).select(*(fn.lit("").rlike(each) for each in patterns)).collect()
+        _known.update(dict.fromkeys(patterns))
+    except PySparkException as error:
+        if not _SYNTAX.search(str(error)):
+            raise  # nothing about a pattern: no server, or no time
+        if len(patterns) > 1:
+            middle = len(patterns) // 2
+            _ask(session, patterns[:middle])
+            _ask(session, patterns[middle:])
+            return
+        reason, place = refused_by_java(patterns).get(patterns[0]), -1
+        _known[patterns[0]] = reason or _words(patterns[0], "Java does not compile it", place)
+
+
+_SYNTAX = re.compile(r"PatternSyntaxException|INVALID_PARAMETER_VALUE\.PATTERN|rlike", re.IGNORECASE)
+
+
+def faults(kwargs: Mapping[str, Any], refused: Mapping[str, str]) -> list[Fault]:
+    """The patterns of an expectation that are refused."""
+    return [Fault(path, refused[each], each) for path, each in patterns_of(kwargs).items() if each in refused]
+
+
+def _words(pattern: str, reason: str, place: int) -> str:
+    """One clause: Java's reason, the place from 1, and how Java writes what was probably meant."""
+    where = f" at character {place + 1}" if place >= 0 else ""
+    near = pattern[max(place - 3, 0) : place + 2] if place >= 0 else pattern
+    hint = next((f"; {words}" for sign, words in _HINTS if sign in near), "")
+    return f"this is not a regular expression of Java: {reason}{where}{hint}"
+
+
+_ATOM = r"(?:\\.|\[(?:\\.|[^\]\\])+\]|[^()\[\]\\|+*?{}])"
+_NESTED = re.compile(rf"\((?:\?:|\?<\w+>)?(?:{_ATOM}[+*]\??)+\)(?:[+*]|\{{[0-9]+,\}})")
+
+
+def slow(pattern: str) -> str:
+    """Why matching may take a time that doubles with each character, as a clause; empty if nothing shows it."""
+    found = _NESTED.search(pattern)
+    if found is None:
+        return ""
+    return (
+        f"{found[0]} repeats a repetition: a text that does not match takes Java twice as long with each character; "
+        "repeat once, or make it possessive: (?:a++)+"
+    )

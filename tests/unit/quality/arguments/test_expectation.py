@@ -1,0 +1,122 @@
+"""The arguments of an expectation against the columns: names, literals, nulls and conditions are settled or refused."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+from lakeward.quality.arguments.columns import Columns, Unresolved
+from lakeward.quality.arguments.expectation import settle
+
+COLUMNS = Columns(
+    {"n": "int", "code": "string", "d": "date", "geo.lat": "double", "orderId": "bigint", "price": "decimal(38,0)",
+     "s": "struct<a:int>", "tags": "array<string>", "Twice": "int", "twice": "int", "a`b": "int"},
+    {"s.a": "int"},
+)  # fmt: skip
+C = "expect_column_"
+
+
+def faults(kind: str, columns: Columns | None = COLUMNS, **kwargs: Any) -> list[str]:
+    return [each.text() for each in settle(kind, kwargs, columns).faults]
+
+
+@pytest.mark.parametrize(
+    ("written", "spelled"),
+    [
+        ("n", "n"),
+        ("N", "n"),
+        ("orderid", "orderId"),
+        ("geo.lat", "`geo.lat`"),
+        ("`geo.lat`", "`geo.lat`"),
+        ("GEO.LAT", "`geo.lat`"),
+        ("s.a", "s.a"),
+        ("S.A", "s.a"),
+        ("twice", "twice"),
+        ("Twice", "Twice"),
+    ],
+)
+def test_a_name_means_one_column_for_every_expectation(written: str, spelled: str) -> None:
+    assert COLUMNS.resolve(written).spelled == spelled
+    kinds = ("to_exist", "values_to_not_be_null", "distinct_values_to_be_in_set", "mean_to_be_between")
+    assert {settle(C + kind, {"column": written}, COLUMNS).kwargs["column"] for kind in kinds} == {spelled}
+
+
+@pytest.mark.parametrize(
+    ("written", "words"),
+    [("orderis", "no column 'orderis'"), ("TWICE", "any of Twice, twice"), ("a`b", "backtick"), ("s.b", "no column")],
+)
+def test_a_name_of_no_one_column_is_refused(written: str, words: str) -> None:
+    with pytest.raises(Unresolved, match=words):
+        COLUMNS.resolve(written)
+    assert words in faults(C + "values_to_not_be_null", column=written)[0]
+
+
+def test_checks_of_the_schema_fail_and_are_no_errors_for_a_column_that_is_missing() -> None:
+    assert faults(C + "to_exist", column="nowhere") == []
+    assert faults("expect_table_columns_to_match_set", column_set=["N", "nowhere"]) == []
+    settled = settle("expect_table_columns_to_match_set", {"column_set": ["N", "GEO.lat", "x"]}, COLUMNS)
+    assert settled.kwargs["column_set"] == ["n", "`geo.lat`", "x"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "kwargs", "words"),
+    [
+        ("values_to_be_in_set", {"column": "n", "value_set": [1, "n/a"]}, "value_set.1: column n is INT: 'n/a'"),
+        ("values_to_not_be_in_set", {"column": "n", "value_set": ["n/a"]}, "value_set.0: column n is INT"),
+        ("distinct_values_to_equal_set", {"column": "n", "value_set": ["x"]}, "value_set.0: column n is INT"),
+        ("most_common_value_to_be_in_set", {"column": "code", "value_set": [1]}, "write it in quotes"),
+        ("values_to_be_between", {"column": "d", "min_value": 5}, "min_value: column d is DATE: 5 is not a day"),
+        ("values_to_be_between", {"column": "tags", "max_value": 5}, "max_value: column tags is ARRAY<STRING>"),
+        ("max_to_be_between", {"column": "d", "max_value": "soon"}, "max_value: column d is DATE"),
+        ("values_to_be_between", {"column": "price", "min_value": "9", "max_value": 8}, "more than max_value"),
+        (
+            "quantile_values_to_be_between",
+            {"column": "n", "quantile_ranges": {"quantiles": [0.5], "value_ranges": [[1, "x"]]}},
+            "quantile_ranges.value_ranges.0.1: column n is INT",
+        ),
+        (
+            "pair_values_to_be_in_set",
+            {"column_A": "n", "column_B": "code", "value_pairs_set": [[1, "a"], ["b", "a"]]},
+            "value_pairs_set.1.0: column n is INT",
+        ),
+    ],
+)
+def test_a_literal_that_is_no_value_of_the_column_is_refused(kind: str, kwargs: dict[str, Any], words: str) -> None:
+    found = faults(C + kind, **kwargs)
+    assert len(found) == 1 and words in found[0]
+    if "more than" not in words:
+        assert faults(C + kind, None, **kwargs) == [], "without the columns nothing is known"
+
+
+def test_nulls_have_no_effect_where_pandas_gives_them_none_and_are_refused_elsewhere() -> None:
+    for kind in ("values_to_be_in_set", "values_to_not_be_in_set", "distinct_values_to_be_in_set"):
+        settled = settle(C + kind, {"column": "code", "value_set": ["paid", None]}, None)
+        assert (settled.kwargs["value_set"], settled.faults, len(settled.told)) == (["paid"], [], 1)
+    for kind in ("distinct_values_to_contain_set", "distinct_values_to_equal_set", "most_common_value_to_be_in_set"):
+        assert "null is no member" in faults(C + kind, None, column="code", value_set=["paid", None])[0]
+    pairs = faults(C + "pair_values_to_be_in_set", None, column_A="a", column_B="b", value_pairs_set=[[1, None]])
+    assert "value_pairs_set.0.1: null is no member" in pairs[0]
+
+
+def test_what_the_model_would_round_is_kept_beside_it() -> None:
+    wide = "12345678901234567890123456789012345678"
+    settled = settle(C + "values_to_be_between", {"column": "price", "min_value": wide}, COLUMNS)
+    assert settled.exact == {"min_value": Decimal(wide)}
+    text = settle(C + "values_to_be_between", {"column": "code", "min_value": "10"}, COLUMNS)
+    assert text.exact == {"min_value": "10"}
+
+
+def test_queries_and_own_checks_are_judged_too() -> None:
+    query = "SELECT * FROM {batch} WHERE n = 'abc' OR code NOT IN ('a', NULL)"
+    found = faults("unexpected_rows_expectation", unexpected_rows_query=query)
+    assert ["n is INT" in found[0], "comparison with null" in found[1], len(found)] == [True, True, 2]
+    joined = "SELECT * FROM {batch} JOIN lake.x.y USING (id) WHERE n = 'abc'"
+    assert faults("unexpected_rows_expectation", unexpected_rows_query=joined) == [], "n may be another table's"
+    (unknown,) = settle("expect_keys_to_be_in_reference", {"columns": ["cod"], "reference": "n.t"}, COLUMNS).faults
+    assert "did you mean code?" in unknown.text()
+    sums = faults("expect_multicolumn_sum_to_equal", column_list=["n", "geo.lat"], sum_total=3)
+    assert "column_list.1" in sums[0] and "has a dot" in sums[0]
+    assert faults("expect_totals_to_equal_other_table", by={"nope": "x"})[0].startswith("by.nope:")
+    assert faults("expect_freshness_as_usual", column="D") == []

@@ -1,0 +1,37 @@
+"""Patterns are judged by Java's own compiler, all of a project by one process."""
+
+from __future__ import annotations
+
+import pytest
+
+from lakeward.quality.arguments import patterns
+
+
+def test_java_refuses_what_python_reads_and_the_other_way_round() -> None:
+    sound = [r"\p{Alpha}+", "[a-z&&[^b]]", r"(?<a>x)\k<a>", "a++", "é+", r"\Z", "", "(?i)x", "a\nb"]
+    wrong = {
+        r"^(?P<five>\d{5})$": "Unknown inline modifier at character 4; Java writes a group with a name as (?<name>...)",
+        "^{[a-z]+}$": r"Illegal repetition at character 3; a brace that is meant as text is written \{",
+        "(": "Unclosed group",
+        "[": "Unclosed character class",
+        "a**": "Dangling meta character '*'",
+        r"(?(1)a|b)": "Unknown",
+    }
+    found = patterns.refused_by_java([*sound, *wrong])
+    assert sorted(found) == sorted(wrong)
+    assert all(words in found[each] for each, words in wrong.items()), found
+
+
+def test_without_java_what_no_engine_reads_is_still_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(patterns.java, "locate", lambda environ: None)
+    assert sorted(patterns.refused_by_java(["(", r"\p{Alpha}"])) == ["("]
+
+
+@pytest.mark.parametrize("pattern", ["(a+)+$", r"^(\d+)*x", r"([a-z]+)*$", "(?:.*)+b", "(x+x+)+y", r"(\w+){2,}"])
+def test_a_repeated_repetition_is_told(pattern: str) -> None:
+    assert "twice as long with each character" in patterns.slow(pattern)
+
+
+@pytest.mark.parametrize("pattern", [r"(\d+,)*\d+", "^a+b+$", "(abc)+", "(?:a++)+", r"(\(a+\))+", "[+*]+", "(a|b)+"])
+def test_a_plain_repetition_is_not(pattern: str) -> None:
+    assert patterns.slow(pattern) == ""
