@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 import shlex
+from typing import Any
 
-import click
 from typer.main import get_command
 
 from lakeward.cli.app import app
@@ -30,15 +30,16 @@ def parsed(command: str) -> None:
     """Parse a command by the real command line, without running it.
 
     Raises:
-        click.UsageError: there is no such command, or it does not take these arguments.
+        LookupError: there is no such command.
+        UsageError: of click; it does not take these arguments.
     """
     words = shlex.split(command)[1:]
-    group: click.Command = get_command(app)
-    context = click.Context(group, info_name="lakeward")
-    while isinstance(group, click.Group):
+    group: Any = get_command(app)  # of click, which typer brings along
+    context = group.context_class(group, info_name="lakeward")
+    while hasattr(group, "get_command"):
         name = words.pop(0)
         found = group.get_command(context, name)
         if found is None:
-            raise click.UsageError(f"no command {name} in {command}")
+            raise LookupError(f"no command {name} in {command}")
         group = found
     group.make_context(group.name, words, parent=context)
