@@ -79,11 +79,31 @@ def test_a_proposed_suite_passes_on_the_rows_it_was_proposed_from(table, home: P
         ("column_values_to_be_unique", "id"),
         ("column_values_to_be_unique", "order_id"),
     }
-    assert set(said["left"]) == {"z", "a.b"}
+    assert said["left"].keys() == {"z", "a.b"} and "of its rows are null" in said["left"]["a.b"]
     checked = table.check(scope="table")
     assert [each for each in checked["checks"] if each["state"] != "pass"] == []
     code, out, _ = lakeward(capsys, home, table, "profile", "--dry-run")
     assert code == 0 and out == suite.read_text()
+
+
+def test_a_proposal_is_exact_and_its_own_rows_pass_it(table, home: Path, capsys) -> None:
+    table.sql("ALTER TABLE {t} ADD COLUMNS (big DECIMAL(38,0), small DECIMAL(38,30), x DOUBLE, y DOUBLE)")
+    table.sql(
+        "INSERT INTO {t} SELECT id, 'BB', 2D * id, 0, id, "
+        "CAST('12345678901234567890123456789012345678' AS DECIMAL(38,0)) - 2 * id, "
+        "CAST('0.123456789012345678901234567890' AS DECIMAL(38,30)), "
+        "if(id = 3, double('Infinity'), 1D), double('NaN') FROM range(200)"
+    )
+    code, out, err = lakeward(capsys, home, table, "profile", "--force", "-o", "json")
+    said = json.loads(out)
+    bounded = {each["kwargs"]["column"] for each in said["expectations"] if "min_value" in each["kwargs"]}
+    assert code == 0 and "big" in bounded and not bounded & {"x", "y"}, err
+    bounds = next(each["kwargs"] for each in said["expectations"] if "min_value" in each["kwargs"]
+                  and each["kwargs"]["column"] == "big")  # fmt: skip
+    assert int(bounds["min_value"]) <= 12345678901234567890123456789012345678 - 400 and len(bounds["max_value"]) == 38
+    assert "SPARK_CONNECT_MODE_ENABLED" not in os.environ, "a classic session of this process would fail"
+    checked = table.check(scope="table")
+    assert [each for each in checked["checks"] if each["state"] not in ("pass", "skipped")] == []
 
 
 def test_a_table_that_grows_is_proposed_to_be_compared_with_itself(table, home: Path, capsys) -> None:

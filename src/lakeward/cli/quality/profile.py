@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -11,6 +11,9 @@ from lakeward.cli.quality.group import app
 from lakeward.cli.quality.suites import Force, Table, suite_file, write
 from lakeward.platform.errors import Refused, SpecError
 from lakeward.spec.sql.names import name_parts
+
+if TYPE_CHECKING:
+    from lakeward.quality.suite.propose import Proposal, TableProfile
 
 
 @app.command()
@@ -22,10 +25,12 @@ def profile(
 ) -> None:
     """Propose expectations/TABLE.yaml from the data: metadata first, then one aggregate, each check with its reason.
 
+    The proposal is run on the same rows before it is written: what they fail is left out.
+
     Of a table with more than five million rows only the newest commits are read.
     """
     from lakeward.cli.deploy import author
-    from lakeward.quality.suite.propose import head_lines, propose
+    from lakeward.quality.suite.propose import head_lines
     from lakeward.quality.suite.yaml_text import SCHEMA, suite_text
 
     target = suite_file(table)
@@ -36,8 +41,7 @@ def profile(
             next=f"lakeward quality profile {table} --dry-run   prints a proposal; --force replaces the file",
             code="LW-1209",
         )
-    seen = _look(table)
-    made = propose(seen)
+    seen, made = _look(table)
     document = {"table": table, "owner": owner or _owner(table) or author(), "expectations": made.expectations}
     head = list(head_lines(seen, made))
     shown = target.relative_to(state().project.root).as_posix()
@@ -62,12 +66,15 @@ def profile(
     state().output.either(data, "\n".join(lines))
 
 
-def _look(table: str) -> Any:
+def _look(table: str) -> tuple[TableProfile, Proposal]:
+    """The profile of a table, and the suite that it suggests and its own rows pass."""
     from lakeward.connectors.spark.connect import session
     from lakeward.quality.delta.table import DeltaTable
     from lakeward.quality.ranges import metadata
     from lakeward.quality.runs import formats
-    from lakeward.quality.suite.column_facts import profile_columns
+    from lakeward.quality.suite.column_facts import profile_columns, recent
+    from lakeward.quality.suite.propose import propose
+    from lakeward.quality.suite.trial import tried
 
     runtime = state().runtime
     lake = metadata.catalog(runtime)
@@ -87,7 +94,8 @@ def _look(table: str) -> Any:
             code="LW-1211",
         )
     with session(runtime) as spark:
-        return profile_columns(lake.load_table(name_parts(table)), history, spark)
+        seen = profile_columns(lake.load_table(name_parts(table)), history, spark)
+        return seen, tried(propose(seen), spark, table, recent(history, seen.snapshot))
 
 
 def _owner(table: str) -> str | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Iterator
 from typing import Any
@@ -22,6 +23,7 @@ _UNITS = frozenset(
 )  # fmt: skip
 """Words in `timestampadd(HOUR, ..)`, which sqlglot may read as columns."""
 _OF_GX = ("great_expectations", "great_expectations__experimental__")
+_COLUMN = re.compile(r"\s*col\(\s*\"")
 _COMPARISONS = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE)
 _SEVERAL = "write the whole condition as SQL: condition_parser: spark, row_condition: \"country = 'XX' AND id > 100\""
 _NULL = "a comparison with null is true for no row; write IS NULL or IS NOT NULL"
@@ -42,6 +44,9 @@ def condition_faults(kwargs: dict[str, Any], columns: Columns | None) -> Iterato
         yield Fault(
             ("condition_parser",), "a condition for pandas cannot be read by Spark", parser, ("spark", *_OF_GX[:1])
         )
+    elif _COLUMN.match(condition):
+        message = 'col("..") is the language of Great Expectations, and this is read as SQL; add condition_parser'
+        yield Fault(_AT, message, condition, _OF_GX[:1])
     else:
         yield from sql_faults(_AT, condition, columns)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from lakeward.platform.errors import expect
@@ -122,7 +121,7 @@ def _known(field: NestedField, metrics: Metrics | None, partitioned: set[int]) -
         return known
     known = replace(known, nulls=metrics.nulls, nan=bool(metrics.nan))
     if kind in ("integer", "number") and metrics.bounded and metrics.low is not None:
-        known = replace(known, low=float(metrics.low), high=float(metrics.high))
+        known = replace(known, low=metrics.low, high=metrics.high)
     if _timestamp(field) and metrics.high is not None:
         known = replace(known, newest=datetime.fromtimestamp(metrics.high / 1e6, UTC))
     return known
@@ -182,9 +181,6 @@ def _facts(column: ColumnProfile) -> dict[str, str]:
 
 def _told(column: ColumnProfile, found: dict[str, Any]) -> ColumnProfile:
     common = found.pop("common", None)
-    for name in ("low", "high"):
-        if isinstance(found.get(name), int | Decimal):
-            found[name] = float(found[name])
     if "nan" in found:
         found["nan"] = bool(found["nan"])
     values = None

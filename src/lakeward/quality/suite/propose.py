@@ -7,9 +7,10 @@ correct. Critical are only facts of the table's schema: its columns, required co
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal, localcontext
 from typing import Any
 
 SET_MOST = 20  # maximum distinct values of a closed set
@@ -22,6 +23,14 @@ AGE_MOST = timedelta(days=1)  # a time column that lags further behind the commi
 AHEAD_MOST = timedelta(minutes=-10)  # tolerance for clock differences
 HOUR, MINUTE = timedelta(hours=1), timedelta(minutes=1)
 NAMED_UNIQUE = ("id", "key", "uuid", "guid")
+_WIDE = 2**53  # from here on a double cannot hold every whole number
+_DIGITS = 700  # digits of a calculation: a double has up to 309 before the point and 324 behind it
+_MOST_DOUBLE, _MOST_DECIMAL = Decimal("1.7e308"), Decimal(10**38 - 1)  # the largest bound of each kind
+
+Bound = int | float | str
+
+
+Number = int | Decimal | float
 
 
 @dataclass(frozen=True)
@@ -31,7 +40,7 @@ class ColumnProfile:
     Attributes:
         kind: `text`, `integer`, `number`, `time`, or `other`.
         nulls: rows without a value, of all rows of the table.
-        low, high: its smallest and largest number.
+        low, high: its smallest and largest number, exact: whole, decimal, or a double, which may be infinite.
         newest: its largest timestamp, UTC.
         nan: whether it has NaN values.
         shortest, longest: length in characters.
@@ -45,8 +54,8 @@ class ColumnProfile:
     name: str
     kind: str
     nulls: int | None = None
-    low: float | None = None
-    high: float | None = None
+    low: Number | None = None
+    high: Number | None = None
     newest: datetime | None = None
     nan: bool = False
     shortest: int | None = None
@@ -95,13 +104,30 @@ class Proposal:
         )
 
 
+def without(made: Proposal, failed: Mapping[int, str]) -> Proposal:
+    """The proposal without what its own rows failed.
+
+    Args:
+        failed: index of an expectation -> what was found.
+    """
+    kept = [index for index in range(len(made.expectations)) if index not in failed]
+    left = dict(made.left)
+    for index, found in failed.items():
+        kwargs = made.expectations[index]["kwargs"]
+        name = str(kwargs.get("column", made.expectations[index]["type"]))
+        if not any(made.expectations[each]["kwargs"].get("column") == name for each in kept):
+            left[name] = f"its own rows failed {made.expectations[index]['type']}: {found}"
+    expectations = [made.expectations[index] for index in kept]
+    return Proposal(expectations, {new: made.comments[old] for new, old in enumerate(kept)}, left)
+
+
 def propose(seen: TableProfile) -> Proposal:
     """The suite that the profile suggests."""
     made = Proposal()
-    known = [column for column in seen.columns if not set(".`") & set(column.name)]
+    known = [column for column in seen.columns if "`" not in column.name]
     for each in seen.columns:
         if each not in known:
-            made.left[each.name] = "Great Expectations reads its name as a path"
+            made.left[each.name] = "Great Expectations cannot read a name with a backtick"
     if known:
         made.add(
             f"the table has {len(known)} columns of its own; more may be added, none may be removed",
@@ -235,10 +261,12 @@ def _text(made: Proposal, seen: TableProfile, column: ColumnProfile) -> str | No
 
 
 def _number(made: Proposal, seen: TableProfile, column: ColumnProfile) -> str | None:
-    if column.nan:
-        return "it has NaN values, which are outside of any bounds"
     if column.low is None or column.high is None:
-        return "its bounds are unknown"
+        return "its values are NaN" if column.nan else "its bounds are unknown"
+    if column.nan or math.isnan(column.low) or math.isnan(column.high):
+        return "it has NaN values, which are outside of any bounds"
+    if math.isinf(column.low) or math.isinf(column.high):
+        return "it has infinite values, which have no bounds"
     if column.low == column.high:
         return f"it has one value, {_tidy(column.low)}: the meaning of another value is unknown"
     if column.kind == "integer" and column.distinct is not None and column.distinct >= 0.9 * seen.read:
@@ -255,20 +283,31 @@ def _number(made: Proposal, seen: TableProfile, column: ColumnProfile) -> str | 
     return None
 
 
-def _around(low: float, high: float) -> tuple[float | int, float | int]:
+def _around(low: Number, high: Number) -> tuple[Bound, Bound]:
     """Bounds widened by half the range on each side, at two digits; never below zero if no value was."""
-    slack = (high - low) / 2
-    step = 10.0 ** math.floor(math.log10(high - low) - 1)
-    below = 0.0 if low >= 0 else math.floor((low - slack) / step) * step
-    if high <= 0:
-        return _tidy(below), 0
-    return _tidy(below), _tidy(math.ceil((high + slack) / step) * step)
+    least, greatest = _exact(low), _exact(high)
+    with localcontext(prec=_DIGITS):
+        width = greatest - least
+        step = Decimal(1).scaleb(width.adjusted() - 1)
+        below = 0 if least >= 0 else ((least - width / 2) / step).to_integral_value(ROUND_FLOOR) * step
+        above = 0 if greatest <= 0 else ((greatest + width / 2) / step).to_integral_value(ROUND_CEILING) * step
+        if isinstance(low, float):
+            return _tidy(float(max(Decimal(below), -_MOST_DOUBLE))), _tidy(float(min(Decimal(above), _MOST_DOUBLE)))
+        return _tidy(max(Decimal(below), -_MOST_DECIMAL)), _tidy(min(Decimal(above), _MOST_DECIMAL))
 
 
-def _tidy(value: float) -> float | int:
-    """Rounded to 12 digits; whole numbers as int."""
-    rounded = float(f"{value:.12g}")
-    return int(rounded) if rounded.is_integer() else rounded
+def _exact(value: Number) -> Decimal:
+    return Decimal(repr(value)) if isinstance(value, float) else Decimal(value)
+
+
+def _tidy(value: Number) -> Bound:
+    """As a suite has it: a whole number, a number with a point, or its digits as text where a double would round it."""
+    exact = _exact(value)
+    if exact == exact.to_integral_value() and -(2**63) <= exact < 2**63:
+        return int(exact)
+    as_double = float(exact)
+    rounds = abs(exact) >= _WIDE or _exact(as_double) != exact
+    return format(exact, "f") if rounds and not isinstance(value, float) else as_double
 
 
 def head_lines(seen: TableProfile, made: Proposal) -> Iterator[str]:

@@ -49,6 +49,8 @@ def test_one_comparison_is_read(condition: str) -> None:
         ('col("nope") == 5', "great_expectations", "no column 'nope'"),
         ("id > 5", "pandas", "cannot be read by Spark"),
         ("id >", "spark", "row_condition"),
+        ('col("id") > 5', "spark", "add condition_parser"),
+        ('col("id") > 5', None, "add condition_parser"),
         ("id > 5; x", "spark", "row_condition"),
         ("id = 'abc'", "spark", "column id is BIGINT: 'abc'"),
         ("'2026-13-01' < d", "spark", "column d is DATE"),

@@ -2,15 +2,31 @@
 
 from __future__ import annotations
 
+import math
+import os
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from typing import Any
 
 import pytest
 
+from lakeward.quality.arguments.literals import literal
 from lakeward.quality.ranges.range import Read
 from lakeward.quality.ranges.snapshot_chain import History
 from lakeward.quality.suite.column_facts import MOST_ROWS, recent
-from lakeward.quality.suite.propose import ColumnProfile, Proposal, TableProfile, head_lines, propose, unique_candidates
+from lakeward.quality.suite.propose import (
+    ColumnProfile,
+    Proposal,
+    TableProfile,
+    head_lines,
+    propose,
+    unique_candidates,
+    without,
+)
+from lakeward.quality.suite.trial import connect_mode
+from lakeward.quality.suite.yaml_text import suite_text
+from lakeward.spec.read.document import read_document
 
 SEEN = TableProfile("ns.t", 1000, 1000, 7, ())
 ONE = ColumnProfile("c", "integer", nulls=0, low=1, high=90, distinct=40)
@@ -53,10 +69,10 @@ def test_what_a_column_is_worth(column: ColumnProfile, wanted: list[str], left: 
     assert bool(made.left) == (not wanted)
 
 
-def test_a_name_with_a_dot_is_left_alone() -> None:
-    made = propose(replace(SEEN, columns=(replace(ONE, name="a.b"), ONE)))
-    assert made.left == {"a.b": "Great Expectations reads its name as a path"}
-    assert made.expectations[0]["kwargs"]["column_set"] == ["c"]
+def test_a_name_with_a_backtick_is_left_alone_and_one_with_a_dot_is_not() -> None:
+    made = propose(replace(SEEN, columns=(replace(ONE, name="a`b"), replace(ONE, name="a.b"), ONE)))
+    assert made.left == {"a`b": "Great Expectations cannot read a name with a backtick"}
+    assert made.expectations[0]["kwargs"]["column_set"] == ["a.b", "c"]
     assert of(replace(ONE, name="a`b")).expectations == []
 
 
@@ -155,3 +171,68 @@ def test_of_two_times_the_one_that_follows_the_commits_is_the_event() -> None:
     late = replace(EVENT, name="ordered", newest=NOW - timedelta(hours=8))
     made = propose(replace(GROWING, columns=(late, EVENT)))
     assert usual(made)["expect_freshness_as_usual"] == {"column": "at"}
+
+
+WIDE = 12345678901234567890123456789012345678
+
+
+@pytest.mark.parametrize(
+    ("low", "high"),
+    [
+        (Decimal(1), Decimal(WIDE)),
+        (Decimal(-WIDE), Decimal(WIDE)),
+        (Decimal(10**38 - 2), Decimal(10**38 - 1)),
+        (Decimal("0.1000000000000000000000000001"), Decimal("0.1000000000000000000000000002")),
+        (2**53 + 1, 2**53 + 3),
+        (-(2**63), 2**63 - 1),
+        (-1.7e308, 1.7e308),
+        (5e-324, 1e-323),
+        (0.1, 0.30000000000000004),
+    ],
+)
+def test_bounds_are_exact_for_any_number(low: Any, high: Any) -> None:
+    kind = "integer" if isinstance(low, int) else "number"
+    made = of(replace(ONE, kind=kind, nulls=600, low=low, high=high)).expectations
+    kwargs = next(each["kwargs"] for each in made if "min_value" in each["kwargs"])
+    least, greatest = (literal(kwargs[key], "DECIMAL(38,28)", bound=True) if not isinstance(low, float) else kwargs[key]
+                       for key in ("min_value", "max_value"))  # fmt: skip
+    assert least <= low and high <= greatest
+    text = suite_text({"table": "n.t", "owner": "me", "expectations": made}, [], {})
+    assert read_document(text).data["expectations"] == made
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "nan", "words"),
+    [
+        (1.0, math.inf, False, "infinite values"),
+        (-math.inf, 1.0, False, "infinite values"),
+        (math.nan, math.nan, False, "NaN"),
+        (1.0, math.nan, False, "NaN"),
+        (1.0, 2.0, True, "NaN"),
+        (None, None, True, "NaN"),
+    ],
+)
+def test_values_without_bounds_are_told(low: Any, high: Any, nan: bool, words: str) -> None:
+    made = of(replace(ONE, kind="number", nulls=600, low=low, high=high, nan=nan))
+    assert words in made.left["c"]
+
+
+def test_what_its_own_rows_fail_is_left_out_with_the_reason() -> None:
+    made = of(ONE)
+    kinds = [each["type"] for each in made.expectations]
+    last = len(kinds) - 1
+    kept = without(made, {last: "2% of 100 rows fail"})
+    assert [each["type"] for each in kept.expectations] == kinds[:-1]
+    assert list(kept.comments) == list(range(last))
+    alone = without(made, dict.fromkeys(range(len(kinds)), "it failed"))
+    assert alone.expectations == [] and "its own rows failed" in alone.left["c"]
+
+
+def test_the_mode_of_spark_is_as_before_after_a_trial(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("SPARK_CONNECT_MODE_ENABLED", raising=False)
+    monkeypatch.setenv("SPARK_REMOTE", "before")
+    with pytest.raises(RuntimeError), connect_mode():
+        assert os.environ["SPARK_CONNECT_MODE_ENABLED"] == "1"
+        os.environ["SPARK_REMOTE"] = "sc://x"
+        raise RuntimeError
+    assert (os.environ.get("SPARK_CONNECT_MODE_ENABLED"), os.environ["SPARK_REMOTE"]) == (None, "before")
