@@ -42,6 +42,11 @@ def engine(url: str, pgpass: Path | None = None) -> Engine:
     arguments: dict[str, object] = {
         "connect_timeout": CONNECT_TIMEOUT_S,
         "application_name": "lakeward",
+        # A server that vanished without closing the connection is detected within half a minute.
+        "keepalives_idle": 10,
+        "keepalives_interval": 5,
+        "keepalives_count": 3,
+        "tcp_user_timeout": 30_000,
         "options": f"-c statement_timeout={STATEMENT_TIMEOUT_MS} -c timezone=UTC",
     }
     if pgpass is not None and pgpass.exists():  # otherwise libpq uses PGPASSFILE

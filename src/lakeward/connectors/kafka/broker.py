@@ -9,16 +9,19 @@ import os
 import re
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from datetime import datetime
-from functools import lru_cache
-from typing import Any
+from functools import lru_cache, partial
+from typing import Any, TypeVar
 
 from lakeward.connectors.kafka import refusals
 from lakeward.connectors.kafka.cluster import Cluster
 from lakeward.connectors.kafka.position import Offsets
-from lakeward.platform.errors import Awaited, LakewardError
+from lakeward.platform.errors import Awaited, DependencyDown
+from lakeward.platform.renewed import Renewed
 from lakeward.spec.model.sources import Isolation, KafkaSource
 
+R = TypeVar("R")
 TIMEOUT_S = 10.0
 
 
@@ -75,8 +78,10 @@ def _describe(
 
     if not names:
         return {}, []
-    admin, ids, missing = _admin(cluster), {}, []
-    try:
+
+    def described(admin: Any) -> tuple[dict[str, str], list[str]]:
+        ids: dict[str, str] = {}
+        missing: list[str] = []
         answers = admin.describe_topics(
             TopicCollection(list(names)), include_authorized_operations=True, request_timeout=timeout_s
         )
@@ -95,19 +100,14 @@ def _describe(
             if granted and AclOperation[operation.upper()] not in granted:
                 raise refusals.denied(cluster, operation, name, described=True)
             ids[name] = str(description.topic_id)
-    except (KafkaException, TimeoutError) as error:
-        raise _failure(cluster, error) from None
-    return ids, missing
+        return ids, missing
+
+    return _ask(cluster, described)
 
 
 def _list(cluster: Cluster, timeout_s: float) -> list[str]:
     """The topics that the login may list."""
-    from confluent_kafka import KafkaException
-
-    try:
-        return list(_admin(cluster).list_topics(timeout=timeout_s).topics)
-    except KafkaException as error:
-        raise _failure(cluster, error) from None
+    return _ask(cluster, lambda admin: list(admin.list_topics(timeout=timeout_s).topics))
 
 
 def end_offsets(
@@ -165,12 +165,11 @@ def _offsets(
     edge: Callable[[Any], Any],
     isolation: Isolation = "read_uncommitted",
 ) -> Offsets:
-    from confluent_kafka import IsolationLevel, KafkaException, TopicPartition
+    from confluent_kafka import IsolationLevel, TopicPartition
     from confluent_kafka.admin import OffsetSpec  # type: ignore[attr-defined]  # public, but not marked as exported
 
-    admin = _admin(cluster)
-    offsets: Offsets = {}
-    try:
+    def asked(admin: Any) -> Offsets:
+        offsets: Offsets = {}
         existing = admin.list_topics(timeout=timeout_s).topics
         requests = {
             TopicPartition(topic, partition): edge(OffsetSpec)
@@ -183,9 +182,9 @@ def _offsets(
         level = IsolationLevel[isolation.upper()]
         for part, answer in admin.list_offsets(requests, request_timeout=timeout_s, isolation_level=level).items():
             offsets.setdefault(part.topic, {})[part.partition] = answer.result(timeout=timeout_s + 5).offset
-    except (KafkaException, TimeoutError) as error:
-        raise _failure(cluster, error) from None
-    return offsets
+        return offsets
+
+    return _ask(cluster, asked)
 
 
 def retentions(cluster: Cluster, topics: Sequence[str], timeout_s: float = TIMEOUT_S) -> dict[str, float | None]:
@@ -200,9 +199,10 @@ def retentions(cluster: Cluster, topics: Sequence[str], timeout_s: float = TIMEO
     if not topics:
         return {}
     resources = [ConfigResource(ConfigResource.Type.TOPIC, topic) for topic in topics]
-    retention: dict[str, float | None] = {}
-    try:
-        for resource, answer in _admin(cluster).describe_configs(resources, request_timeout=timeout_s).items():
+
+    def described(admin: Any) -> dict[str, float | None]:
+        retention: dict[str, float | None] = {}
+        for resource, answer in admin.describe_configs(resources, request_timeout=timeout_s).items():
             try:
                 millis = int(answer.result(timeout=timeout_s + 5)["retention.ms"].value)
             except KafkaException as error:
@@ -210,9 +210,9 @@ def retentions(cluster: Cluster, topics: Sequence[str], timeout_s: float = TIMEO
                     raise
                 continue  # the topic does not exist, or its configuration may not be read
             retention[str(resource.name)] = millis / 1000 if millis >= 0 else None
-    except (KafkaException, TimeoutError) as error:
-        raise _failure(cluster, error) from None
-    return retention
+        return retention
+
+    return _ask(cluster, described)
 
 
 def written_at(
@@ -243,29 +243,55 @@ def written_at(
     return times
 
 
-def _admin(cluster: Cluster) -> Any:
-    client, errors = _client(cluster, os.getpid(), cluster.version)
-    client.poll(0)
-    errors.clear()
-    return client
+@dataclass
+class _Client:
+    """An admin client and the list of its connection errors, which no request returns."""
+
+    admin: Any
+    errors: list[Any]
+
+
+def _ask(cluster: Cluster, act: Callable[[Any], R]) -> R:
+    """What `act` returns for an admin client of the cluster.
+
+    Raises:
+        LakewardError: the request failed. A client that failed twice in a row without an answer is made anew:
+            librdkafka's may never find a broker again that was away for a minute.
+    """
+    from confluent_kafka import KafkaException
+
+    def answer(client: _Client) -> R:
+        client.admin.poll(0)
+        client.errors.clear()
+        try:
+            return act(client.admin)
+        except (KafkaException, TimeoutError) as error:
+            client.admin.poll(0)
+            raise refusals.of(cluster, error, client.errors) from None
+
+    return _held(cluster, os.getpid(), cluster.version).use(answer)
 
 
 @lru_cache(maxsize=8)
-def _client(cluster: Cluster, pid: int, version: int) -> tuple[Any, list[Any]]:
-    """An admin client and the list of its connection errors, which no request returns.
-
-    The client is cached because it is used all day. A new one is created after a fork, which its threads do not
-    survive, and after a change of the settings.
+def _held(cluster: Cluster, pid: int, version: int) -> Renewed[_Client]:
+    """The admin client of a cluster, kept because it is used all day. A new one is created after a fork, which its
+    threads do not survive, and after a change of the settings.
     """
+    return Renewed(
+        f"Kafka admin client of {cluster.connection}",
+        partial(_connect, cluster),
+        _release,
+        counts=lambda error: isinstance(error, DependencyDown),
+    )
+
+
+def _release(client: _Client) -> None:
+    del client.admin  # librdkafka's client has no close: it ends with its last reference, and may wait for its broker
+
+
+def _connect(cluster: Cluster) -> _Client:
     from confluent_kafka.admin import AdminClient
 
     errors: list[Any] = []
     timeouts = {"socket.timeout.ms": 10_000, "reconnect.backoff.max.ms": 1_000}
-    return AdminClient(cluster.client() | timeouts | {"error_cb": errors.append}), errors
-
-
-def _failure(cluster: Cluster, error: Exception) -> LakewardError:
-    """The error of a failed request."""
-    client, errors = _client(cluster, os.getpid(), cluster.version)
-    client.poll(0)
-    return refusals.of(cluster, error, errors)
+    return _Client(AdminClient(cluster.client() | timeouts | {"error_cb": errors.append}), errors)
