@@ -82,7 +82,7 @@ def test_json_lands_once_also_when_a_batch_runs_twice(lab: Any, folder: Folder) 
     assert lab.rows()[0]["_file_modified"].year == 2023
     kept = sorted((row["_file_path"][-6:], row["reason"], row["error"]) for row in lab.rows("q"))
     assert kept == [
-        ("a.json", "decode", "n: not INT: x"),
+        ("a.json", "decode", 'n: not INT: "x"'),
         ("a.json", "decode", "not one JSON object"),
         ("a.json", "decode", "not one JSON object"),
         ("c.json", "small", "not: n < 900"),
