@@ -22,6 +22,7 @@ TYPES = {
     "DATE": 0, "TIMESTAMP": 0, "TIMESTAMP_NTZ": 0, "DECIMAL(6,2)": 6, "DECIMAL(18,6)": 18, "DECIMAL(38,10)": 38,
 }  # fmt: skip
 _NUMBER = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?")
+_ANY_NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 _TIME = re.compile(
     r"([0-9]{4}-[0-9]{2}-[0-9]{2})[T ]([0-9]{2}):([0-9]{2})(?::([0-9]{2})(?:\.([0-9]{1,6})0*)?)?"
     r"(Z| ?UTC|[+-][0-9]{2}(?::?[0-9]{2})?)?"
@@ -59,12 +60,14 @@ def value_of(kind: str, text: str, *, string: bool, literal: bool) -> Any:
     if not literal:
         return REFUSED
     if kind == "BOOLEAN":
-        return {"true": True, "false": False}.get(text, REFUSED)
-    if not _NUMBER.fullmatch(text):
+        return {"true": True, "false": False}.get(text.lower(), REFUSED)
+    if string and kind in ("DOUBLE", "FLOAT") and re.fullmatch("NaN|[+-]?[iI]nf(inity)?", text):
+        return float(text)
+    if not (_ANY_NUMBER if string else _NUMBER).fullmatch(text):
         return REFUSED
     if kind in ("DOUBLE", "FLOAT"):
         return _floating(kind, text)
-    whole = re.fullmatch("-?[0-9]+", text)
+    whole = re.fullmatch("[+-]?[0-9]+", text)
     bound = 1 << (TYPES[kind] - 1)
     return int(text) if whole and len(text) < 25 and -bound <= int(text) < bound else REFUSED
 
@@ -81,7 +84,7 @@ def _floating(kind: str, text: str) -> Any:
         return REFUSED
     if abs(read) < 2.0 ** TYPES[kind] or (Fraction(read) == sent and abs(read) < 2.0**95):
         return read
-    digits = len(re.sub(r"[-.]|[eE].*", "", text).strip("0"))
+    digits = len(re.sub(r"[-+.]|[eE].*", "", text).strip("0"))
     shortest = next(n for n in range(1, 18) if _same(kind, f"{read:.{n}g}", read))
     if abs(read) >= 2.0**95:
         return read if digits <= (17 if kind == "DOUBLE" else 9) else REFUSED

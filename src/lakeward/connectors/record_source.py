@@ -35,14 +35,14 @@ class RecordSource(StreamSource):
         decode = self.spec.decode
         if decode is None:
             return None
-        if decode.json_ is None:
+        if decode.ddl is None:
             raise SpecError(
                 f"Cannot decode source {self.name}",
                 why="only decode: {json: ..} is implemented yet",
                 next="declare decode: {json: ..}, then: lakeward deploy",
                 code="LW-3162",
             )
-        return JsonDecoder(decode.json_, decode.longest, (*self.spec.added_columns, *self.hidden))
+        return JsonDecoder(decode.ddl, decode.longest, (*self.spec.added_columns, *self.hidden), decode.formats)
 
     def decode(self, raw: DataFrame) -> DataFrame:
         from pyspark.sql import functions as F

@@ -124,7 +124,7 @@ def test_csv_values_are_as_declared_or_kept_aside(lab: Any, folder: Folder) -> N
             "d: not DECIMAL(5,2): 1000",
             "f: number too large for DOUBLE: 1e999",
             "at: not TIMESTAMP: 12:30",
-            "day: not DATE: 2013-01-01 05:00",
+            "day: not DATE: 2013-01-01 05:00, it would become 2013-01-01",
             "another number of values than the 6 columns",
             "another number of values than the 6 columns",
             "s: not UTF-8: \ufffd",

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, cast
 from lakeward.connectors.decode.first_bytes import misread
 from lakeward.connectors.decode.shapes import SHOWN, Shape, containers, let
 from lakeward.connectors.decode.token import LONE_SURROGATE, Marks
-from lakeward.connectors.decode.values import ALWAYS, LOCALE, Doubts, any_of
+from lakeward.connectors.decode.values import ALWAYS, LOCALE, Doubts, any_of, in_parts
 from lakeward.connectors.source import ERROR, RAW, REASON, VALUE
 from lakeward.platform.errors import SpecError
 from lakeward.spec.model.formats import Formats
@@ -123,7 +123,7 @@ class JsonDecoder:
 
     @cached_property
     def _shape(self) -> Shape:
-        return Shape(self.schema, self.formats, self._marks.token, self._marks.unmarked)
+        return Shape(self.schema, self.formats, self._marks.token, self._marks.plain)
 
     # Expressions belong to no session: they are made once, each call to the JVM costs, and a batch would make hundreds.
     @cached_property
@@ -192,7 +192,8 @@ class JsonDecoder:
             for index, (name, inner) in enumerate(self._columns)
             if not inner.plainly
         ]
-        return [F.col(VALUE), record, F.col("_lw_broken"), F.col("_lw_whole"), *taken]
+        broken = in_parts(F.col("_lw_broken")) if taken else F.col("_lw_broken")
+        return [F.col(VALUE), record, broken.alias("_lw_broken"), F.col("_lw_whole"), *taken]
 
     @cached_property
     def _columns(self) -> list[tuple[str, Shape]]:
@@ -214,7 +215,7 @@ class JsonDecoder:
         from pyspark.sql import functions as F
 
         record, text = F.col("_lw_record"), self._text
-        doubts: Doubts = {ALWAYS: [F.col("_lw_broken"), ~F.col("_lw_whole"), record.isNull()]}
+        doubts: Doubts = {ALWAYS: [in_parts(F.col("_lw_broken")), ~F.col("_lw_whole"), record.isNull()]}
         for (name, inner), column, value in zip(self._columns, self.schema.fields, self._fast, strict=True):
             if not column.nullable:
                 doubts[ALWAYS].append(record[name].isNull())

@@ -31,7 +31,7 @@ class Shape:
         kind: a type of Spark.
         formats: the declared formats.
         read: makes a token of a text that the strict way parsed.
-        plain: JSON of an object or array that stands where STRING is declared, without marks.
+        plain: makes of such a text what lands where STRING is declared, and what a message shows.
     """
 
     kind: Any
@@ -93,10 +93,7 @@ class Shape:
         return self._made(text, self._strictly, grouped=True)
 
     def _strictly(self, rule: Rule, text: Column) -> Column:
-        if rule.kind.typeName() == "string":
-            token = self.read(text)
-            return rule.value(Token(self.plain(token.text), token.literal, token.string))
-        return rule.value(self.read(text))
+        return self.plain(text) if rule.kind.typeName() == "string" else rule.value(self.read(text))
 
     def _made(self, value: Column, leaf: Callable[[Rule, Column], Column], *, grouped: bool) -> Column:
         """The same shape, with `leaf` of each single value."""
@@ -259,7 +256,7 @@ class Shape:
         from pyspark.sql import functions as F
 
         rule, token = self.rule, self.read(text)
-        shown = F.substring(self.plain(token.text), 1, SHOWN)
+        shown = F.substring(self.plain(text), 1, SHOWN)
         sent = F.when(token.literal | text.rlike(r"^[\[{]"), shown).otherwise(F.concat(F.lit('"'), shown, F.lit('"')))
         said = F.concat(path, F.lit(f": not {rule.said}: "), sent)
         would = rule.would_be(token)

@@ -68,8 +68,8 @@ class Marks:
         plain = F.when(literal, F.substring(text, len(self.mark) + 1, 1 << 30)).otherwise(text)
         return Token(plain, literal, ~literal)
 
-    def unmarked(self, text: Column) -> Column:
-        """An object or array in its JSON, with its literals as they were written."""
+    def plain(self, text: Column) -> Column:
+        """What the parser read as `text`, without marks: literals as they were written, also in an object or array."""
         from pyspark.sql import functions as F
 
-        return F.regexp_replace(text, F.lit(f'"{self.mark}([^"]*)"'), F.lit("$1"))
+        return F.regexp_replace(self.token(text).text, F.lit(f'"{self.mark}([^"]*)"'), F.lit("$1"))

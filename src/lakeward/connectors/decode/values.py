@@ -9,18 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from enum import StrEnum
-from functools import reduce
 from typing import TYPE_CHECKING, Any, cast
 
 from lakeward.connectors.decode.token import Token
-from lakeward.spec.model.formats import Formats
+from lakeward.spec.model.formats import Formats, has_zone
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
     from pyspark.sql.types import DataType
 
-_WHOLE = r"^-?[0-9]+$"
-_NUMBER = r"^-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?$"
+_WHOLE = r"^[+-]?[0-9]+$"
+_NUMBER = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$"
+_NAMED = r"^([+-]?[Ii]nf(inity)?|NaN)$"
 _DECIMAL = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,4})?$"
 _BASE64 = r"^([A-Za-z0-9+/]{4})*([A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$"
 _DAY = r"(?!0000)[0-9]{4}-[0-9]{2}-[0-9]{2}"
@@ -108,6 +108,17 @@ class Rule:
         """The text of the value that a lenient cast makes of a refused one, null if none: for the message."""
         return token.text.try_cast(self.kind).cast("string")
 
+    def quick(self, text: Column) -> Column:
+        """The value of a text in a file of texts, null where `value` is to decide: exact, and cheap in each row."""
+        from pyspark.sql import functions as F
+
+        return F.when(text.rlike(self.simple), text.try_cast(self.kind))
+
+    @property
+    def simple(self) -> str:
+        """Texts of which a plain cast makes exactly the value, or null."""
+        return r"^-?[0-9]+$"
+
     @property
     def said(self) -> str:
         """The type in a message."""
@@ -122,7 +133,9 @@ class Text(Rule):
 
         # Numbers with a fraction or exponent, -0, infinity: these alone does the parser write in another way.
         number = (parsed < F.lit(":")) & parsed.rlike(r"^-?[0-9]+\.[0-9]|^\"")
-        inside = (parsed >= F.lit("[")) & parsed.rlike(r"^[\[{].*([0-9]\.[0-9]|Infinity|\\u|\?|[:,\[]0[,\]}])")
+        inside = (parsed.startswith("{") | parsed.startswith("[")) & parsed.rlike(
+            r"^[\[{].*([0-9]\.[0-9]|Infinity|\\u|\?|[:,\[]0[,\]}])"
+        )
         return {
             ALWAYS: [number | inside],
             Scan.MINUS_ZERO: [parsed == F.lit("0")],
@@ -132,6 +145,9 @@ class Text(Rule):
     def value(self, token: Token) -> Column:
         return token.text
 
+    def quick(self, text: Column) -> Column:
+        return text
+
 
 class Truth(Rule):
     """BOOLEAN: `true` and `false`."""
@@ -140,6 +156,10 @@ class Truth(Rule):
         from pyspark.sql import functions as F
 
         return F.when(token.literal & F.lower(token.text).isin("true", "false"), token.text.try_cast("boolean"))
+
+    @property
+    def simple(self) -> str:
+        return "^(true|false)$"
 
 
 class Binary(Rule):
@@ -163,7 +183,12 @@ class Binary(Rule):
     def value(self, token: Token) -> Column:
         from pyspark.sql import functions as F
 
+        if self.formats.binary == "utf8":
+            return token.text.cast("binary")
         return F.when(token.string, self.taken(token.text))
+
+    def quick(self, text: Column) -> Column:
+        return text.cast("binary")
 
     def would_be(self, token: Token) -> Column:
         from pyspark.sql import functions as F
@@ -206,6 +231,10 @@ class Decimal(Rule):
         plain = text.rlike(rf"^-?[0-9]+(\.[0-9]{{0,{scale}}}0*)?$")
         return F.when(allowed & (plain | (text.rlike(_DECIMAL) & fits)), text.try_cast(self.kind))
 
+    @property
+    def simple(self) -> str:
+        return rf"^-?[0-9]+(\.[0-9]{{1,{self.kind.scale}}})?$" if self.kind.scale else r"^-?[0-9]+$"
+
 
 class Binary64(Rule):
     """DOUBLE and FLOAT: a fraction is the nearest value, a whole number exact; neither infinite nor lost as zero."""
@@ -229,17 +258,27 @@ class Binary64(Rule):
         high = F.floor(wide / F.lit(2.0**32))
         low = wide - high.cast("double") * F.lit(2.0**32)
         exact = high.cast("decimal(20,0)") * F.lit(2**32).cast("decimal(10,0)") + low.cast("decimal(10,0)")
-        digits = F.length(F.regexp_replace(text, F.lit(r"[-.]|[eE].*$|0+\.?0*([eE].*)?$|^-?0+\.?0*"), F.lit("")))
+        digits = F.length(F.regexp_replace(text, F.lit(r"[-+.]|[eE].*$|0+\.?0*([eE].*)?$|^[+-]?0+\.?0*"), F.lit("")))
         fits = (
-            F.when(wide == F.lit(0.0), text.rlike(r"^-?[0.]+([eE].*)?$"))
+            F.when(wide == F.lit(0.0), text.rlike(r"^[+-]?[0.]+([eE].*)?$"))
             .when(F.abs(wide) < F.lit(_EXACT[self.kind.typeName()]), F.lit(True))
             .when(F.abs(wide) < F.lit(2.0**95), (sent == kept) | (sent == exact))
             .otherwise((F.abs(wide) != F.lit(float("inf"))) & (digits <= F.lit(_DIGITS[self.kind.typeName()])))
         )
-        return F.when(token.literal & text.rlike(_NUMBER) & fits, read)
+        names = token.string & text.rlike(_NAMED)  # only where a text may be a number: in CSV
+        return F.when(token.literal & ((text.rlike(_NUMBER) & fits) | names), read)
 
     def would_be(self, token: Token) -> Column:
         return self._read(token.text).cast("string")
+
+    def quick(self, text: Column) -> Column:
+        from pyspark.sql import functions as F
+
+        return F.when(text.rlike(self.simple), self._read(text))
+
+    @property
+    def simple(self) -> str:
+        return r"^-?[0-9]{1,7}(\.[0-9]{1,15})?$"
 
 
 class Date(Rule):
@@ -265,6 +304,9 @@ class Date(Rule):
     def value(self, token: Token) -> Column:
         return self.taken(token.text)
 
+    def quick(self, text: Column) -> Column:
+        return self.taken(text)
+
 
 class Timestamp(Date):
     """TIMESTAMP: an instant. Without a zone it is in UTC, whatever the session's zone, unless that is refused."""
@@ -283,8 +325,13 @@ class Timestamp(Date):
             return zoned
         return zoned.when(parsed.rlike(_BARE), F.concat(_with_seconds(parsed), F.lit("Z")).try_cast("timestamp"))
 
+    def would_be(self, token: Token) -> Column:
+        from pyspark.sql import functions as F
 
-class LocalTime(Date):
+        return F.lit(None).cast("string")  # a time of day would become one of today: no words for a message
+
+
+class LocalTime(Timestamp):
     """TIMESTAMP_NTZ: day and time without a zone."""
 
     def taken(self, parsed: Column) -> Column:
@@ -324,6 +371,16 @@ def any_of(conditions: Sequence[Column]) -> Column:
     return F.coalesce(F.greatest(*conditions, F.lit(False)), F.lit(False))
 
 
+def in_parts(condition: Column) -> Column:
+    """The same condition, through a lambda: Spark then makes several methods of the projection it stands in.
+
+    Without one it makes a single method of all expressions, and Java does not compile one of more than 8,000 bytes.
+    """
+    from pyspark.sql import functions as F
+
+    return F.exists(F.array(condition), lambda each: each)
+
+
 def _with_seconds(text: Column) -> Column:
     from pyspark.sql import functions as F
 
@@ -337,12 +394,6 @@ def _by_pattern(text: Column, pattern: str) -> Column:
     if has_zone(pattern):
         return F.try_to_timestamp(text, F.lit(pattern))
     return F.try_to_timestamp(F.concat(text, F.lit(" Z")), F.lit(pattern + " X"))
-
-
-def has_zone(pattern: str) -> bool:
-    """Whether a pattern of Spark has a letter of a zone outside of quotes."""
-    plain = reduce(lambda kept, part: kept + part, pattern.split("'")[::2], "")
-    return any(letter in plain for letter in "VzOXxZ")
 
 
 def _epoch(text: Column, *, milliseconds: bool) -> Column:

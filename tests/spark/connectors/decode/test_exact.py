@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,9 +10,10 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
-from tests.support.decode_oracle import MAY, REFUSED, SPELLINGS, TYPES, drawn, expected
+from tests.support.decode_oracle import MAY, REFUSED, SPELLINGS, TYPES, drawn, expected, value_of
 from tests.support.seeds import seed
 
+from lakeward.connectors.decode.columns import ColumnsDecoder
 from lakeward.connectors.decode.json import JsonDecoder
 
 ZONES = ("UTC", "America/New_York")
@@ -86,6 +88,40 @@ def test_every_spelling_in_every_type(spark: Any, session: str) -> None:
         if got != want or type(got) is not type(want):
             wrong.append(f"{records[at]} in {kind}: {got!r}, the oracle says {want!r}")
     assert not wrong, f"{len(wrong)} of {len(placed)}:\n" + "\n".join(wrong[:40])
+
+
+@pytest.mark.seeded
+@pytest.mark.parametrize("session", ZONES)
+def test_every_spelling_in_every_type_of_csv(spark: Any, session: str) -> None:
+    rng = random.Random(seed(20260302))
+    tokens = [token for token in [*SPELLINGS, *drawn(rng, 200)] if token != "null" and "\\u" not in token]
+    texts = [json.loads(token) if token.startswith('"') else token for token in tokens]
+    kinds = [kind for kind in TYPES if kind != "BINARY"]
+    cases = [(kind, text) for text in texts for kind in kinds]
+    fields = ", ".join(f"c{index}: STRING" for index in range(len(kinds)))
+    blank: list[str | None] = [None] * len(kinds)
+    rows = [
+        ((*blank[: kinds.index(kind)], text, *blank[kinds.index(kind) + 1 :], None), at)
+        for at, (kind, text) in enumerate(cases)
+    ]
+    frame = spark.createDataFrame(rows, f"r STRUCT<{fields}, bad: STRING>, at BIGINT")
+    ddl = ", ".join(f"c{index} {kind}" for index, kind in enumerate(kinds))
+    columns = [
+        f"CAST(c{i} AS {'STRING' if kind == 'TIMESTAMP_NTZ' else _COMPARED.get(kind, kind)}) AS c{i}"
+        for i, kind in enumerate(kinds)
+    ]
+    with zone(spark, session):
+        decoded = ColumnsDecoder(ddl, "r", "bad").apply(frame, ["at"]).selectExpr("at", "_lw_error AS bad", *columns)
+        found = {row["at"]: row for row in decoded.collect()}
+    wrong = []
+    for at, (kind, text) in enumerate(cases):
+        want = value_of(kind, text if kind == "STRING" else text.strip(" "), string=True, literal=True)
+        got = REFUSED if found[at]["bad"] else rendered_at(kind, found[at][f"c{kinds.index(kind)}"])
+        if isinstance(want, tuple) and want[0] == MAY:
+            want = got if got in (REFUSED, want[1]) else want[1]
+        if got != want and str(got) != str(want):  # NaN is not equal to itself
+            wrong.append(f"{text!r} in {kind}: {got!r}, the oracle says {want!r} ({found[at]['bad']})")
+    assert not wrong, f"{len(wrong)} of {len(cases)}:\n" + "\n".join(wrong[:40])
 
 
 def rendered_at(kind: str, value: Any) -> Any:
