@@ -24,6 +24,7 @@ def validate(
     ] = False,
 ) -> None:
     """Report every problem of every file in one pass. Exit code 2 when there is one."""
+    from lakeward.spec.checks.accepted import accepted_columns
     from lakeward.spec.read.loader import load_project
 
     loaded = load_project(state().project, state().kafka, state().durations)
@@ -36,11 +37,15 @@ def validate(
     lines = [problem.text() for problem in problems]
     errors = sum(problem.severity == "error" for problem in problems)
     counted = f"{_count(len(loaded.streams), 'stream')}, {_count(len(loaded.suites), 'suite')}"
+    columns = {str(name): list(accepted_columns(stream.spec)) for name, stream in loaded.streams.items()}
+    if ok:
+        lines += [f"{name}: {line}" for name, accepted in columns.items() for line in accepted]
     lines.append(f"ok: {counted}" if ok else _count(errors, "problem"))
     if deep and not loaded.ok:
         asked = ", ".join(sorted(loaded.streams)) or "none: no stream's file is without problems"
         lines.append(f"--deep asked Spark about {asked}")
-    state().output.either({"ok": ok, "problems": [problem.document() for problem in problems]}, "\n".join(lines))
+    found = {"ok": ok, "problems": [problem.document() for problem in problems], "accepts": columns}
+    state().output.either(found, "\n".join(lines))
     if not ok:
         raise typer.Exit(2)
 

@@ -50,7 +50,7 @@ class RecordSource(StreamSource):
         decode = self.spec.decode
         if decode is None:
             return None
-        if decode.json_ is None:
+        if decode.ddl is None:
             raise SpecError(
                 f"Cannot decode source {self.name}",
                 why="only decode: {json: ..} is implemented yet",
@@ -58,7 +58,7 @@ class RecordSource(StreamSource):
                 code="LW-3162",
             )
         beside = (*self.hidden, SENT) if self._ahead is not None else self.hidden
-        return JsonDecoder(decode.json_, decode.longest, (*self.spec.added_columns, *beside))
+        return JsonDecoder(decode.ddl, decode.longest, (*self.spec.added_columns, *beside), decode.formats)
 
     def decode(self, raw: DataFrame) -> DataFrame:
         from pyspark.sql import functions as F

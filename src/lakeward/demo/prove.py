@@ -253,7 +253,7 @@ def contiguous_or_recorded(batches: Sequence[BatchRange]) -> list[BatchRange]:
 
 def _columns(spec: StreamSpec) -> dict[str, str]:
     decoder = expect(spec.source.decode, "`decode` in the demo's own files")
-    ddl = expect(decoder.json_, "`decode: {json: ..}` in the demo's own files")
+    ddl = expect(decoder.ddl, "`decode: {json: ..}` in the demo's own files")
     return {name: kind.upper() for name, kind in ddl_columns(str(ddl)).items()}
 
 

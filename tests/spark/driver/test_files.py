@@ -82,7 +82,7 @@ def test_json_lands_once_also_when_a_batch_runs_twice(lab: Any, folder: Folder) 
     assert lab.rows()[0]["_file_modified"].year == 2023
     kept = sorted((row["_file_path"][-6:], row["reason"], row["error"]) for row in lab.rows("q"))
     assert kept == [
-        ("a.json", "decode", "n: not INT: x"),
+        ("a.json", "decode", 'n: not INT: "x"'),
         ("a.json", "decode", "not one JSON object"),
         ("a.json", "decode", "not one JSON object"),
         ("c.json", "small", "not: n < 900"),
@@ -124,7 +124,7 @@ def test_csv_values_are_as_declared_or_kept_aside(lab: Any, folder: Folder) -> N
             "d: not DECIMAL(5,2): 1000",
             "f: number too large for DOUBLE: 1e999",
             "at: not TIMESTAMP: 12:30",
-            "day: not DATE: 2013-01-01 05:00",
+            "day: not DATE: 2013-01-01 05:00, it would become 2013-01-01",
             "another number of values than the 6 columns",
             "another number of values than the 6 columns",
             "s: not UTF-8: \ufffd",

@@ -38,7 +38,7 @@ def test_good_rows_land_and_each_kind_of_bad_record_is_kept_with_its_reason(lab:
     kept = {row["_kafka_offset"]: row for row in lab.rows("q")}
     assert {offset: row["error"] for offset, row in kept.items()} == {
         1: "not one JSON object",
-        2: "n: not INT: 1",
+        2: 'n: not INT: "1"',
         3: "n: not INT: 2.5",
         4: "n: not INT: 3000000000",
         5: "not one JSON object",

@@ -37,9 +37,30 @@ def write(tmp_path: Path, name: str, text: str) -> None:
 
 def test_validate_in_order(lakeward, tmp_path):
     write(tmp_path, "good.yaml", GOOD)
-    assert lakeward("config", "validate")[:2] == (0, "ok: 1 stream, 0 suites\n")
+    columns = [
+        "source.year INT: a whole number in the range of INT",
+        "source.ts TIMESTAMP: yyyy-MM-ddTHH:mm:ss with a zone; without a zone: UTC",
+    ]
+    said = "".join(f"good: {column}\n" for column in columns)
+    assert lakeward("config", "validate")[:2] == (0, f"{said}ok: 1 stream, 0 suites\n")
     code, out, _ = lakeward("config", "validate", "-o", "json")
-    assert (code, json.loads(out)) == (0, {"ok": True, "problems": []})
+    assert (code, json.loads(out)) == (0, {"ok": True, "problems": [], "accepts": {"good": columns}})
+
+
+def test_validate_shows_declared_formats(lakeward, tmp_path):
+    block = "{schema: 'ts TIMESTAMP, lines ARRAY<STRUCT<n: INT>>', timestamps: epoch_ms}"
+    write(tmp_path, "good.yaml", GOOD.replace('"year INT, ts TIMESTAMP"', block))
+    code, out, _ = lakeward("config", "validate")
+    assert (code, out.splitlines()[0]) == (0, "good: source.ts TIMESTAMP: milliseconds since 1970")
+
+
+def test_validate_points_into_declared_formats(lakeward, tmp_path):
+    block = "{schema: 'ts TIMESTAMP, x TINYINT', timestamps: 'HH:mm', datums: iso}"
+    write(tmp_path, "bad.yaml", GOOD.replace('"year INT, ts TIMESTAMP"', block))
+    code, out, _ = lakeward("config", "validate")
+    assert code == 2
+    assert "decode.json.timestamps: 'HH:mm' reads no year" in out
+    assert "decode.json.datums: unknown key 'datums'" in out
 
 
 def test_validate_with_problems(lakeward, tmp_path):

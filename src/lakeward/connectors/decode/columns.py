@@ -1,9 +1,10 @@
 """Records that come in columns: CSV as texts, Parquet with types. Every value as declared, or a reason why not.
 
 CSV is read as text and cast here, one value at a time, because Spark's reader makes null of what it cannot read and
-says so only of the whole row. A cast itself lets things pass that lose something: the time of a DATE; and a time
-without a day becomes today. Those are refused too. Parquet's types are compared before it is read
-(`lakeward.connectors.files.headers`); here only what is required is asked for.
+says so only of the whole row. A plain cast lets things pass that lose something, so it is taken only for texts of a
+simple form; every other text is read by the strict rules that JSON has too (`lakeward.connectors.decode.values`).
+Parquet's types are compared before it is read (`lakeward.connectors.files.headers`); here only what is required is
+asked for.
 """
 
 from __future__ import annotations
@@ -11,18 +12,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
+from lakeward.connectors.decode.shapes import SHOWN, Shape
+from lakeward.connectors.decode.token import Token
+from lakeward.connectors.decode.values import any_of
 from lakeward.connectors.source import ERROR, RAW, REASON
+from lakeward.spec.model.formats import Formats
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
-    from pyspark.sql.types import StructField, StructType
+    from pyspark.sql.types import StructType
 
 DECODE = "decode"
-_DAY = r"^\s*[+-]?\d{4,7}-\d{1,2}-\d{1,2}"
-_PATTERNS = {"date": _DAY + r"\s*$", "timestamp": _DAY, "timestamp_ntz": _DAY}
-"""Spark casts `2013`, `12:30` and `2013-01-01 05:00` to days and times too; these are what nobody can mistake."""
+_NOT_UTF8 = "\ufffd"
+"""What Spark's reader puts in place of bytes that are not UTF-8."""
+FORMATS = Formats(binary="utf8")
+"""Of a file of texts: a BINARY is the bytes of its text."""
 
 
 @dataclass(frozen=True)
@@ -51,59 +57,90 @@ class ColumnsDecoder:
         """Decode raw records: the declared columns, those of `keep`, and REASON, ERROR, RAW."""
         from pyspark.sql import functions as F
 
-        fields, record = self.schema.fields, F.col(self.record)
-        values = [self._value(record, field).alias(field.name) for field in fields]
-        staged = raw.select(*values, *keep, record)
-        bad = F.col(ERROR).isNotNull()
-        plain = [F.col(f"`{name}`") for name in (*(field.name for field in fields), *keep)]
-        texts = F.to_json(F.struct(*(record[field.name].alias(field.name) for field in fields)))
+        names, record = self.schema.fieldNames(), F.col(self.record)
+        kept, values = [F.col(f"`{name}`") for name in keep], self._values
+        fast = [self._fast(name).alias(value) for name, value in zip(names, values, strict=True)]
+        columns = [F.col(value) for value in values]
+        staged = raw.select(*kept, record, *fast).select(*kept, record, *columns, self._doubt.alias("_lw_doubt"))
+        doubt, strict, bad = F.col("_lw_doubt"), F.col("_lw_strict"), F.col(ERROR).isNotNull()
+        error = F.when(doubt, self._error(record)).alias(ERROR)
+        read = record if self.corrupt is None else F.when(doubt, self._shape.value(record))
+        settled = staged.select(*kept, record, *columns, doubt, read.alias("_lw_strict"), error)
+        texts = F.to_json(F.struct(*(record[name].alias(name) for name in names)))
         whole = texts if self.corrupt is None else F.coalesce(record[self.corrupt], texts)
-        return staged.select(*plain, record, self._error(record).alias(ERROR)).select(
-            *plain,
+        found = [
+            F.when(doubt, strict[name]).otherwise(F.col(value)).alias(name)
+            for name, value in zip(names, values, strict=True)
+        ]
+        return settled.select(
+            *found,
+            *kept,
             F.when(bad, F.lit(DECODE)).alias(REASON),
             F.col(ERROR),
             F.when(bad, whole.cast("binary")).alias(RAW),
         )
 
-    def _value(self, record: Column, field: StructField) -> Column:
-        found = record[field.name]
-        if self.corrupt is None or field.dataType.typeName() == "string":
-            return found
-        return found.try_cast(field.dataType)
+    @property
+    def _values(self) -> list[str]:
+        return [f"_lw_{index}" for index in range(len(self.schema.fields))]
+
+    @cached_property
+    def _shape(self) -> Shape:
+        from pyspark.sql import functions as F
+
+        if self.corrupt is None:
+            return Shape(
+                self.schema, FORMATS, lambda value: Token(value, F.lit(True), F.lit(True)), lambda value: value
+            )
+        return Shape(
+            self.schema, FORMATS, lambda text: Token(F.trim(text), F.lit(True), F.lit(True)), lambda text: text
+        )
+
+    def _fast(self, name: str) -> Column:
+        from pyspark.sql import functions as F
+
+        value, kind = F.col(self.record)[name], self.schema[name].dataType
+        if self.corrupt is None or kind.typeName() == "string":
+            return value
+        return self._shape.of(kind).rule.quick(value)
+
+    @cached_property
+    def _doubt(self) -> Column:
+        """Whether a row is to be read strictly."""
+        from pyspark.sql import functions as F
+
+        record = F.col(self.record)
+        found: list[Column] = []
+        for field, value in zip(self.schema.fields, self._values, strict=True):
+            if not field.nullable:
+                found.append(F.col(value).isNull())
+            if self.corrupt is not None:
+                text = record[field.name]
+                found.append(F.contains(text, F.lit(_NOT_UTF8)))
+                if field.dataType.typeName() != "string":
+                    found.append(text.isNotNull() & F.col(value).isNull())
+        if self.corrupt is not None:
+            found.append(record[self.corrupt].isNotNull())
+        return any_of(found)
 
     def _error(self, record: Column) -> Column:
         """Why a record is bad, null when it is good."""
         from pyspark.sql import functions as F
 
-        case = F.when(F.lit(False), F.lit(""))
-        if self.corrupt is not None:
-            words = f"another number of values than the {len(self.schema.fields)} columns"
-            case = case.when(record[self.corrupt].isNotNull(), F.lit(words))
-        for field in self.schema.fields:
-            value = F.col(f"`{field.name}`")
-            if self.corrupt is not None:
-                text = record[field.name]
-                said = F.concat(F.lit(f"{field.name}: "), F.lit("{}"), F.lit(": "), F.substring(text, 1, 80))
-                for wrong, words in _unfit(field.dataType, text, value):
-                    case = case.when(wrong, F.replace(said, F.lit("{}"), F.lit(words)))
-            if not field.nullable:
-                case = case.when(value.isNull(), F.lit(f"{field.name}: required, but missing or null"))
-        return case
-
-
-def _unfit(kind: Any, text: Column, value: Column) -> list[tuple[Column, str]]:
-    """When a text is not the value it was cast to, and the words for it."""
-    from pyspark.sql import functions as F
-
-    name, shown = kind.typeName(), kind.simpleString().upper()
-    found = [(F.contains(text, F.lit("\ufffd")), "not UTF-8")]
-    if name == "string":
-        return found
-    not_it = text.isNotNull() & value.isNull()
-    if name in _PATTERNS:
-        not_it = not_it | ~text.rlike(_PATTERNS[name])
-    found.append((not_it, f"not {shown}"))
-    if name in ("double", "float"):
-        infinite = (F.abs(value) == F.lit(float("inf"))) & ~F.contains(F.lower(text), F.lit("inf"))
-        found.append((infinite, f"number too large for {shown}"))
-    return found
+        names = self.schema.fieldNames()
+        if self.corrupt is None:
+            required = [field.name for field in self.schema.fields if not field.nullable]
+            missing = [
+                F.when(record[name].isNull(), F.lit(f"{name}: required, but missing or null")) for name in required
+            ]
+            return F.array_join(F.array(*missing), "; ") if missing else F.lit(None).cast("string")
+        words = f"another number of values than the {len(names)} columns"
+        texts = F.array(*(F.struct(F.lit(name).alias("name"), record[name].alias("text")) for name in names))
+        broken = F.filter(texts, lambda each: F.contains(each["text"], F.lit(_NOT_UTF8)))
+        said = F.transform(
+            broken, lambda each: F.concat(each["name"], F.lit(": not UTF-8: "), F.substring(each["text"], 1, SHOWN))
+        )
+        problems = self._shape.problems(record, F.lit(None).cast("string"))
+        return F.when(record[self.corrupt].isNotNull(), F.lit(words)).otherwise(
+            F.coalesce(F.nullif(F.array_join(said, "; "), F.lit("")), F.nullif(F.array_join(problems, "; "), F.lit("")))
+        )

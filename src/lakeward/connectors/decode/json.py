@@ -1,28 +1,33 @@
-"""Declared JSON: every record either has all its values, or a reason why not. Never a silent null.
+"""Declared JSON: every record either has all its values, exactly as sent, or a reason why not. Never a silent null.
 
-Spark's `from_json` alone lets much pass: text after the object is ignored, an array is taken for its first element,
-malformed UTF-8 is replaced, a tombstone becomes a row of nulls. So the value is parsed inside an envelope,
-`{"<mark>":[<value>,{"<mark>":true}]}`: whatever does not end where the value should end breaks the envelope or changes
-its length. The parser says in the corrupt-record column when any field, at any depth, had a value of another type.
+Two ways of reading. The *fast* way is Spark's `from_json`, inside an envelope, `{"<mark>":[<value>,{"<mark>":true}]}`:
+whatever does not end where the value should end breaks the envelope or changes its length. Spark's parser is lenient
+with values (`"12,50"` becomes 1250.00, a number into STRING changes its text), so each type says where its result is in
+doubt (`lakeward.connectors.decode.values`). A record in doubt, or one that did not parse, is read again, *strictly*:
+from the text of each value (`token`), by exact rules, at any depth (`shapes`). What the rules accept lands.
 
-Accepted, because nothing is lost: any JSON value where STRING is declared (its text is kept), whole numbers where
-DOUBLE is, epoch seconds where TIMESTAMP is, keys that are not declared. Not accepted, unlike Spark's defaults: NaN,
-single quotes, numbers too large for DOUBLE.
+Accepted beyond the types, because nothing is lost: any JSON value where STRING is declared (its text is kept), whole
+numbers where DOUBLE is, keys that are not declared, the last of two equal keys. See docs/reference/decode.md.
 """
 
 from __future__ import annotations
 
 import secrets
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, cast
 
+from lakeward.connectors.decode.first_bytes import misread
+from lakeward.connectors.decode.shapes import SHOWN, Shape, containers, let
+from lakeward.connectors.decode.token import LONE_SURROGATE, Marks
+from lakeward.connectors.decode.values import ALWAYS, LOCALE, Doubts, any_of, in_parts
 from lakeward.connectors.source import ERROR, RAW, REASON, VALUE
 from lakeward.platform.errors import SpecError
+from lakeward.spec.model.formats import Formats
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
-    from pyspark.sql.types import DataType, StructType
+    from pyspark.sql.types import StructType
 
 DECODE = "decode"
 """The reason in quarantine of a record that could not be decoded; the detail says how."""
@@ -32,6 +37,8 @@ KEPT_BYTES = 1 << 20
 """A bad record's bytes are kept up to here; its position says where the rest is."""
 
 _CORRUPT = "_lw_corrupt"
+_SHOWN = 5
+"""Problems of a record that are named."""
 
 
 @dataclass(frozen=True)
@@ -42,11 +49,13 @@ class JsonDecoder:
         ddl: the columns, e.g. `carrier STRING, dep_delay DOUBLE NOT NULL`.
         max_bytes: the longest value that is decoded; None: any.
         keep: columns of the raw records carried along unchanged, e.g. the position columns.
+        formats: how times, days and decimals are written.
     """
 
     ddl: str
     max_bytes: int | None = None
     keep: tuple[str, ...] = ()
+    formats: Formats = field(default_factory=Formats)
 
     @cached_property
     def schema(self) -> StructType:
@@ -64,20 +73,15 @@ class JsonDecoder:
             raise SpecError(
                 "decode: json: is not a list of columns", why=str(error).splitlines()[0], code="LW-3026"
             ) from None
-        for field in schema.fields:
-            if _holds_byte(field.dataType):
+        for column in schema.fields:
+            if _holds_byte(column.dataType):
                 raise SpecError(
-                    f"decode: column {field.name} cannot be TINYINT",
+                    f"decode: column {column.name} cannot be TINYINT",
                     why="128 to 255 in JSON would become negative numbers without a word",
-                    next=f"declare it as {field.name} SMALLINT or INT",
+                    next=f"declare it as {column.name} SMALLINT or INT",
                     code="LW-3027",
                 )
         return schema
-
-    @cached_property
-    def _mark(self) -> str:
-        # Nobody who writes records can know it, so no record can close the envelope by itself.
-        return "end_" + secrets.token_hex(8)
 
     def apply(self, raw: DataFrame) -> DataFrame:
         """Decode raw records.
@@ -89,33 +93,39 @@ class JsonDecoder:
             The declared columns, those of `keep`, and REASON, ERROR, RAW. Rows are neither dropped nor added. Of a bad
             one RAW is the whole value and ERROR still null: see `explain`.
         """
-        return self._parsed(raw, self._kept).select(*self._judged).select(*self._decoded)
+        parsed = raw.select(*self._kept, *self._parse).select(*self._kept, *self._taken_apart)
+        judged = parsed.select(*self._kept, *self._taken).select(*self._kept, *self._doubted)
+        return judged.select(*self._kept, *self._settled).select(*self._decoded)
 
     def explain(self, bad: DataFrame) -> DataFrame:
         """Say of bad records what is wrong with them: `keep`, REASON, ERROR and RAW, which is cut to `KEPT_BYTES`.
 
-        They are parsed once more for it. To have the words ready in every row costs more than to decode it: the code
-        Spark makes of them is too long for the JVM to compile.
+        They are parsed once more for it, strictly. To have the words ready in every row costs more than to decode it.
         """
         from pyspark.sql import functions as F
 
         kept = [*self._kept, F.col(REASON)]
-        again = bad.select(*kept, F.col(RAW).alias(VALUE))
-        return self._parsed(again, kept).select(
-            *kept, self._error().alias(ERROR), F.substring(F.col(VALUE), 1, KEPT_BYTES).alias(RAW)
+        again = bad.select(*kept, F.col(RAW).alias(VALUE)).select(*kept, F.col(VALUE), self._text.alias("_lw_text"))
+        strict = self._envelope(self._marks.marked(F.col("_lw_text")), self._shape.texts())
+        parsed = again.select(*kept, F.col(VALUE), F.col("_lw_text"), strict.alias("_lw_p"))
+        return parsed.select(*kept, F.col(VALUE), F.col("_lw_text"), *self._apart(F.col("_lw_p"))).select(
+            *kept, self._error.alias(ERROR), F.substring(F.col(VALUE), 1, KEPT_BYTES).alias(RAW)
         )
 
-    def _parsed(self, raw: DataFrame, kept: list[Column]) -> DataFrame:
-        """`kept`, the value, the parsed record, whether a field did not fit, whether it is one whole value."""
-        return raw.select(*kept, *self._parse).select(*kept, *self._taken_apart)
+    @cached_property
+    def _mark(self) -> str:
+        # Nobody who writes records can know it, so no record can close the envelope by itself.
+        return "end_" + secrets.token_hex(8)
+
+    @cached_property
+    def _marks(self) -> Marks:
+        return Marks.drawn()
+
+    @cached_property
+    def _shape(self) -> Shape:
+        return Shape(self.schema, self.formats, self._marks.token, self._marks.plain)
 
     # Expressions belong to no session: they are made once, each call to the JVM costs, and a batch would make hundreds.
-    @cached_property
-    def _fields(self) -> list[Column]:
-        from pyspark.sql import functions as F
-
-        return [F.col("_lw_record")[field.name].alias(field.name) for field in self.schema.fields]
-
     @cached_property
     def _kept(self) -> list[Column]:
         from pyspark.sql import functions as F
@@ -123,55 +133,144 @@ class JsonDecoder:
         return [F.col(f"`{column}`") for column in self.keep]
 
     @cached_property
-    def _taken_apart(self) -> list[Column]:
+    def _text(self) -> Column:
+        """The record as text; null if it is longer than allowed: what is not to be decoded is not parsed either."""
         from pyspark.sql import functions as F
 
-        elements = F.col(f"_lw_p.{self._mark}")
-        ended = F.try_element_at(elements, F.lit(2))[self._mark].eqNullSafe(F.lit(True))
-        return [
-            F.col(VALUE),
-            F.try_element_at(elements, F.lit(1)).alias("_lw_record"),
-            F.col(f"_lw_p.{_CORRUPT}").isNotNull().alias("_lw_broken"),
-            F.coalesce((F.size(elements) == 2) & ended, F.lit(False)).alias("_lw_whole"),
-        ]
-
-    @cached_property
-    def _judged(self) -> list[Column]:
-        from pyspark.sql import functions as F
-
-        return [*self._kept, F.col(VALUE), F.col("_lw_record"), self._bad.alias("_lw_bad")]
-
-    @cached_property
-    def _decoded(self) -> list[Column]:
-        from pyspark.sql import functions as F
-
-        bad = F.col("_lw_bad")
-        return [
-            *self._fields,
-            *self._kept,
-            self._reason(bad).alias(REASON),
-            F.lit(None).cast("string").alias(ERROR),
-            F.when(bad, F.col(VALUE)).alias(RAW),
-        ]
+        text = F.col(VALUE).cast("string")
+        return text if self.max_bytes is None else F.when(~self._too_large, text)
 
     @cached_property
     def _parse(self) -> list[Column]:
         from pyspark.sql import functions as F
+
+        return [F.col(VALUE), self._envelope(self._text, self._shape.fast()).alias("_lw_p")]
+
+    def _envelope(self, text: Column, schema: Any) -> Column:
+        """The record parsed by a schema, inside the envelope."""
+        from pyspark.sql import functions as F
         from pyspark.sql.types import ArrayType, BooleanType, StringType, StructField, StructType
 
-        element = StructType([*self.schema.fields, StructField(self._mark, BooleanType())])
+        element = StructType([*schema.fields, StructField(self._mark, BooleanType())])
         envelope = StructType([StructField(self._mark, ArrayType(element)), StructField(_CORRUPT, StringType())])
         options = {
             "mode": "PERMISSIVE",
             "columnNameOfCorruptRecord": _CORRUPT,
             "allowNonNumericNumbers": "false",
             "allowSingleQuotes": "false",
+            "locale": LOCALE,
         }
-        value = F.col(VALUE).cast("string")
-        if self.max_bytes is not None:
-            value = F.when(~self._too_large, value)  # what is not to be decoded is not parsed either
-        wrapped = F.concat(F.lit(f'{{"{self._mark}":['), value, F.lit(f',{{"{self._mark}":true}}]}}'))
-        return [F.col(VALUE), F.from_json(wrapped, envelope, options).alias("_lw_p")]
+        wrapped = F.concat(F.lit(f'{{"{self._mark}":['), text, F.lit(f',{{"{self._mark}":true}}]}}'))
+        return F.from_json(wrapped, envelope, options)
+
+    def _apart(self, parsed: Column) -> list[Column]:
+        """Of a parsed envelope: the record, whether a value did not fit, whether it is one whole value."""
+        from pyspark.sql import functions as F
+
+        elements = parsed[self._mark]
+        ended = F.try_element_at(elements, F.lit(2))[self._mark].eqNullSafe(F.lit(True))
+        return [
+            F.try_element_at(elements, F.lit(1)).alias("_lw_record"),
+            parsed[_CORRUPT].isNotNull().alias("_lw_broken"),
+            F.coalesce((F.size(elements) == 2) & ended, F.lit(False)).alias("_lw_whole"),
+        ]
+
+    @cached_property
+    def _taken_apart(self) -> list[Column]:
+        from pyspark.sql import functions as F
+
+        return [F.col(VALUE), *self._apart(F.col("_lw_p"))]
+
+    @cached_property
+    def _taken(self) -> list[Column]:
+        """The values of the fast way, in the declared types."""
+        from pyspark.sql import functions as F
+
+        record = F.col("_lw_record")
+        taken = [
+            inner.taken(record[name]).alias(f"_lw_{index}")
+            for index, (name, inner) in enumerate(self._columns)
+            if not inner.plainly
+        ]
+        broken = in_parts(F.col("_lw_broken")) if taken else F.col("_lw_broken")
+        return [F.col(VALUE), record, broken.alias("_lw_broken"), F.col("_lw_whole"), *taken]
+
+    @cached_property
+    def _columns(self) -> list[tuple[str, Shape]]:
+        return [(column.name, self._shape.of(column.dataType)) for column in self.schema.fields]
+
+    @cached_property
+    def _fast(self) -> list[Column]:
+        from pyspark.sql import functions as F
+
+        record = F.col("_lw_record")
+        return [
+            record[name] if inner.plainly else F.col(f"_lw_{index}")
+            for index, (name, inner) in enumerate(self._columns)
+        ]
+
+    @cached_property
+    def _doubted(self) -> list[Column]:
+        """The fast values, and whether the record is to be read strictly."""
+        from pyspark.sql import functions as F
+
+        record, text = F.col("_lw_record"), self._text
+        doubts: Doubts = {ALWAYS: [in_parts(F.col("_lw_broken")), ~F.col("_lw_whole"), record.isNull()]}
+        for (name, inner), column, value in zip(self._columns, self.schema.fields, self._fast, strict=True):
+            if not column.nullable:
+                doubts[ALWAYS].append(record[name].isNull())
+            for scan, conditions in inner.doubt(record[name], value).items():
+                doubts.setdefault(scan, []).extend(conditions)
+        found = [any_of(conditions) & scan.in_(text) for scan, conditions in doubts.items()]
+        fast = [value.alias(f"_lw_{index}") for index, value in enumerate(self._fast)]
+        return [F.col(VALUE), *fast, any_of(found).alias("_lw_doubt")]
+
+    @cached_property
+    def _settled(self) -> list[Column]:
+        """The fast values, what the strict way found of a record in doubt, and whether the record is bad."""
+        from pyspark.sql import functions as F
+
+        fast = [F.col(f"_lw_{index}") for index in range(len(self._columns))]
+        strict = F.when(F.col("_lw_doubt") & F.is_valid_utf8(self._text), self._strict)
+        return [F.col(VALUE), *fast, F.col("_lw_doubt"), strict.alias("_lw_strict")]
+
+    @property
+    def _strict(self) -> Column:
+        """The record, null if it is bad. Lambdas, because they keep it out of the code that every row runs."""
+        from pyspark.sql import functions as F
+
+        text = self._text
+        envelope = self._envelope(self._marks.marked(text), self._shape.texts())
+
+        def read(parsed: Column) -> Column:
+            record, broken, whole = self._apart(parsed)
+            return F.when(whole & ~broken, let(record, found))
+
+        def found(record: Column) -> Column:
+            return let(
+                F.struct(record.alias("t"), self._shape.value(record).alias("r")),
+                lambda both: F.when(~self._shape.unfit(both["t"], both["r"]), both["r"]),
+            )
+
+        return F.when(~text.rlike(LONE_SURROGATE), let(envelope, read))
+
+    @cached_property
+    def _decoded(self) -> list[Column]:
+        from pyspark.sql import functions as F
+
+        strict, doubt = F.col("_lw_strict"), F.col("_lw_doubt")
+        bad = F.col(VALUE).isNull() | (doubt & strict.isNull()) | ~F.is_valid_utf8(F.col(VALUE).cast("string"))
+        values = [
+            F.when(doubt, strict[name]).otherwise(F.col(f"_lw_{index}")).alias(name)
+            for index, (name, _) in enumerate(self._columns)
+        ]
+        return [
+            *values,
+            *self._kept,
+            self._reason(bad).alias(REASON),
+            F.lit(None).cast("string").alias(ERROR),
+            F.when(bad, F.col(VALUE)).alias(RAW),
+        ]
 
     def _reason(self, bad: Column) -> Column:
         """The reason, null for a good record."""
@@ -187,80 +286,52 @@ class JsonDecoder:
         return F.coalesce(F.octet_length(F.col(VALUE)) > F.lit(self.max_bytes), F.lit(False))
 
     @cached_property
-    def _bad(self) -> Column:
-        """Whether a record is bad: whether `_error` has something to say."""
-        from pyspark.sql import functions as F
-
-        record, text = F.col("_lw_record"), F.col(VALUE).cast("string")
-        bad = F.col(VALUE).isNull() | F.col("_lw_broken") | ~F.col("_lw_whole") | record.isNull()
-        for wrong, _ in self._unfit():
-            bad = bad | wrong
-        return bad | ~F.is_valid_utf8(text)
-
     def _error(self) -> Column:
-        """Why a record is bad, null when it is good. Checks stand in the order in which they explain most."""
+        """Why a record is bad. Checks stand in the order in which they explain most."""
         from pyspark.sql import functions as F
 
-        text = F.col(VALUE).cast("string")
+        value, text = F.col(VALUE), F.col(VALUE).cast("string")
         record, broken, whole = F.col("_lw_record"), F.col("_lw_broken"), F.col("_lw_whole")
-        case = F.when(F.col(VALUE).isNull(), F.lit("no value (a tombstone)"))
+        case = F.when(value.isNull(), F.lit("no value (a tombstone)"))
         if self.max_bytes is not None:
-            size = F.format_number(F.octet_length(F.col(VALUE)), 0)
+            size = F.format_number(F.octet_length(value), 0)
             words = f" bytes, more than decode: max_bytes: {self.max_bytes:,}"
             case = case.when(self._too_large, F.concat(size, F.lit(words)))
+        for wrong, meaning in misread(value):
+            case = case.when(wrong, meaning)
         case = case.when(~F.is_valid_utf8(text), F.lit("not UTF-8"))
         case = case.when(~whole & F.trim(text).startswith("["), F.lit("an array, not one JSON object"))
         case = case.when(~whole, F.lit("not one JSON object"))
         case = case.when(~broken & record.isNull(), F.lit("null, not a JSON object"))
-        case = case.when(broken, self._which_field(text))
-        for wrong, words in self._unfit():
-            case = case.when(wrong, F.lit(words))
-        return case
+        problems = self._shape.problems(record, F.lit(None).cast("string"))
+        named = F.nullif(F.concat_ws("; ", F.slice(problems, 1, _SHOWN)), F.lit(""))
+        half = F.when(text.rlike(LONE_SURROGATE), F.lit("half of a surrogate pair (\\ud800 to \\udfff) in a string"))
+        other = F.when(broken, F.lit("a value of another type than declared"))
+        return case.otherwise(F.coalesce(F.when(broken, self._which(text)), named, half, other))
 
-    def _unfit(self) -> list[tuple[Column, str]]:
-        """What the parser lets pass: the condition, and what it is."""
+    def _which(self, text: Column) -> Column:
+        """The objects, arrays and maps that are something else in the record."""
         from pyspark.sql import functions as F
 
-        found = []
-        for field in self.schema.fields:
-            value = F.col("_lw_record")[field.name]
-            if field.dataType.typeName() in ("double", "float"):
-                infinite = F.abs(value).eqNullSafe(F.lit(float("inf")))
-                found.append((infinite, f"{field.name}: number too large for {_name(field.dataType)}"))
-            if not field.nullable:
-                found.append((value.isNull(), f"{field.name}: required, but missing or null"))
-        return found
-
-    def _which_field(self, text: Column) -> Column:
-        """The declared fields that are null although the record has a value for them, with that value."""
-        from pyspark.sql import functions as F
-
-        simple, nested = [], []
-        for field in self.schema.fields:
-            found = F.get_json_object(text, "$['" + field.name.replace("'", "") + "']")
-            said = F.concat(F.lit(f"{field.name}: not {_name(field.dataType)}: "), F.substring(found, 1, 80))
-            null = F.col("_lw_record")[field.name].isNull()
-            # A nested value keeps the parts that fit, so it looks like a good one: named only as the last guess.
-            if _nested(field.dataType):
-                nested.append(F.when(found.isNotNull(), said))
-            else:
-                simple.append(F.when(null & found.isNotNull(), said))
-        guesses = [F.nullif(F.concat_ws("; ", *each), F.lit("")) for each in (simple, nested) if each]
-        return F.coalesce(*guesses, F.lit("a value of another type than declared"))
-
-
-def _nested(kind: DataType) -> bool:
-    return kind.typeName() in ("array", "map", "struct")
-
-
-def _name(kind: DataType) -> str:
-    return kind.simpleString().upper() if not _nested(kind) else kind.typeName().upper()
+        exact, guesses = [], []
+        for path, kind in containers(self.schema):
+            if any("'" in name for name in path):
+                continue  # such a name cannot be written in this path
+            found = F.get_json_object(text, "$" + "".join(f"['{name}']" for name in path))
+            name = ".".join(path)
+            said = F.concat(F.lit(f"{name}: not {kind.typeName().upper()}: "), F.substring(found, 1, SHOWN))
+            opening = "[" if kind.typeName() == "array" else "{"
+            exact.append(F.when(found.isNotNull() & ~found.startswith(opening), said))
+            if kind.typeName() != "struct":
+                guesses.append(F.when(found.isNotNull(), said))
+        named = [F.nullif(F.concat_ws("; ", *each), F.lit("")) for each in (exact, guesses) if each]
+        return F.coalesce(*named, F.lit(None).cast("string"))
 
 
 def _holds_byte(kind: Any) -> bool:
     if kind.typeName() == "byte":
         return True
-    inner = [field.dataType for field in getattr(kind, "fields", [])]
+    inner = [one.dataType for one in getattr(kind, "fields", [])]
     inner += [
         part for name in ("elementType", "keyType", "valueType") if (part := getattr(kind, name, None)) is not None
     ]

@@ -171,9 +171,9 @@ class FilesStreamSource(StreamSource):
             corrupt = reader.CORRUPT if self.files.format == "csv" else None
             return ColumnsDecoder(self.files.columns, reader.record_column(self.name), corrupt)
         decode = self.spec.decode
-        if decode is None or decode.json_ is None:
+        if decode is None or decode.ddl is None:
             return None
-        return JsonDecoder(decode.json_, decode.longest, self.spec.position_columns)
+        return JsonDecoder(decode.ddl, decode.longest, self.spec.position_columns, decode.formats)
 
     @property
     def _schema(self) -> StructType | None:

@@ -7,6 +7,7 @@ from typing import Any
 
 from sqlglot import exp
 
+from lakeward.spec.model.decode import JsonForm
 from lakeward.spec.model.position_columns import OWN_COLUMNS, RECORD_COLUMNS
 from lakeward.spec.model.sources import WALL_CLOCK, Source
 from lakeward.spec.model.stream import StreamSpec
@@ -54,7 +55,10 @@ def columns_path(source: Source) -> Path_:
     """The path below a source where its columns are declared."""
     if source.format is not None:
         return ("format", "columns")
-    return ("files", "columns") if source.files is not None and source.files.columns else ("decode", "json")
+    if source.files is not None and source.files.columns:
+        return ("files", "columns")
+    block = source.decode is not None and isinstance(source.decode.json_, JsonForm)
+    return ("decode", "json", "schema") if block else ("decode", "json")
 
 
 def _declared(name: str, source: Source, columns: Mapping[str, str]) -> Iterator[Finding]:

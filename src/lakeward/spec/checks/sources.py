@@ -21,7 +21,7 @@ def file_source_findings(spec: StreamSpec) -> Iterator[Finding]:
         files, at = source.files, ("sources", name)
         if files is None:
             continue
-        if files.format == "json" and (source.decode is None or source.decode.json_ is None):
+        if files.format == "json" and (source.decode is None or source.decode.ddl is None):
             message = 'files of json need decode: {json: "name TYPE, .."}: the columns of an object, one a line'
             yield Finding((*at, "decode"), message, missing=source.decode is None)
         if files.format != "json" and source.decode is not None:

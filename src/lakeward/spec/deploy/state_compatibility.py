@@ -149,7 +149,7 @@ def _columns(source: Source) -> dict[str, str] | None:
     """Column -> type, in lower case; None without a declared schema."""
     if source.decode is None:
         return {}
-    if source.decode.json_ is None:
+    if source.decode.ddl is None:
         return None
-    columns = {name.lower(): kind for name, kind in ddl_columns(str(source.decode.json_)).items()}
+    columns = {name.lower(): kind for name, kind in ddl_columns(str(source.decode.ddl)).items()}
     return columns | ({"(key and headers)": "as bytes"} if source.decode.columns == "all" else {})

@@ -287,8 +287,8 @@ class Source(SpecModel):
     @property
     def declared_columns(self) -> str | None:
         """The declared columns of its records as DDL, without position columns; None if not declared."""
-        if self.decode is not None and self.decode.json_ is not None:
-            return self.decode.json_
+        if self.decode is not None and self.decode.ddl is not None:
+            return self.decode.ddl
         if self.files is not None:
             return "value STRING" if self.files.format == "text" else self.files.columns
         if self.format is not None:

@@ -1,0 +1,411 @@
+"""Rules of single values: which text is which value of a type, exactly. For every decoder; one class for each type.
+
+`value` reads a text strictly: null is refused. Where Spark's JSON parser is lenient there is a fast way too: `fast` is
+the type by which it parses, `taken` makes the declared type of it, and `doubt` is true wherever the result could be
+another value than was sent. A record in doubt is read strictly. So doubt costs time, and never a value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, cast
+
+from lakeward.connectors.decode.token import Token
+from lakeward.spec.model.formats import Formats, has_zone
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column
+    from pyspark.sql.types import DataType
+
+_WHOLE = r"^[+-]?[0-9]+$"
+_NUMBER = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$"
+_NAMED = r"^([+-]?[Ii]nf(inity)?|NaN)$"
+_DECIMAL = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,4})?$"
+_BASE64 = r"^([A-Za-z0-9+/]{4})*([A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$"
+_DAY = r"(?!0000)[0-9]{4}-[0-9]{2}-[0-9]{2}"
+_TIME = r"[0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]{1,6}0*)?)?"
+_ZONE = r"(Z| ?UTC|[+-][0-9]{2}(:?[0-9]{2})?)"
+_BARE = rf"^{_DAY}[T ]{_TIME}$"
+_ZONED = rf"^{_DAY}[T ]{_TIME}{_ZONE}$"
+_UTC_SHAPE = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,6})?Z$"
+_ROOM = 10
+"""Digits that a DECIMAL is parsed with beyond what it declares, so that what does not fit is seen."""
+LOCALE = "en-CH"
+"""Of Spark's JSON parser: it takes `"12,50"` for 1250 in most locales; in this one the comma is refused."""
+_EXACT = {"double": 2.0**53, "float": 2.0**24}
+"""Up to here each whole number is one of the type."""
+_DIGITS = {"double": 17, "float": 9}
+_SECONDS_MAX = 253402300799  # 9999-12-31T23:59:59Z
+_SECONDS_MIN = -62135596800  # 0001-01-01T00:00:00Z
+_SECONDS_NOW = (10**9, 10**10)
+"""As milliseconds these are days of 1970; as seconds 2001 to 2286: refused where milliseconds are declared."""
+
+
+class Scan(StrEnum):
+    """What the text of a record must have before certain values in it are in doubt: looked for once a record."""
+
+    ALWAYS = ""
+    MINUS_ZERO = "minus zero"
+    SURROGATE = "half of a character, which became `?`"
+    UNDERFLOW = "a number so small that it became zero"
+    ROUNDED = "a number that could round to a fitting one all the same, or digits that only Java's parser takes"
+
+    def in_(self, record: Column) -> Column:
+        """Whether it is in the text of a record."""
+        from pyspark.sql import functions as F
+
+        match self:
+            case Scan.ALWAYS:
+                return F.lit(True)
+            case Scan.MINUS_ZERO:
+                return F.contains(record, F.lit("-0"))
+            case Scan.SURROGATE:
+                return F.contains(record, F.lit("\\ud")) | F.contains(record, F.lit("\\uD"))
+            case Scan.UNDERFLOW:
+                return record.rlike("[0-9][eE]-|0{40}")
+            case Scan.ROUNDED:
+                # A sign between thousands where LOCALE is, and digits of other scripts, also escaped.
+                foreign = (F.octet_length(record) != F.length(record)) & record.rlike(r"\u2019|[\p{Nd}&&[^0-9]]")
+                return F.contains(record, F.lit("\\u")) | record.rlike(rf"[eE]-|0{{{_ROOM}}}|9{{{_ROOM}}}") | foreign
+
+
+ALWAYS = Scan.ALWAYS
+Doubts = dict[Scan, list["Column"]]
+
+
+class Rule:
+    """Any type without a class of its own: whole numbers, which Spark's parser reads exactly."""
+
+    def __init__(self, kind: Any, formats: Formats) -> None:
+        self.kind, self.formats = kind, formats
+
+    @property
+    def fast(self) -> DataType:
+        """The type by which the fast way parses."""
+        return cast("DataType", self.kind)
+
+    def taken(self, parsed: Column) -> Column:
+        """What the fast way parsed, in the declared type."""
+        return parsed
+
+    def doubt(self, parsed: Column, taken: Column) -> Doubts:
+        """When `taken` may differ from what was sent; null counts as false.
+
+        Args:
+            parsed: by `fast`.
+            taken: the result of `taken`.
+        """
+        return {}
+
+    def value(self, token: Token) -> Column:
+        """The value, null if the text is not exactly one."""
+        from pyspark.sql import functions as F
+
+        return F.when(token.literal & token.text.rlike(_WHOLE), token.text.try_cast(self.kind))
+
+    def would_be(self, token: Token) -> Column:
+        """The text of the value that a lenient cast makes of a refused one, null if none: for the message."""
+        return token.text.try_cast(self.kind).cast("string")
+
+    def quick(self, text: Column) -> Column:
+        """The value of a text in a file of texts, null where `value` is to decide: exact, and cheap in each row."""
+        from pyspark.sql import functions as F
+
+        return F.when(text.rlike(self.simple), text.try_cast(self.kind))
+
+    @property
+    def simple(self) -> str:
+        """Texts of which a plain cast makes exactly the value, or null."""
+        return r"^-?[0-9]+$"
+
+    @property
+    def said(self) -> str:
+        """The type in a message."""
+        return str(self.kind.simpleString().upper())
+
+
+class Text(Rule):
+    """STRING: any value. A number keeps its text, an object its JSON."""
+
+    def doubt(self, parsed: Column, taken: Column) -> Doubts:
+        from pyspark.sql import functions as F
+
+        # Numbers with a fraction or exponent, -0, infinity: these alone does the parser write in another way.
+        number = (parsed < F.lit(":")) & parsed.rlike(r"^-?[0-9]+\.[0-9]|^\"")
+        inside = (parsed.startswith("{") | parsed.startswith("[")) & parsed.rlike(
+            r"^[\[{].*([0-9]\.[0-9]|Infinity|\\u|\?|[:,\[]0[,\]}])"
+        )
+        return {
+            ALWAYS: [number | inside],
+            Scan.MINUS_ZERO: [parsed == F.lit("0")],
+            Scan.SURROGATE: [F.contains(parsed, F.lit("?"))],
+        }
+
+    def value(self, token: Token) -> Column:
+        return token.text
+
+    def quick(self, text: Column) -> Column:
+        return text
+
+
+class Truth(Rule):
+    """BOOLEAN: `true` and `false`."""
+
+    def value(self, token: Token) -> Column:
+        from pyspark.sql import functions as F
+
+        return F.when(token.literal & F.lower(token.text).isin("true", "false"), token.text.try_cast("boolean"))
+
+    @property
+    def simple(self) -> str:
+        return "^(true|false)$"
+
+
+class Binary(Rule):
+    """BINARY: base64 without line breaks."""
+
+    @property
+    def fast(self) -> DataType:
+        from pyspark.sql.types import StringType
+
+        return StringType()
+
+    def taken(self, parsed: Column) -> Column:
+        from pyspark.sql import functions as F
+
+        found = F.try_to_binary(parsed, F.lit("base64"))
+        return F.when(parsed.rlike(_BASE64) & (F.base64(found) == parsed), found)
+
+    def doubt(self, parsed: Column, taken: Column) -> Doubts:
+        return {ALWAYS: [parsed.isNotNull() & (taken.isNull() | parsed.rlike(r"^([0-9]+|true|false)$"))]}
+
+    def value(self, token: Token) -> Column:
+        from pyspark.sql import functions as F
+
+        if self.formats.binary == "utf8":
+            return token.text.cast("binary")
+        return F.when(token.string, self.taken(token.text))
+
+    def quick(self, text: Column) -> Column:
+        return text.cast("binary")
+
+    def would_be(self, token: Token) -> Column:
+        from pyspark.sql import functions as F
+
+        return F.lit(None).cast("string")
+
+
+class Decimal(Rule):
+    """DECIMAL: the exact value, or none."""
+
+    @property
+    def _wide(self) -> Any:
+        from pyspark.sql.types import DecimalType
+
+        return DecimalType(38, 38 - (self.kind.precision - self.kind.scale))
+
+    @property
+    def fast(self) -> DataType:
+        return cast("DataType", self._wide)
+
+    def taken(self, parsed: Column) -> Column:
+        return parsed.try_cast(self.kind)
+
+    def doubt(self, parsed: Column, taken: Column) -> Doubts:
+        if self.kind.precision > 38 - _ROOM or self.formats.decimals is not None:
+            return {ALWAYS: [parsed.isNotNull()]}
+        other = parsed.isNotNull() & (taken.isNull() | (taken != parsed))
+        return {ALWAYS: [other], Scan.ROUNDED: [parsed.isNotNull()]}
+
+    def value(self, token: Token) -> Column:
+        from pyspark.sql import functions as F
+
+        text, scale = token.text, self.kind.scale
+        allowed = {"text": token.string, "number": token.literal}.get(self.formats.decimals or "", F.lit(True))
+        digits = F.regexp_replace(text, F.lit(r"^[+-]|\.|[eE].*$"), F.lit(""))
+        fraction = F.length(F.regexp_extract(text, r"\.([0-9]*)", 1))
+        exponent = F.coalesce(F.regexp_extract(text, r"[eE](.*)$", 1).try_cast("int"), F.lit(0))
+        zeros = F.length(digits) - F.length(F.rtrim(digits, F.lit("0")))
+        fits = (zeros == F.length(digits)) | (fraction - exponent - zeros <= F.lit(scale))
+        plain = text.rlike(rf"^-?[0-9]+(\.[0-9]{{0,{scale}}}0*)?$")
+        return F.when(allowed & (plain | (text.rlike(_DECIMAL) & fits)), text.try_cast(self.kind))
+
+    @property
+    def simple(self) -> str:
+        return rf"^-?[0-9]+(\.[0-9]{{1,{self.kind.scale}}})?$" if self.kind.scale else r"^-?[0-9]+$"
+
+
+class Binary64(Rule):
+    """DOUBLE and FLOAT: a fraction is the nearest value, a whole number exact; neither infinite nor lost as zero."""
+
+    def doubt(self, parsed: Column, taken: Column) -> Doubts:
+        from pyspark.sql import functions as F
+
+        large = F.abs(parsed) >= F.lit(_EXACT[self.kind.typeName()]).cast(self.kind)
+        return {ALWAYS: [large], Scan.UNDERFLOW: [parsed == F.lit(0).cast(self.kind)]}
+
+    def _read(self, text: Column) -> Column:
+        return text.try_cast("double").cast(self.kind)
+
+    def value(self, token: Token) -> Column:
+        from pyspark.sql import functions as F
+
+        text, read = token.text, self._read(token.text)
+        wide = read.cast("double")
+        sent, kept = text.try_cast("decimal(38,8)"), read.cast("string").try_cast("decimal(38,8)")
+        # A whole number has at most 53 bits of its own: both halves by 2^32 are exact.
+        high = F.floor(wide / F.lit(2.0**32))
+        low = wide - high.cast("double") * F.lit(2.0**32)
+        exact = high.cast("decimal(20,0)") * F.lit(2**32).cast("decimal(10,0)") + low.cast("decimal(10,0)")
+        digits = F.length(F.regexp_replace(text, F.lit(r"[-+.]|[eE].*$|0+\.?0*([eE].*)?$|^[+-]?0+\.?0*"), F.lit("")))
+        fits = (
+            F.when(wide == F.lit(0.0), text.rlike(r"^[+-]?[0.]+([eE].*)?$"))
+            .when(F.abs(wide) < F.lit(_EXACT[self.kind.typeName()]), F.lit(True))
+            .when(F.abs(wide) < F.lit(2.0**95), (sent == kept) | (sent == exact))
+            .otherwise((F.abs(wide) != F.lit(float("inf"))) & (digits <= F.lit(_DIGITS[self.kind.typeName()])))
+        )
+        names = token.string & text.rlike(_NAMED)  # only where a text may be a number: in CSV
+        return F.when(token.literal & ((text.rlike(_NUMBER) & fits) | names), read)
+
+    def would_be(self, token: Token) -> Column:
+        return self._read(token.text).cast("string")
+
+    def quick(self, text: Column) -> Column:
+        from pyspark.sql import functions as F
+
+        return F.when(text.rlike(self.simple), self._read(text))
+
+    @property
+    def simple(self) -> str:
+        return r"^-?[0-9]{1,7}(\.[0-9]{1,15})?$"
+
+
+class Date(Rule):
+    """DATE: `yyyy-MM-dd`, or the declared pattern."""
+
+    @property
+    def fast(self) -> DataType:
+        from pyspark.sql.types import StringType
+
+        return StringType()
+
+    def taken(self, parsed: Column) -> Column:
+        from pyspark.sql import functions as F
+
+        if self.formats.dates == "iso":
+            return F.when(parsed.rlike(rf"^{_DAY}$"), parsed.try_cast("date"))
+        micros = F.unix_micros(_by_pattern(parsed, self.formats.dates))  # a cast to DATE depends on the session's zone
+        return F.date_from_unix_date(F.floor(micros / F.lit(86400 * 10**6)).cast("int"))
+
+    def doubt(self, parsed: Column, taken: Column) -> Doubts:
+        return {ALWAYS: [parsed.isNotNull() & taken.isNull()]}
+
+    def value(self, token: Token) -> Column:
+        return self.taken(token.text)
+
+    def quick(self, text: Column) -> Column:
+        return self.taken(text)
+
+
+class Timestamp(Date):
+    """TIMESTAMP: an instant. Without a zone it is in UTC, whatever the session's zone, unless that is refused."""
+
+    def taken(self, parsed: Column) -> Column:
+        from pyspark.sql import functions as F
+
+        how = self.formats.timestamps
+        if how in ("epoch_s", "epoch_ms"):
+            return _epoch(parsed, milliseconds=how == "epoch_ms")
+        if how != "iso":
+            return _by_pattern(parsed, how)
+        zoned = F.when(parsed.rlike(_UTC_SHAPE) & ~parsed.startswith("0000"), parsed.try_cast("timestamp"))
+        zoned = zoned.when(parsed.rlike(_ZONED), _with_seconds(parsed).try_cast("timestamp"))
+        if self.formats.without_zone == "refuse":
+            return zoned
+        return zoned.when(parsed.rlike(_BARE), F.concat(_with_seconds(parsed), F.lit("Z")).try_cast("timestamp"))
+
+    def would_be(self, token: Token) -> Column:
+        from pyspark.sql import functions as F
+
+        return F.lit(None).cast("string")  # a time of day would become one of today: no words for a message
+
+
+class LocalTime(Timestamp):
+    """TIMESTAMP_NTZ: day and time without a zone."""
+
+    def taken(self, parsed: Column) -> Column:
+        from pyspark.sql import functions as F
+
+        if self.formats.timestamps not in ("iso", "epoch_s", "epoch_ms"):
+            since = F.unix_micros(_by_pattern(parsed, self.formats.timestamps)).cast("decimal(24,6)") / F.lit(10**6)
+            epoch = F.lit("1970-01-01 00:00:00").cast(self.kind)
+            return epoch + F.make_dt_interval(secs=since.cast("decimal(18,6)"))
+        return F.when(parsed.rlike(_BARE), _with_seconds(parsed).try_cast(self.kind))
+
+
+def rule_of(kind: Any, formats: Formats) -> Rule:
+    """The rule of a type that is not nested."""
+    return _RULES.get(kind.typeName().split("(")[0], Rule)(kind, formats)
+
+
+_RULES: dict[str, type[Rule]] = {
+    "string": Text,
+    "boolean": Truth,
+    "binary": Binary,
+    "decimal": Decimal,
+    "double": Binary64,
+    "float": Binary64,
+    "date": Date,
+    "timestamp": Timestamp,
+    "timestamp_ntz": LocalTime,
+}
+
+
+def any_of(conditions: Sequence[Column]) -> Column:
+    """Whether one of them holds. Flat: its depth does not grow with their number, and null counts as false."""
+    from pyspark.sql import functions as F
+
+    if not conditions:
+        return F.lit(False)
+    return F.coalesce(F.greatest(*conditions, F.lit(False)), F.lit(False))
+
+
+def in_parts(condition: Column) -> Column:
+    """The same condition, through a lambda: Spark then makes several methods of the projection it stands in.
+
+    Without one it makes a single method of all expressions, and Java does not compile one of more than 8,000 bytes.
+    """
+    from pyspark.sql import functions as F
+
+    return F.exists(F.array(condition), lambda each: each)
+
+
+def _with_seconds(text: Column) -> Column:
+    from pyspark.sql import functions as F
+
+    return F.regexp_replace(text, F.lit(r"^(.{16})(?!:)"), F.lit("$1:00"))
+
+
+def _by_pattern(text: Column, pattern: str) -> Column:
+    """An instant by a pattern of Spark; a pattern without a zone means UTC, in every session."""
+    from pyspark.sql import functions as F
+
+    if has_zone(pattern):
+        return F.try_to_timestamp(text, F.lit(pattern))
+    return F.try_to_timestamp(F.concat(text, F.lit(" Z")), F.lit(pattern + " X"))
+
+
+def _epoch(text: Column, *, milliseconds: bool) -> Column:
+    from pyspark.sql import functions as F
+
+    shape, unit = (
+        (r"^-?[0-9]{1,15}(\.[0-9]{1,3}0*)?$", 1000) if milliseconds else (r"^-?[0-9]{1,12}(\.[0-9]{1,6}0*)?$", 1)
+    )
+    number = F.when(text.rlike(shape), text.try_cast("decimal(24,6)"))
+    micros = (number * F.lit(10**6 // unit)).cast("bigint")
+    seconds = number / F.lit(unit)
+    fits = (seconds >= F.lit(_SECONDS_MIN)) & (seconds < F.lit(_SECONDS_MAX + 1))
+    if milliseconds:
+        fits = fits & ~((F.abs(number) >= F.lit(_SECONDS_NOW[0])) & (F.abs(number) < F.lit(_SECONDS_NOW[1])))
+    return F.when(fits, F.timestamp_micros(micros))
