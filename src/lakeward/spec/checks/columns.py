@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -19,6 +20,11 @@ from lakeward.spec.sql.ddl import ddl_columns
 from lakeward.spec.sql.statements import parse_expression
 
 _ICEBERGS_OWN = {"_file", "_pos", "_deleted", "_spec_id", "_partition", "_row_id", "_last_updated_sequence_number"}
+_DELTA_REFUSES = re.compile(r"[ ,;{}()\n\t=]")
+"""Characters that Delta refuses in a column's name (DELTA_INVALID_CHARACTERS_IN_COLUMN_NAMES)."""
+_RENAME = (
+    "a name has no space and none of , ; { } ( ) = unless the table maps columns by name; rename it in the transform"
+)
 _TIMES, _DAYS = ("TIMESTAMP",), ("TIMESTAMP", "DATE")
 _NESTED = ("ARRAY", "MAP", "STRUCT")
 _WHOLE = ("SMALLINT", "INT", "BIGINT", "DECIMAL", "STRING", "BINARY")
@@ -47,7 +53,7 @@ def column_findings(spec: StreamSpec, facts: SqlFacts | None) -> Iterator[Findin
             yield from _declared(name, source, ddl_columns(source.declared_columns))
     columns = landed_columns(spec, facts)
     yield from _partitions(spec, columns)
-    yield from _delta(spec, columns)
+    yield from _delta(spec, columns, facts)
     yield from _rules(spec, columns)
 
 
@@ -139,8 +145,26 @@ def _partitions(spec: StreamSpec, columns: Mapping[str, str] | None) -> Iterator
                           str(field))  # fmt: skip
 
 
-def _delta(spec: StreamSpec, columns: Mapping[str, str] | None) -> Iterator[Finding]:
-    """Delta partitions by columns without a transform."""
+def _delta_names(spec: StreamSpec, facts: SqlFacts | None) -> Iterator[Finding]:
+    query = facts.statement if facts is not None else None
+    if not isinstance(query, exp.Select):
+        return
+    for select, column in zip(query.selects, query.named_selects, strict=True):
+        if select.is_star:
+            for name, source in spec.sources.items():
+                declared = ddl_columns(source.declared_columns) if source.declared_columns is not None else {}
+                for each in filter(_DELTA_REFUSES.search, declared):
+                    message = f"Delta takes no column named {each!r}: {_RENAME}"
+                    yield Finding(("sources", name, *columns_path(source)), message, each, warning=True)
+        elif _DELTA_REFUSES.search(column):
+            message = f"Delta takes no column named {column!r}: {_RENAME}"
+            yield Finding(("transform", "sql"), message, column, warning=True)
+
+
+def _delta(spec: StreamSpec, columns: Mapping[str, str] | None, facts: SqlFacts | None = None) -> Iterator[Finding]:
+    """Delta partitions by columns without a transform, and a new table refuses some characters in names of columns."""
+    if spec.sink.delta is not None:
+        yield from _delta_names(spec, facts)
     for index, column in enumerate(spec.sink.delta.partition_by if spec.sink.delta and columns is not None else ()):
         at: Path_ = ("sink", "delta", "partition_by", index)
         kind = (columns or {}).get(column.lower())

@@ -23,6 +23,8 @@ MOST_BUCKETS = 256
 _OTHER_EVERY_TIME = {"rand", "randn", "random", "uuid", "monotonically_increasing_id", "shuffle", "current_timestamp",
                      "now", "localtimestamp", "spark_partition_id"}  # fmt: skip
 _EACH_ROW = {"_kafka_offset", "_kafka_timestamp", "_kinesis_sequence", "_ingested_at", "_file_path", "_file_modified"}
+_TIE_BREAKER = "_kafka_offset"
+"""Orders rows of one key after `order_by`, if the transform keeps it (`commit_protocol.upsert`)."""
 _FINE = ("TIMESTAMP", "DOUBLE", "FLOAT", "DECIMAL")
 
 
@@ -159,6 +161,22 @@ def _complete(spec: StreamSpec, facts: SqlFacts | None) -> Iterator[Hit]:
         yield Hit(("sink", spec.sink.connector, "mode"), f"complete over {endless.what}", "complete")
 
 
+def _undecided_ties(spec: StreamSpec, facts: SqlFacts | None) -> Iterator[Hit]:
+    order = getattr(spec.sink.options, "order_by", None)
+    if facts is None or spec.sink.mode != "upsert" or order is None or facts.groups is not None:
+        return
+    query = facts.statement
+    if not isinstance(query, exp.Select) or not any(source.kafka for source in spec.sources.values()):
+        return
+    named = {name.lower(): select for name, select in zip(query.named_selects, query.selects, strict=True)}
+    if "*" in named or any(select.is_star for select in query.selects) or _TIE_BREAKER in named:
+        return
+    made = named.get(str(order).lower())
+    if made is not None and any(column.name.lower() == _TIE_BREAKER for column in made.find_all(exp.Column)):
+        return
+    yield Hit(("sink", spec.sink.connector, "order_by"), f"rows of one key may have the same {order}", str(order))
+
+
 def _in_sql(endless: Endless) -> Hit:
     return Hit(("transform", "sql"), endless.what, at=endless.at)
 
@@ -187,6 +205,9 @@ LINTS = (
          "each batch writes all groups there ever were, and no watermark ends one",
          "use mode: upsert with the columns of GROUP BY as keys (of the console mode: update), or say how many there "
          "may be with state: {max_rows: N}", _complete),
+    Lint("undecided-ties", "an upsert with `order_by` whose transform drops `_kafka_offset`",
+         "within a batch an older row may win, by chance: times of change in milliseconds are often equal",
+         "keep _kafka_offset in the transform, which then decides between equal values", _undecided_ties),
     Lint("unused-function", "a function of `udfs` that neither the SQL nor a rule nor the sink calls",
          "it is imported at every start without effect", "call it, or take it out", _unused_functions),
 )  # fmt: skip

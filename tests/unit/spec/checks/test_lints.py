@@ -134,3 +134,41 @@ def test_batches_that_take_longer_than_their_trigger_are_warned_of(stream, tmp_p
     assert "a longer trigger" in message
     assert told(*[3.0] * 95, *[99.0] * 5) == []
     assert told(*[99.0] * 19) == [], "too few to say"
+
+
+UPSERT = "sink: {iceberg: {table: n.t, mode: upsert, keys: [id], order_by: at}}\n"
+
+
+@pytest.mark.parametrize(
+    ("sql", "times"),
+    [
+        ("SELECT id, at FROM source", 1),
+        ("SELECT id, at, upper('x') AS x FROM source WHERE id > 1", 1),
+        ("SELECT * FROM source", 0),
+        ("SELECT id, at, _kafka_offset FROM source", 0),
+        ("SELECT id, _kafka_offset AS at FROM source", 0),
+        ("SELECT s.* FROM source s", 0),
+    ],
+)
+def test_an_order_that_leaves_ties_to_chance_is_warned_of(stream, sql, times):
+    found = [
+        path for path, words in warned(stream(HEAD + f'transform: {{sql: "{sql}"}}\n' + UPSERT)) if "chance" in words
+    ]
+    assert found == ["sink.iceberg.order_by"] * times
+
+
+@pytest.mark.parametrize(
+    ("sql", "paths"),
+    [
+        ("SELECT id AS `order id`, at FROM source", ["transform.sql"]),
+        ("SELECT * FROM source", ["decode.json"]),
+        ("SELECT id AS order_id FROM source", []),
+    ],
+)
+def test_a_column_whose_name_a_delta_table_does_not_take_is_told_before_it_blocks(stream, sql, paths):
+    head = HEAD.replace("id INT", "id INT, `net price` DOUBLE")
+    text = head + f'lineage: none\ntransform: {{sql: "{sql}"}}\nsink: {{delta: {{table: n.t}}}}\n'
+    found = warned(stream(text))
+    assert [path for path, _ in found] == paths
+    assert all("Delta takes no column named" in words for _, words in found)
+    assert warned(stream(text.replace("delta:", "iceberg:"))) == []
