@@ -186,6 +186,19 @@ def test_a_tag_in_between_keeps_its_snapshot_and_files(lake: SharedLake) -> None
     assert len(lake.load(table).scan(snapshot_id=first).to_arrow()) == 1
 
 
+def test_nothing_is_expired_after_main_was_moved_back(lake: SharedLake) -> None:
+    table = lake.table(rows(1), rows(2), rows(3))
+    older = lake.load(table).metadata.snapshots[1].snapshot_id
+
+    def move_back() -> None:
+        lake.load(table).manage_snapshots().set_current_snapshot(older).commit()
+
+    with failpoints.on("expire-read", move_back):
+        done = entry(lake.expire(table))
+    assert done["result"] == "failed" and "main was moved back" in done["why"]
+    assert len(lake.load(table).metadata.snapshots) == 3
+
+
 def test_a_writer_that_always_wins_ends_the_expiry_without_a_change(lake: SharedLake, monkeypatch: Any) -> None:
     from pyiceberg.exceptions import CommitFailedException
 
