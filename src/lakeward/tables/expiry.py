@@ -213,7 +213,7 @@ class Expiry:
         raise self._stopped(f"other commits came first {TRIES} times")
 
     def _load(self) -> Table:
-        now = self.site.load(".".join(self.table.name()))
+        now = self.site.load(self.facts.table)
         was = self.table.metadata
         if now.metadata.table_uuid != was.table_uuid or now.metadata.location != was.location:
             raise self._stopped("the table was replaced or moved")
@@ -225,7 +225,7 @@ class Expiry:
             raise self._stopped("its time was over")
 
     def _stopped(self, why: str) -> Refused:
-        name = ".".join(self.table.name())
+        name = self.facts.table
         return Refused(f"Expiry of {name} stopped", why=f"{why}.", next=f"lakeward tables plan {name}", code="LW-4100")
 
     def _deleted(self, files: dict[str, str], after: Table) -> list[dict[str, object]]:
@@ -242,9 +242,9 @@ class Expiry:
     def _delete(self, files: dict[str, str], after: Table) -> dict[str, object]:
         """Delete the files that are this table's alone; returns how many by kind, as Iceberg's procedure does."""
         location = after.metadata.location
-        name = ".".join(after.name())
+        name = self.facts.table
         with Owners.of(self.site) as owners:
-            others = owners.others(name)
+            others = owners.others(after.name())
             spared = {path: why for path in files if (why := self._spared(path, location, others))}
         self.figures |= {"spared_files": len(spared)}
         if spared:

@@ -120,6 +120,17 @@ def test_expiry_and_orphans_of_the_host_leave_what_a_guest_names(lake: SharedLak
     assert lake.ids(guest) == lake.ids(host) == [1, 2]
 
 
+def test_a_guest_with_a_dot_in_its_name_is_asked(lake: SharedLake) -> None:
+    host = lake.table(rows(1))
+    guest = lake.site.catalog.create_table(("shared", "odd.name-1"), schema=rows(1).schema)
+    guest.add_files(lake.live(host))
+    lake.rewrite(host)
+    done = entry(lake.expire(host))
+    assert done["after"]["spared"] == {"table shared.`odd.name-1` names it": 1}
+    assert len(guest.scan().to_arrow()) == 1
+    lake.site.catalog.drop_table(("shared", "odd.name-1"))
+
+
 def test_a_host_expired_by_others_keeps_the_guests_files_as_orphans(lake: SharedLake) -> None:
     host = lake.table(rows(1), rows(2))
     guest = lake.table()
