@@ -94,7 +94,7 @@ class MaintenanceContext:
             found = {dotted(name) for space in namespaces(self.catalog) for name in _tables(self.catalog, space)}
         return sorted(found | set(location.tables_of(self.runtime.lake)))
 
-    def pointers(self) -> dict[str, str | None]:
+    def pointers(self) -> dict[tuple[str, ...], str | None]:
         """Every Iceberg table of the catalog, nested namespaces too -> its metadata file, by which a change is noticed
         without loading the table; None where the catalog does not list it.
 
@@ -113,19 +113,12 @@ class MaintenanceContext:
             if (tables := self.catalog._iceberg_type_filter()) is not None:  # views have rows too
                 wanted = wanted.where(tables)
             with self.catalog.engine.connect() as connection:
-                return {f"{space}.{name}": pointer for space, name, pointer in connection.execute(wanted)}
+                return {(*space.split("."), name): pointer for space, name, pointer in connection.execute(wanted)}
 
-    def _listed(self) -> Iterator[str]:
+    def _listed(self) -> Iterator[tuple[str, ...]]:
         """The Iceberg tables of every namespace, as the catalog lists them."""
-        pending = self.catalog.list_namespaces()
-        seen: set[tuple[str, ...]] = set()
-        while pending:
-            space = tuple(pending.pop())
-            if space in seen:
-                continue
-            seen.add(space)
-            yield from (".".join(name) for name in self.catalog.list_tables(space))
-            pending += [below for below in self.catalog.list_namespaces(space) if len(below) > len(space)]
+        for space in namespaces(self.catalog):
+            yield from self.catalog.list_tables(space)
 
     def delta(self, table: str) -> Path | None:
         """The folder of a Delta table; None if there is none of that name, or an Iceberg table has the name."""

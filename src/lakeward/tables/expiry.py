@@ -21,7 +21,6 @@ from lakeward.connectors.iceberg.expire import expire_snapshots
 from lakeward.platform.errors import LakewardError, Refused
 from lakeward.platform.text import count, listed
 from lakeward.registry.maintenance import Figures
-from lakeward.spec.sql.names import dotted
 from lakeward.tables.act.server import Run
 from lakeward.tables.context import MaintenanceContext
 from lakeward.tables.facts import TableFacts
@@ -192,6 +191,8 @@ class Expiry:
                 lambda *_: self.facts.profile.thresholds,
                 replace(self.facts.profile, snapshot_id=now.metadata.current_snapshot_id),  # no manifest is read
             )
+            if not facts.continues(self.facts):
+                raise self._stopped("main was moved back since it was planned")
             problems = off_main(facts, self.checked)
             if problems:
                 raise self._stopped(problems[0].sentence)
@@ -212,7 +213,7 @@ class Expiry:
         raise self._stopped(f"other commits came first {TRIES} times")
 
     def _load(self) -> Table:
-        now = self.site.load(dotted(self.table.name()))
+        now = self.site.load(self.facts.table)
         was = self.table.metadata
         if now.metadata.table_uuid != was.table_uuid or now.metadata.location != was.location:
             raise self._stopped("the table was replaced or moved")
@@ -224,7 +225,7 @@ class Expiry:
             raise self._stopped("its time was over")
 
     def _stopped(self, why: str) -> Refused:
-        name = dotted(self.table.name())
+        name = self.facts.table
         return Refused(f"Expiry of {name} stopped", why=f"{why}.", next=f"lakeward tables plan {name}", code="LW-4100")
 
     def _deleted(self, files: dict[str, str], after: Table) -> list[dict[str, object]]:
@@ -241,9 +242,9 @@ class Expiry:
     def _delete(self, files: dict[str, str], after: Table) -> dict[str, object]:
         """Delete the files that are this table's alone; returns how many by kind, as Iceberg's procedure does."""
         location = after.metadata.location
-        name = ".".join(after.name())
+        name = self.facts.table
         with Owners.of(self.site) as owners:
-            others = owners.others(name)
+            others = owners.others(after.name())
             spared = {path: why for path in files if (why := self._spared(path, location, others))}
         self.figures |= {"spared_files": len(spared)}
         if spared:

@@ -100,7 +100,9 @@ def remove_orphans(
             before = oldest_kept(policy, longest_batch(connection, facts), now)
         last = next((row["started_at"] for row in ledger if row["result"] == "done"), None)
         with Owners.of(site) as owners:
-            intruder = overlap_in_catalog(site, table, facts.location) or owners.others(table).overlap(facts.location)
+            intruder = overlap_in_catalog(site, table, facts.location) or owners.others(first.name()).overlap(
+                facts.location
+            )
         stop = not_listed_because(policy, needs, None if dry_run else last, now, intruder)
         if stop is not None:
             refused = [_entry("refused", {}, {}, 0.0, stop.why)] if stop.refused else []
@@ -214,7 +216,7 @@ class _Sweep:
 
     def _spare(self) -> list[str]:
         """Ask the other tables which files below the location they name; returns those that were just removed."""
-        others = self.owners.others(self.table)
+        others = self.owners.others(self.first.name())
         intruder = others.overlap(self.location)
         if intruder:
             raise Refused(

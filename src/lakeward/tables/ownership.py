@@ -65,7 +65,7 @@ def _expiry(
         found = outside(owners, table, expirable(facts, action.cutoff, action.retain_last, now))
         if not found:
             return None
-        return outside_refused(found, _claims(owners.others(facts.table), found, facts.location))
+        return outside_refused(found, _claims(owners.others(table.name()), found, facts.location))
 
 
 def _vacuum(site: MaintenanceContext, facts: TableFacts, state: State) -> NotPlanned | None:
@@ -86,7 +86,7 @@ def erase_obstacle(site: MaintenanceContext, table: Table) -> str:
             if suspects
             else []
         )
-        others = owners.others(name)
+        others = owners.others(table.name())
         named = [each for each in islice(others.named_below(location), _MOST) if not _points_at(site, each[1], name)]
         return erase_refused(named, found, _claims(others, found, location), others.unknown)
 

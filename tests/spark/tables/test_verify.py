@@ -7,6 +7,7 @@ import pytest
 from lakeward.registry import maintenance
 from lakeward.tables.act.server import Statements
 from lakeward.tables.maintain import maintain_table
+from lakeward.telemetry import failpoints
 
 
 class DeletesRows(Statements):
@@ -31,16 +32,6 @@ class Admits(Statements):
 
     def execute(self, statement):
         return [{**super().execute(statement)[0], "failed_data_files_count": 2}]
-
-
-class RollsBack(Statements):
-    """Expires, and takes main back to where it was."""
-
-    def execute(self, statement):
-        name = statement.split("table => 'lake.")[1].split("'")[0]
-        older = self._spark.sql(f"SELECT snapshot_id FROM lake.{name}.snapshots ORDER BY committed_at DESC").collect()
-        self._spark.sql(f"CALL lake.system.rollback_to_snapshot('{name}', {older[1][0]})").collect()
-        return super().execute(statement)
 
 
 class Drops(Statements):
@@ -97,8 +88,16 @@ def test_files_the_procedure_admits_failing_fail_the_action(site, table):
 
 
 def test_an_expiry_under_which_main_moved_back_fails(site, table):
-    done = maintain_table(site, table.name, ["expire"], engine=RollsBack)["actions"][0]
-    assert done["result"] == "failed", done
+    older = table.sql("SELECT snapshot_id FROM {t}.snapshots ORDER BY committed_at DESC")[1][0]
+
+    def roll_back():
+        table.sql(f"CALL lake.system.rollback_to_snapshot('{table.name}', {older})")
+
+    before = table.snapshots()
+    with failpoints.on("expire-read", roll_back):
+        done = maintain_table(site, table.name, ["expire"])["actions"][0]
+    assert done["result"] == "failed" and "main was moved back" in done["why"], done
+    assert table.snapshots() == before
 
 
 def test_what_the_server_says_is_kept(site, table):

@@ -120,6 +120,17 @@ def test_expiry_and_orphans_of_the_host_leave_what_a_guest_names(lake: SharedLak
     assert lake.ids(guest) == lake.ids(host) == [1, 2]
 
 
+def test_a_guest_with_a_dot_in_its_name_is_asked(lake: SharedLake) -> None:
+    host = lake.table(rows(1))
+    guest = lake.site.catalog.create_table(("shared", "odd.name-1"), schema=rows(1).schema)
+    guest.add_files(lake.live(host))
+    lake.rewrite(host)
+    done = entry(lake.expire(host))
+    assert done["after"]["spared"] == {"table shared.`odd.name-1` names it": 1}
+    assert len(guest.scan().to_arrow()) == 1
+    lake.site.catalog.drop_table(("shared", "odd.name-1"))
+
+
 def test_a_host_expired_by_others_keeps_the_guests_files_as_orphans(lake: SharedLake) -> None:
     host = lake.table(rows(1), rows(2))
     guest = lake.table()
@@ -184,6 +195,19 @@ def test_a_tag_in_between_keeps_its_snapshot_and_files(lake: SharedLake) -> None
     with failpoints.on("expire-read", tag):
         assert entry(lake.expire(table))["result"] == "done"
     assert len(lake.load(table).scan(snapshot_id=first).to_arrow()) == 1
+
+
+def test_nothing_is_expired_after_main_was_moved_back(lake: SharedLake) -> None:
+    table = lake.table(rows(1), rows(2), rows(3))
+    older = lake.load(table).metadata.snapshots[1].snapshot_id
+
+    def move_back() -> None:
+        lake.load(table).manage_snapshots().set_current_snapshot(older).commit()
+
+    with failpoints.on("expire-read", move_back):
+        done = entry(lake.expire(table))
+    assert done["result"] == "failed" and "main was moved back" in done["why"]
+    assert len(lake.load(table).metadata.snapshots) == 3
 
 
 def test_a_writer_that_always_wins_ends_the_expiry_without_a_change(lake: SharedLake, monkeypatch: Any) -> None:

@@ -22,7 +22,6 @@ import structlog
 
 from lakeward.connectors.delta import location as delta_location
 from lakeward.connectors.delta.delta_log import LOG, DeltaLog
-from lakeward.platform.errors import SpecError
 from lakeward.spec.sql.names import dotted
 from lakeward.tables.context import MaintenanceContext
 from lakeward.tables.guard.locations import canonical, relative
@@ -182,31 +181,37 @@ class Owners:
     def __exit__(self, *_: object) -> None:
         self._db.close()
 
-    def others(self, table: str) -> Others:
+    def others(self, table: str | tuple[str, ...]) -> Others:
         """Every other table as it is now.
+
+        Args:
+            table: the name of a Delta table, the identifier of an Iceberg table.
 
         Raises:
             DependencyDown: the catalog does not answer.
         """
+        from pyiceberg.exceptions import NoSuchTableError
+
         locations: dict[str, str] = {}
         unreadable: dict[str, str] = {}
-        pointers = self.site.pointers()
+        own = table if isinstance(table, str) else dotted(table)
+        pointers = {dotted(identifier): (identifier, at) for identifier, at in self.site.pointers().items()}
         deltas = {
             str(folder) if name in pointers else name: folder for name, folder in _delta_tables(self.site).items()
         }
-        for name, pointer in pointers.items():
-            if name == table:
+        for name, (identifier, pointer) in pointers.items():
+            if name == own:
                 continue
             try:
-                location = self._known(name, pointer) or self._iceberg(name)
-            except SpecError:
+                location = self._known(name, pointer) or self._iceberg(name, identifier)
+            except NoSuchTableError:
                 continue  # dropped meanwhile
             except Exception as error:  # noqa: BLE001 - boundary: a table that cannot be read is told, and the others go on
                 unreadable[name] = _words(error)
                 continue
             locations[name] = location
         for name, folder in deltas.items():
-            if name == table:
+            if name == own:
                 continue
             locations[name] = str(folder)
             try:
@@ -226,12 +231,12 @@ class Owners:
         row = self._db.execute("SELECT pointer, location FROM tables WHERE name = ?", (name,)).fetchone()
         return row[1] if row is not None and pointer is not None and row[0] == pointer else ""
 
-    def _iceberg(self, name: str) -> str:
-        table = self.site.load(name)
+    def _iceberg(self, name: str, identifier: tuple[str, ...]) -> str:
+        table = self.site.catalog.load_table(identifier)
         try:
             self._read(name, table)
         except FileNotFoundError:  # a manifest that an expiry of that table deleted meanwhile
-            table = self.site.load(name)
+            table = self.site.catalog.load_table(identifier)
             self._read(name, table)
         return table.metadata.location
 
