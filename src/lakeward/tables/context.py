@@ -118,7 +118,7 @@ class MaintenanceContext:
     def _listed(self) -> Iterator[tuple[str, ...]]:
         """The Iceberg tables of every namespace, as the catalog lists them."""
         for space in namespaces(self.catalog):
-            yield from self.catalog.list_tables(space)
+            yield from _tables(self.catalog, space)
 
     def delta(self, table: str) -> Path | None:
         """The folder of a Delta table; None if there is none of that name, or an Iceberg table has the name."""
