@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Callable
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -61,19 +62,34 @@ class RecordSource(StreamSource):
         return JsonDecoder(decode.ddl, decode.longest, (*self.spec.added_columns, *beside), decode.formats)
 
     def decode(self, raw: DataFrame) -> DataFrame:
-        from pyspark.sql import functions as F
-
-        if self._ahead is not None:
-            return self._ahead.judged(self._columns(raw.withColumn(SENT, F.col(VALUE)), SENT))
-        return self._columns(raw)
-
-    def _columns(self, raw: DataFrame, *beside: str) -> DataFrame:
-        """Raw records decoded, with the columns `beside` of the raw records."""
-        from pyspark.sql import functions as F
-
         decoder = self.decoder
-        if decoder is not None:
-            return decoder.apply(raw)
+        return self._judged(raw, VALUE, self._undecoded if decoder is None else decoder.apply)
+
+    @property
+    def decodes_twice(self) -> bool:
+        return self.decoder is not None
+
+    def decode_fast(self, raw: DataFrame) -> DataFrame:
+        decoder = self.decoder
+        return self._judged(raw, VALUE, self._undecoded if decoder is None else decoder.apply_fast)
+
+    def decode_doubtful(self, doubtful: DataFrame) -> DataFrame:
+        decoder = self.decoder
+        return doubtful if decoder is None else self._judged(doubtful, RAW, decoder.apply_strict)
+
+    def _judged(self, frame: DataFrame, sent: str, decode: Callable[[DataFrame], DataFrame]) -> DataFrame:
+        """Decoded records, with those from the future marked as bad. `sent`: the column of a record's bytes."""
+        from pyspark.sql import functions as F
+
+        if self._ahead is None:
+            return decode(frame)
+        return self._ahead.judged(decode(frame.withColumn(SENT, F.col(sent))))
+
+    def _undecoded(self, raw: DataFrame) -> DataFrame:
+        """Raw records whose value stays binary."""
+        from pyspark.sql import functions as F
+
+        beside = [SENT] if self._ahead is not None else []
         no_error = [F.lit(None).cast(kind).alias(name) for name, kind in ((REASON, "string"), (ERROR, "string"))]
         value = F.col(VALUE).alias(self.undecoded)
         others = [F.col(name) for name in RECORD_COLUMNS[self.spec.connector]]

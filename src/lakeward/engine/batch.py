@@ -218,8 +218,11 @@ class BatchFunction:
             again = source.again(session, start, end)
             if source.spec.max_ahead is not None:  # judged by the clock of the streaming plan, not by a later one
                 again = again.withColumn(INGESTED_AT, self._batch_time())
-            decoded = source.decode(again)
+            decoded = source.decode_fast(again)
             all_rows, bad_rows = tally(decoded, REASON)
+            if bad_rows and source.decodes_twice:
+                decoded = source.decode(again)
+                all_rows, bad_rows = tally(decoded, REASON)
             consumed += all_rows
             if bad_rows:
                 bad.append((rows.undecoded(source, decoded), bad_rows, source.identity))

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from lakeward.connectors.commit_protocol.row_count import tally
 from lakeward.connectors.iceberg import quarantine
-from lakeward.connectors.source import REASON
+from lakeward.connectors.source import DOUBT, REASON, StreamSource
 from lakeward.engine import flow as flows
 from lakeward.engine import rows, transform
 from lakeward.engine.flow import Flow
@@ -75,8 +75,7 @@ class RowRouter:
         consumed, bad = 0, list[Bad]()
         for source in self.flow.sources:
             own = raw if len(self.flow.sources) == 1 else raw.where(F.col(flows.SOURCE) == source.name)
-            decoded = keep(source.decode(own), held)
-            all_rows, bad_rows = tally(decoded, REASON)
+            decoded, all_rows, bad_rows = decode(source, own, held)
             consumed += all_rows
             if bad_rows:
                 bad.append((rows.undecoded(source, decoded), bad_rows, source.identity))
@@ -144,6 +143,28 @@ class RowRouter:
             next="make the reference unique by its key, or write lineage: none in the stream's file",
             code="LW-2212",
         )
+
+
+def decode(source: StreamSource, raw: DataFrame, held: ExitStack) -> tuple[DataFrame, int, int]:
+    """Decode the records of a batch, which are read once; records in doubt are decoded a second time, from their bytes.
+
+    Most batches have none in doubt: the rules that read them exactly are then not planned at all.
+
+    Returns:
+        The decoded records, cached; the number of all records; the number of bad ones.
+    """
+    from pyspark.sql import functions as F
+
+    fast = keep(source.decode_fast(raw), held)
+    records, marked = tally(fast, REASON)
+    if not marked or not source.decodes_twice:
+        return fast, records, marked
+    in_doubt = F.col(REASON).eqNullSafe(F.lit(DOUBT))
+    settled = keep(source.decode_doubtful(fast.where(in_doubt)), held)
+    doubtful, bad = tally(settled, REASON)
+    if not doubtful:
+        return fast, records, marked
+    return fast.where(~in_doubt).unionByName(settled), records, marked - doubtful + bad
 
 
 def keep(frame: DataFrame, held: ExitStack) -> DataFrame:

@@ -371,16 +371,6 @@ def any_of(conditions: Sequence[Column]) -> Column:
     return F.coalesce(F.greatest(*conditions, F.lit(False)), F.lit(False))
 
 
-def in_parts(condition: Column) -> Column:
-    """The same condition, through a lambda: Spark then makes several methods of the projection it stands in.
-
-    Without one it makes a single method of all expressions, and Java does not compile one of more than 8,000 bytes.
-    """
-    from pyspark.sql import functions as F
-
-    return F.exists(F.array(condition), lambda each: each)
-
-
 def _with_seconds(text: Column) -> Column:
     from pyspark.sql import functions as F
 

@@ -127,6 +127,18 @@ class FilesStreamSource(StreamSource):
             case decoder:
                 return decoder.apply(raw, keep)
 
+    @property
+    def decodes_twice(self) -> bool:
+        return isinstance(self._decoder, JsonDecoder)
+
+    def decode_fast(self, raw: DataFrame) -> DataFrame:
+        decoder = self._decoder
+        return decoder.apply_fast(raw) if isinstance(decoder, JsonDecoder) else self.decode(raw)
+
+    def decode_doubtful(self, doubtful: DataFrame) -> DataFrame:
+        decoder = self._decoder
+        return decoder.apply_strict(doubtful) if isinstance(decoder, JsonDecoder) else doubtful
+
     def explain(self, bad: DataFrame) -> DataFrame:
         decoder = self._decoder
         return decoder.explain(bad) if isinstance(decoder, JsonDecoder) else bad

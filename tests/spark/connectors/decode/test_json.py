@@ -101,6 +101,18 @@ def test_every_kind_of_record(spark: Any) -> None:
     assert good[9]["s"] == "} ] , {"
 
 
+def test_records_in_doubt_that_are_read_apart_become_the_same_rows(spark: Any) -> None:
+    """A batch plans the strict way only if the fast way left records in doubt; a streaming plan has both."""
+    records = [value.encode() if isinstance(value, str) else value for value in [*GOOD, *BAD, None, b"\xff"]]
+    frame = spark.createDataFrame(list(zip(records, range(len(records)), strict=True)), "_value BINARY, at BIGINT")
+    decoder = JsonDecoder(DDL, max_bytes=200, keep=("at",))
+    fast = decoder.apply_fast(frame)
+    apart = decoder.apply_strict(fast.where("_lw_reason = 'doubt'"))
+    together = fast.where("_lw_reason IS NULL OR _lw_reason <> 'doubt'").unionByName(apart)
+    assert {row["_lw_reason"] for row in fast.collect()} >= {None, "doubt", "decode"}
+    assert sorted(map(repr, together.collect())) == sorted(map(repr, decoder.apply(frame).collect()))
+
+
 def test_what_is_kept_of_a_bad_record(spark: Any) -> None:
     long = '{"i":"' + "x" * KEPT_BYTES
     [(row, error)] = _decode(spark, [long])
