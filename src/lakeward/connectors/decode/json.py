@@ -231,8 +231,7 @@ class JsonDecoder:
             for index, (name, inner) in enumerate(self._columns)
             if not inner.plainly
         ]
-        broken = F.col("_lw_broken")
-        return [F.col(VALUE), record, broken.alias("_lw_broken"), F.col("_lw_whole"), *taken]
+        return [F.col(VALUE), record, F.col("_lw_broken"), F.col("_lw_whole"), *taken]
 
     @cached_property
     def _columns(self) -> list[tuple[str, Shape]]:
