@@ -365,12 +365,12 @@ def _between_batches(lag: Lag | None, progress: Progress) -> bool:
 
 
 def _trend(records: int | None, slope: float | None, *, between: bool = False) -> str | None:
-    """`none` (nothing waits), `falling`, `steady` or `growing`; between two batches of a healthy stream `steady`."""
+    """`none` (nothing waits), `falling`, `steady` or `growing`; what grows between two batches is `steady`."""
     if records == 0:
         return "none"
     if records is None or slope is None:
         return None
-    if between:
+    if between and slope > 0:
         return "steady"
     if abs(slope) < max(0.05, records / 86_400):  # it takes more than a day to double or to drain
         return "steady"
