@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from lakeward.platform.failures import FailureClass
+from lakeward.supervision import incidents, observe
 from lakeward.supervision.decide.health import State
 from lakeward.supervision.report.advice import RUNBOOK
 
@@ -30,6 +31,10 @@ def test_every_failure_class_has_its_row(failure: FailureClass) -> None:
     assert f"\n| `{failure.value}` |" in TEXT
 
 
+IMPORTED = {"RECONCILE": incidents.RECONCILE, "LATE": observe.LATE}
+"""Names that a module which opens an incident imports."""
+
+
 def kinds() -> set[str]:
     """The kinds of incidents that the code opens: the second argument of each `incidents.opened`."""
     found = set()
@@ -49,7 +54,7 @@ def kinds() -> set[str]:
             if isinstance(node, ast.Call) and ast.unparse(node.func) == "incidents.opened":
                 kind = node.args[1]
                 name = kind.id if isinstance(kind, ast.Name) else ""
-                found.add(named.get(name) or ("reconcile" if name == "RECONCILE" else name))
+                found.add(named.get(name) or IMPORTED.get(name, name))
     return found
 
 
