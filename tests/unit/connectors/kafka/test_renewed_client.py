@@ -53,13 +53,13 @@ def test_the_lag_reader_of_a_running_driver_sees_the_broker_again(
     def watch(stream: str, document: Watch) -> None:
         seen.append(stream)
 
-    monkeypatch.setattr(broker.end_offsets, "__defaults__", (1.0,))
+    monkeypatch.setattr(broker.end_offsets, "__defaults__", (1.0, "read_uncommitted"))
     target = Watched("flights", "source", kafka.cluster, (kafka.create_topic(),), "{}")
     lag = LagThread(lambda: [target], lambda *_: None, watch)
     for _ in range(2):
         with pytest.raises(DependencyDown):
             lag.once()
-    monkeypatch.setattr(broker.end_offsets, "__defaults__", (10.0,))
+    monkeypatch.setattr(broker.end_offsets, "__defaults__", (10.0, "read_uncommitted"))
     lag.once()
     assert seen == ["flights"]
 
