@@ -161,6 +161,7 @@ LOOPS: dict[str, tuple[Any, str, Callable[[Stand], None]]] = {
     ),
     "supervision/incidents:of_streams": (incidents, "_of_stream", open_incidents),
     "supervision/incidents:of_state": (incidents, "_grown", within(incidents.of_state)),
+    "supervision/incidents:of_late": (observe.Facts, "late", within(incidents.of_late)),
     "supervision/stabilization:trials": (stabilization, "_trial", within(stabilization.trials)),
     "supervision/stabilization:stabilize": (stability, "judge", within(stabilization.stabilize)),
     "supervision/announce:decide": (announce, "_of_stream", within(lambda _, facts: announce.decide(facts, {}))),
