@@ -12,9 +12,12 @@ import random
 import secrets
 import time
 from collections.abc import Callable
+from functools import partial
 
 import structlog
 
+from lakeward.platform.boundary import Failure, attempt
+from lakeward.platform.errors import DependencyDown
 from lakeward.platform.runtime import Runtime
 from lakeward.platform.text import span
 from lakeward.registry import leases
@@ -119,20 +122,26 @@ class Relaunch:
     def _pass(self, token: str) -> tuple[Done, ...]:
         startup = StartupGracePeriod(self._runtime.drivers)
         done: list[Done] = []
+        odd: set[str] = set()  # drivers whose decision failed
         facts = None
         for _ in range(ROUNDS):
             with self._connect() as connection:
                 facts = observe.read(connection, whole=False, before=facts)
             jobs = observe.observed_jobs(self._actor.backend, facts)
             grace = startup.answered(server_up_s=facts.answering_s)
-            acts = launches(plan(observe.observed_state(facts, jobs, grace)))
+            decided = launches(plan(observe.observed_state(facts, jobs, grace)))
+            acts = [item for item in decided if item.driver not in odd]
             if not acts:
                 break
             for decision in acts:
                 with self._connect() as connection:
                     if not leases.renew(connection, "reconcile", ["streams"], token, LEASE_TTL):
                         return tuple(done)  # a pass took over
-                result = self._actor.do(decision, facts)
+                act = partial(self._actor.do, decision, facts)
+                result = attempt(f"driver {decision.driver}", act, through=(DependencyDown,))
+                if isinstance(result, Failure):
+                    odd.add(decision.driver)
+                    result = Done(decision.driver, "failed", result.text, {"next": result.next})
                 if result is not None:
                     done.append(result)
         return tuple(done)

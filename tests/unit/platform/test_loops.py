@@ -48,6 +48,7 @@ ELSEWHERE = {
     "supervision/late_proofs:watch": "tests/unit/supervision/test_late_proofs.py",
     "supervision/notify/deliver:deliver": "tests/unit/supervision/test_odd_rows.py",
     "supervision/observe:thrash": "tests/unit/supervision/test_odd_rows.py",
+    "supervision/relaunch:_pass": "tests/unit/supervision/test_relaunch.py",
     "supervision/retention:launches": "tests/unit/supervision/test_retention.py",
     "tables/guard/readers:registered": "tests/unit/supervision/test_odd_rows.py",
     "tables/needs:read_registry": "tests/unit/supervision/test_odd_rows.py",

@@ -75,7 +75,7 @@ def cut_short(connected, runtime, backend, monkeypatch):
 
     def run(times: int) -> None:
         with monkeypatch.context() as patch:
-            patch.setattr("lakeward.supervision.reconcile._pass", lambda *_: (_ for _ in ()).throw(Killed))
+            patch.setattr("lakeward.supervision.reconcile._pass", lambda *_, **__: (_ for _ in ()).throw(Killed))
             for _ in range(times):
                 with pytest.raises(Killed):
                     reconcile_once(connected, runtime, backend, holder="test")
@@ -119,6 +119,21 @@ def test_it_does_nothing_beside_a_pass(connected, backend, deployed, small) -> N
         leases.take(connection, "reconcile", "streams", "of-a-pass", "Airflow", timedelta(minutes=1))
     assert small.once() == ()
     assert alive(backend) == []
+
+
+def test_a_driver_that_cannot_be_launched_stops_no_other(backend, deployed, small, monkeypatch) -> None:
+    deployed("a", driver="a")
+    deployed("z", driver="z")
+    launch = Actor._launch
+
+    def fail(self, decision, facts):
+        if decision.driver == "a":
+            raise RuntimeError("cannot be launched")
+        return launch(self, decision, facts)
+
+    monkeypatch.setattr(Actor, "_launch", fail)
+    assert sorted((item.driver, item.act) for item in small.once()) == [("a", "failed"), ("z", "launched")]
+    assert len(alive(backend)) == 1
 
 
 def test_a_pass_that_overtakes_it_launches_nothing_twice(
