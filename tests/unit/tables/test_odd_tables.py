@@ -111,19 +111,13 @@ def column_mapping(catalog: SqlCatalog, runtime: Runtime) -> None:
     delta(runtime, named)
 
 
-def deletion_vector(catalog: SqlCatalog, runtime: Runtime) -> None:
-    file = add("a", 10, day="2013-01-01")
-    file["add"]["deletionVector"] = {"storageType": "u", "pathOrInlineDv": "x", "sizeInBytes": "many", "cardinality": 1}
-    delta(runtime, table(), file)
-
-
 def odd_log(catalog: SqlCatalog, runtime: Runtime) -> None:
     delta(runtime, table(), {"add": {"path": "a", "size": "many", "stats": "{not json"}})
 
 
 ODD = {
     cut: "", missing: "", future: "", no_manifests: "", unknown_feature: "rowsElsewhere", future_protocol: "version 9",
-    column_mapping: "maps column names", deletion_vector: "", odd_log: "",
+    column_mapping: "maps column names", odd_log: "",
 }  # fmt: skip
 
 
