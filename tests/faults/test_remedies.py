@@ -21,8 +21,6 @@ import pytest
 from typed import commands, parsed
 from world import World
 
-from lakeward.cli.app import main
-
 pytestmark = pytest.mark.timeout(1200)  # a bound for a hang; a busy machine may need minutes
 
 MOST = 6
@@ -32,8 +30,8 @@ MOST = 6
 class Desk:
     """What on-call has: a project and the command line."""
 
-    def __init__(self, world: World, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-        self.world, self.capsys = world, capsys
+    def __init__(self, world: World, folder: Path) -> None:
+        self.world = world
         self.project, self.home = folder / "project", folder / "home"
         (self.project / "conf" / "streams").mkdir(parents=True)
         secrets = self.home / "secrets"
@@ -53,13 +51,11 @@ class Desk:
         """Type a command; returns its exit code and what it printed."""
         self.typed.append(command)
         words = [*shlex.split(command)[1:], "--project", str(self.project), "--home", str(self.home), *more]
-        code = 0
-        try:
-            main(words)
-        except SystemExit as end:
-            code = int(end.code or 0)
-        said = self.capsys.readouterr()
-        return code, said.out if more else said.out + said.err
+        # A process of its own, as a person has: an upgrade starts a Spark session that must not stay in the tests'.
+        done = subprocess.run(
+            [sys.executable, "-m", "lakeward", *words], capture_output=True, text=True, timeout=600, check=False
+        )
+        return done.returncode, done.stdout if more else done.stdout + done.stderr
 
     def done(self, command: str) -> None:
         """Type a command that must succeed."""
@@ -109,8 +105,8 @@ class Desk:
 
 
 @pytest.fixture
-def desk(world: World, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Iterator[Desk]:
-    made = Desk(world, tmp_path / "desk", capsys)
+def desk(world: World, tmp_path: Path) -> Iterator[Desk]:
+    made = Desk(world, tmp_path / "desk")
     yield made
     for row in made.project.glob("conf/streams/*.yaml"):
         made.type(f"lakeward streams stop {row.stem} --kill --timeout 5s")
