@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+from functools import cache
 from typing import Any
 
 from typer.main import get_command
@@ -26,6 +27,7 @@ def _cut(found: str) -> str:
     return (found[: end.start()] if end else found).strip()
 
 
+@cache
 def parsed(command: str) -> None:
     """Parse a command by the real command line, without running it.
 

@@ -10,9 +10,11 @@ from typing import Any
 import pytest
 from typed import commands, parsed
 
+from lakeward.platform.failures import Cause
 from lakeward.spec.model.stream import StreamSpec
 from lakeward.supervision.decide.health import State
 from lakeward.supervision.decide.remedy import OF_THE_TABLE, Situation, of_block, remedy
+from lakeward.supervision.decide.repeated import OF_THE_STREAM, next_step
 from lakeward.supervision.presence import Presence
 from lakeward.supervision.presence import State as Supervised
 
@@ -107,6 +109,24 @@ def test_each_state_gets_a_step_that_can_be_typed(state, pending, present) -> No
     if present != "ok" and state not in (State.STOPPED, State.STOPPING, State.COMPLETED, State.UNKNOWN):
         assert PRESENT[present].next in found.text
         assert found.text != "nothing to do"
+
+
+@pytest.mark.parametrize("late", ["its watermark is 3 h ahead of the clock", "60% of the rows of 4 batches were late"])
+def test_a_stream_that_drops_rows_as_late_gets_a_way_out(late: str) -> None:
+    found = remedy(Situation("flights", State.LAGGING, spec=spec("windows"), late=late))
+    assert commands(found.text)[0] == "lakeward deploy"
+    for command in commands(found.text):
+        parsed(command)
+    assert "max_ahead" in found.text if "clock" in late else UPGRADE in found.text
+
+
+@pytest.mark.parametrize("cause", sorted(OF_THE_STREAM))
+def test_an_error_that_must_repeat_names_what_to_change_and_the_upgrade(cause: Cause) -> None:
+    told = of_block("flights", {"reason": "config", "next": next_step(cause, "flights")}, spec=spec("windows"))
+    assert told == next_step(cause, "flights")
+    assert told.endswith(f"lakeward deploy; {UPGRADE}")
+    for command in commands(told):
+        parsed(command)
 
 
 def test_nobody_restarts_a_dead_stream_so_its_step_does_not_say_wait() -> None:
