@@ -9,12 +9,13 @@ from lakeward.platform.errors import Refused
 from lakeward.platform.runtime import Home, absent
 from lakeward.stack.state import LOCK, StackState, exclusive
 from lakeward.stack.supervisor import Supervisor
+from lakeward.tables.guard import owners
 
 MARK = "made-by-demo-check"
 _WRITTEN = frozenset(
     (
         MARK, "airflow", "cache", "checkpoints", "connect", "drivers", "kafka", "logs", "postgres", "runtime.json",
-        "secrets", "stack.json", "stack.lock", "supervisor", "warehouse",
+        "secrets", "stack.json", "stack.lock", "supervisor", "warehouse", owners.FILE, f"{owners.FILE}-journal",
     )
 )  # fmt: skip
 """The files and folders that `demo --check` writes into its home."""

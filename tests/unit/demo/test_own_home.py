@@ -10,6 +10,7 @@ from lakeward.demo import own_home
 from lakeward.platform.errors import Refused
 from lakeward.platform.runtime import Home
 from lakeward.stack.state import exclusive
+from lakeward.tables.guard import owners
 
 
 @pytest.fixture
@@ -21,6 +22,7 @@ def test_what_an_earlier_check_left_is_removed(home: Home) -> None:
     own_home.begin(home)
     (home.root / "logs").mkdir()
     (home.root / "logs" / "x.log").write_text("x")
+    (home.root / owners.FILE).write_text("x")  # of its maintenance
     own_home.begin(home)
     assert [item.name for item in home.root.iterdir()] == [own_home.MARK]
     assert own_home.remove(home) is None
