@@ -53,6 +53,10 @@ LIMIT_S: Final = 3600.0  # of one run; the next run continues
 _STAMP: Final = "%Y%m%dT%H%M%SZ"  # name of a run's folder
 
 
+_UNDECIDED = (LakewardError, OSError, ValueError, sqlite3.Error)
+"""Errors that end a run as failed. ValueError: a manifest cannot be read; sqlite3: the listing or the known owners."""
+
+
 def remove_orphans(
     site: MaintenanceContext,
     table: str,
@@ -125,12 +129,7 @@ def remove_orphans(
             try:
                 dry = "asked for" if dry_run else "" if shown(wanted, ledger) else "first"
                 decided, result, why = work.run(dry)
-            except (
-                LakewardError,
-                OSError,
-                ValueError,
-                sqlite3.Error,
-            ) as error:  # ValueError: a manifest that cannot be read
+            except _UNDECIDED as error:
                 if lease.lost.is_set():
                     raise  # the successor has closed the action
                 decided, result, why = NotPlanned(ACTION, "could not be decided"), "failed", _words(error)
