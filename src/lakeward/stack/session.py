@@ -36,15 +36,18 @@ def members(leader: Process) -> list[psutil.Process]:
 
 
 def foreign_listener(port: int, leader: Process) -> psutil.Process | None:
-    """The process outside the session that listens on a loopback port; None without one, or if the system hides it."""
-    pids = set()
+    """The process outside the session that listens on a loopback port; None without one, or if the system hides it.
+
+    A child of a member is not foreign: a backend that PostgreSQL has just forked holds the listening socket until it
+    closes it, and is in a session of its own by then. psutil names only the last process that holds a socket.
+    """
     with suppress(psutil.Error, OSError):  # macOS shows them to root only
         for link in psutil.net_connections(kind="tcp"):
             here = link.laddr and link.laddr.port == port and link.laddr.ip in _LOOPBACK
             if here and link.status == psutil.CONN_LISTEN and link.pid:
-                pids.add(link.pid)
-        if pids and leader.pid not in {os.getsid(pid) for pid in pids}:
-            return psutil.Process(min(pids))
+                listener = psutil.Process(link.pid)
+                if leader.pid not in {os.getsid(listener.pid), os.getsid(listener.ppid())}:
+                    return listener
     return None
 
 

@@ -63,3 +63,30 @@ def test_a_reused_number_is_left_alone(family: tuple[subprocess.Popen[str], int,
     leader, *_ = family
     earlier = Process.of(leader.pid).model_copy(update={"created": time.time() - 1000})
     assert session.members(earlier) == []
+
+
+# A server that forks a backend as PostgreSQL does: in a session of its own, with the listening socket still open.
+SERVER = """
+import os, socket, time
+server = socket.create_server(("127.0.0.1", 0))
+if os.fork() == 0:
+    os.setsid()
+    print(server.getsockname()[1], flush=True)
+time.sleep(60)
+"""
+
+
+def test_a_backend_that_was_just_forked_is_no_foreign_listener() -> None:
+    server = subprocess.Popen([sys.executable, "-c", SERVER], stdout=subprocess.PIPE, text=True, start_new_session=True)
+    assert server.stdout is not None
+    port = int(server.stdout.readline())
+    [backend] = psutil.Process(server.pid).children()
+    try:
+        assert session.foreign_listener(port, Process.of(server.pid)) is None
+        other = session.foreign_listener(port, Process.of(os.getppid()))
+        assert other is not None
+        assert other.pid in {server.pid, backend.pid}
+    finally:
+        backend.kill()
+        server.kill()
+        server.communicate()
