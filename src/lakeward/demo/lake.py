@@ -15,6 +15,7 @@ from lakeward.demo.broker import Position
 from lakeward.demo.oracle import WindowRow
 from lakeward.platform.runtime import CATALOG, Runtime
 from lakeward.spec.model.position_columns import IDENTITY_COLUMNS
+from lakeward.spec.sql.names import name_parts
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
@@ -44,7 +45,7 @@ class DemoLake:
         from pyiceberg.exceptions import NoSuchTableError
 
         try:
-            return self._catalog.load_table(name)
+            return self._catalog.load_table(name_parts(name))
         except NoSuchTableError:
             return None
 

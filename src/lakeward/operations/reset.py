@@ -21,6 +21,7 @@ from lakeward.operations.stream import OnStream, spec_of
 from lakeward.platform.errors import Refused, SpecError
 from lakeward.platform.text import count
 from lakeward.registry.generations import Generation
+from lakeward.spec.sql.names import name_parts
 
 Place = tuple[str, int]
 """(topic, partition)"""
@@ -162,7 +163,9 @@ class Reset(OnStream[ResetPlan]):
         if not filtered or sink.spec.quarantine is None:
             return rows, min(filtered, rereads - records)
         try:
-            quarantine_table = sink_position.lake_of(self.context.runtime).load_table(str(sink.spec.quarantine.table))
+            quarantine_table = sink_position.lake_of(self.context.runtime).load_table(
+                name_parts(sink.spec.quarantine.table)
+            )
         except NoSuchTableError:
             return rows, min(filtered, rereads - records)
         quarantined_rows = sum(

@@ -37,6 +37,7 @@ from lakeward.platform.text import count
 from lakeward.spec.deploy import movable
 from lakeward.spec.model.sources import KafkaSource
 from lakeward.spec.model.stream import StreamSpec
+from lakeward.spec.sql.names import name_parts
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
@@ -189,7 +190,7 @@ def columns(runtime: Runtime, spec: StreamSpec) -> dict[str, Any] | None:
             snapshot = log.read(place.folder_of(runtime.lake, str(spec.sink.delta.table)))
             return None if snapshot is None else json.loads(snapshot.metadata["schemaString"])
         if spec.sink.iceberg is not None:
-            return spark_schema(lake_of(runtime).load_table(str(spec.sink.iceberg.table)).schema())
+            return spark_schema(lake_of(runtime).load_table(name_parts(spec.sink.iceberg.table)).schema())
     except (NoSuchTableError, OperationalError, Refused, SpecError):
         return None
     return None

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import re
+import shlex
 from datetime import UTC, datetime, timedelta
-from typing import Literal
+from typing import Final, Literal
+
+_PLAIN_WORD: Final = re.compile(r"[A-Za-z0-9_./@:,+=%-]+")
+_EXPANDED: Final = re.compile(r'["$`\\!\n]')
+"""What a shell reads inside double quotes."""
 
 
 def span(length: timedelta | float | None) -> str:
@@ -27,6 +33,13 @@ def count(number: int | None, noun: str) -> str:
     if number is None:
         return f"an unknown number of {noun}s"
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+def word(text: str) -> str:
+    """One word of a command line, quoted where a shell would read it otherwise: `nyc.flights`, `"nyc.my table"`."""
+    if _PLAIN_WORD.fullmatch(text):
+        return text
+    return shlex.quote(text) if _EXPANDED.search(text) else f'"{text}"'
 
 
 def listed(names: list[str], most: int = 5) -> str:

@@ -11,7 +11,7 @@ from sqlalchemy import Connection
 from sqlalchemy.exc import OperationalError
 
 from lakeward.platform.boundary import attempt
-from lakeward.platform.text import count, moment, span
+from lakeward.platform.text import count, moment, span, word
 from lakeward.quality.ranges.verification_lag import FirstSeen, first_seen, late_s
 from lakeward.quality.results import incident
 from lakeward.quality.results.status import ProofStatus
@@ -62,7 +62,7 @@ def _of_table(
     if late is not None and not held:
         text = "\n".join(lines(status, late))
         if (KIND, status.table) not in known:
-            incidents.opened(connection, KIND, status.table, text, next=f"lakeward quality run {status.table}")
+            incidents.opened(connection, KIND, status.table, text, next=f"lakeward quality run {word(status.table)}")
         return text.splitlines()[0]
     if (KIND, status.table) in known and not status.error:
         how = "a check holds it now, which has an incident of its own" if held else _proven(status)
@@ -88,7 +88,7 @@ def lines(status: ProofStatus, late: float) -> list[str]:
     )
     result.append(f"why: {_why(status)}")
     result.append(
-        f"do: lakeward quality run {table}   and: lakeward stack status   is quality_check paused in Airflow?"
+        f"do: lakeward quality run {word(table)}   and: lakeward stack status   is quality_check paused in Airflow?"
     )
     return result
 

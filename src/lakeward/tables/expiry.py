@@ -19,7 +19,7 @@ import structlog
 
 from lakeward.connectors.iceberg.expire import expire_snapshots
 from lakeward.platform.errors import LakewardError, Refused
-from lakeward.platform.text import count, listed
+from lakeward.platform.text import count, listed, word
 from lakeward.registry.maintenance import Figures
 from lakeward.tables.act.server import Run
 from lakeward.tables.context import MaintenanceContext
@@ -226,7 +226,9 @@ class Expiry:
 
     def _stopped(self, why: str) -> Refused:
         name = self.facts.table
-        return Refused(f"Expiry of {name} stopped", why=f"{why}.", next=f"lakeward tables plan {name}", code="LW-4100")
+        return Refused(
+            f"Expiry of {name} stopped", why=f"{why}.", next=f"lakeward tables plan {word(name)}", code="LW-4100"
+        )
 
     def _deleted(self, files: dict[str, str], after: Table) -> list[dict[str, object]]:
         """The snapshots are gone: what goes wrong from here on leaves files, which orphan removal deletes."""

@@ -8,7 +8,7 @@ from difflib import get_close_matches
 from sqlalchemy import Connection, func, select
 
 from lakeward.platform.errors import Refused, SpecError
-from lakeward.platform.text import minute
+from lakeward.platform.text import minute, word
 from lakeward.registry import changes, events, maintenance
 from lakeward.registry.maintenance import Table
 from lakeward.spec.model.types import Duration
@@ -27,7 +27,7 @@ def hold(connection: Connection, table: str, until: datetime | Duration, *, auth
         raise SpecError(
             f"Cannot hold {table} until {minute(end)}",
             why=f"The time is in the past: the registry's time is {minute(now)}.",
-            next=f"lakeward tables hold {table} --for 2h",
+            next=f"lakeward tables hold {word(table)} --for 2h",
             code="LW-4009",
         )
     maintenance.hold(connection, table, end)
@@ -51,13 +51,13 @@ def lift(connection: Connection, table: str, *, author: str, comment: str) -> st
         held.append(f"the hold of expiry ({row.expiry_hold})")
     if not held:
         raise Refused(
-            f"Table {table} has no hold to lift", next=f"lakeward tables hold {table} --for 2h", code="LW-4010"
+            f"Table {table} has no hold to lift", next=f"lakeward tables hold {word(table)} --for 2h", code="LW-4010"
         )
     if row.expiry_hold and not comment.strip():
         raise SpecError(
             f"Cannot lift the hold of {table} without a comment",
             why=f"Expiry is held after a failed verification: {row.expiry_hold}",
-            next=f'lakeward tables unhold {table} --comment "the finding"   when the snapshots are no longer needed',
+            next=f'lakeward tables unhold {word(table)} --comment "the finding"   when its snapshots are not needed any more',
             code="LW-4011",
         )
     maintenance.hold(connection, table, None)

@@ -13,6 +13,7 @@ from sqlalchemy import Connection
 
 from lakeward.connectors.delta import log
 from lakeward.platform.boundary import Failure, attempt
+from lakeward.platform.text import word
 from lakeward.registry import batches, generations, maintenance, streams, verifications
 from lakeward.registry.maintenance import LedgerRow
 from lakeward.spec.model.stream import Limits
@@ -144,7 +145,9 @@ def needs_of(
     if facts.properties.get("gc.enabled", "true").lower() == "false":
         refusals.append("gc.enabled is false: its files may belong to another table")
     if known is not None and known.expiry_hold:
-        refusals.append(f"expiry is held: {known.expiry_hold} (lakeward tables unhold {facts.table} --comment ..)")
+        refusals.append(
+            f"expiry is held: {known.expiry_hold} (lakeward tables unhold {word(facts.table)} --comment ..)"
+        )
     others = {name: row.location for name, row in around.tables.items()}
     intruder = locations.overlap(facts.table, facts.location, others, [*around.checkpoints, *roots])
     of = facts.properties.get(POINTER_OF)

@@ -15,7 +15,7 @@ from lakeward.connectors.commit_protocol.position import streams_of
 from lakeward.connectors.delta import state
 from lakeward.platform.boundary import attempt, worded
 from lakeward.platform.errors import SpecError
-from lakeward.platform.text import count, size
+from lakeward.platform.text import count, size, word
 from lakeward.registry import maintenance
 from lakeward.spec.model.policy import Policy
 from lakeward.tables.context import UNREADABLE, MaintenanceContext, class_of, thresholds
@@ -131,7 +131,7 @@ def observe_table(
             raise SpecError(
                 f"{seen.facts.table} has no partition {name!r}",
                 why=f"Its partitions: {', '.join(partitions[:20]) or 'none'}{', ...' if len(partitions) > 20 else ''}.",
-                next=f"lakeward tables plan {seen.facts.table}",
+                next=f"lakeward tables plan {word(seen.facts.table)}",
                 code="LW-4014",
             )
     now = datetime.now(UTC)

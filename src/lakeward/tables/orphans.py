@@ -24,7 +24,7 @@ from sqlalchemy import func, select
 from lakeward.connectors.aws import store
 from lakeward.connectors.file_access import FileAccess
 from lakeward.platform.errors import LakewardError, Refused
-from lakeward.platform.text import count, listed, size, span
+from lakeward.platform.text import count, listed, size, span, word
 from lakeward.registry import events, maintenance
 from lakeward.registry.maintenance import Figures
 from lakeward.spec.model.policy import Orphans
@@ -221,7 +221,7 @@ class _Sweep:
             raise Refused(
                 f"Orphan removal of {self.table} stopped",
                 why=f"Since it began, {intruder}.",
-                next=f"lakeward tables maintain {self.table} --actions orphans --dry-run",
+                next=f"lakeward tables maintain {word(self.table)} --actions orphans --dry-run",
                 code="LW-4103",
             )
         back = self.listing.spare(others.named_below(self.location))
@@ -317,7 +317,7 @@ class _Sweep:
                 f"Orphan removal of {self.table} stopped: the table was replaced or moved",
                 why=f"It was {was.table_uuid} at {was.location}, "
                 f"it is {loaded.metadata.table_uuid} at {loaded.metadata.location}.",
-                next=f"lakeward tables maintain {self.table} --actions orphans --dry-run",
+                next=f"lakeward tables maintain {word(self.table)} --actions orphans --dry-run",
                 code="LW-4015",
             )
         return loaded
@@ -327,7 +327,7 @@ class _Sweep:
             raise Refused(
                 f"Orphan removal of {self.table} stopped: listing its location timed out",
                 why=f"Listing {self.location} did not end within the time limit of a run.",
-                next=f"lakeward tables maintain {self.table} --actions orphans",
+                next=f"lakeward tables maintain {word(self.table)} --actions orphans",
                 code="LW-4016",
             )
 

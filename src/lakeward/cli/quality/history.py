@@ -12,7 +12,7 @@ from lakeward.cli.quality.group import app
 from lakeward.cli.quality.suites import Table
 from lakeward.cli.quality.text import check_name
 from lakeward.platform.errors import LakewardError
-from lakeward.platform.text import count, span
+from lakeward.platform.text import count, span, word
 
 if TYPE_CHECKING:
     from lakeward.quality.results.trend import History, Trend
@@ -33,7 +33,7 @@ def history(
         runs = verifications.newest(connection, table, limit=last)
         checks = verifications.checks_of_runs(connection, [run["run"] for run in runs])
     if not runs:
-        raise LakewardError(f"{table} has no check run", next=f"lakeward quality run {table}", code="LW-1207")
+        raise LakewardError(f"{table} has no check run", next=f"lakeward quality run {word(table)}", code="LW-1207")
     data: History = {"table": table, "runs": shown(runs), "checks": trends(runs, checks), "cost": cost(runs)}
     state().output.either(data, text(data, datetime.now(UTC)))
 

@@ -10,6 +10,7 @@ import typer
 
 from lakeward.cli.context import state
 from lakeward.platform.errors import LakewardError
+from lakeward.platform.text import word
 
 if TYPE_CHECKING:
     from lakeward.operations.quarantine.policy import Policy
@@ -51,7 +52,7 @@ def show_outcome(result: RunDocument | None, policy: Policy) -> None:
 
     if result is None:
         raise LakewardError(
-            f"{policy.table} has no check run", next=f"lakeward quality run {policy.table}", code="LW-1208"
+            f"{policy.table} has no check run", next=f"lakeward quality run {word(policy.table)}", code="LW-1208"
         )
     document = {**result, "quarantined": [asdict(report) for report in policy.reports]}
     state().output.either(document, run_text(result))

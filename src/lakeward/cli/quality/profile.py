@@ -10,6 +10,7 @@ from lakeward.cli.context import state
 from lakeward.cli.quality.group import app
 from lakeward.cli.quality.suites import Force, Table, suite_file, write
 from lakeward.platform.errors import Refused, SpecError
+from lakeward.platform.text import word
 from lakeward.spec.sql.names import name_parts
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ def profile(
         raise Refused(
             f"{table} has a suite already",
             why=f"{target} exists.",
-            next=f"lakeward quality profile {table} --dry-run   prints a proposal; --force replaces the file",
+            next=f"lakeward quality profile {word(table)} --dry-run   prints a proposal; --force replaces the file",
             code="LW-1209",
         )
     seen, made = _look(table)
@@ -62,7 +63,7 @@ def profile(
     count = len(made.expectations)
     lines = [f"{shown}: {count} expectation{'' if count == 1 else 's'} from {seen.rows:,} rows"]
     lines += [f"  no check of  {column}: {why}" for column, why in made.left.items()]
-    lines.append(f"  next         review the file, then: lakeward quality run {table}")
+    lines.append(f"  next         review the file, then: lakeward quality run {word(table)}")
     state().output.either(data, "\n".join(lines))
 
 

@@ -11,7 +11,7 @@ from lakeward.cli.operate import operate, runner_of, spark_of
 from lakeward.cli.quality.group import app
 from lakeward.cli.quality.suites import suite_of
 from lakeward.cli.quality.waivers import Table, Why
-from lakeward.platform.text import count
+from lakeward.platform.text import count, word
 
 
 @app.command()
@@ -63,5 +63,8 @@ def text_of(report: dict[str, Any]) -> list[str]:
         lines.append(f"  rows only {lost:,}: cannot be replayed, their records expired at the source")
     lines += [f"  left      {entry['count']:,}: {entry['why']}" for entry in report["left"]]
     if report["moved"] and not report["dry_run"]:
-        lines.append(f"  next      lakeward quality run {table}   then, after the fix: lakeward quality replay {table}")
+        lines.append(
+            f"  next      lakeward quality run {word(table)}   then, after the fix: "
+            f"lakeward quality replay {word(table)}"
+        )
     return lines

@@ -10,6 +10,7 @@ import typer
 from lakeward.cli.context import state
 from lakeward.cli.quality.group import app
 from lakeward.cli.quality.suites import known_columns
+from lakeward.platform.text import word
 
 _SCOPES = ("increment", "window", "table")
 
@@ -88,7 +89,7 @@ def show(table: Annotated[str, typer.Argument(help="The table: namespace.table."
         waived = waivers.in_force(connection, table)
         proofs = verifications.proofs(connection, table)
     if newest is None:
-        raise LakewardError(f"{table} has no check run", next=f"lakeward quality run {table}", code="LW-1212")
+        raise LakewardError(f"{table} has no check run", next=f"lakeward quality run {word(table)}", code="LW-1212")
     proof = next(iter(proofs), None)
     data = recorded(newest, checks)
     if proof is not None and proof["to_commit"] is not None:

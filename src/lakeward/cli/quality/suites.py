@@ -13,6 +13,7 @@ import typer
 from lakeward.cli.context import state
 from lakeward.cli.quality.group import app
 from lakeward.platform.errors import LakewardError, Refused, SpecError, expect
+from lakeward.platform.text import word
 
 if TYPE_CHECKING:
     from lakeward.quality.arguments.columns import Columns
@@ -57,7 +58,8 @@ def import_(
     ]
     lines += [problem.text() for problem in problems]
     lines.append(
-        f"  next         {f'lakeward quality run {table}' if ok else 'correct the file, then: lakeward quality lint'}"
+        "  next         "
+        + (f"lakeward quality run {word(table)}" if ok else "correct the file, then: lakeward quality lint")
     )
     state().output.either(data, "\n".join(lines))
     if not ok:

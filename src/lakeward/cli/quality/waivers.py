@@ -10,6 +10,7 @@ from lakeward.cli.context import state
 from lakeward.cli.operate import operate, runner_of
 from lakeward.cli.quality.group import app
 from lakeward.cli.quality.suites import suite_of
+from lakeward.platform.text import word
 
 Table = Annotated[str, typer.Argument(help="The table: namespace.table.")]
 Check = Annotated[
@@ -37,7 +38,7 @@ def waive(
     chosen, name = choose(suite_of(table), check)
     runner = runner_of()
     outcome = operate(runner, Waive(runner, Request(Waive.name, table, comment), chosen, name, moment))
-    next_ = f"lakeward quality run {table}   publishes the rows, if only this check held them"
+    next_ = f"lakeward quality run {word(table)}   publishes the rows, if only this check held them"
     lines = [f"{table}: {name} is {outcome.detail}", f"  next      {next_}"]
     state().output.either({**outcome.document, "next": next_}, "\n".join(lines))
 

@@ -15,6 +15,7 @@ from lakeward.connectors.kinesis import shard_offsets
 from lakeward.platform.errors import Refused, Transient, Unhealthy
 from lakeward.platform.runtime import CATALOG, Runtime
 from lakeward.spec.model.stream import StreamSpec
+from lakeward.spec.sql.names import name_parts
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
@@ -160,13 +161,13 @@ def _iceberg(catalog: Catalog, spec: StreamSpec) -> tuple[Position, Scan, Replay
 
     for _ in range(_ATTEMPTS):
         try:
-            table = catalog.load_table(spec.sink.label)
+            table = catalog.load_table(name_parts(spec.sink.label))
         except NoSuchTableError:
             raise _nothing(spec, f"the table {spec.sink.label} does not exist") from None
         newest = of(table.properties, str(spec.id), spec.sink.label)
         quarantined, removed = _quarantined(catalog, spec, newest)
         removed += erased.of(table.properties, str(spec.id), spec.sink.label)
-        if of(catalog.load_table(spec.sink.label).properties, str(spec.id), spec.sink.label) == newest:
+        if of(catalog.load_table(name_parts(spec.sink.label)).properties, str(spec.id), spec.sink.label) == newest:
             return _position(table.properties, spec), scan(table), newest, quarantined, removed
     raise Transient(
         f"Cannot audit stream {spec.id} now",
@@ -187,7 +188,7 @@ def _quarantined(catalog: Catalog, spec: StreamSpec, newest: Replay) -> tuple[Sc
         return None, 0
     name = str(spec.quarantine.table)
     try:
-        table = catalog.load_table(name)
+        table = catalog.load_table(name_parts(name))
     except NoSuchTableError:
         return None, 0
     return pending_quarantine(table, newest.done), erased.of(table.properties, str(spec.id), name)

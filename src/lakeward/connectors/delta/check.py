@@ -8,6 +8,7 @@ from lakeward.connectors.commit_protocol import ranges
 from lakeward.connectors.commit_protocol.ancestry import Ancestry, Finding, seq_of
 from lakeward.connectors.commit_protocol.follow import BlockReason
 from lakeward.connectors.commit_protocol.position import Position
+from lakeward.spec.sql.statements import call_name
 
 DOMAINS = "domainMetadata"
 """The table feature that stores positions."""
@@ -42,7 +43,7 @@ class TableState:
 def check_table(state: TableState) -> BlockReason | None:
     """Why no batch may land: the table cannot store a position, or landed rows are missing from it."""
     stream, table, position, ancestry = state.stream, state.table, state.position, state.ancestry
-    name = f"spark_catalog.{table}"
+    name = call_name(table, "spark_catalog")
     for link in ancestry.walked:
         if seq_of(link.attempt or "", stream) is None:
             continue

@@ -19,6 +19,7 @@ from lakeward.connectors.delta import jvm, log
 from lakeward.connectors.delta.change import Append, Change
 from lakeward.connectors.delta.check import TableState, check_table
 from lakeward.platform.errors import LakewardError
+from lakeward.spec.sql.statements import call_name
 from lakeward.telemetry import failpoints
 
 if TYPE_CHECKING:
@@ -66,7 +67,7 @@ class DeltaWriter(TableWriter[TableState, Staged]):
 
     @property
     def history(self) -> str:
-        return f"by DESCRIBE HISTORY spark_catalog.{self.table} (lakeward sql)"
+        return f"by DESCRIBE HISTORY {call_name(self.table, 'spark_catalog')} (lakeward sql)"
 
     def load(self, session: SparkSession) -> TableState:
         """The newest version.

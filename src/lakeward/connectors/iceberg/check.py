@@ -9,6 +9,9 @@ from lakeward.connectors.commit_protocol.ancestry import Ancestry, Finding, Link
 from lakeward.connectors.commit_protocol.batch import RunningBatch
 from lakeward.connectors.commit_protocol.follow import BlockReason, Decision, follow
 from lakeward.connectors.commit_protocol.position import Position
+from lakeward.platform.runtime import CATALOG
+from lakeward.platform.text import word
+from lakeward.spec.sql.statements import argument, call_name
 
 _BY_WHOM = "it was published by hand, or by Iceberg's own retry in a driver that died before it moved the position"
 
@@ -59,7 +62,8 @@ def check_table(state: TableState) -> BlockReason | None:
             f"Snapshot {stray.snapshot} of {table} has a batch of {stream} that no position counts",
             f"attempt {stray.attempt or stray.wap_id} was published without the position: "
             + (_BY_WHOM if stray.wap_id else "write.wap.enabled was off while it was written"),
-            f"lakeward sql --write \"CALL lake.system.rollback_to_snapshot('{table}', {stray.parent})\"   "
+            "lakeward sql --write "
+            f"{word(f'CALL lake.system.rollback_to_snapshot({argument(table)}, {stray.parent})')}   "
             f"removes the batch; then: lakeward streams start {stream}",
             code="LW-3068",
         )
@@ -68,8 +72,7 @@ def check_table(state: TableState) -> BlockReason | None:
             "wap-off",
             f"Stream {stream} cannot stage its batches in {table}",
             "table property write.wap.enabled is not true, so rows would be visible before the position counts them",
-            f"lakeward sql --write \"ALTER TABLE lake.{table} SET TBLPROPERTIES ('write.wap.enabled'='true')\"   then: "
-            f"lakeward streams start {stream}",
+            f"lakeward sql --write {word(_wap_on(table))}   then: lakeward streams start {stream}",
             code="LW-3069",
         )
     if position is None or ancestry.right:
@@ -91,7 +94,8 @@ def check_table(state: TableState) -> BlockReason | None:
         f"Table {table} of stream {stream} was rolled back",
         f"main is at {head} and does not contain snapshot {position.snapshot}; landed but lost: {lost} "
         f"(up to {ranges.show(position.end)})",
-        f"lakeward sql --write \"CALL lake.system.set_current_snapshot('{table}', {position.snapshot})\"   "
+        "lakeward sql --write "
+        f"{word(f'CALL lake.system.set_current_snapshot({argument(table)}, {position.snapshot})')}   "
         f"restores the rows; then: lakeward streams start {stream}",
         code="LW-3066",
     )
@@ -107,3 +111,7 @@ def _uncounted_snapshot(state: TableState) -> Link | None:
         if seq_of(link.attempt or link.wap_id or "", state.stream) is not None:
             return link
     return None
+
+
+def _wap_on(table: str) -> str:
+    return f"ALTER TABLE {call_name(table, CATALOG)} SET TBLPROPERTIES ('write.wap.enabled'='true')"

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from lakeward.connectors.iceberg.metadata_document import commit_document
 from lakeward.platform.errors import Refused
+from lakeward.platform.text import word
 from lakeward.spec.sql.names import dotted
 
 if TYPE_CHECKING:
@@ -63,7 +64,7 @@ def expire_snapshots(catalog: Catalog, table: Table, snapshots: Collection[int],
         raise Refused(
             f"Cannot expire snapshots of {dotted(table.name())}",
             why=f"Its format version is {metadata.format_version}, which is supported in JDBC and REST catalogs.",
-            next=f"lakeward tables policy {dotted(table.name())}   shows its policy: set expire.enabled to false",
+            next=f"lakeward tables policy {word(dotted(table.name()))}   shows its policy: set expire.enabled to false",
             code="LW-3275",
         )
     catalog.commit_table(table, tuple(required), (*dropped, *([going] if snapshots else [])))

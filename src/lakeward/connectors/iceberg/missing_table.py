@@ -14,7 +14,9 @@ from lakeward.connectors.commit_protocol import position
 from lakeward.connectors.commit_protocol.follow import BlockReason
 from lakeward.connectors.iceberg import jvm
 from lakeward.platform.runtime import CATALOG
-from lakeward.spec.sql.statements import quote_table
+from lakeward.platform.text import word
+from lakeward.spec.sql.names import dotted, name_parts, namespace_of
+from lakeward.spec.sql.statements import argument, call_name, quote_table, quote_text
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -28,19 +30,21 @@ def block_reason(session: SparkSession, stream: str, table: str) -> BlockReason:
     new_table = f"give the stream a new id and a new table (conf/streams/{stream}.yaml), then: lakeward deploy"
     other, landed = _holder(session, stream, table)
     if other is not None:
-        back = f"ALTER TABLE {CATALOG}.{other} RENAME TO {table}"
+        back = f"ALTER TABLE {call_name(other, CATALOG)} RENAME TO {call_name(table)}"
         return BlockReason(
             "table-renamed",
             f"Table {table} of stream {stream} was renamed to {other}",
             f"{other} has the stream's position: {landed}. A start would create an empty table {table}",
-            f'lakeward sql --write "{back}"   then: lakeward streams start {stream}; or {new_table}',
+            f"lakeward sql --write {word(back)}   then: lakeward streams start {stream}; or {new_table}",
             code="LW-3074",
         )
     newest = _newest_metadata(session, table)
     start = f"lakeward streams start {stream}"
-    call = f"CALL {CATALOG}.system.register_table(table => '{table}', metadata_file => '{newest}')"
+    call = (
+        f"CALL {CATALOG}.system.register_table(table => {argument(table)}, metadata_file => {quote_text(newest or '')})"
+    )
     back = (
-        f'lakeward sql --write "{call}"   restores it with all its rows; then: {start}'
+        f"lakeward sql --write {word(call)}   restores it with all its rows; then: {start}"
         if newest
         else f"restore it from a backup, then: {start}"
     )
@@ -56,7 +60,7 @@ def block_reason(session: SparkSession, stream: str, table: str) -> BlockReason:
 
 def _holder(session: SparkSession, stream: str, table: str) -> tuple[str | None, str]:
     """The table that has the stream's position, and its landed rows as text."""
-    namespace = table.rpartition(".")[0]
+    namespace = namespace_of(table)
     searched = 0
     for candidate in _namespaces(session, namespace):
         for name in _tables(session, candidate):
@@ -82,14 +86,14 @@ def _namespaces(session: SparkSession, first: str) -> list[str]:
 def _tables(session: SparkSession, namespace: str) -> list[str]:
     with suppress(Exception):
         rows = session.sql(f"SHOW TABLES IN {quote_table(namespace, CATALOG)}").collect()
-        return [f"{namespace}.{row['tableName']}" for row in rows]
+        return [dotted((*name_parts(namespace), row["tableName"])) for row in rows]
     return []
 
 
 def _newest_metadata(session: SparkSession, table: str) -> str | None:
     """The newest metadata file of the table in a warehouse on this machine; None if there is none."""
     warehouse = session.conf.get(f"spark.sql.catalog.{CATALOG}.warehouse", None) or ""
-    folder = Path(re.sub(r"^file:(//)?(?=/)", "", warehouse), *table.split("."), "metadata")
+    folder = Path(re.sub(r"^file:(//)?(?=/)", "", warehouse), *name_parts(table), "metadata")
     if not folder.is_absolute():
         return None
     try:

@@ -18,7 +18,7 @@ from lakeward.connectors.iceberg import jvm, table
 from lakeward.platform.errors import Transient
 from lakeward.platform.runtime import CATALOG
 from lakeward.spec.model.position_columns import IDENTITY_COLUMNS, INGESTED_AT, POSITION_TYPES, RECORD_COLUMNS
-from lakeward.spec.sql.statements import quote, quote_table
+from lakeward.spec.sql.statements import call_name, quote, quote_table
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -158,7 +158,7 @@ def insert(
     raise Transient(
         f"Rows of stream {stream} were not quarantined in {name}: contention",
         why=f"the table changed during each of {_ATTEMPTS} attempts",
-        next=f"look for other writers in lake.{name}.snapshots (lakeward sql)",
+        next=f"look for other writers in {call_name(name, CATALOG)}.snapshots (lakeward sql)",
         code="LW-3080",
     )
 

@@ -21,7 +21,7 @@ from pyiceberg.table.update import (
 )
 
 from lakeward.platform.errors import DependencyDown, Fenced, Refused, Transient, expect_type
-from lakeward.spec.sql.names import name_parts
+from lakeward.spec.sql.names import dotted, name_parts
 from lakeward.telemetry import failpoints
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ def swap(catalog: Catalog, live: Table, made: Table, before: str) -> None:
     from sqlalchemy.orm import Session
 
     catalog = expect_type(catalog, SqlCatalog, "the catalog")
-    name = ".".join(live.name())
+    name = dotted(live.name())
     try:
         with Session(catalog.engine) as session, session.begin():
             for table, new in ((live, before), (made, name)):

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 from lakeward.connectors.commit_protocol.attempt import ATTEMPTS, pause
 from lakeward.connectors.iceberg import jvm
 from lakeward.platform.errors import Transient
+from lakeward.platform.runtime import CATALOG
+from lakeward.spec.sql.statements import call_name
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -35,6 +37,6 @@ def change(session: SparkSession, table: str, statement: str) -> None:
     raise Transient(
         f"The rows in {table} were not marked: contention",
         why=f"the table changed during each of {ATTEMPTS} attempts; last: {why}",
-        next=f"look for other writers in lake.{table}.snapshots (lakeward sql); then repeat the command",
+        next=f"look for other writers in {call_name(table, CATALOG)}.snapshots (lakeward sql); then repeat the command",
         code="LW-3091",
     )

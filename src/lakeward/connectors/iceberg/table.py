@@ -10,6 +10,7 @@ from lakeward.platform.errors import Refused
 from lakeward.platform.runtime import CATALOG
 from lakeward.spec.model.sinks import IcebergSink
 from lakeward.spec.model.table_layout import PartitionField
+from lakeward.spec.sql.names import namespace_of
 from lakeward.spec.sql.statements import quote_table, quote_text
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ def create(
     _check(table, settings)
     if session.catalog.tableExists(quote_table(table, CATALOG)):
         return False
-    namespace = table.rpartition(".")[0]
+    namespace = namespace_of(table)
     session.sql(f"CREATE NAMESPACE IF NOT EXISTS {quote_table(namespace, CATALOG)}")
     fields = ", ".join(PartitionField(field).sql for field in partition_by)
     properties_sql = ", ".join(f"{quote_text(name)} = {quote_text(value)}" for name, value in sorted(settings.items()))

@@ -15,6 +15,9 @@ from lakeward.connectors.iceberg.change import Append, Change
 from lakeward.connectors.iceberg.check import TableState, check_table
 from lakeward.connectors.iceberg.stage import Staged
 from lakeward.platform.errors import Blocked
+from lakeward.platform.runtime import CATALOG
+from lakeward.platform.text import word
+from lakeward.spec.sql.statements import argument, call_name
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -43,7 +46,7 @@ class IcebergWriter(TableWriter[TableState, InTable]):
 
     @property
     def history(self) -> str:
-        return f"in lake.{self.table}.snapshots (lakeward sql)"
+        return f"in {call_name(self.table, CATALOG)}.snapshots (lakeward sql)"
 
     def load(self, session: SparkSession) -> TableState:
         """The table's newest metadata, from the catalog.
@@ -94,8 +97,9 @@ class IcebergWriter(TableWriter[TableState, InTable]):
             raise Blocked(
                 f"Snapshot {staged.snapshot} of {self.table} has a batch of {self.stream} that no position counts",
                 why="write.wap.enabled was switched off during the write, so the batch went to main unstaged",
-                next=f"lakeward sql --write \"CALL lake.system.rollback_to_snapshot('{self.table}', {staged.parent})\""
-                "   removes the batch; it then lands again",
+                next="lakeward sql --write "
+                + word(f"CALL lake.system.rollback_to_snapshot({argument(self.table)}, {staged.parent})")
+                + "   removes the batch; it then lands again",
                 reason="unstaged",
                 code="LW-3105",
             )

@@ -15,6 +15,7 @@ from lakeward.connectors.iceberg import jvm as iceberg
 from lakeward.connectors.reference.missing_table import missing_table
 from lakeward.platform.errors import Blocked
 from lakeward.platform.runtime import CATALOG, Lake
+from lakeward.spec.sql.names import dotted, name_parts, namespace_of
 from lakeward.spec.sql.statements import quote, quote_table
 
 if TYPE_CHECKING:
@@ -85,12 +86,12 @@ class IcebergReference:
     def _tables(self, session: SparkSession) -> list[str]:
         from pyspark.errors import AnalysisException
 
-        namespace = self.table.rpartition(".")[0]
+        namespace = namespace_of(self.table)
         try:
             rows = session.sql(f"SHOW TABLES IN {quote_table(namespace, CATALOG)}").collect()
         except AnalysisException:
             return []
-        return [f"{namespace}.{row['tableName']}" for row in rows]
+        return [dotted((*name_parts(namespace), row["tableName"])) for row in rows]
 
 
 @dataclass(frozen=True)

@@ -20,8 +20,9 @@ from lakeward.engine.sinks.exact import ExactSink, ObservedSinkTable
 from lakeward.engine.sinks.lake_schema import LakeSchema, TableColumns
 from lakeward.platform.errors import SpecError, expect
 from lakeward.platform.runtime import CATALOG
+from lakeward.platform.text import word
 from lakeward.spec.model.sinks import IcebergSink
-from lakeward.spec.sql.statements import quote_table
+from lakeward.spec.sql.statements import call_name, quote_table
 
 _log = structlog.get_logger(__name__)
 
@@ -81,8 +82,8 @@ class IcebergStreamSink(ExactSink[IcebergWriter]):
         self.fit = self._schema.adopt(columns)
 
     def remove_position_hint(self, other: str) -> str:
-        unset = f"ALTER TABLE {CATALOG}.{self.writer.table} UNSET TBLPROPERTIES ('{position.key(other)}')"
-        return f': lakeward sql --write "{unset}"'
+        unset = f"ALTER TABLE {call_name(self.writer.table, CATALOG)} UNSET TBLPROPERTIES ('{position.key(other)}')"
+        return f": lakeward sql --write {word(unset)}"
 
     @property
     def _schema(self) -> LakeSchema:

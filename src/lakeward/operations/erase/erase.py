@@ -24,7 +24,7 @@ from lakeward.operations.erase.plan import WORD, ErasePlan, Scope, Target
 from lakeward.operations.operation import HeldLocks, Lock, Operation
 from lakeward.operations.request import Outcome, Request
 from lakeward.platform.errors import LakewardError, Refused, Unhealthy
-from lakeward.platform.text import count
+from lakeward.platform.text import count, word
 from lakeward.quality.results import data_docs, incident
 from lakeward.registry import events, incidents, verifications
 from lakeward.spec.model.position_columns import IDENTITY_COLUMNS
@@ -116,7 +116,7 @@ class Erase(Operation[ErasePlan]):
             raise Refused(
                 f"Rows of {target.table} were not erased",
                 why=why,
-                next=f"lakeward tables why {target.table}",
+                next=f"lakeward tables why {word(target.table)}",
                 code="LW-2100",
             )
         if files.held(load(), target.match):
@@ -232,7 +232,7 @@ def _of_quarantine(rows: pa.Table, sink: Table) -> dict[str, int]:
     columns = (quarantine.STREAM, quarantine.REPLAYED_AT, quarantine.REPLAY, quarantine.BECAME)
     for row in rows.select(list(columns)).to_pylist():
         stream = str(row[quarantine.STREAM])
-        done = replay_of(sink.properties, stream, ".".join(sink.name())).done
+        done = replay_of(sink.properties, stream, dotted(sink.name())).done
         act = done is not None and row[quarantine.REPLAY] == done
         moved = act and row[quarantine.BECAME] == quarantine.MOVING
         if moved or (row[quarantine.REPLAYED_AT] is None and not act):

@@ -17,7 +17,7 @@ from lakeward.operations.request import Plan
 from lakeward.operations.restore import plan as restoring
 from lakeward.platform.errors import Refused
 from lakeward.platform.runtime import Project
-from lakeward.platform.text import count, listed
+from lakeward.platform.text import count, listed, word
 from lakeward.quality.ranges.metadata import BRANCH
 from lakeward.quality.results import results_table
 from lakeward.registry import generations, streams, verifications
@@ -198,7 +198,7 @@ def _target(context: Context, name: str, match: Matching) -> Target | None:
         return None
     why = files.obstacle(table) or shared(context, table)
     if why:
-        raise Refused(f"Cannot erase rows of {name}", why=why, next=f"lakeward tables why {name}", code="LW-2020")
+        raise Refused(f"Cannot erase rows of {name}", why=why, next=f"lakeward tables why {word(name)}", code="LW-2020")
     files_held = files.held(table, match)
     unreadable = match.unreadable if isinstance(match, QuarantinedRows) else 0
     drop = {

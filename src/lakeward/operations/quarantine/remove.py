@@ -30,6 +30,7 @@ from lakeward.engine.sinks.choose import choose
 from lakeward.engine.sinks.iceberg import IcebergStreamSink
 from lakeward.platform.errors import Refused, expect, expect_type
 from lakeward.platform.runtime import CATALOG
+from lakeward.platform.text import word
 from lakeward.spec.checks.quarantine import obstacle
 from lakeward.spec.sql.statements import quote_table
 
@@ -117,7 +118,7 @@ def suited(spec: StreamSpec, check: str, readers: Sequence[str] = ()) -> None:
         raise Refused(
             f"Cannot quarantine rows of stream {spec.id}",
             why=why,
-            next=f"lakeward quality waive {spec.sink.label} {shlex.quote(check)} --for 2h "
+            next=f"lakeward quality waive {word(spec.sink.label)} {shlex.quote(check)} --for 2h "
             '--comment "its rows cannot move"',
             code="LW-2032",
         )
@@ -307,7 +308,7 @@ class _QuarantineRun:
             raise Refused(
                 f"Rows of {self.writer.table} that fail {self.failing.name} are not moved to quarantine",
                 why=why,
-                next=f"lakeward quality show {self.writer.table}",
+                next=f"lakeward quality show {word(self.writer.table)}",
                 code="LW-2034",
             )
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from lakeward.operations.quarantine.remove import Failing, Report, quarantine_rows
 from lakeward.platform.errors import SpecError
+from lakeward.platform.text import word
 from lakeward.quality.engine.failing_rows import condition
 from lakeward.quality.ranges import metadata
 from lakeward.quality.ranges.frames import rows
@@ -72,7 +73,7 @@ def failing_rows(
             raise SpecError(
                 f"Table {table} has no unproven rows",
                 why=range_.why,
-                next=f"lakeward quality show {table}",
+                next=f"lakeward quality show {word(table)}",
                 code="LW-2036",
             )
         return _rows(spark, table, read)
@@ -142,7 +143,7 @@ def sentence(report: Report, by: QuarantineBy) -> str:
         text += f", of offsets {between(report.start, report.end)}"
     text += f": {by.comment}; " if by.comment else "; "
     if report.records == report.moved:
-        return f"{text}to land them after a correction: lakeward quality replay {report.table}"
+        return f"{text}to land them after a correction: lakeward quality replay {word(report.table)}"
     return (
         f"{text}{report.records:,} of them can be replayed; the rest cannot be replayed: their records expired at the "
         "source"

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from lakeward.engine.assignment import Assignment
 from lakeward.platform.errors import SpecError
+from lakeward.platform.text import word
 from lakeward.registry import generations, streams
 
 if TYPE_CHECKING:
@@ -35,7 +36,9 @@ def landing(connection: Connection, table: str, only: str | None = None) -> tupl
             if assignment.spec.quarantine and assignment.spec.quarantine.table == table
         ]
         next_ = (
-            f"lakeward quality replay {quarantining[0].spec.sink.label}" if quarantining else "lakeward streams list"
+            f"lakeward quality replay {word(quarantining[0].spec.sink.label)}"
+            if quarantining
+            else "lakeward streams list"
         )
         landing = sorted({assignment.spec.sink.label for assignment in every if assignment.spec.quarantine})
         raise SpecError(

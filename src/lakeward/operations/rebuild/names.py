@@ -7,6 +7,8 @@ from collections.abc import Iterable
 
 from pydantic import BaseModel, ConfigDict
 
+from lakeward.spec.sql.names import name_parts, with_suffix
+
 
 class HandOver(BaseModel):
     """Property of the new table from before the swap until the rebuild is complete; a later run continues from it.
@@ -52,12 +54,12 @@ def filling(stream: str, number: int) -> str:
 
 def made(table: str, number: int) -> str:
     """Default name of the table that is filled."""
-    return f"{table}_rebuild_{number}"
+    return with_suffix(table, f"_rebuild_{number}")
 
 
 def before(table: str, number: int) -> str:
     """The old table after the swap."""
-    return f"{table}_before_{number}"
+    return with_suffix(table, f"_before_{number}")
 
 
 def next_number(table: str, location: str, tables: Iterable[str]) -> int:
@@ -67,8 +69,8 @@ def next_number(table: str, location: str, tables: Iterable[str]) -> int:
         location: the table's folder.
         tables: `namespace.table` of all tables in the namespace.
     """
-    pattern = re.compile(rf"{re.escape(table.rpartition('.')[2])}_(?:rebuild|before)_(\d+)")
-    known = [table_name.rpartition(".")[2] for table_name in tables] + [location.rstrip("/").rpartition("/")[2]]
+    pattern = re.compile(rf"{re.escape(name_parts(table)[-1])}_(?:rebuild|before)_(\d+)")
+    known = [name_parts(other)[-1] for other in tables] + [location.rstrip("/").rpartition("/")[2]]
     return max((int(match[1]) for name in known if (match := pattern.fullmatch(name))), default=0) + 1
 
 

@@ -23,9 +23,12 @@ from lakeward.operations.request import Plan
 from lakeward.operations.stream import spec_of
 from lakeward.operations.upgrade import continues
 from lakeward.platform.errors import DependencyDown
-from lakeward.platform.text import count
+from lakeward.platform.runtime import CATALOG
+from lakeward.platform.text import count, word
 from lakeward.registry import generations, streams
 from lakeward.registry.generations import Generation
+from lakeward.spec.sql.names import dotted, name_parts
+from lakeward.spec.sql.statements import call_name
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
@@ -165,13 +168,12 @@ def _of_tables(
         )  # fmt: skip
     live = position_of(old, stream)
     alone(context, stream, table, old)
-    beside = [".".join(identifier) for identifier in lake.list_tables(table.rpartition(".")[0])]
+    beside = [dotted(identifier) for identifier in lake.list_tables(name_parts(table)[:-1])]
     number = names.next_number(table, old.location(), beside)
     made, at, fill = options.into or names.made(table, number), None, names.filling(stream, number)
     _own_folder(stream, made, old)
-    for candidate in (
-        [options.into] if options.into else [name for name in sorted(beside) if name.startswith(f"{table}_rebuild_")]
-    ):
+    fills = [name for name in sorted(beside) if name_parts(name)[-1].startswith(f"{name_parts(table)[-1]}_rebuild_")]
+    for candidate in [options.into] if options.into else fills:
         known = _filled(lake, stream, candidate, named=options.into is not None)
         if known is not None:
             made, (fill, at) = candidate, known
@@ -186,13 +188,13 @@ def _of_tables(
         raise refused(
             stream,
             f"{made} is already being filled from {start}, and --from differs",
-            f'lakeward sql --write "DROP TABLE lake.{made}"   to begin again; or omit --from',
+            f"lakeward sql --write {word(f'DROP TABLE {call_name(made, CATALOG)}')}   to begin again; or omit --from",
         )
     if set(places(end)) - set(places(start)):
         raise refused(
             stream,
             f"partitions were added after {made} was begun from {start}; the stream is at {end}",
-            f'lakeward sql --write "DROP TABLE lake.{made}"   then repeat the command; it begins again with them',
+            f"lakeward sql --write {word(f'DROP TABLE {call_name(made, CATALOG)}')}   then repeat the command; it begins again with them",
         )
     _same_spec(context, stream, made, at, chosen)
     filled = at.end[source] if at is not None else None
@@ -208,6 +210,11 @@ def _of_tables(
     )  # fmt: skip
 
 
+def _drop(table: str) -> str:
+    """The command that drops a table which a rebuild was filling."""
+    return f"lakeward sql --write {word(f'DROP TABLE {call_name(table, CATALOG)}')}"
+
+
 def between(start: str, end: str) -> int:
     """Number of records between two positions, by offsets."""
     low = places(start)
@@ -221,7 +228,7 @@ def loaded(lake: Catalog, stream: str, table: str) -> Table:
         Refused: the table does not exist.
     """
     try:
-        return lake.load_table(table)
+        return lake.load_table(name_parts(table))
     except NoSuchTableError:
         raise refused(
             stream,
@@ -236,7 +243,7 @@ def position_of(table: Table, stream: str) -> Position:
     Raises:
         Refused: no batch has landed.
     """
-    name = ".".join(table.name())
+    name = dotted(table.name())
     raw = table.properties.get(position.key(stream))
     if raw is None:
         raise refused(
@@ -275,8 +282,8 @@ def _own_folder(stream: str, made: str, old: Table) -> None:
     Raises:
         Refused: the new table would use the folder of the stream's table.
     """
-    if old.location().rstrip("/").endswith("/" + made.replace(".", "/")):
-        raise refused(stream, f"{'.'.join(old.name())} uses the folder of {made}", "name another table: --into TABLE")
+    if old.location().rstrip("/").endswith("/" + "/".join(name_parts(made))):
+        raise refused(stream, f"{dotted(old.name())} uses the folder of {made}", "name another table: --into TABLE")
 
 
 def _filled(lake: Catalog, stream: str, made: str, *, named: bool) -> tuple[str, Position] | None:
@@ -289,7 +296,7 @@ def _filled(lake: Catalog, stream: str, made: str, *, named: bool) -> tuple[str,
         Refused: the named table holds something else.
     """
     try:
-        table = lake.load_table(made)
+        table = lake.load_table(name_parts(made))
     except NoSuchTableError:
         return None
     there = pyiceberg_table.positions(table)
@@ -318,7 +325,7 @@ def _same_spec(context: Context, stream: str, made: str, at: Position | None, ch
         raise refused(
             stream,
             f"{made} was filled by generation {at.generation}, but the newest generation is {chosen.generation}",
-            f'lakeward sql --write "DROP TABLE lake.{made}"   then repeat the command',
+            f"lakeward sql --write {word(f'DROP TABLE {call_name(made, CATALOG)}')}   then repeat the command",
         )
 
 

@@ -36,6 +36,7 @@ from lakeward.operations.request import Outcome, Request
 from lakeward.operations.stream import spec_of
 from lakeward.platform.errors import DependencyDown, Refused, Transient, expect
 from lakeward.registry import changes, generations, streams
+from lakeward.spec.sql.names import name_parts
 from lakeward.telemetry import failpoints
 
 if TYPE_CHECKING:
@@ -235,7 +236,7 @@ class Rebuild(Operation[RebuildPlan]):
         """Store the old table's position under a name that drivers do not read."""
         key = position.key(stream)
         try:
-            raw = self._lake.load_table(over.before).properties.get(key)
+            raw = self._lake.load_table(name_parts(over.before)).properties.get(key)
             if raw is not None:
                 rename.amend(self._lake, over.before, lambda _: {names.retired(stream): raw, key: None}, {key: raw})
         except NoSuchTableError:
@@ -295,7 +296,7 @@ class Rebuild(Operation[RebuildPlan]):
         if plan.spec.quarantine is None:
             return None
         with suppress(NoSuchTableError):
-            return self._lake.load_table(str(plan.spec.quarantine.table))
+            return self._lake.load_table(name_parts(plan.spec.quarantine.table))
         return None
 
 

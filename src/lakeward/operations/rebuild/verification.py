@@ -12,8 +12,11 @@ from lakeward.connectors.iceberg.audit import scan
 from lakeward.connectors.iceberg.quarantine import quarantine_stream_name
 from lakeward.operations.rebuild.missing_rows import places
 from lakeward.platform.errors import Unhealthy
-from lakeward.platform.text import count
+from lakeward.platform.runtime import CATALOG
+from lakeward.platform.text import count, word
 from lakeward.spec.model.position_columns import IDENTITY_COLUMNS
+from lakeward.spec.sql.names import dotted
+from lakeward.spec.sql.statements import call_name
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
@@ -90,7 +93,7 @@ def prove(
     Raises:
         Unhealthy: rows are missing, duplicated, or not counted.
     """
-    totals, name = at.totals, ".".join(new.name())
+    totals, name = at.totals, dotted(new.name())
     data: ProofData = {
         "consumed": totals.consumed,
         "landed": totals.landed,
@@ -149,7 +152,8 @@ def _wrong(stream: str, table: str, why: str) -> Unhealthy:
     return Unhealthy(
         f"Table {table} failed verification; nothing was swapped, and stream {stream} continues in its own table",
         why=why,
-        next=f'drop it and repeat the rebuild: lakeward sql --write "DROP TABLE lake.{table}"   '
+        next="drop it and repeat the rebuild: lakeward sql --write "
+        f"{word(f'DROP TABLE {call_name(table, CATALOG)}')}   "
         f"then: lakeward streams rebuild {stream}",
         code="LW-2044",
     )

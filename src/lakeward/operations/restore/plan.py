@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -26,7 +25,7 @@ from lakeward.operations.restore.history import LookUp, NotYetRecorded, Unknown
 from lakeward.operations.stream import spec_of
 from lakeward.platform.errors import Refused, SpecError
 from lakeward.platform.runtime import CATALOG
-from lakeward.platform.text import count, listed
+from lakeward.platform.text import count, listed, word
 from lakeward.quality.ranges.metadata import BRANCH
 from lakeward.registry import batches, generations, maintenance, streams, verifications
 from lakeward.registry.generations import Generation
@@ -202,14 +201,9 @@ def _target(table: Table, name: str, to: int, known: Mapping[int, Link], main: l
     raise Refused(
         f"Cannot restore table {name} to snapshot {to}",
         why=why,
-        next=f"list its history: lakeward sql {_shell(f'FROM {call_name(name, CATALOG)}.history')}",
+        next=f"list its history: lakeward sql {word(f'FROM {call_name(name, CATALOG)}.history')}",
         code="LW-2059",
     )
-
-
-def _shell(statement: str) -> str:
-    """A statement as one argument of a shell, where backticks in double quotes would run a command."""
-    return f'"{statement}"' if "`" not in statement else shlex.quote(statement)
 
 
 def _check_no_quarantine_commit(table: Table, name: str, removed: list[Link]) -> None:
@@ -226,7 +220,8 @@ def _check_no_quarantine_commit(table: Table, name: str, removed: list[Link]) ->
             why="that snapshot moved rows from or to quarantine "
             f"({restore_text.moment(table, newest.snapshot)}), and the "
             "quarantine would still count them as moved",
-            next=f"restore to that snapshot or a later one: lakeward tables restore {name} --to {newest.snapshot}",
+            next="restore to that snapshot or a later one: lakeward tables restore "
+            f"{word(name)} --to {newest.snapshot}",
             code="LW-2060",
         )
 
@@ -244,7 +239,7 @@ def not_held(connection: Connection, name: str) -> None:
         raise Refused(
             f"Table {name} is held until {row.hold_until:%Y-%m-%d %H:%M} UTC",
             why="a person suspended all operations on it",
-            next=f"lakeward tables unhold {name} --comment TEXT",
+            next=f"lakeward tables unhold {word(name)} --comment TEXT",
             code="LW-2061",
         )
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from lakeward.connectors.delta import log
 from lakeward.platform.errors import LakewardError, expect, expect_type
+from lakeward.platform.text import word
 from lakeward.quality.delta import frames, stats
 from lakeward.quality.delta.commits import Commits
 from lakeward.quality.publishing.verified import Move
@@ -124,7 +125,7 @@ class DeltaTable:
             raise LakewardError(
                 f"Cannot read the rows of {self.name} that were added after version {read.start}",
                 why=why,
-                next=f"lakeward quality run {self.name}",
+                next=f"lakeward quality run {word(self.name)}",
                 code="LW-5003",
             )
         return line

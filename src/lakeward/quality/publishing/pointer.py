@@ -20,7 +20,7 @@ from lakeward.platform.errors import LakewardError, Refused
 from lakeward.platform.runtime import CATALOG
 from lakeward.quality.results.json_values import sentence
 from lakeward.spec.model.suite import POINTER_OF, pointer_name
-from lakeward.spec.sql.names import name_parts
+from lakeward.spec.sql.names import dotted, name_parts
 from lakeward.spec.sql.statements import quote, quote_table
 
 if TYPE_CHECKING:
@@ -150,7 +150,7 @@ def _metadata(main: Table, snapshot: int) -> TableMetadata:
 
 
 def _name(main: Table) -> str:
-    return ".".join(main.name())
+    return dotted(main.name())
 
 
 def _reaches(now: TableMetadata, wanted: TableMetadata) -> bool:
@@ -198,7 +198,7 @@ def _register(lake: Catalog, name: str, main: Table, wanted: TableMetadata) -> N
     text = json.dumps(wanted.model_dump(mode="json", by_alias=True, exclude_none=True))
     with main.io.new_output(file).create() as out:
         out.write(text.encode())
-    lake.register_table(name, file)
+    lake.register_table(name_parts(name), file)
 
 
 def _same_table(pointer: Table, main: Table) -> bool:

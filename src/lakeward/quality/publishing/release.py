@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, TypedDict
 from uuid import uuid4
 
 from lakeward.platform.errors import Refused, expect
+from lakeward.platform.text import word
 from lakeward.quality.publishing import verified
 from lakeward.quality.results import incident
 from lakeward.quality.verdicts.verdict import State, Verdict
@@ -63,7 +64,7 @@ def held_run(connection: Connection, table: str) -> HeldRun:
         raise Refused(
             f"Cannot release {table}: no check holds it",
             why=why.get(verdict, f"The verdict of its newest run is {verdict}."),
-            next=f"lakeward quality run {table}",
+            next=f"lakeward quality run {word(table)}",
             code="LW-5007",
         )
     return HeldRun(newest, verifications.checks_of(connection, newest["run"]))
@@ -102,7 +103,7 @@ def release(
         raise Refused(
             f"Cannot release {table}: {history.noun} {snapshot} is no longer part of it",
             why="The table was rolled back or replaced after that check run.",
-            next=f"lakeward quality run {table}",
+            next=f"lakeward quality run {word(table)}",
             code="LW-5008",
         )
     now = datetime.now(UTC)

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from lakeward.connectors.iceberg.refs import set_refs, settable
 from lakeward.platform.errors import Transient
 from lakeward.platform.runtime import CATALOG
+from lakeward.platform.text import word
 from lakeward.quality.publishing.audit_tags import Tag
 from lakeward.quality.ranges.metadata import BRANCH, history_of, load
 from lakeward.quality.ranges.snapshot_chain import History, Mark
@@ -100,7 +101,7 @@ def move(
                 raise Transient(
                     f"Cannot move the branch `{BRANCH}` of {table}",
                     why=f"Concurrent commits won {TRIES} times: {sentence(str(error))}",
-                    next=f"lakeward quality run {table}   (results are recorded; it repairs the branch)",
+                    next=f"lakeward quality run {word(table)}   (results are recorded; it repairs the branch)",
                     code="LW-5009",
                 ) from error
             time.sleep(0.2 * 2**attempt)

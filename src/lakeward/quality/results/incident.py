@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from sqlalchemy import Connection
 
 from lakeward.platform.errors import expect_type
-from lakeward.platform.text import moment
+from lakeward.platform.text import moment, word
 from lakeward.quality.ranges.batches import batches_of
 from lakeward.quality.results.records import Result
 from lakeward.quality.results.text import between, describe
@@ -72,7 +72,7 @@ def after_run(connection: Connection, result: Result) -> None:
     incidents.opened(
         connection, KIND, result.table, text,
         key=key, rows=rows, run=result.run, streams=sorted({batch["stream"] for batch in result.batches}),
-        next=f"lakeward quality show {result.table}",
+        next=f"lakeward quality show {word(result.table)}",
     )  # fmt: skip
 
 
@@ -129,13 +129,13 @@ def offers(result: Result, failing: Sequence[Check]) -> list[str]:
     """The offered commands."""
     table = result.table
     if result.verdict is Verdict.ERROR or not failing:
-        return [f"{_FIRST}lakeward quality lint   then: lakeward quality run {table}"]
+        return [f"{_FIRST}lakeward quality lint   then: lakeward quality run {word(table)}"]
     check = failing[0].id
     why = f'--comment "rows fail {check}"'
     return [
-        f"{_FIRST}lakeward quality quarantine {table} {check} {why}   quarantine the rows, then check again",
-        f"or: lakeward quality waive {table} {check} --for 2h {why}   publish with verdict warn until then",
-        f'or: lakeward quality replay {table} --comment "corrected"   after the fix: land the quarantined rows',
+        f"{_FIRST}lakeward quality quarantine {word(table)} {check} {why}   quarantine the rows, then check again",
+        f"or: lakeward quality waive {word(table)} {check} --for 2h {why}   publish with verdict warn until then",
+        f'or: lakeward quality replay {word(table)} --comment "corrected"   after the fix: land the quarantined rows',
     ]
 
 

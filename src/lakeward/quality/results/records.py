@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import NotRequired, TypedDict, cast
 
+from lakeward.platform.text import word
 from lakeward.quality.ranges.range import Range
 from lakeward.quality.ranges.snapshot_chain import Snapshot
 from lakeward.quality.verdicts.verdict import Check, State, Verdict
@@ -262,18 +263,18 @@ def next_step(verdict: Verdict, table: str, checks: Sequence[CheckResult] = ()) 
     if verdict is Verdict.HOLD:
         failing = [check for check in checks if check["state"] in (State.FAIL.value, State.ERROR.value)]
         if not failing:
-            return f"lakeward quality show {table}"
+            return f"lakeward quality show {word(table)}"
         worst = max(failing, key=lambda check: (check["severity"] == "critical", check["unexpected_count"] or 0))
         check = worst["check"]
         why = f'--comment "rows fail {check}"'
         return (
-            f"move the rows to quarantine: lakeward quality quarantine {table} {check} {why}   or waive the check: "
-            f"lakeward quality waive {table} {check} --for 2h {why}   or publish anyway: "
-            f"lakeward quality release {table} {why}   or correct the rows in the lake, then: "
-            f"lakeward quality run {table}"
+            f"move the rows to quarantine: lakeward quality quarantine {word(table)} {check} {why}   "
+            f"or waive the check: lakeward quality waive {word(table)} {check} --for 2h {why}   or publish anyway: "
+            f"lakeward quality release {word(table)} {why}   or correct the rows in the lake, then: "
+            f"lakeward quality run {word(table)}"
         )
     if verdict is Verdict.ERROR:
-        return f"lakeward quality lint   then: lakeward quality run {table}"
+        return f"lakeward quality lint   then: lakeward quality run {word(table)}"
     return ""
 
 

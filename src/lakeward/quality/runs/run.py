@@ -14,6 +14,7 @@ import structlog
 
 from lakeward.platform.boundary import Failure, attempt
 from lakeward.platform.errors import SpecError
+from lakeward.platform.text import word
 from lakeward.quality.delta.table import DeltaTable
 from lakeward.quality.engine.checking import check, first_bad, with_first_batches
 from lakeward.quality.publishing import pointer
@@ -126,7 +127,7 @@ def _table(table: str, suite: Suite, order: RunOrder, engines: Engines) -> Resul
             "Suite changed since the last run; older rows were checked by the old suite",
             table=table,
             checked_to=found.base.snapshot,
-            next=f"lakeward quality run {table} --scope table   checks all rows",
+            next=f"lakeward quality run {word(table)} --scope table   checks all rows",
         )
     checks = masked(check(known.of, found, history, configured, order.now, engines, order.patience_s), suite.mask)
     judged = verdict(checks)

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from lakeward.platform.text import word
 from lakeward.quality.verdicts.verdict import State, Verdict
 from lakeward.quality.verdicts.waivers import named
 
@@ -90,7 +91,7 @@ def failing(number: int, check: str) -> str:
 
 def declined(why: str, table: str) -> str:
     """The line about a decision left to a person."""
-    return f"{LINE}no row was moved by on_fail: quarantine: {why}; lakeward quality show {table}"
+    return f"{LINE}no row was moved by on_fail: quarantine: {why}; lakeward quality show {word(table)}"
 
 
 def name(check: CheckDocument) -> str:

@@ -8,7 +8,7 @@ from datetime import datetime
 from sqlalchemy import Connection, func, select
 
 from lakeward.platform.errors import Refused, SpecError
-from lakeward.platform.text import minute
+from lakeward.platform.text import minute, word
 from lakeward.quality.verdicts.verdict import Check, State
 from lakeward.registry import changes, events, incidents, verifications, waivers
 from lakeward.registry.waivers import Waiver
@@ -62,7 +62,7 @@ def unwaive(connection: Connection, table: str, check: str, *, author: str, comm
         raise Refused(
             f"Check {check} of {table} has no waiver to end",
             why=f"Waived checks: {others or 'none'}. A waiver in the suite is removed in its file.",
-            next=f"lakeward quality show {table}",
+            next=f"lakeward quality show {word(table)}",
             code="LW-5025",
         )
     text = f"The waiver of check {found.name} by {found.author} ({found.reason}) was ended by {author}"
@@ -82,7 +82,7 @@ def report_ended(connection: Connection) -> list[str]:
         bad = _failed(connection, waiver)
         if bad is not None:
             text += f"; the check failed in the newest run{bad}: waived rows are in `verified`, new failures hold it"
-            next_ = f"lakeward quality run {waiver.table} --scope table   checks all rows; or waive it again"
+            next_ = f"lakeward quality run {word(waiver.table)} --scope table   checks all rows; or waive it again"
             incidents.opened(connection, KIND, f"{waiver.table}/{waiver.check}", text, next=next_)
         events.record(connection, "table", waiver.table, "waiver_over", text, check=waiver.check)
         sentences.append(text)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 
 from lakeward.platform.errors import SpecError
-from lakeward.platform.text import minute
+from lakeward.platform.text import minute, word
 from lakeward.registry.waivers import Waiver
 from lakeward.spec.model.suite import Expectation, Suite
 from lakeward.spec.read.problems import nearest
@@ -96,7 +96,7 @@ def choose(suite: Suite, wanted: str) -> tuple[str, str]:
     raise SpecError(
         f"{wanted} matches {'more than one check' if found else 'no check'} of expectations/{suite.table}.yaml",
         why=f"{f'Did you mean {close}? ' if close else ''}Checks: {listed}.",
-        next=f"lakeward quality show {suite.table}   shows the ids of its checks",
+        next=f"lakeward quality show {word(suite.table)}   shows the ids of its checks",
         code="LW-5026",
     )
 

@@ -12,10 +12,10 @@ from lakeward.spec.model.base import KeysProblem, PositiveInt, SpecModel, Text, 
 from lakeward.spec.model.format_source import FormatSink
 from lakeward.spec.model.sources import KAFKA_CONNECTION
 from lakeward.spec.model.table_layout import PartitionField
-from lakeward.spec.model.types import Name, PostgresTable, PythonCallable, TableName, Topic
+from lakeward.spec.model.types import ColumnName, DeltaTableName, Name, PostgresTable, PythonCallable, TableName, Topic
 from lakeward.spec.sql.statements import Expression
 
-Keys = Annotated[tuple[Name, ...], Field(min_length=1)]
+Keys = Annotated[tuple[ColumnName, ...], Field(min_length=1)]
 
 
 class IcebergSink(SpecModel):
@@ -27,7 +27,7 @@ class IcebergSink(SpecModel):
     """Add rows, replace all rows, or insert and update by key."""
     keys: Keys | None = None
     """With `upsert`: the columns that identify a row."""
-    order_by: Name | None = None
+    order_by: ColumnName | None = None
     """With `upsert`: the column that says which of two rows with the same keys is newer."""
     delete_when: Expression | None = None
     """With `upsert`: rows for which this condition is true delete their key."""
@@ -49,12 +49,12 @@ class IcebergSink(SpecModel):
 class DeltaSink(SpecModel):
     """A Delta table."""
 
-    table: TableName
+    table: DeltaTableName
     mode: Literal["append", "complete", "upsert"] = "append"
     keys: Keys | None = None
-    order_by: Name | None = None
+    order_by: ColumnName | None = None
     delete_when: Expression | None = None
-    partition_by: tuple[Name, ...] = ()
+    partition_by: tuple[ColumnName, ...] = ()
 
     @model_validator(mode="after")
     def _upsert_needs_keys(self) -> Self:
@@ -94,7 +94,7 @@ class PostgresSink(SpecModel):
     """Add rows, or insert and update by key."""
     keys: Keys | None = None
     """With `upsert`: the columns that identify a row; an existing table needs a unique index on them."""
-    order_by: Name | None = None
+    order_by: ColumnName | None = None
     """With `upsert`: the column that says which of two rows with the same keys is newer."""
 
     @model_validator(mode="after")
@@ -109,7 +109,7 @@ class FilesSink(SpecModel):
     path: Text
     """The folder, absolute, used by this stream only."""
     format: Literal["json", "csv", "parquet", "orc", "avro", "text"]
-    partition_by: tuple[Name, ...] = ()
+    partition_by: tuple[ColumnName, ...] = ()
     """Columns that become folders below each batch's, e.g. `day=2026-03-01`."""
 
     @field_validator("path")

@@ -13,6 +13,7 @@ from pydantic import AfterValidator, BeforeValidator, Field
 
 from lakeward.spec.model.base import Bool, SpecModel, Text
 from lakeward.spec.model.types import Duration, ExpectationType, Span, TableName
+from lakeward.spec.sql.names import with_suffix
 
 _DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 
@@ -107,4 +108,4 @@ POINTER_OF = "lakeward.verified-of"
 
 def pointer_name(table: str) -> str:
     """The pointer table's name."""
-    return f"{table}__verified"
+    return with_suffix(table, "__verified")

@@ -10,12 +10,17 @@ from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, core_schema
 
 from lakeward.spec.model.types import Written
+from lakeward.spec.sql.names import name_parts
 from lakeward.spec.sql.statements import quote
 
-_WANTED = "a partition field is a column, days(column), months(column), bucket(16, column) or truncate(4, column)"
+_WANTED = (
+    "a partition field is a column, days(column), months(column), bucket(16, column) or truncate(4, column); a column "
+    "with other characters than letters, digits and _ is in backticks"
+)
+_COLUMN = r"[A-Za-z_][A-Za-z0-9_]*|`(?:[^`\x00-\x1f]|``)+`"
 _FIELD = re.compile(
-    r"\s*(?:(?P<transform>[A-Za-z]+)\s*\(\s*(?:(?P<number>[0-9]+)\s*,\s*)?(?P<inner>[A-Za-z_][A-Za-z0-9_]*)\s*\)"
-    r"|(?P<column>[A-Za-z_][A-Za-z0-9_]*))\s*"
+    rf"\s*(?:(?P<transform>[A-Za-z]+)\s*\(\s*(?:(?P<number>[0-9]+)\s*,\s*)?(?P<inner>{_COLUMN})\s*\)"
+    rf"|(?P<column>{_COLUMN}))\s*"
 )
 _MOST = 2**31 - 1  # Iceberg stores it as an int
 _TIMES = {"year": "years", "month": "months", "day": "days", "hour": "hours", "date": "days"}
@@ -48,7 +53,7 @@ class PartitionField(str):
             raise ValueError(f"the number in {transform}(number, column) is 1 to {_MOST}")
         field = super().__new__(cls, text)
         field.transform = transform
-        field.column = match["inner"] or match["column"]
+        [field.column] = name_parts(match["inner"] or match["column"])
         field.number = int(match["number"]) if match["number"] else None
         return field
 

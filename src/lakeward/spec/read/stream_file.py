@@ -27,6 +27,7 @@ from lakeward.spec.read.provenance import Origins
 from lakeward.spec.read.repair import concerns, repaired
 from lakeward.spec.sql.analysis import SqlFacts, analyse
 from lakeward.spec.sql.lineage import Lineage, decide
+from lakeward.spec.sql.names import with_suffix
 from lakeward.spec.sql.statements import SqlProblem
 
 _WHOLE = ("trigger",)  # exactly one form each: a default is replaced, not merged
@@ -220,7 +221,7 @@ class StreamReader:
     def _resolved(self, spec: StreamSpec, lineage: Lineage, lines: tuple[str, ...] | None) -> StreamSpec:
         update: dict[str, Any] = {"lineage": lineage.value, "packages": lines}
         if spec.quarantine is None and spec.sink.table is not None:
-            update["quarantine"] = Quarantine(table=TableName(f"{spec.sink.table}_quarantine"))
+            update["quarantine"] = Quarantine(table=TableName(with_suffix(spec.sink.table, "_quarantine")))
         if spec.resources.driver is None:
             update["resources"] = spec.resources.model_copy(update={"driver": DriverName(spec.id)})
         if self.sql_text is not None:

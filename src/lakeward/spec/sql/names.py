@@ -39,6 +39,25 @@ def name_parts(name: str) -> tuple[str, ...]:
         at += 1
 
 
+def namespace_of(name: str) -> str:
+    """The name of the namespace that a table is in; empty for a name of one part.
+
+    Raises:
+        NotAName: as `name_parts`.
+    """
+    return dotted(name_parts(name)[:-1])
+
+
+def with_suffix(name: str, suffix: str) -> str:
+    """The name of a table beside this one: `nyc.flights` and `_quarantine` make `nyc.flights_quarantine`.
+
+    Raises:
+        NotAName: as `name_parts`.
+    """
+    *namespace, table = name_parts(name)
+    return dotted((*namespace, table + suffix))
+
+
 def dotted(parts: Iterable[str]) -> str:
     """The name of these parts: the reverse of `name_parts`."""
     return ".".join(f"`{part.replace('`', '``')}`" if "." in part or "`" in part else part for part in parts)

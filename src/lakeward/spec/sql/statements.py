@@ -65,12 +65,18 @@ def quote_table(table: str, catalog: str | None = None) -> str:
     return ".".join(quote(part) for part in (*([catalog] if catalog else []), *name_parts(table)))
 
 
-def call_name(table: str, catalog: str) -> str:
-    """A table as the argument of a procedure, not yet a literal: parts that are no plain word are quoted."""
+def call_name(table: str, catalog: str = "") -> str:
+    """A table as people and procedures write it, with the catalog in front if given: parts that are no plain word are
+    quoted."""
     return ".".join(
         part if _WORD.fullmatch(part) and part.upper() not in _spark().tokenizer_class.KEYWORDS else quote(part)
-        for part in (catalog, *name_parts(table))
+        for part in (*([catalog] if catalog else []), *name_parts(table))
     )
+
+
+def argument(table: str) -> str:
+    """A table as the literal that a procedure of Iceberg takes: `'nyc.flights'`."""
+    return quote_text(call_name(table))
 
 
 def quote_text(text: str) -> str:

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from lakeward.platform.text import word
 from lakeward.supervision.decide.health import State
 from lakeward.supervision.decide.stability import OF_THE_GENERATION
 from lakeward.supervision.presence import Presence
@@ -114,7 +115,7 @@ def _of_state(seen: Situation) -> Remedy:
         text = f"{command}; nothing is restarted while its state is unknown; if its host is gone for good: {kill}"
         return Remedy(command, text, command)
     if seen.paused is not None and state in (State.HEALTHY, State.LAGGING):
-        command = f"lakeward tables why {seen.paused}"
+        command = f"lakeward tables why {word(seen.paused)}"
         return Remedy(
             command,
             f"it continues by itself after the rewrite of its table; to see what the rewrite waits for: {command}",

@@ -18,6 +18,7 @@ from lakeward.connectors.folder import store
 from lakeward.platform.errors import LakewardError
 from lakeward.platform.runtime import CATALOG, Runtime
 from lakeward.spec.model.stream import StreamSpec
+from lakeward.spec.sql.names import name_parts
 from lakeward.supervision.report.lag import Lag, of_delta, of_iceberg, of_kafka, together
 
 if TYPE_CHECKING:
@@ -154,7 +155,7 @@ def _iceberg(runtime: Runtime, spec: StreamSpec, since: datetime) -> TableAnswer
 
     name = str(spec.sink.iceberg.table)
     try:
-        table = load_catalog(CATALOG, **pyiceberg_properties(runtime.lake, runtime.pgpass)).load_table(name)
+        table = load_catalog(CATALOG, **pyiceberg_properties(runtime.lake, runtime.pgpass)).load_table(name_parts(name))
     except NoSuchTableError:
         return None
     position = _position(table.properties, spec)

@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from lakeward.connectors.iceberg.quarantine import BACKFILL, ERROR, RAW, ROW, STREAM
 from lakeward.platform.errors import SpecError
+from lakeward.platform.text import word
 from lakeward.spec.model.position_columns import RECORD_COLUMNS
 
 if TYPE_CHECKING:
@@ -122,7 +123,7 @@ def _wrong(table: str, why: str, known: str) -> SpecError:
     return SpecError(
         f"Option --where is not a condition on the rows of {table}",
         why=f"{why}; its columns: {known}; comparisons, IN, LIKE 'begins%', IS NULL, AND, OR, NOT",
-        next=f'e.g. lakeward tables erase {table} --where "customer_id = 42" --dry-run',
+        next=f'e.g. lakeward tables erase {word(table)} --where "customer_id = 42" --dry-run',
         code="LW-4005",
     )
 

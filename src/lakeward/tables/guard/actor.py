@@ -16,6 +16,7 @@ import structlog
 from sqlalchemy import Connection
 
 from lakeward.platform.errors import DependencyDown, Refused
+from lakeward.platform.text import word
 from lakeward.registry import leases
 
 log = structlog.get_logger(__name__)
@@ -60,7 +61,7 @@ class TableLease:
             raise Refused(
                 f"Maintenance of {self.table} lost the lease of the table",
                 why="The registry did not answer for longer than the lease lasts, or another run took over.",
-                next=f"lakeward tables plan {self.table}",
+                next=f"lakeward tables plan {word(self.table)}",
                 code="LW-4007",
             )
 
@@ -84,7 +85,7 @@ def hold_lease(
             why=f"{held.holder} has the lease until {held.until:%H:%M:%S} UTC, unless renewed."
             if held
             else "Another process has the lease.",
-            next=f"lakeward tables maintain {table}   when it has ended",
+            next=f"lakeward tables maintain {word(table)}   when it has ended",
             code="LW-4006",
         )
     done = threading.Event()

@@ -6,11 +6,12 @@ time zone or rounding can move its bounds. Iceberg plans it to whole files.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from datetime import date, datetime
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
+
 
 from lakeward.platform.runtime import CATALOG
 from lakeward.spec.sql.statements import quote, quote_text
@@ -61,14 +62,21 @@ def day_text(days: int) -> str:
     return f"{sign}{abs(year):04d}-{month:02d}-{day:02d}"
 
 
+def _path(schema: Schema, field_id: int) -> Iterator[str]:
+    """The names that lead to a field, outermost first. Names may have dots: the text of a path does not tell."""
+    parent = schema._lazy_id_to_parent.get(field_id)
+    if parent is not None:
+        yield from _path(schema, parent)
+    yield schema.find_field(field_id).name
+
+
 def _condition(field: PartitionField, schema: Schema, value: Any) -> str | None:
     transform = str(field.transform)
     if transform == "void":
         return ""
-    column = schema.find_column_name(field.source_id)
-    if column is None:
+    if schema.find_column_name(field.source_id) is None:
         return None  # the source column was dropped
-    name = ".".join(quote(part) for part in column.split("."))
+    name = ".".join(quote(part) for part in _path(schema, field.source_id))
     if value is None:
         return f"{name} IS NULL"
     kind = str(schema.find_type(field.source_id))
