@@ -11,6 +11,7 @@ from uuid import uuid4
 
 from lakeward.connectors.aws import store
 from lakeward.platform.runtime import Lake
+from lakeward.spec.model.file_paths import local
 
 
 @dataclass(frozen=True)
@@ -142,7 +143,7 @@ class FileAccess:
         from pyarrow.fs import LocalFileSystem
 
         if not store.on_s3(place):
-            return LocalFileSystem(), place.removeprefix("file://")
+            return LocalFileSystem(), local(place)
         return store.system(self.lake, place), place.split("://", 1)[1]
 
     def _translated(self, place: str, call: Any) -> Any:

@@ -17,6 +17,7 @@ from lakeward.engine import cluster, event_log
 from lakeward.jars.java import DEEP_STACK
 from lakeward.platform.runtime import Launch
 from lakeward.spec.checks import spark_conf
+from lakeward.spec.model.file_paths import here
 from lakeward.spec.model.stream import StreamSpec
 
 if TYPE_CHECKING:
@@ -172,4 +173,4 @@ def checkpoint_files(place: str) -> Mapping[str, str]:
     Also used if `place` is on S3: there the conf of each stream sets how its checkpoint is written, and a stream may
     still have its checkpoint on a local disk.
     """
-    return {} if "://" in place and not place.startswith("file://") else LOCAL_CHECKPOINT_FILES
+    return LOCAL_CHECKPOINT_FILES if here(place) else {}

@@ -21,6 +21,7 @@ from lakeward.registry import batches, restarts
 from lakeward.registry.drivers import Driver
 from lakeward.registry.observations import Observation
 from lakeward.registry.streams import Block
+from lakeward.spec.model.file_paths import local
 from lakeward.supervision.observe import Facts
 from lakeward.supervision.termination import Death
 from lakeward.telemetry.tail import newest
@@ -116,7 +117,7 @@ def _offsets(
 
 def _planned(checkpoint: str, batch: int, sources: list[str]) -> Mapping[str, str] | None:
     """The end offsets that Spark planned for the batch; None if the checkpoint file cannot be read from here."""
-    file = Path(checkpoint.removeprefix("file://")) / "offsets" / str(batch)
+    file = Path(local(checkpoint)) / "offsets" / str(batch)
     try:
         lines = file.read_text().splitlines()[2:]  # the first two lines are a version and the batch's metadata
     except OSError:

@@ -24,6 +24,7 @@ from lakeward.connectors.spark import master
 from lakeward.platform.errors import LakewardError
 from lakeward.platform.runtime import Runtime
 from lakeward.platform.text import size
+from lakeward.spec.model.file_paths import here, local
 from lakeward.spec.model.types import SparkMaster
 from lakeward.supervision.decide.dependencies import MACHINE, Dependency, Kind
 
@@ -99,10 +100,10 @@ def _catalog(name: str, runtime: Runtime) -> str | None:
 
 def _store(name: str, runtime: Runtime) -> str | None:
     """A local folder must exist, be writable and have free space; an object store must be reachable."""
-    if "://" in name and not name.startswith("file://"):
+    if not here(name):
         store.check(runtime.lake, name)
         return _port(runtime.lake.properties.get("s3.endpoint", ""))
-    folder = Path(name.removeprefix("file://"))
+    folder = Path(local(name))
     while not folder.exists() and folder != folder.parent:
         folder = folder.parent  # it is created with the first table or checkpoint
     free = os.statvfs(folder).f_bavail * os.statvfs(folder).f_frsize

@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Final
 import structlog
 
 from lakeward.connectors.iceberg.expire import expire_snapshots
-from lakeward.platform.errors import LakewardError, Refused
+from lakeward.platform.boundary import Failure, attempt
+from lakeward.platform.errors import Refused
 from lakeward.platform.text import count, listed, word
 from lakeward.registry.maintenance import Figures
 from lakeward.tables.act.server import Run
@@ -158,22 +159,23 @@ class Expiry:
     def run(self) -> Run:
         """Commit, then delete; an error is in the result."""
         run = Run()
-        try:
-            promised = expirable(self.facts, self.action.cutoff, self.action.retain_last, self.now)
-            unreachable = Unreachable(self.table, promised)
-            failpoints.hit("expire-read")
-            after = self._commit(promised, unreachable)
-            failpoints.hit("expire-committed")
-            unreachable.keep(after, ())
-            run.returned = self._deleted(unreachable.files, after)
-        except LakewardError as error:
-            if self.mine.lost.is_set():
-                raise
-            run.error = f"{error.what} ({error.why})" if error.why else error.what
-        except Exception as error:  # noqa: BLE001 - boundary: as an error of an engine, it is judged by the metadata
-            run.error = f"{type(error).__name__}: {error}"
+        done = attempt(f"expiry of table {self.facts.table}", self._carried_out)  # judged by the metadata, as an engine
+        if isinstance(done, Failure):
+            self.mine.check()
+            run.error = done.words
+        else:
+            run.returned = done
         run.timed_out = bool(run.error) and monotonic() >= self.until
         return run
+
+    def _carried_out(self) -> list[dict[str, object]]:
+        promised = expirable(self.facts, self.action.cutoff, self.action.retain_last, self.now)
+        unreachable = Unreachable(self.table, promised)
+        failpoints.hit("expire-read")
+        after = self._commit(promised, unreachable)
+        failpoints.hit("expire-committed")
+        unreachable.keep(after, ())
+        return self._deleted(unreachable.files, after)
 
     def _commit(self, promised: set[int], unreachable: Unreachable) -> Table:
         """Remove the promised snapshots that may still go; returns the table after it.
@@ -232,14 +234,12 @@ class Expiry:
 
     def _deleted(self, files: dict[str, str], after: Table) -> list[dict[str, object]]:
         """The snapshots are gone: what goes wrong from here on leaves files, which orphan removal deletes."""
-        try:
-            return [self._delete(files, after)]
-        except Exception as error:
-            if self.mine.lost.is_set():
-                raise
-            words = error.what if isinstance(error, LakewardError) else f"{type(error).__name__}: {error}"
-            self.words = f"its files are left to orphan removal: {words}"
-            return []
+        done = attempt(f"files of table {self.facts.table}", lambda: self._delete(files, after))
+        if not isinstance(done, Failure):
+            return [done]
+        self.mine.check()
+        self.words = f"its files are left to orphan removal: {done.what if done.foreseen else done.why}"
+        return []
 
     def _delete(self, files: dict[str, str], after: Table) -> dict[str, object]:
         """Delete the files that are this table's alone; returns how many by kind, as Iceberg's procedure does."""

@@ -57,7 +57,7 @@ def lift(connection: Connection, table: str, *, author: str, comment: str) -> st
         raise SpecError(
             f"Cannot lift the hold of {table} without a comment",
             why=f"Expiry is held after a failed verification: {row.expiry_hold}",
-            next=f'lakeward tables unhold {word(table)} --comment "the finding"   when its snapshots are not needed any more',
+            next=f'lakeward tables unhold {word(table)} --comment "the finding"   when the snapshots are not needed',
             code="LW-4011",
         )
     maintenance.hold(connection, table, None)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from lakeward.connectors.delta.delta_log import DeltaLog
 from lakeward.platform.errors import SpecError
 from lakeward.platform.runtime import Lake
+from lakeward.spec.model.file_paths import local
 from lakeward.spec.sql.names import NotAName, dotted, name_parts
 from lakeward.spec.sql.statements import quote, quote_table, quote_text
 
@@ -25,7 +26,7 @@ _FOLDER = "delta.tables"
 
 def warehouse(lake: Lake) -> Path | None:
     """The folder of all Delta tables; None if the warehouse is not a local folder."""
-    path = lake.warehouse.removeprefix("file://")
+    path = local(lake.warehouse)
     return None if "://" in path or not path.startswith("/") else Path(path) / _FOLDER
 
 

@@ -13,10 +13,12 @@ from typing import TYPE_CHECKING, Any
 from lakeward.spec.sql.names import dotted
 
 if TYPE_CHECKING:
+    from pyiceberg.catalog import Catalog
     from pyiceberg.catalog.sql import SqlCatalog
     from pyiceberg.table import Table
     from pyiceberg.table.metadata import TableMetadata
     from pyiceberg.table.update import TableRequirement
+    from sqlalchemy import Update
 
 _LOG = 100  # Iceberg's default of write.metadata.previous-versions-max
 
@@ -61,6 +63,30 @@ def commit_document(
     return after
 
 
+def update_if_unchanged(catalog: Catalog, table: Table, **values: str) -> Update:
+    """The statement that changes a table's row if it still names the metadata that was read.
+
+    Args:
+        catalog: a JDBC catalog.
+        table: as it was loaded.
+        values: column -> new value.
+    """
+    from pyiceberg.catalog.sql import IcebergTables
+    from sqlalchemy import update
+
+    *namespace, name = table.name()
+    return (
+        update(IcebergTables)
+        .where(
+            IcebergTables.catalog_name == catalog.name,
+            IcebergTables.table_namespace == ".".join(namespace),
+            IcebergTables.table_name == name,
+            IcebergTables.metadata_location == table.metadata_location,
+        )
+        .values(**values)
+    )
+
+
 def _extend_log(document: dict[str, Any], replaced: str) -> None:
     """Extend the metadata log as Iceberg does with `replaced`, the file that is replaced."""
     most = max(1, int(document.get("properties", {}).get("write.metadata.previous-versions-max", _LOG)))
@@ -71,20 +97,10 @@ def _extend_log(document: dict[str, Any], replaced: str) -> None:
 
 def _swapped(catalog: SqlCatalog, table: Table, location: str) -> bool:
     """Change the catalog's row if it still names the metadata that was read; whether it did."""
-    from pyiceberg.catalog.sql import IcebergTables
-    from sqlalchemy import update
     from sqlalchemy.orm import Session
 
-    *namespace, name = table.name()
-    change = (
-        update(IcebergTables)
-        .where(
-            IcebergTables.catalog_name == catalog.name,
-            IcebergTables.table_namespace == ".".join(namespace),
-            IcebergTables.table_name == name,
-            IcebergTables.metadata_location == table.metadata_location,
-        )
-        .values(metadata_location=location, previous_metadata_location=table.metadata_location)
+    change = update_if_unchanged(
+        catalog, table, metadata_location=location, previous_metadata_location=table.metadata_location
     )
     with Session(catalog.engine) as session, session.begin():
         return bool(session.execute(change).rowcount == 1)  # type: ignore[attr-defined]  # of an UPDATE

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import re
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,6 +14,7 @@ from lakeward.connectors.commit_protocol.follow import BlockReason
 from lakeward.connectors.iceberg import jvm
 from lakeward.platform.runtime import CATALOG
 from lakeward.platform.text import word
+from lakeward.spec.model.file_paths import local
 from lakeward.spec.sql.names import dotted, name_parts, namespace_of
 from lakeward.spec.sql.statements import argument, call_name, quote_table, quote_text
 
@@ -93,7 +93,7 @@ def _tables(session: SparkSession, namespace: str) -> list[str]:
 def _newest_metadata(session: SparkSession, table: str) -> str | None:
     """The newest metadata file of the table in a warehouse on this machine; None if there is none."""
     warehouse = session.conf.get(f"spark.sql.catalog.{CATALOG}.warehouse", None) or ""
-    folder = Path(re.sub(r"^file:(//)?(?=/)", "", warehouse), *name_parts(table), "metadata")
+    folder = Path(local(warehouse), *name_parts(table), "metadata")
     if not folder.is_absolute():
         return None
     try:

@@ -20,6 +20,7 @@ from pyiceberg.table.update import (
     ValidatableTableRequirement,
 )
 
+from lakeward.connectors.iceberg.metadata_document import update_if_unchanged
 from lakeward.platform.errors import DependencyDown, Fenced, Refused, Transient, expect_type
 from lakeward.spec.sql.names import dotted, name_parts
 from lakeward.telemetry import failpoints
@@ -98,21 +99,8 @@ def swap(catalog: Catalog, live: Table, made: Table, before: str) -> None:
 
 
 def _renamed(catalog: Catalog, table: Table, new: str) -> Update:
-    from pyiceberg.catalog.sql import IcebergTables
-    from sqlalchemy import update
-
-    *namespace, name = table.name()
     *new_namespace, new_name = name_parts(new)
-    return (
-        update(IcebergTables)
-        .where(
-            IcebergTables.catalog_name == catalog.name,
-            IcebergTables.table_namespace == ".".join(namespace),
-            IcebergTables.table_name == name,
-            IcebergTables.metadata_location == table.metadata_location,
-        )
-        .values(table_namespace=".".join(new_namespace), table_name=new_name)
-    )
+    return update_if_unchanged(catalog, table, table_namespace=".".join(new_namespace), table_name=new_name)
 
 
 def _is_now(catalog: Catalog, name: str, made: Table) -> bool:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from lakeward.spec.sql.names import dotted, name_parts
+
 POSITIONS = "lakeward_positions"
 """The table with the positions of all streams that land in a schema."""
 
@@ -12,11 +14,16 @@ POSITIONS = "lakeward_positions"
 def quote(identifier: str) -> str:
     """One identifier, quoted for PostgreSQL.
 
+    A percent sign is written as its code point: the driver library takes it for a placeholder of a bound value.
+
     Raises:
         ValueError: it is empty or has a NUL character.
     """
     if not identifier or "\x00" in identifier:
         raise ValueError(f"not an identifier: {identifier!r}")
+    if "%" in identifier:
+        escaped = identifier.replace("\\", "\\\\").replace('"', '""').replace("%", "\\0025")
+        return f'U&"{escaped}"'
     return '"' + identifier.replace('"', '""') + '"'
 
 
@@ -39,13 +46,13 @@ class Name:
     @classmethod
     def of(cls, text: str) -> Name:
         """Parse `table` (in schema `public`) or `schema.table`."""
-        schema, _, table = text.rpartition(".")
-        return cls(schema or "public", table)
+        *schema, table = name_parts(text)
+        return cls(schema[0] if schema else "public", table)
 
     @property
     def text(self) -> str:
         """The name for messages: `public.flights`."""
-        return f"{self.schema}.{self.table}"
+        return dotted((self.schema, self.table))
 
     @property
     def quoted(self) -> str:

@@ -11,6 +11,7 @@ from lakeward.connectors.commit_protocol.position import NO_DATA
 from lakeward.connectors.files.log import LogBroken, SourceLog, log_offset
 from lakeward.engine.checkpoint import layout
 from lakeward.engine.checkpoint.layout import Checkpoint, Entry, Operator, Store
+from lakeward.spec.model.file_paths import here, local
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -38,15 +39,15 @@ class LocalFiles:
     """Files on a local disk."""
 
     def names(self, folder: str) -> list[str]:
-        path = Path(folder.removeprefix("file://"))
+        path = Path(local(folder))
         return [file.name for file in path.iterdir()] if path.is_dir() else []
 
     def text(self, file: str) -> str | None:
-        path = Path(file.removeprefix("file://"))
+        path = Path(local(file))
         return path.read_text(errors="replace") if path.is_file() else None
 
     def fits(self, file: str) -> bool:
-        path = Path(file.removeprefix("file://"))
+        path = Path(local(file))
         sums = path.with_name(f".{path.name}.crc")
         return not (path.is_file() and sums.is_file()) or layout.fits(path.read_bytes(), sums.read_bytes())
 
@@ -80,7 +81,7 @@ class HadoopFiles:
 
 def files_of(session: SparkSession, folder: str) -> Files:
     """The file system of `folder`."""
-    return LocalFiles() if "://" not in folder or folder.startswith("file://") else HadoopFiles(session)
+    return LocalFiles() if here(folder) else HadoopFiles(session)
 
 
 def read(files: Files, folder: str) -> Checkpoint:

@@ -23,6 +23,7 @@ from lakeward.connectors.aws.store import on_s3
 from lakeward.connectors.commit_protocol.position import NO_DATA
 from lakeward.connectors.file_access import FileAccess
 from lakeward.connectors.source import StreamSource
+from lakeward.spec.model.file_paths import local
 
 _log = structlog.get_logger(__name__)
 
@@ -45,7 +46,7 @@ def rebuild(folder: str, order: Sequence[StreamSource], begin: Mapping[str, str]
         # S3 has no rename. `metadata` is written last: a checkpoint without it is refused, and recovered again.
         ends = _write(folder, order, begin, files)
     else:
-        checkpoint = Path(folder.removeprefix("file://"))
+        checkpoint = Path(local(folder))
         made = checkpoint.with_name(f".{checkpoint.name}.made")
         shutil.rmtree(made, ignore_errors=True)
         ends = _write(str(made), order, begin, files)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, TypedDict
+from typing import TYPE_CHECKING
 
 import structlog
 
@@ -28,6 +28,7 @@ from lakeward.connectors.source import REASON, StreamSource
 from lakeward.engine import rows, session
 from lakeward.engine.sinks.choose import choose
 from lakeward.engine.sinks.iceberg import IcebergStreamSink
+from lakeward.operations.left import Left
 from lakeward.platform.errors import Refused, expect, expect_type
 from lakeward.platform.runtime import CATALOG
 from lakeward.platform.text import word
@@ -63,13 +64,6 @@ class Failing:
     condition: Callable[[DataFrame], Column]
     bound: Callable[[int, int], str] = lambda failing, rows: ""
     proven: Callable[[SparkSession], DataFrame | None] = lambda session: None
-
-
-class Left(TypedDict):
-    """Rows that stay in their table, and why."""
-
-    why: str
-    count: int
 
 
 @dataclass(frozen=True)

@@ -188,13 +188,13 @@ def _of_tables(
         raise refused(
             stream,
             f"{made} is already being filled from {start}, and --from differs",
-            f"lakeward sql --write {word(f'DROP TABLE {call_name(made, CATALOG)}')}   to begin again; or omit --from",
+            f"{_drop(made)}   to begin again; or omit --from",
         )
     if set(places(end)) - set(places(start)):
         raise refused(
             stream,
             f"partitions were added after {made} was begun from {start}; the stream is at {end}",
-            f"lakeward sql --write {word(f'DROP TABLE {call_name(made, CATALOG)}')}   then repeat the command; it begins again with them",
+            f"{_drop(made)}   then repeat the command; it begins again with them",
         )
     _same_spec(context, stream, made, at, chosen)
     filled = at.end[source] if at is not None else None
@@ -325,7 +325,7 @@ def _same_spec(context: Context, stream: str, made: str, at: Position | None, ch
         raise refused(
             stream,
             f"{made} was filled by generation {at.generation}, but the newest generation is {chosen.generation}",
-            f"lakeward sql --write {word(f'DROP TABLE {call_name(made, CATALOG)}')}   then repeat the command",
+            f"{_drop(made)}   then repeat the command",
         )
 
 

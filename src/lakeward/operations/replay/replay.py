@@ -29,6 +29,7 @@ from lakeward.engine.references import References
 from lakeward.engine.routing import RoutedRows, RowRouter, keep
 from lakeward.engine.sinks.choose import choose
 from lakeward.engine.sinks.iceberg import IcebergStreamSink
+from lakeward.operations.left import Left
 from lakeward.operations.replay.eligibility import NotReplayable, suited, traced
 from lakeward.platform.errors import Refused, expect_type
 from lakeward.platform.runtime import CATALOG
@@ -54,13 +55,6 @@ class StillFailing(TypedDict):
     reason: str
     count: int
     errors: list[str]
-
-
-class Left(TypedDict):
-    """Records that cannot be replayed, and why."""
-
-    why: str
-    count: int
 
 
 @dataclass(frozen=True)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
+from typing import Final
+
 _PATTERN = "*?[{"
+_LOCAL: Final = re.compile(r"^file:(?://)?(?=/)")
 
 
 def local(path: str) -> str:
-    """A local path without its scheme."""
-    return path.removeprefix("file://")
+    """A local path without its scheme: `file:/in`, `file:///in` and `/in` are one folder. Other paths stay."""
+    return _LOCAL.sub("", path)
 
 
 def here(path: str) -> bool:

@@ -155,31 +155,13 @@ class Memory(Written):
 _TABLE_BYTES = 200
 """Most bytes of a table's name: with a suffix of Lakeward, and as the name of a suite's file, it stays below 255."""
 _METADATA_TABLES = frozenset(
-    [
-        "all_data_files",
-        "all_delete_files",
-        "all_entries",
-        "all_files",
-        "all_manifests",
-        "changelog",
-        "changes",
-        "data_files",
-        "delete_files",
-        "entries",
-        "files",
-        "history",
-        "manifests",
-        "metadata_log_entries",
-        "partitions",
-        "position_deletes",
-        "refs",
-        "rewrite",
-        "snapshots",
-    ]
-)
+    ["all_data_files", "all_delete_files", "all_entries", "all_files", "all_manifests", "changelog", "changes",
+     "data_files", "delete_files", "entries", "files", "history", "manifests", "metadata_log_entries", "partitions",
+     "position_deletes", "refs", "rewrite", "snapshots"]
+)  # fmt: skip
 """What Iceberg reads behind a table's name: `nyc.flights.files` are the files of `nyc.flights`."""
 _SELECTORS = re.compile(r"(?:at_timestamp_|snapshot_id_)[0-9]+|(?:branch|tag)_.+", re.DOTALL)
-_NOT_IN_PATHS = "/\\:*?#%"
+_NOT_IN_PATHS = "/:*?#"
 """A table's name is a folder's name: these characters mean something else in a path, a URL or a Hadoop path."""
 
 
@@ -192,8 +174,8 @@ class TableName(Written):
     pattern = re.compile(r"[^.`]+(?:\.[^.`]+)*\.(?:[^.`]+|`(?:[^`]|``)+`)")
     syntax = (
         "a table is namespace.table or outer.inner.table, for example nyc.flights; a part has letters, digits and "
-        f"other printable characters except {' '.join(_NOT_IN_PATHS)} and backticks, no space at its ends, and a table "
-        f"with a dot is in backticks: nyc.`v1.2`; {_TABLE_BYTES} bytes at most"
+        f"other printable characters except {' '.join(_NOT_IN_PATHS)}, no space at its ends, and a table with a dot "
+        f"or a backtick is in backticks: nyc.`v1.2`; {_TABLE_BYTES} bytes at most"
     )
     examples: ClassVar[list[str]] = ["nyc.flights", "eu.nyc.flights", "nyc.`v1.2`"]
 
@@ -208,7 +190,7 @@ class TableName(Written):
     def _problem(cls, parts: tuple[str, ...]) -> str:
         """Why a lake cannot have a table of this name; empty if it can."""
         for part in parts:
-            bad = next((each for each in part if each in _NOT_IN_PATHS or each == "`" or not each.isprintable()), None)
+            bad = next((each for each in part if each in _NOT_IN_PATHS or not each.isprintable()), None)
             if bad is not None:
                 return f"{bad!r} cannot be in a name"
             if part != part.strip() or part in (".", ".."):

@@ -17,6 +17,7 @@ from lakeward.connectors.commit_protocol.position import NO_DATA, Position, key,
 from lakeward.connectors.folder import store
 from lakeward.platform.errors import LakewardError
 from lakeward.platform.runtime import CATALOG, Runtime
+from lakeward.spec.model.file_paths import local
 from lakeward.spec.model.stream import StreamSpec
 from lakeward.spec.sql.names import name_parts
 from lakeward.supervision.report.lag import Lag, of_delta, of_iceberg, of_kafka, together
@@ -217,7 +218,7 @@ def _others(table: Table, since: datetime) -> tuple[Commit, ...]:
 
 def planned(folder: str, sources: list[str]) -> Planned | None:
     """The newest batch in a checkpoint on this machine; None without one, or if it cannot be read from here."""
-    path = Path(folder.removeprefix("file://"))
+    path = Path(local(folder))
     if not folder or "://" in str(path) or not path.is_absolute():
         return None
     try:

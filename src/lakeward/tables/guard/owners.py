@@ -14,7 +14,7 @@ import sqlite3
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -22,6 +22,7 @@ import structlog
 
 from lakeward.connectors.delta import location as delta_location
 from lakeward.connectors.delta.delta_log import LOG, DeltaLog
+from lakeward.platform.boundary import Failure, attempt
 from lakeward.spec.sql.names import dotted
 from lakeward.tables.context import MaintenanceContext
 from lakeward.tables.guard.locations import canonical, relative
@@ -190,8 +191,6 @@ class Owners:
         Raises:
             DependencyDown: the catalog does not answer.
         """
-        from pyiceberg.exceptions import NoSuchTableError
-
         locations: dict[str, str] = {}
         unreadable: dict[str, str] = {}
         own = table if isinstance(table, str) else dotted(table)
@@ -202,22 +201,19 @@ class Owners:
         for name, (identifier, pointer) in pointers.items():
             if name == own:
                 continue
-            try:
-                location = self._known(name, pointer) or self._iceberg(name, identifier)
-            except NoSuchTableError:
-                continue  # dropped meanwhile
-            except Exception as error:  # noqa: BLE001 - boundary: a table that cannot be read is told, and the others go on
-                unreadable[name] = _words(error)
-                continue
-            locations[name] = location
+            look = partial(self._location, name, identifier, pointer)
+            location = attempt(f"files of table {name}", look)
+            if isinstance(location, Failure):
+                unreadable[name] = location.words
+            elif location is not None:
+                locations[name] = location
         for name, folder in deltas.items():
             if name == own:
                 continue
             locations[name] = str(folder)
-            try:
-                self._delta(name, folder)
-            except Exception as error:  # noqa: BLE001 - boundary: as above
-                unreadable[name] = _words(error)
+            read = attempt(f"files of Delta table {name}", partial(self._delta, name, folder))
+            if isinstance(read, Failure):
+                unreadable[name] = read.words
         return Others(locations, unreadable, self._db)
 
     def outside(self, table: Table) -> set[str]:
@@ -230,6 +226,15 @@ class Owners:
         """The location of a table that was read at this state of the catalog; empty if it has to be read."""
         row = self._db.execute("SELECT pointer, location FROM tables WHERE name = ?", (name,)).fetchone()
         return row[1] if row is not None and pointer is not None and row[0] == pointer else ""
+
+    def _location(self, name: str, identifier: tuple[str, ...], pointer: str | None) -> str | None:
+        """The location of a table whose files are known now; None if it was dropped meanwhile."""
+        from pyiceberg.exceptions import NoSuchTableError
+
+        try:
+            return self._known(name, pointer) or self._iceberg(name, identifier)
+        except NoSuchTableError:
+            return None
 
     def _iceberg(self, name: str, identifier: tuple[str, ...]) -> str:
         table = self.site.catalog.load_table(identifier)
@@ -357,8 +362,3 @@ def _delta_tables(site: MaintenanceContext) -> dict[str, Path]:
             if found.parent not in known:
                 named[str(found.parent)] = found.parent
     return named
-
-
-def _words(error: Exception) -> str:
-    lines = str(error).splitlines()
-    return lines[0] if lines else type(error).__name__

@@ -12,7 +12,6 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
-
 from lakeward.platform.runtime import CATALOG
 from lakeward.spec.sql.statements import quote, quote_text
 
