@@ -5,7 +5,7 @@ A change that implements one of them removes its line here.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Set
 
 from lakeward.spec.checks import sqlite
 from lakeward.spec.model.file_paths import elsewhere
@@ -29,6 +29,19 @@ AVRO = (
     "without an error; files of Avro say it, and are read (files: format: avro)"
 )
 BACKENDS = {"yarn", "kubernetes"}
+
+UNDOCUMENTED: Mapping[tuple[str, str], Set[str]] = {
+    ("IcebergSource", "branch"): {"*"},
+    ("Decode", "avro"): {"*"},
+    ("Sink", "memory"): {"*"},
+    ("FilesSink", "format"): FILES,
+    ("IcebergSink", "commit"): {"*"},
+    ("Settings", "connections"): {"*"},
+    ("Settings", "reconcile"): {"*"},
+    ("Catalog", "properties"): {"*"},
+    ("Driver", "backend"): BACKENDS,
+}
+"""(model, key) -> the values that are refused below, `*` for the key itself: the reference does not show them."""
 
 Found = Iterator[tuple[Path_, str]]
 

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from copy import deepcopy
 from typing import Any
+
+from lakeward.spec.checks.not_supported import UNDOCUMENTED
 
 _HEAD = """\
 # Keys of the spec files
@@ -13,11 +16,16 @@ Generated from the models (`make schemas`); the JSON Schemas beside this page ar
 not here is refused. Durations are written `10s`, `5m`, `2h`, `7d`, sizes `128MB`; tables are `namespace.table`."""
 
 
-def page(schema: Callable[[str], dict[str, Any]], names: list[str]) -> str:
-    """The page over the schemas of all kinds of files."""
+def page(schema: Callable[[str], dict[str, Any]], models: Mapping[str, str]) -> str:
+    """The page over the schemas of all kinds of files, without the keys and values that this version refuses.
+
+    Args:
+        schema: makes the schema of a kind of file.
+        models: kind of file -> the name of its model.
+    """
     parts = [_HEAD]
-    for name in names:
-        made = schema(name)
+    for name in models:
+        made = _supported(schema(name), models[name])
         parts.append(f"## {made['title']}\n\n{_prose(made)}")
         parts.append(_table(made, made["$defs"]))
         for kind in _order(made):
@@ -28,6 +36,19 @@ def page(schema: Callable[[str], dict[str, Any]], names: list[str]) -> str:
             elif definition.get("type") == "object":
                 parts.append(f"### {_words(kind)}\n\n{_prose(definition)} It has no keys: write `{{}}`.")
     return "\n\n".join(parts).rstrip() + "\n"
+
+
+def _supported(made: dict[str, Any], model: str) -> dict[str, Any]:
+    """The schema without what is refused; the argument stays as it is."""
+    made = deepcopy(made)
+    definitions = {model: made, **made["$defs"]}
+    for (kind, key), refused in UNDOCUMENTED.items():
+        fields = definitions.get(kind, {}).get("properties", {})
+        if "*" in refused:
+            fields.pop(key, None)
+        elif key in fields:
+            fields[key]["enum"] = [value for value in fields[key]["enum"] if value not in refused]
+    return made
 
 
 def _order(made: dict[str, Any]) -> list[str]:

@@ -34,6 +34,7 @@ FILES: dict[str, tuple[type[BaseModel], str]] = {
     "lakeward": (Settings, "Settings of a Lakeward project: conf/lakeward.yaml"),
     "suite": (Suite, "Expectations of one table: expectations/<namespace>.<table>.yaml"),
 }
+MODELS = {name: model.__name__ for name, (model, _) in FILES.items()}
 REFERENCE = "specs.md"
 _ONE_OF = (Source, Sink, Reference, Transform, Trigger, Decode)
 _DEFAULTS_OF = {
@@ -163,7 +164,7 @@ def write(folder: Path) -> list[Path]:
         file.write_text(text(name))
         files.append(file)
     files.append(folder / REFERENCE)
-    files[-1].write_text(page(schema, list(FILES)))
+    files[-1].write_text(page(schema, MODELS))
     files.append(folder / "lints.md")
     files[-1].write_text(lints.page())
     files.append(folder / policy_page.PAGE)

@@ -1,0 +1,196 @@
+"""What this version refuses is named in no page that people learn from, as if it worked; what they type parses."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator
+from contextlib import redirect_stderr, redirect_stdout
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ruamel.yaml import YAML, YAMLError
+from typer.main import get_command
+
+from lakeward.cli import context as of_the_command
+from lakeward.cli.app import app
+from lakeward.cli.context import take_common_options
+from lakeward.spec.checks import not_supported
+from lakeward.spec.model.settings import Settings
+from lakeward.spec.model.stream import StreamSpec
+
+ROOT = Path(__file__).parents[2]
+PAGES = [
+    ROOT / "README.md",
+    *(file for file in sorted((ROOT / "docs").rglob("*.md")) if "adr" not in file.relative_to(ROOT / "docs").parts),
+]
+MINIMAL: dict[str, Any] = {
+    "id": "s", "owner": "o", "sources": {"source": {"kafka": {"topics": ["t"]}, "decode": {"json": "n INT"}}},
+    "transform": {"sql": "SELECT * FROM source"}, "trigger": {"every": "10s"},
+    "sink": {"iceberg": {"table": "n.t"}},
+}  # fmt: skip
+
+
+def _stream(source: dict[str, Any] | None = None, **more: Any) -> list[tuple[Any, str]]:
+    document = {**MINIMAL, **({"sources": {"source": source}} if source else {}), **more}
+    return list(not_supported.of_stream(StreamSpec.model_validate(document)))
+
+
+def _settings(**document: Any) -> list[tuple[Any, str]]:
+    return list(not_supported.of_settings(Settings.model_validate(document)))
+
+
+KAFKA = {"topics": ["t"]}
+REFUSED = {
+    ("IcebergSource", "branch"): lambda: _stream(
+        {"iceberg": {"table": "n.a", "branch": "dev", "max_files_per_trigger": 1}}
+    ),
+    ("Decode", "avro"): lambda: _stream({"kafka": KAFKA, "decode": {"avro": {"schema_file": "a.avsc"}}}),
+    ("Sink", "memory"): lambda: _stream(sink={"memory": {}}),
+    ("FilesSink", "format"): lambda: _stream(sink={"files": {"path": "/x", "format": "orc"}}),
+    ("IcebergSink", "commit"): lambda: _stream(sink={"iceberg": {"table": "n.t", "commit": "native"}}),
+    ("Settings", "connections"): lambda: _settings(connections={"c": {"kafka": {"bootstrap": "h:1"}}}),
+    ("Settings", "reconcile"): lambda: _settings(reconcile={"every": "5s"}),
+    ("Catalog", "properties"): lambda: _settings(catalog={"properties": {"uri": "http://x"}}),
+    ("Driver", "backend"): lambda: _settings(drivers={"d": {"backend": "yarn"}}),
+}
+
+
+@pytest.mark.parametrize("place", sorted(not_supported.UNDOCUMENTED))
+def test_what_the_reference_leaves_out_is_refused(place: tuple[str, str]) -> None:
+    found = REFUSED[place]()
+    assert [path[-1] for path, _ in found] == [place[1]], "it works now: take it out of UNDOCUMENTED"
+
+
+def test_every_refused_key_is_left_out_of_the_reference() -> None:
+    text = (ROOT / "src/lakeward/spec/checks/not_supported.py").read_text()
+    in_code = len(re.findall(r"^ +yield (?!from)", text, flags=re.MULTILINE))
+    by_value_of_others = 2  # `files.path` elsewhere, and `available_now` for kinesis: the keys themselves work
+    assert in_code - by_value_of_others == len(not_supported.UNDOCUMENTED) == len(REFUSED)
+
+
+def _yaml_blocks() -> Iterator[tuple[str, Any]]:
+    for page in PAGES:
+        text = page.read_text()
+        for match in re.finditer(r"^```ya?ml\n(.*?)^```", text, flags=re.MULTILINE | re.DOTALL):
+            where = f"{page.relative_to(ROOT)}:{text.count(chr(10), 0, match.start()) + 1}"
+            try:
+                yield where, YAML(typ="safe", pure=True).load(match[1])
+            except YAMLError:
+                continue  # a fragment with dots
+
+
+def _named(node: Any, above: str = "") -> Iterator[tuple[str, str, str]]:
+    """(key above, key, value) of every entry."""
+    if isinstance(node, dict):
+        for key, value in node.items():
+            yield above, str(key), value if isinstance(value, str) else ""
+            yield from _named(value, str(key))
+    elif isinstance(node, list):
+        for item in node:
+            yield from _named(item, above)
+
+
+def test_no_example_has_a_key_or_a_value_that_is_refused() -> None:
+    above = {
+        ("IcebergSource", "branch"): {"iceberg"}, ("Decode", "avro"): {"decode"}, ("Sink", "memory"): {"sink"},
+        ("FilesSink", "format"): {"files"}, ("IcebergSink", "commit"): {"iceberg"},
+        ("Settings", "connections"): {""}, ("Settings", "reconcile"): {""}, ("Catalog", "properties"): {"catalog"},
+    }  # fmt: skip
+    wrong = []
+    for where, block in _yaml_blocks():
+        for over, key, value in _named(block):
+            for (kind, refused_key), refused in not_supported.UNDOCUMENTED.items():
+                if key != refused_key or over not in above.get((kind, key), {over}):
+                    continue
+                as_source = kind == "FilesSink" and "sink" not in str(block)
+                if not as_source and ("*" in refused or value in refused):
+                    wrong.append(f"{where}: {over}: {key}: {value}")
+    assert wrong == []
+
+
+def test_the_pages_that_list_keys_do_not_list_refused_ones() -> None:
+    page = (ROOT / "docs/reference/specs.md").read_text()
+    rows = re.findall(r"^\| `(\w+)` \|", page, flags=re.MULTILINE)
+    assert {"connections", "reconcile", "avro", "branch", "commit"} & set(rows) == set()
+    assert not re.search(r"`(native|yarn|kubernetes|memory)`: |`yarn`, |\[Memory sink\]", page)
+
+
+PLACEHOLDER = re.compile(r"\.\.|\.\.\.|…|<[^>]+>|\[[^\]]*\]|\|")
+
+
+def _command_lines() -> Iterator[tuple[str, str, bool]]:
+    """Every `lakeward ...` of a page: a line of a block, or a text in backticks; and whether it is the latter."""
+    for page in PAGES:
+        inside = False
+        for number, line in enumerate(page.read_text().splitlines(), start=1):
+            if line.lstrip().startswith("```"):
+                inside = not inside and line.strip() in ("```", "```bash", "```sh", "```console", "```shell", "```text")
+                continue
+            if inside:
+                found = re.findall(r"^\s*(?:\$ )?(?:uv run )?lakeward (.+)$", line)
+            else:
+                found = re.findall(r"`(?:uv run )?lakeward ([^`]+)`", line)
+            yield from ((f"{page.relative_to(ROOT)}:{number}", each, not inside) for each in found)
+
+
+def _words(text: str) -> list[str] | None:
+    """The words of a line up to its comment, None if it shows a form and not a command."""
+    text = re.split(r"\s+#\s|\s{3,}", text)[0].rstrip("\\ ")
+    if PLACEHOLDER.search(text):
+        return None
+    try:
+        words = shlex.split(text)
+    except ValueError:
+        return None  # a statement that goes on in the next line
+    for stop in ("|", "&&", ";", ">", "||"):
+        words = words[: words.index(stop)] if stop in words else words
+    return words
+
+
+def _parses(words: list[str]) -> str:
+    """Why the command line refuses the words; empty if it takes them. Nothing is run."""
+    command: Any = get_command(app)
+    above, name = None, "lakeward"
+    try:
+        with redirect_stdout(StringIO()), redirect_stderr(StringIO()):
+            words = take_common_options(words)
+            while True:
+                context = command.make_context(name, list(words), parent=above)
+                if not hasattr(command, "resolve_command"):
+                    return ""
+                name, command, words = command.resolve_command(context, [*context._protected_args, *context.args])
+                above = context
+    except Exception as error:  # of typer's own copy of click, which has no public name
+        if hasattr(error, "format_message"):
+            return str(error.format_message())
+        if type(error).__name__ == "Exit":  # --help, --version
+            return ""
+        raise
+
+
+@pytest.fixture(autouse=True)
+def unchanged(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(of_the_command, "_state", of_the_command._state)
+
+
+def test_every_command_line_of_the_pages_parses() -> None:
+    wrong, parsed = [], 0
+    for where, text, prose in _command_lines():
+        words = _words(text)
+        if words is None:
+            continue
+        parsed += 1
+        why = _parses(words)
+        if why and not (prose and why.startswith("Missing ")):  # a command's name in a sentence
+            wrong.append(f"{where}: lakeward {text}: {why}")
+    assert wrong == []
+    assert parsed > 60, "the pages hold more: is the search right?"
+
+
+def test_a_wrong_command_line_is_found() -> None:
+    assert _parses(["tables", "health", "--colour"])
+    assert _parses(["tables", "restore", "nyc.flights"])
+    assert not _parses(["tables", "health", "nyc.flights"])
