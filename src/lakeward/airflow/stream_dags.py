@@ -226,7 +226,8 @@ One finite operation, chosen by **Operation** in the trigger form. The run waits
 continues through any outage of Airflow.
 
 * **report** logs the state of the stream, and is red while the stream is down. `streams_reconcile` starts a report when
-  the stream gets into trouble, and another when it has recovered: *the newest run has the current state.*
+  the stream was deployed, when it gets into trouble, when it has recovered, and when it was started or stopped: *the
+  newest run has the current state.*
 * **start** launches the stream and waits for its first batch. It also clears a block and ends a restart pause.
 * **stop** lets the running batch end. Nothing is lost; a start continues at the same position.
 * **restart** does both.

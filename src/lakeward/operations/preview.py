@@ -22,6 +22,7 @@ from lakeward.platform.errors import SpecError
 from lakeward.platform.runtime import Runtime
 from lakeward.spec.model.position_columns import INGESTED_AT
 from lakeward.spec.model.stream import StreamSpec
+from lakeward.spec.sql.statements import quote
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -145,7 +146,7 @@ def _json(frame: DataFrame) -> list[dict[str, Any]]:
     """Rows as JSON values: times as text, bytes in base64."""
     from pyspark.sql import functions as F
 
-    whole = F.to_json(F.struct(*(F.col(f"`{name}`") for name in frame.columns)), {"ignoreNullFields": "false"})
+    whole = F.to_json(F.struct(*(F.col(quote(name)) for name in frame.columns)), {"ignoreNullFields": "false"})
     return [json.loads(row[0]) for row in frame.select(whole).collect()]
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from lakeward.connectors.source import ERROR, RAW, REASON
 from lakeward.spec.model.position_columns import INGESTED_AT
 from lakeward.spec.model.types import Duration
+from lakeward.spec.sql.statements import quote
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -38,7 +39,7 @@ class AheadOfClock:
         """`decoded`, which has `SENT`, with REASON, ERROR and RAW of records from the future; without `SENT`."""
         from pyspark.sql import functions as F
 
-        event, now = F.col(f"`{self.column}`").cast("timestamp"), F.col(INGESTED_AT)
+        event, now = F.col(quote(self.column)).cast("timestamp"), F.col(INGESTED_AT)
         late = F.col(REASON).isNull() & (F.unix_micros(event) > F.unix_micros(now) + round(self.most.seconds * 1e6))
         ahead = F.coalesce(late, F.lit(False))
         error = F.concat(

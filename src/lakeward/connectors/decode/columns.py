@@ -19,6 +19,7 @@ from lakeward.connectors.decode.token import Token
 from lakeward.connectors.decode.values import any_of
 from lakeward.connectors.source import ERROR, RAW, REASON
 from lakeward.spec.model.formats import Formats
+from lakeward.spec.sql.statements import quote
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -58,7 +59,7 @@ class ColumnsDecoder:
         from pyspark.sql import functions as F
 
         names, record = self.schema.fieldNames(), F.col(self.record)
-        kept, values = [F.col(f"`{name}`") for name in keep], self._values
+        kept, values = [F.col(quote(name)) for name in keep], self._values
         fast = [self._fast(name).alias(value) for name, value in zip(names, values, strict=True)]
         columns = [F.col(value) for value in values]
         staged = raw.select(*kept, record, *fast).select(*kept, record, *columns, self._doubt.alias("_lw_doubt"))

@@ -24,6 +24,7 @@ from lakeward.connectors.decode.values import ALWAYS, LOCALE, Doubts, any_of
 from lakeward.connectors.source import DOUBT, ERROR, RAW, REASON, VALUE
 from lakeward.platform.errors import SpecError
 from lakeward.spec.model.formats import Formats
+from lakeward.spec.sql.statements import quote
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -169,7 +170,7 @@ class JsonDecoder:
     def _kept(self) -> list[Column]:
         from pyspark.sql import functions as F
 
-        return [F.col(f"`{column}`") for column in self.keep]
+        return [F.col(quote(column)) for column in self.keep]
 
     @cached_property
     def _text(self) -> Column:

@@ -15,6 +15,7 @@ from lakeward.connectors.source import VALUE
 from lakeward.spec.model.file_paths import archive_of, hadoop
 from lakeward.spec.model.position_columns import INGESTED_AT
 from lakeward.spec.model.sources import TYPED, FilesSource
+from lakeward.spec.sql.statements import quote
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -112,5 +113,5 @@ def _shape(raw: DataFrame, name: str, source: FilesSource, schema: StructType | 
         # A blank line is not a JSON record; in a text file it is a line.
         return lines if source.format == "text" else lines.where(F.trim(F.col(VALUE).cast("string")) != "")
     extra = [CORRUPT] if source.format == "csv" else []
-    fields = F.struct(*(F.col(f"`{field}`") for field in [*schema.fieldNames(), *extra]))
+    fields = F.struct(*(F.col(quote(field)) for field in [*schema.fieldNames(), *extra]))
     return raw.select(fields.alias(record_column(name)), *where)

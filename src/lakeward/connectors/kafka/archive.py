@@ -21,6 +21,7 @@ from lakeward.connectors.source import VALUE
 from lakeward.platform.errors import SpecError
 from lakeward.spec.model.position_columns import INGESTED_AT, OWN_COLUMNS
 from lakeward.spec.model.sources import TYPED, FilesSource
+from lakeward.spec.sql.statements import quote
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -139,7 +140,9 @@ class TopicArchiveSource(KafkaStreamSource):
 
     @cached_property
     def _files(self) -> FilesSource:
-        columns = ", ".join(f"`{name}` {kind}" for name, kind in self._record_columns.items()) if self._typed else None
+        columns = (
+            ", ".join(f"{quote(name)} {kind}" for name, kind in self._record_columns.items()) if self._typed else None
+        )
         # The checks of a stream's source are skipped: times in ORC are read as Spark wrote them.
         return FilesSource.model_construct(
             path=self.listing.pattern, format=self.format, columns=columns, max_files_per_trigger=1, nulls=None,

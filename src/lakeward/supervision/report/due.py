@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 KIND = "report"
 """The event that records a report: the last one decides whether the next is due."""
 
+FIRST_AT_ONCE = 20
+"""The most first reports of streams that are fine which one pass starts: each is a run of Airflow."""
+
 
 @dataclass(frozen=True)
 class Report:
@@ -130,7 +133,12 @@ def record(connection: Connection, report: Report) -> None:
 
 
 def due(connection: Connection) -> list[DueReport]:
-    """The reports that are due: when trouble begins, when the stream becomes blocked, and when trouble ends."""
+    """The reports that are due: the first one of a stream, when trouble begins, when the stream becomes blocked, and
+    when it is in another settled state than the last report says.
+
+    So the newest run of a stream's Dag always shows its state. First reports come a few at a time: a deployment may
+    have many streams.
+    """
     last = events.newest_of_kind(connection, "stream", KIND)
     reports = []
     for stream in streams.all_streams(connection):
@@ -138,7 +146,9 @@ def due(connection: Connection) -> list[DueReport]:
         report = attempt(f"report of stream {stream.id}", partial(_due, stream, before))
         if isinstance(report, DueReport):
             reports.append(report)
-    return reports
+    first = [report.stream for report in reports if report.stream not in last and report.found is None]
+    later = set(first[FIRST_AT_ONCE:])
+    return [report for report in reports if report.stream not in later]
 
 
 def _due(stream: Stream, before: Mapping[str, Any]) -> DueReport | None:
@@ -150,13 +160,18 @@ def _due(stream: Stream, before: Mapping[str, Any]) -> DueReport | None:
     # A block that was not reported yet is due, even if an earlier block was reported.
     another = before.get("state") != state.value or at not in (None, before.get("blocked_at"))
     worsens = state is State.BLOCKED and another
-    ends = state in SETTLED and bool(before.get("trouble"))
-    if not (begins or worsens or ends):
+    settles = state in SETTLED and (bool(before.get("trouble")) or _shown(before.get("state")) != _shown(state.value))
+    if not (begins or worsens or settles):
         return None
     run = f"report__{state.value}__{since:%Y-%m-%dT%H-%M-%S}"
     moment = f"{since:%H:%M:%S} UTC"
     trouble = f"At {moment} it was {state.value.upper()}: {stream.why}" if state in TROUBLE else None
     return DueReport(stream.id, run, trouble)
+
+
+def _shown(state: str | None) -> str | None:
+    """A state as reports tell it apart: no run for a stream that lags for a moment, or completes on its schedule."""
+    return State.HEALTHY.value if state in (State.LAGGING.value, State.COMPLETED.value) else state
 
 
 def _blocked_at(stream: Stream) -> str | None:

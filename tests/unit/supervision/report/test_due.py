@@ -86,6 +86,10 @@ def test_trouble_is_told_once_its_end_once_and_a_worsening_again(connected, depl
             streams.set_state(connection, "flights", state.value, "because")
 
     becomes(State.HEALTHY)
+    assert due() == ["healthy"]  # the first: its Dag has no run yet
+    with connected() as connection:
+        tell(connection, State.HEALTHY)
+    becomes(State.LAGGING)
     assert due() == []
     becomes(State.RESTARTING)
     assert due() == ["restarting"]
@@ -106,6 +110,29 @@ def test_trouble_is_told_once_its_end_once_and_a_worsening_again(connected, depl
     with connected() as connection:
         tell(connection, State.HEALTHY)
     assert due() == []
+
+
+def test_a_stream_that_was_started_or_stopped_is_reported(connected, deployed) -> None:
+    deployed("flights")
+    for state in (State.STOPPED, State.HEALTHY, State.STOPPED):
+        with connected() as connection:
+            streams.set_state(connection, "flights", state.value, "because")
+        with connected() as connection:
+            assert [item.run.split("__")[1] for item in report.due(connection)] == [state.value]
+            tell(connection, state)
+    with connected() as connection:
+        assert report.due(connection) == []
+
+
+def test_first_reports_of_many_streams_come_a_few_at_a_time(connected, deployed) -> None:
+    names = [f"s{n:02}" for n in range(25)]
+    deployed(*names)
+    with connected() as connection:
+        for name in names:
+            streams.set_state(connection, name, "stopped", "never started")
+        streams.set_state(connection, "s24", "stalled", "because")
+    with connected() as connection:
+        assert [item.stream for item in report.due(connection)] == [*names[:20], "s24"]
 
 
 def test_the_name_of_a_run_is_the_same_for_the_same_state(connected, deployed) -> None:
