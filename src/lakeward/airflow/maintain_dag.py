@@ -16,6 +16,7 @@ from lakeward.airflow.names import MAINTAIN
 
 if TYPE_CHECKING:
     from lakeward.platform.runtime import Project, Runtime
+    from lakeward.tables.ledger import ActionEntry
     from lakeward.tables.observation import ShownTable
     from lakeward.tables.plan.model import PlanDocument
 
@@ -182,35 +183,40 @@ def maintain_one(runtime: Runtime, project: Project, table: str, params: dict[st
         )
     except LakewardError as error:
         raise failure(error) from None
-    failures = []
-    for action in done["actions"]:
-        name, result, why = action["action"], action["result"], action["why"]
-        if result == "done":
-            log.info(
-                "action done",
-                table=table,
-                action=name,
-                change=action["change"],
-                why=why,
-                duration_s=action["duration_s"],
-                cpu_s=action["cpu_s"],
-            )
-            continue
-        if result == "skipped":
-            log.warning("action skipped", table=table, action=name, why=why)
-            continue
-        log.error("action not done", table=table, action=name, result=result, why=why)
-        failures.append(f"{name} of {table}: {result}: {why}")
+    failures = [text for action in done["actions"] if (text := log_action(table, action))]
     if failures:
         raise AirflowFailException("; ".join(failures))
 
 
+def log_action(table: str, action: ActionEntry) -> str:
+    """Log what became of an action: table, action, before → after, why. Returns the failure, empty if it is none."""
+    name, result, why = action["action"], action["result"], action["why"]
+    if result == "done":
+        log.info(
+            "action done",
+            table=table,
+            action=name,
+            change=action["change"] or "as many files, manifests and snapshots as before",
+            why=why,
+            duration_s=action["duration_s"],
+            cpu_s=action["cpu_s"],
+        )
+        return ""
+    if result == "skipped":
+        log.warning("action skipped", table=table, action=name, why=why)
+        return ""
+    now = action["change"] or "nothing changed"
+    log.error("action not done", table=table, action=name, result=result, why=why, change=now)
+    return f"{name} of {table}: {result}: {why} ({now})"
+
+
 def _log_report(report: ShownTable, *, dry: bool) -> None:
     """Log the table's facts, the decision and the advice, before anything is done."""
-    log.info("table observed", facts=report["told"])
+    table = report["plan"]["table"]
+    log.info("table observed", table=table, facts=report["told"])
     _log_plan(report["plan"], dry=dry)
     for line in report["advice"]:
-        log.info("advice", text=line)
+        log.info("advice", table=table, text=line)
 
 
 def _log_plan(plan: PlanDocument, *, dry: bool) -> None:
@@ -219,6 +225,7 @@ def _log_plan(plan: PlanDocument, *, dry: bool) -> None:
     for action in plan["actions"]:
         log.info(
             "action planned",
+            table=plan["table"],
             action=action["action"],
             why=action["why"],
             dry_run=dry,
@@ -226,4 +233,4 @@ def _log_plan(plan: PlanDocument, *, dry: bool) -> None:
             expected_s=action["expected_s"],
         )
     for item in plan["not_planned"]:
-        log.info("action not planned", action=item["action"], why=item["why"])
+        log.info("action not planned", table=plan["table"], action=item["action"], why=item["why"])

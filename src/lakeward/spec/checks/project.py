@@ -95,6 +95,17 @@ def _writers(streams: Sequence[StreamSpec]) -> Iterator[ProjectFinding]:
                     f"{first.id} creates {table} with another partitioning: {_partitioning(first)}",
                     _partitioning(spec),
                 )
+    delta: dict[str, StreamSpec] = {}
+    for spec in streams:
+        if spec.sink.delta is None:
+            continue
+        alike = delta.setdefault(spec.sink.delta.table.lower(), spec)
+        if alike.sink.delta and alike.sink.delta.table != spec.sink.delta.table:
+            message = (
+                f"{alike.id} makes {alike.sink.delta.table}: Spark does not tell names of Delta tables apart by case, "
+                "and would take the one for the other"
+            )
+            yield ProjectFinding(spec.id, ("sink", "delta", "table"), message, spec.sink.delta.table)
     for spec in streams:
         if spec.quarantine and spec.quarantine.table in writers:
             other = writers[spec.quarantine.table][0].id

@@ -171,7 +171,7 @@ class TableName(Written):
     A table's part that has a dot is in backticks, as in SQL. Two spellings of one name are equal.
     """
 
-    pattern = re.compile(r"[^.`]+(?:\.[^.`]+)*\.(?:[^.`]+|`(?:[^`]|``)+`)")
+    pattern = re.compile(r"(?:[^.`]+|`(?:[^`]|``)+`)(?:\.(?:[^.`]+|`(?:[^`]|``)+`))+")
     syntax = (
         "a table is namespace.table or outer.inner.table, for example nyc.flights; a part has letters, digits and "
         f"other printable characters except {' '.join(_NOT_IN_PATHS)}, no space at its ends, and a table with a dot "
@@ -195,6 +195,9 @@ class TableName(Written):
                 return f"{bad!r} cannot be in a name"
             if part != part.strip() or part in (".", ".."):
                 return f"{part!r} is no name of a folder"
+        inner = next((part for part in parts[:-1] if "." in part), None)
+        if inner is not None:
+            return f"the catalog takes a namespace {inner!r} for nested ones"
         if len(dotted(parts).encode()) > _TABLE_BYTES:
             return f"the name has {len(dotted(parts).encode())} bytes"
         last = parts[-1].lower()

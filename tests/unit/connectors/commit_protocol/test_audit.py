@@ -8,7 +8,9 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakeward.connectors.commit_protocol.audit import PartitionAudit, _collect, _offsets, _partition
+from lakeward.connectors.commit_protocol.audit import PartitionAudit, _collect, _offsets, _partition, audit
+from lakeward.connectors.commit_protocol.position import Position, Totals
+from lakeward.connectors.kafka.records import Records
 
 
 def _audit(landed: list[int], aside: list[int], start: int, to: int, records: int | None = None) -> PartitionAudit:
@@ -103,3 +105,33 @@ def test_what_was_given_up_is_skipped_and_not_missing(landed: list[int], edges: 
     assert found.missing == len(absent) - len(skipped)
     shown = [each for low, high in found.gaps for each in range(low, high)]
     assert shown == [each for each in absent if each not in skipped]
+
+
+def _with_expired(landed: list[int], consumed: int) -> tuple[int, int]:
+    """Missing and duplicates of offsets 0 to 9, of which the source has none any more."""
+    rows = pa.record_batch(
+        {
+            "_kafka_topic": pa.array(["t"] * len(landed)),
+            "_kafka_partition": pa.array([0] * len(landed), pa.int32()),
+            "_kafka_offset": pa.array(landed, pa.int64()),
+        }
+    )
+    position = Position(
+        seq=3, query_id="q", batch=2, begin={"s": '{"t":{"0":0}}'}, end={"s": '{"t":{"0":10}}'},
+        totals=Totals(consumed=consumed, landed=consumed),
+    )  # fmt: skip
+    found = audit(
+        lambda topics, stream: iter([rows]), "s", position,
+        lookup=lambda absent: {part: Records((), tuple(spans)) for part, spans in absent.items()},
+    )  # fmt: skip
+    return found.missing, found.duplicates
+
+
+def test_records_that_a_reset_read_again_are_no_losses_among_expired_holes() -> None:
+    assert _with_expired([0, 2, 4, 6, 8], consumed=5) == (0, 0)
+    assert _with_expired([0, 2, 4, 6, 8, 6, 8], consumed=7) == (0, 2)
+
+
+def test_an_expired_record_that_was_counted_and_is_nowhere_is_missing() -> None:
+    assert _with_expired([0, 2, 4, 6], consumed=5) == (1, 0)
+    assert _with_expired([0, 2, 4, 6, 6], consumed=6) == (1, 1)
