@@ -198,9 +198,10 @@ def matching(
         SpecError: an action does not exist, or no table matches.
     """
     wanted, site = wanted_actions(actions), MaintenanceContext.of(runtime, project)
-    if not set(pattern) & set("*?["):
+    known = site.names() if set(pattern) & set("*?[") else [pattern]
+    if pattern in known:  # a name may have a bracket
         return [_look_at(site, pattern, wanted).plan.document()]
-    names = fnmatch.filter(known := site.names(), pattern)
+    names = fnmatch.filter(known, pattern)
     if not names:
         raise SpecError(
             f"No table matches {pattern}",

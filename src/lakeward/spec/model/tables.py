@@ -109,8 +109,9 @@ def resolve_policy(tables: Tables, table: str, class_: TableClass = "append-stre
 
 
 def matches(rule: SpecModel, table: str) -> bool:
-    """Whether the entry's glob covers the table."""
-    return fnmatchcase(table, cast(Rule, rule).match)
+    """Whether the entry names the table, or its glob covers it."""
+    match = cast(Rule, rule).match
+    return table == match or fnmatchcase(table, match)
 
 
 def entries(tables: Tables) -> list[tuple[Path_, SpecModel]]:

@@ -78,8 +78,8 @@ def test_memory_is_what_a_driver_can_start_with(text):
         Memory(text)
 
 
-@pytest.mark.parametrize("text", ["flights", "a.b.c", "a.", ".b", "a b.c", "1a.b", "a.b`", "a.b\n"])
-def test_a_table_is_two_names(text):
+@pytest.mark.parametrize("text", ["flights", "a.", ".b", "a.b`", "a.b\n", "a..b", "a.b/c"])
+def test_a_table_is_in_a_namespace(text):
     assert (TableName("nyc.flights").namespace, TableName("nyc.flights").name) == ("nyc", "flights")
     with pytest.raises(ValueError, match=r"namespace\.table"):
         TableName(text)
