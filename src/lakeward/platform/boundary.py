@@ -24,7 +24,7 @@ T = TypeVar("T")
 _PACKAGE: Final = "lakeward"
 _LONGEST: Final = 500
 _REMEMBERED: Final = 1000
-_told: dict[str, str] = {}
+_reported: dict[str, str] = {}
 """Item -> its failure as it was logged last: a process that looks every few seconds logs a failure once."""
 
 
@@ -119,9 +119,9 @@ def attempt(
         raise
     except Exception as error:  # noqa: BLE001  # named boundary: one odd item must not stop the others
         failure = failure_of(item, error)
-        _tell(failure)
+        _report(failure)
         return failure
-    _told.pop(item, None)
+    _reported.pop(item, None)
     return result
 
 
@@ -169,12 +169,12 @@ def failure_of(item: str, error: Exception) -> Failure:
     return Failure(item, f"Cannot read {item}", why, kind=kind, where=_where(error))
 
 
-def _tell(failure: Failure) -> None:
-    if _told.get(failure.item) == failure.text:
+def _report(failure: Failure) -> None:
+    if _reported.get(failure.item) == failure.text:
         return
-    if len(_told) >= _REMEMBERED:
-        _told.clear()
-    _told[failure.item] = failure.text
+    if len(_reported) >= _REMEMBERED:
+        _reported.clear()
+    _reported[failure.item] = failure.text
     fields = {name: value for name, value in failure.document().items() if value and name != "next"}
     log.warning("item failed, the others go on", item=failure.item, **fields)
 

@@ -39,12 +39,12 @@ class TopicLookup:
                 continue
             try:
                 cluster = find_cluster(source.kafka.connection, self._runtime)
-                found |= self._asked(cluster, spans, source.kafka.isolation_level)
+                found |= self._found_in(cluster, spans, source.kafka.isolation_level)
             except (DependencyDown, SpecError):
                 continue
         return {part: found.get(part, Records(unread=tuple(spans))) for part, spans in absent.items()}
 
-    def _asked(
+    def _found_in(
         self, cluster: Cluster, spans: Mapping[Partition, Sequence[Span]], isolation: Isolation
     ) -> dict[Partition, Records]:
         ids = broker.existing_ids(cluster, sorted({topic for topic, _ in spans}))

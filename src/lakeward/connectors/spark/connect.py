@@ -134,9 +134,9 @@ def activate(spark: SparkSession) -> None:
     pyspark keeps its first session as the default and the active one even after that has stopped: a library in a
     process that outlived a server would then look for a server by the environment.
     """
-    kept: Any = type(spark)
-    kept._default_session = spark
-    kept._active_session.session = spark
+    session_type: Any = type(spark)
+    session_type._default_session = spark
+    session_type._active_session.session = spark
 
 
 def close(spark: SparkSession) -> None:
