@@ -165,7 +165,7 @@ class Waiting:
 
 
 def _stopped(seen: ObservedStream) -> bool:
-    """Whether the query has ended: its lease is released, or its process is gone."""
+    """Whether the query has ended: its lease is released, or its process has ended."""
     if seen.row.desired != "running" and seen.verdict.state in (State.COMPLETED, State.LAGGING):
         return True  # nothing ran
     return seen.verdict.state is State.STOPPED or (seen.verdict.state is State.BLOCKED and seen.quiet)

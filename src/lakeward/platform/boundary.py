@@ -1,7 +1,7 @@
 """The boundary of one item: whatever fails while a table, stream, suite, incident or file is looked at becomes a value.
 
 A loop over items calls `attempt` for each. The failure of one item is a row beside the others, with its words; lists
-show it, health and exit codes count it, and the loop goes on. Broad `except` for that purpose stands here and nowhere
+show it, health and exit codes count it, and the loop goes on. Broad `except` for that purpose is used here and nowhere
 else. A loop whose items share a dependency names the error that concerns all of them in `through`.
 """
 
@@ -126,7 +126,7 @@ def attempt(
 
 
 def worded(item: str, function: Callable[[], T], *, through: tuple[type[Exception], ...] = (), next: str = "") -> T:
-    """The result of the function; its failure is raised with words, also if nobody foresaw it.
+    """The result of the function; its failure is raised with words, also if it is of an unexpected type.
 
     Args:
         item: the item with its kind, e.g. `table nyc.flights`.

@@ -1,4 +1,4 @@
-"""Why nobody supervises the streams: what is missing between the stack, the project's dags/ and Airflow.
+"""Why the streams are not supervised: what is missing between the stack, the project's dags/ and Airflow.
 
 Asked only when no reconcile pass succeeds; each cause has the command that ends it.
 """
@@ -26,7 +26,7 @@ LOADER = "reconcile_dag"
 
 @dataclass(frozen=True)
 class Cause:
-    """Why nobody supervises, as a clause, and the command that ends it."""
+    """Why the streams are not supervised, as a clause, and the command that ends it."""
 
     why: str
     next: str

@@ -51,7 +51,7 @@ class Presence:
 
     @property
     def missing(self) -> bool:
-        """Whether nobody supervises."""
+        """Whether the streams are not supervised."""
         return self.state in (State.NEVER, State.STALE)
 
 

@@ -229,7 +229,7 @@ class Expiry:
         return Refused(f"Expiry of {name} stopped", why=f"{why}.", next=f"lakeward tables plan {name}", code="LW-4100")
 
     def _deleted(self, files: dict[str, str], after: Table) -> list[dict[str, object]]:
-        """The snapshots are gone: what goes wrong from here on leaves files, which orphan removal deletes."""
+        """The snapshots are expired: a failure from here on leaves files, which orphan removal deletes."""
         try:
             return [self._delete(files, after)]
         except Exception as error:
@@ -272,7 +272,7 @@ class Expiry:
         return others.unknown
 
     def _remove(self, going: list[str], table: Table) -> list[str]:
-        """Delete files, as far as the time and the lease allow; returns those that are gone."""
+        """Delete files, as far as the time and the lease allow; returns those that no longer exist."""
         deleted: list[str] = []
         with ThreadPoolExecutor(_AT_ONCE) as pool:
             for start in range(0, len(going), _CHECKED):

@@ -74,7 +74,7 @@ def verify_vacuum(action: Action, before: State, held: DeltaState, after: State)
     now = folder_state(after)
     lost = sorted(now.missing - held.missing)
     if lost:
-        return Verdict(False, f"gone from the folder: {count(len(lost), 'file')} of the table, e.g. {lost[0]}", True)
+        return Verdict(False, f"missing in the folder: {count(len(lost), 'file')} of the table, e.g. {lost[0]}", True)
     deleted = held.removed_present - now.removed_present
     young = sorted(path for path in deleted if before.removed[path] >= cutoff)
     if young:

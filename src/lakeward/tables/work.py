@@ -60,7 +60,7 @@ class _Ran:
     """The outcome of one action.
 
     Attributes:
-        words: what is to be told beside the verdict.
+        words: what to report beside the verdict.
         figures: for the ledger.
         on_disk: the content of a Delta table's folder before a VACUUM.
         execute: runs a statement in the session of the action; None without one.

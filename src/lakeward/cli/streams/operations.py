@@ -253,7 +253,7 @@ def _operate(
 
 
 def _supervised(operation: str, how: _How) -> None:
-    """After what starts a stream: that nobody will restart it, if so."""
+    """After an operation that starts a stream: a warning if the stream is not supervised."""
     if operation not in ("stop", "import") and not how.dry_run:
         supervised.note()
 

@@ -155,7 +155,7 @@ class JsonDecoder:
 
     @cached_property
     def _mark(self) -> str:
-        # Nobody who writes records can know it, so no record can close the envelope by itself.
+        # A writer of records cannot know it, so no record can close the envelope by itself.
         return "end_" + secrets.token_hex(8)
 
     @cached_property

@@ -18,7 +18,7 @@ from lakeward.spec.model.sources import Isolation, Source
 class TopicLookup:
     """The records of a stream's Kafka sources, read at the isolation level of each source.
 
-    A topic that cannot be asked (its broker is down, it was deleted or created again) is returned as unread.
+    A topic that cannot be read (its broker is down, it was deleted or created again) is returned as unread.
     """
 
     def __init__(self, runtime: Runtime, sources: Mapping[str, Source], position: Position) -> None:

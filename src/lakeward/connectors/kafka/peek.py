@@ -62,7 +62,7 @@ def records(
     per_partition = max(1, most // max(1, len(ranges)))
     peeked: dict[tuple[str, int], list[Peeked]] = {key: [] for key in ranges}
     done: set[tuple[str, int]] = set()
-    # The end is told: a range may end with a transaction marker, which is not a record.
+    # The consumer reports the end: a range may end with a transaction marker, which is not a record.
     settings = {"fetch.message.max.bytes": 65_536, "enable.partition.eof": True, "isolation.level": isolation}
     consumer = Consumer(cluster.consumer("lakeward-peek") | settings)
     try:

@@ -151,7 +151,7 @@ def _groups(spans: Sequence[Span]) -> list[list[Span]]:
 def _consumer(cluster: Cluster, isolation: Isolation) -> Consumer:
     from confluent_kafka import Consumer
 
-    # The end of the partition is told: a range may end with a marker, after which no record comes.
+    # The consumer reports the end of the partition: a range may end with a marker, after which no record comes.
     return Consumer(cluster.consumer("lakeward-records") | {"enable.partition.eof": True, "isolation.level": isolation})
 
 

@@ -140,12 +140,12 @@ def activate(spark: SparkSession) -> None:
 
 
 def close(spark: SparkSession) -> None:
-    """Close a session's channel from any thread: statements that wait for it fail. The server is not told."""
+    """Close a session's channel from any thread: statements that wait for it fail. The server is not notified."""
     spark.client.set_retry_policies([])
     spark.client.close = _closed_already  # type: ignore[method-assign]  # see _release
     try:
         spark.client._channel.close()  # pyspark's own close waits for calls that never end
-    except Exception as error:  # noqa: BLE001 - it is closed or broken, which is what is wanted
+    except Exception as error:  # noqa: BLE001 - it is closed or broken, which is the goal
         log.warning("A channel could not be closed", error=type(error).__name__)
 
 

@@ -181,7 +181,7 @@ class _Known(_Identified, LagFields, ProgressFields):
 
 
 class StreamDocument(_Known):
-    """The JSON of `streams status`. `unanswered` is present if something could not be asked."""
+    """The JSON of `streams status`. `unanswered` is present if a system did not answer."""
 
     unanswered: NotRequired[list[str]]
 

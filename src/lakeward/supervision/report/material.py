@@ -65,7 +65,7 @@ class View:
         return self.facts.drivers.get(stream.driver)
 
     def process_ended(self, stream: Stream) -> bool:
-        """Whether its driver's process is known to be gone or was never started; False if that is not known."""
+        """Whether its driver's process is known to have ended or was never started; False if that is not known."""
         driver = self.driver(stream)
         if driver is None or driver.ended:
             return True
@@ -118,7 +118,7 @@ class Material:
 
     @property
     def cured(self) -> bool:
-        """Whether the table, asked now, has everything that the block missed: a start is all that is left."""
+        """Whether the table, read now, has everything that the block missed: a start is all that is left."""
         answered = self.sources_read.table_answered is True and self.sources_read.position is not None
         return self._of_the_table and answered and self.sources_read.halt is None
 
@@ -128,7 +128,7 @@ class Material:
 
 
 Explain = Callable[[Presence], Presence]
-"""Adds the cause of missing supervision, where it can be asked."""
+"""Adds the cause of missing supervision, where it can be read."""
 
 
 def observe_all(connect: Connect, backend: Backend, explain: Explain | None = None) -> View:

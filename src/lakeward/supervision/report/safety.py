@@ -112,7 +112,7 @@ def lost(m: Material) -> Answer:
 
 
 def _dropped(m: Material) -> str:
-    """Records that the source had, that no table has, and that nobody will read again."""
+    """Records that the source had, that no table has, and that no stream will read again."""
     parts = []
     if m.late:
         since = f" since {moment(m.late_since)}" if m.late_since is not None else ""

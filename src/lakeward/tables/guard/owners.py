@@ -3,7 +3,7 @@
 A table owns the files below its location that no other table names. For each table of the catalog, and each Delta
 table of the warehouse, the files it names outside of its own location are kept in an SQLite file: of most tables none.
 Manifests never change, so each is read once; a table whose catalog entry is unchanged is not even loaded. Tables of
-other catalogs cannot be asked: `gc.enabled=false` on a table protects its files from every deletion.
+other catalogs cannot be read: `gc.enabled=false` on a table protects its files from every deletion.
 """
 
 from __future__ import annotations
@@ -206,7 +206,7 @@ class Owners:
                 location = self._known(name, pointer) or self._iceberg(name, identifier)
             except NoSuchTableError:
                 continue  # dropped meanwhile
-            except Exception as error:  # noqa: BLE001 - boundary: a table that cannot be read is told, and the others go on
+            except Exception as error:  # noqa: BLE001 - boundary: a table that cannot be read is reported, and the others go on
                 unreadable[name] = _words(error)
                 continue
             locations[name] = location

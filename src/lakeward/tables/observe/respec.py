@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pyiceberg.table import Table
 
 MOST: Final = 10_000
-"""Partitions of one file that are listed; with more it is not told how many there are."""
+"""Partitions of one file that are listed; with more their number is not reported."""
 READ_FILES, READ_ROWS = 500, 5_000_000
 """Files and rows of one group that are read to count partitions; of a larger group the number stays unknown."""
 _SPANS: Final = ("year", "month", "day", "hour")  # coarse to fine

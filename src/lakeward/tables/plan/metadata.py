@@ -82,7 +82,7 @@ def plan_manifests(facts: TableFacts, policy: Manifests, history: History, now: 
     if count > policy.max_manifests:
         why = f"{count} manifests (limit {policy.max_manifests})"
     elif count >= WORTH and density < policy.min_files_per_manifest:
-        why = f"{density:.1f} files a manifest in {count} manifests (wanted {policy.min_files_per_manifest})"
+        why = f"{density:.1f} files a manifest in {count} manifests (required: {policy.min_files_per_manifest})"
     else:
         return NotPlanned("manifests", f"{count} manifests, {density:.1f} files in each")
     last = history.done.get("manifests")

@@ -8,7 +8,7 @@ import pytest
 
 from lakeward.connectors.commit_protocol.position import Position
 from lakeward.spec.model.policy import Metadata
-from lakeward.tables.plan.metadata import DELETE, VERSIONS_MAX, RETRIES, plan_metadata
+from lakeward.tables.plan.metadata import DELETE, RETRIES, VERSIONS_MAX, plan_metadata
 from lakeward.tables.plan.model import Action, NotPlanned
 from lakeward.tables.verify import verify_metadata
 
