@@ -27,7 +27,7 @@ from typing import Any
 from uuid import uuid4
 
 import psutil
-from environment import BenchEnvironment, running
+from bench_environment import BenchEnvironment, running
 from quality_data import COLUMNS, ROWS, TWENTY, UNIQUE, demo_tables, expectation
 
 os.environ |= {"GX_ANALYTICS_ENABLED": "false", "SPARK_CONNECT_MODE_ENABLED": "1", "TZ": "UTC"}  # as where checks run
@@ -154,17 +154,17 @@ class Bench:
         read = Read(line[5], line[0])
         frame = frame_of(self.engines.session, self.table, read)
         checker, suite = self.engines.checker, self.suite(self.table)
-        options_set = configure(suite, None, {})
-        plain = [each for each in options_set if each.expectation.type != UNIQUE["type"]]
+        configured = configure(suite, None, {})
+        plain = [each for each in configured if each.expectation.type != UNIQUE["type"]]
         stated = file_statistics(
             self.engines.lake.load_table(self.table), read, list(history.ancestry(history.head))[:5]
         )
         ways: dict[str, Callable[[], Any]] = {
-            "ours": lambda: passed(checker.check(frame, options_set, stated)),
-            "ours without metadata": lambda: passed(checker.check(frame, options_set)),
+            "ours": lambda: passed(checker.check(frame, configured, stated)),
+            "ours without metadata": lambda: passed(checker.check(frame, configured)),
             "ours without uniqueness": lambda: passed(checker.check(frame, plain, stated)),
-            "stock BOOLEAN_ONLY": lambda: checker._run(checker._batch(frame), options_set, "BOOLEAN_ONLY"),
-            "stock BASIC": lambda: checker.stock(frame, options_set),
+            "stock BOOLEAN_ONLY": lambda: checker._run(checker._batch(frame), configured, "BOOLEAN_ONLY"),
+            "stock BASIC": lambda: checker.stock(frame, configured),
         }
         samples: dict[str, list[dict[str, float]]] = {name: [] for name in ways}
         for each in ways.values():
@@ -177,18 +177,18 @@ class Bench:
     def increments(self) -> dict[str, Any]:
         """Whole runs over increments, beside a check of the whole table."""
         self.run(self.table)
-        figures_by_name: dict[str, Any] = {}
+        figures: dict[str, Any] = {}
         for count in (200_000, 20_000, self.rows // 100):
-            figures_by_name[f"{count:,} rows"] = self.times(
+            figures[f"{count:,} rows"] = self.times(
                 lambda: self.run(self.table), lambda n=count: self.land(self.table, n)
             )
         whole = self.times(lambda: self.run(self.table, scope="table"))
-        part = figures_by_name[f"{self.rows // 100:,} rows"]
-        figures_by_name["whole table"] = whole
-        figures_by_name["share of 1 %"] = {
+        part = figures[f"{self.rows // 100:,} rows"]
+        figures["whole table"] = whole
+        figures["share of 1 %"] = {
             key: round(part[key]["median"] / whole[key]["median"], 4) for key in ("executor_cpu_s", "server_cpu_s")
         }
-        return figures_by_name
+        return figures
 
     def changes(self) -> dict[str, Any]:
         """A MERGE into 1 % of the rows of a table of format v3: checked by row lineage, beside the whole table."""
@@ -200,14 +200,14 @@ class Bench:
             f"MERGE INTO lake.{table} t USING (SELECT {{ids}} AS id FROM range({self.rows // 100})) s ON t.id = s.id "
             "WHEN MATCHED THEN UPDATE SET t.code = 'A1'"
         )
-        figures_by_name = {}
+        figures = {}
         for where, ids in (("everywhere", "id * 100 + id % 100"), ("in one place", "id")):
             change = merge.format(ids=ids)
             for how, scope in (("by row lineage", None), ("whole table", "table")):
-                figures_by_name[f"{where}, {how}"] = self.times(
+                figures[f"{where}, {how}"] = self.times(
                     lambda s=scope: passed(self.run(table, scope=s).checks), lambda c=change: self.sql(c)
                 )
-        return figures_by_name
+        return figures
 
     def first_bad(self) -> dict[str, Any]:
         """The search for the first bad snapshot of 25, before and after a compaction; without row lineage and with."""
@@ -216,24 +216,24 @@ class Bench:
     def _first_bad(self, form: int) -> dict[str, Any]:
         table = self._table(f"bad_{form}", form)
         self.fill(table, bad=17)
-        options_set = configure(self.suite(table), None, {})
-        figures_by_name = {}
+        configured = configure(self.suite(table), None, {})
+        figures = {}
         for when in ("as landed", "after compaction"):
             history = metadata.history(self.engines.lake, table)
             line = list(history.ancestry(history.head))
             first = line[-1]
             found = decide(history, [Mark(first.id, first.sequence)])
             of = IcebergTable(table, self.engines.lake)
-            checks = check(of, found, history, options_set, RunOrder({}).now, self.engines)
+            checks = check(of, found, history, configured, RunOrder({}).now, self.engines)
             hit: list[int | None] = []
-            search = partial(first_bad, of, found, history, options_set, checks, self.engines)
-            figures_by_name[when] = self.times(lambda search=search, hit=hit: hit.append(search()[0]))
+            search = partial(first_bad, of, found, history, configured, checks, self.engines)
+            figures[when] = self.times(lambda search=search, hit=hit: hit.append(search()[0]))
             appends = found.appends
             assert all(each == appends[16].id for each in hit), "another snapshot"
             self.sql(
                 f"CALL lake.system.rewrite_data_files(table => 'lake.{table}', options => map('rewrite-all', 'true'))"
             )
-        return figures_by_name
+        return figures
 
     def pointer(self) -> dict[str, Any]:
         """Moving the branch, milliseconds, of a table of each format."""
@@ -256,7 +256,7 @@ class Bench:
     def failing(self) -> dict[str, Any]:
         """What 100,000 failing rows bring to the client: rows and memory, beside 10 failing rows."""
         table = self._table("failing")
-        figures_by_name = {}
+        figures = {}
         for count in (10, 100_000, 10, 100_000):
             wrong = ROWS.replace("concat('A', id % 9)", f"if(id - {self.landed} < {count}, '?', concat('A', id % 9))")
             self.land(table, 200_000, wrong)
@@ -264,8 +264,8 @@ class Bench:
             result = self.run(table, [expectation("column_values_to_match_regex", column="code", regex="^A[0-9]$")])
             after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
             rows = [len(each.sample) for each in result.checks]
-            figures_by_name[f"{count:,} failing rows"] = {"rows_kept": sum(rows), "peak_memory_grew_kb": after - before}
-        return figures_by_name
+            figures[f"{count:,} failing rows"] = {"rows_kept": sum(rows), "peak_memory_grew_kb": after - before}
+        return figures
 
     def demo(self) -> dict[str, Any]:
         """The demo's suites on the flights of 2013: what decided each check."""
@@ -336,8 +336,8 @@ def main() -> None:
     options.add_argument("--rows", type=int, default=5_000_000)
     options.add_argument("--rounds", type=int, default=5)
     options.add_argument("--only", default=",".join(FIGURES), help="some of these, with commas between")
-    options_set = options.parse_args()
-    figures_by_name: dict[str, Any] = {}
+    arguments = options.parse_args()
+    figures: dict[str, Any] = {}
     with tempfile.TemporaryDirectory() as folder, BenchEnvironment(Path(folder)) as env, ExitStack() as held:
         ui = ports.any_free()
         runtime, jvm = held.enter_context(connect_server(env, ui))
@@ -345,18 +345,14 @@ def main() -> None:
         url = runtime.registry_url_file.read_text()
         engines = Engines(runtime, url, lambda own_id: held.enter_context(session(runtime, session_id=own_id)))
         engines.session.sql("CREATE NAMESPACE lake.bench").collect()
-        bench = Bench(engines, Meter(f"127.0.0.1:{ui}", jvm), options_set.rows, options_set.rounds)
-        if not set(options_set.only.split(",")) <= {"first_bad", "changes"}:
+        bench = Bench(engines, Meter(f"127.0.0.1:{ui}", jvm), arguments.rows, arguments.rounds)
+        if not set(arguments.only.split(",")) <= {"first_bad", "changes"}:
             bench.fill(bench.table)
-        for name in options_set.only.split(","):
-            figures_by_name[name] = getattr(bench, name)()
-            print(f"{name}: {json.dumps(figures_by_name[name])}", file=sys.stderr, flush=True)
+        for name in arguments.only.split(","):
+            figures[name] = getattr(bench, name)()
+            print(f"{name}: {json.dumps(figures[name])}", file=sys.stderr, flush=True)
     machine = {"cores": os.cpu_count(), "platform": platform.platform(), "load": os.getloadavg()}
-    print(
-        json.dumps(
-            {**figures_by_name, "rows": options_set.rows, "rounds": options_set.rounds, "machine": machine}, indent=2
-        )
-    )
+    print(json.dumps({**figures, "rows": arguments.rows, "rounds": arguments.rounds, "machine": machine}, indent=2))
 
 
 if __name__ == "__main__":

@@ -38,7 +38,7 @@ def test_every_test_it_names_is_there(name: str) -> None:
     [
         ("tests/unit/spec/test_sql.py::test_a", (), "unit"),
         ("tests/contracts/test_tiers.py::test_a", (), "unit"),
-        ("tests/spark/driver/test_iceberg_source.py::test_a", ("timeout",), "spark"),
+        ("tests/spark/driver/test_feed.py::test_a", ("timeout",), "spark"),
         ("tests/dags/test_parse.py::test_a", (), "airflow"),
         ("tests/faults/test_stack.py::test_a", (), "process"),
         ("tests/faults/test_campaign.py::test_a", ("unit",), "unit"),

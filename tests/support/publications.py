@@ -177,7 +177,7 @@ class Publications(Happenings):
         with self.engines.registry() as connection:
             proof_heads = {each["to_snapshot"] for each in _proofs(connection, self.name)}
         if looked in proof_heads:
-            self.oracle.proof_heads(looked, waived)
+            self.oracle.note_held(looked, waived)
 
     def _stand(self, at: str, beside: str) -> None:
         self.log.append(f"{at}: {beside}")

@@ -1,8 +1,8 @@
 """One PostgreSQL and one Kafka for a whole run of the tests, also when several workers share it.
 
 `Services` starts a server when it is first asked for. Without workers the process that runs the tests holds it. With
-workers the controller holds it and answers them on a socket (`Host`, `request_service`), because a worker may end before
-the others. The servers are bound to the process that starts them: when a run is killed, they end too.
+workers the controller holds it and answers them on a socket (`Host`, `request_service`), because a worker may end
+before the others. The servers are bound to the process that starts them: when a run is killed, they end too.
 """
 
 from __future__ import annotations

@@ -133,7 +133,7 @@ class TableModel:
             elif action.action == "manifests":
                 self._rewrite_manifests(action)
             elif action.tag is not None:
-                max_age_ms = action.tag.max_age_ms // timedelta(milliseconds=1)
+                max_age_ms = action.tag.max_age // timedelta(milliseconds=1)
                 self._tags[action.tag.name] = Ref("tag", action.tag.snapshot_id, expires_after_ms=max_age_ms)
             else:
                 self._expire(action)

@@ -50,11 +50,7 @@ def test_a_worker_stays_with_what_it_has_begun_and_else_begins_what_nobody_has()
 @pytest.mark.parametrize(
     ("nodeid", "scope", "family"),
     [
-        (
-            "tests/spark/driver/test_iceberg_source.py::test_a[x::y]",
-            "tests/spark/driver/test_iceberg_source.py",
-            "session",
-        ),
+        ("tests/spark/driver/test_feed.py::test_a[x::y]", "tests/spark/driver/test_feed.py", "session"),
         ("tests/spark/quality/test_run.py::test_a", "tests/spark/quality/test_run.py", "connect"),
         ("tests/dags/test_streams.py::test_a", "airflow", "airflow"),
         ("tests/faults/test_airflow_survival.py::test_a", "airflow", "airflow"),

@@ -60,8 +60,8 @@ _INTERVAL: Final = re.compile(r"(?:interval\s+)?(\d+)\s+(second|minute|hour|day|
 def plan_log(facts: TableFacts, policy: Policy, needs: Needs, now: datetime) -> Action | NotPlanned:
     """The repair of the property for log retention.
 
-    It is raised, also if a person set it, before the clean-up removes what a reader has not read. It is lowered only if it is
-    not set and the log has grown long.
+    It is raised, also if a person set it, before the clean-up removes what a reader has not read. It is lowered only
+    if it is not set and the log has grown long.
     """
     if not policy.metadata.enabled:
         return NotPlanned("metadata", "switched off by policy")
