@@ -17,7 +17,7 @@ from lakeward.platform.failures import Cause, judge
 class Query:
     """As much of a running query as a watchdog looks at."""
 
-    wanted: Assignment
+    assignment: Assignment
     gate: Gate = field(default_factory=Gate)
     started: float = 0.0
     finished_tasks: int = 0
