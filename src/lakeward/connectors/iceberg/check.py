@@ -13,7 +13,7 @@ from lakeward.platform.runtime import CATALOG
 from lakeward.platform.text import word
 from lakeward.spec.sql.statements import argument, call_name
 
-_BY_WHOM = "it was published by hand, or by Iceberg's own retry in a driver that died before it moved the position"
+_PUBLISHERS = "it was published by hand, or by Iceberg's own retry in a driver that died before it moved the position"
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ def check_table(state: TableState) -> BlockReason | None:
             "unstaged",
             f"Snapshot {stray.snapshot} of {table} has a batch of {stream} that no position counts",
             f"attempt {stray.attempt or stray.wap_id} was published without the position: "
-            + (_BY_WHOM if stray.wap_id else "write.wap.enabled was off while it was written"),
+            + (_PUBLISHERS if stray.wap_id else "write.wap.enabled was off while it was written"),
             "lakeward sql --write "
             f"{word(f'CALL lake.system.rollback_to_snapshot({argument(table)}, {stray.parent})')}   "
             f"removes the batch; then: lakeward streams start {stream}",
