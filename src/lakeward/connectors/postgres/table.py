@@ -161,8 +161,9 @@ def check_rights(link: connection, stream: str, table: Name, mode: str, role: st
     """
     missing: list[str] = []
     for name, needed in ((table, _PRIVILEGES[mode]), (table.positions, ("SELECT", "INSERT", "UPDATE"))):
-        granted = "SELECT has_table_privilege(%s, %s)"
-        lacking = [privilege for privilege in needed if not query(link, granted, (name.quoted, privilege))[0][0]]
+        granted = "SELECT has_table_privilege(format('%%I.%%I', %s::text, %s::text), %s)"
+        values = (name.schema, name.table)
+        lacking = [privilege for privilege in needed if not query(link, granted, (*values, privilege))[0][0]]
         if lacking:
             missing.append(f"GRANT {', '.join(lacking)} ON {name.quoted} TO {quote(role)};")
     [(database, temporary)] = query(

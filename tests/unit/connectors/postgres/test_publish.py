@@ -53,6 +53,7 @@ def test_a_position_that_moved_is_not_overwritten(link: Any) -> None:
 
 
 def test_names_with_percent_signs_are_names(link: Any) -> None:
+    table.check_rights(link, "s", PLACE, "upsert", "postgres")
     assert list(state(link).columns) == ["a%s", '%\\"']
     rows = f"INSERT INTO {PLACE.quoted} ({quote('a%s')}) SELECT 7 RETURNING 1"
     assert publish(link, state(link), at(1), rows)
