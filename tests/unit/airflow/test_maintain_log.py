@@ -14,6 +14,7 @@ PLAN: Any = {
     "actions": [{"action": "compact", "why": "72 small files", "files": 72, "expected_s": 9.0}],
     "not_planned": [{"action": "expire", "why": "the oldest snapshot is 2 h old, the limit is 5 days"}],
 }
+REPORT: Any = {"plan": PLAN, "told": "72 files", "advice": ["write less often"]}
 
 
 def action(result: str, change: str = "", why: str = "") -> Any:
@@ -25,7 +26,7 @@ def action(result: str, change: str = "", why: str = "") -> Any:
 
 def test_every_line_names_the_table() -> None:
     with capture_logs() as lines:
-        maintain_dag._log_report({"plan": PLAN, "told": "72 files", "advice": ["write less often"]}, dry=False)  # type: ignore[typeddict-item]
+        maintain_dag._log_report(REPORT, dry=False)
         for result in ("done", "skipped", "failed"):
             maintain_dag.log_action("nyc.flights", action(result))
     assert {line.get("table") for line in lines} == {"nyc.flights"}
