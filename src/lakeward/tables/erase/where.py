@@ -111,7 +111,7 @@ def parse(text: str, schema: Schema, table: str) -> Where:
         raise _wrong(table, f"it cannot be parsed from character {error.loc + 1} on", known) from None
     except (TypeError, ValueError) as error:
         raise _wrong(table, str(error).splitlines()[0], known) from None
-    nested = sorted(columns - {field.name for field in schema.fields})
+    nested = sorted(column for column in columns if "." in column)
     if nested:
         raise _wrong(table, f"{', '.join(nested)} is within a struct", known)
     if not columns or type(bound).__name__ in ("AlwaysTrue", "AlwaysFalse"):
