@@ -14,6 +14,7 @@ from lakeward.quality.ranges.file_statistics import FileStatistics, file_statist
 from lakeward.quality.ranges.metadata import _snapshot
 from lakeward.quality.ranges.range import Read
 from lakeward.quality.ranges.snapshot_chain import Snapshot
+from lakeward.quality.suite.column_facts import _known, from_metadata
 
 SCHEMA = pa.schema(
     [("id", pa.int64()), ("n", pa.int32()), ("text", pa.string()), ("day", pa.date32()),
@@ -102,3 +103,26 @@ def test_no_rows_and_a_snapshot_that_is_gone_are_not_known(table, append) -> Non
     head = append(range(3))
     assert file_statistics(table, Read(None, 1), ()) is None
     assert file_statistics(table, Read(head.id, head.id), ()) is None
+
+
+def test_times_that_python_cannot_hold_are_left_to_spark(table) -> None:
+    far = pa.table(
+        {
+            "id": pa.array([1, 2], pa.int64()),
+            "day": pa.array([20_819_000, -2_000_000], pa.int32()).cast(pa.date32()),
+            "at": pa.array([1_767_225_600_000_000_000, -100_000_000_000_000_000], pa.timestamp("us", tz="UTC")),
+        }
+    )
+    table.append(far)
+    columns = of(table, Read(None, table.current_snapshot().snapshot_id)).columns
+    assert [(columns[name].nulls, columns[name].bounded) for name in ("id", "day", "at")] == [
+        (0, True), (0, False), (0, False),
+    ]  # fmt: skip
+
+
+def test_a_profile_of_times_that_python_cannot_hold_has_no_newest(table) -> None:
+    far = pa.array([1_767_225_600_000_000_000], pa.timestamp("us", tz="UTC"))
+    table.append(pa.table({"id": pa.array([1], pa.int64()), "at": far}))
+    _, metrics = from_metadata(table)
+    field = table.schema().find_field("at")
+    assert _known(field, metrics[field.field_id], set()).newest is None

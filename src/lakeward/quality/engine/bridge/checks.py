@@ -12,7 +12,7 @@ import structlog
 
 from lakeward.quality.engine.bridge.families import condition_of, covers, engine_of, is_unique, keys_of
 from lakeward.quality.engine.bridge.passes import Metrics, no_server
-from lakeward.quality.engine.bridge.results import SAMPLE, Failing, as_check, repeated, samples
+from lakeward.quality.engine.bridge.results import SAMPLE, Failing, as_check, columns_of, repeated, samples
 from lakeward.quality.engine.bridge.stated import family_of_statistics
 from lakeward.quality.ranges.file_statistics import FileStatistics
 from lakeward.quality.results.json_values import plain, sentence
@@ -140,7 +140,8 @@ def _failing(needs: Needs, metrics: Metrics) -> Failing | None:
         fails = repeated(metrics.domains.rows(domain), keys_of(accessor), SAMPLE)
     if fails is None:
         return None
-    return Failing(_within(domain, fails, metrics), metrics.values[metric.id] or 0)
+    about = columns_of(needs.asked.kwargs)
+    return Failing(_within(domain, fails, metrics), metrics.values[metric.id] or 0, about)
 
 
 def _refusal(error: Exception) -> str:
