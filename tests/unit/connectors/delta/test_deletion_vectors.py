@@ -9,9 +9,13 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+from delta_log import add, commit, remove, table
 from pyroaring import BitMap
 
+from lakeward.connectors.delta import log
 from lakeward.connectors.delta.deletion_vectors import _B85, _Z85, deleted_rows
 from lakeward.platform.errors import Refused
 
@@ -78,3 +82,27 @@ def test_a_vector_that_is_not_what_the_log_says_is_refused(tmp_path: Path, vecto
         with pytest.raises(Refused) as refused:
             deleted_rows(tmp_path, each)
         assert why in str(refused.value.why)
+
+
+def test_a_scan_leaves_deleted_rows_out(tmp_path: Path) -> None:
+    kinds = {"_kafka_topic": pa.string(), "_kafka_partition": pa.int32(), "_kafka_offset": pa.int64()}
+    rows = pa.table([pa.array(["t"] * 6), pa.array([0] * 6, pa.int32()), pa.array(range(10, 16), pa.int64())], [*kinds])
+    for name in ("one", "two"):
+        pq.write_table(rows, tmp_path / name)
+    data = bitmap([1, 5])
+    padded = z85(data + bytes(-len(data) % 4))
+    inline = {"storageType": "i", "pathOrInlineDv": padded, "sizeInBytes": len(data), "cardinality": 2}
+    commit(tmp_path, 0, table(""), add("one", 1), add("two", 1))
+    deleted = add("one", 1)
+    deleted["add"]["deletionVector"] = inline
+    commit(tmp_path, 1, deleted, remove("one"))
+
+    found = log.read(tmp_path, deletion_vectors=True)
+    assert found is not None
+    offsets = [row["_kafka_offset"] for batch in log.scan(found)(["t"], None) for row in batch.to_pylist()]
+    assert sorted(offsets) == sorted([10, 12, 13, 14, *range(10, 16)])
+
+    commit(tmp_path, 2, add("one", 1), remove("one"))  # a vector ends with its file
+    restored = log.read(tmp_path, deletion_vectors=True)
+    assert restored is not None
+    assert sum(len(batch) for batch in log.scan(restored)(["t"], None)) == 12

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
 from functools import reduce
 from operator import or_
 from typing import TYPE_CHECKING, Any
@@ -214,7 +215,8 @@ def _graph(asked: ConfiguredCheck, engine: Any) -> Graph:
     from great_expectations.validator.validation_graph import ValidationGraph
 
     expectation = get_expectation_impl(asked.expectation.type)(**asked.kwargs)
-    vars(expectation).update(asked.exact)  # the model makes a float of every number, and a day of a text
+    # The model makes a float of every number, and a day of a text. Values of rows come without a zone, in UTC.
+    vars(expectation).update({name: _as_collected(value) for name, value in asked.exact.items()})
     dependencies = expectation.get_validation_dependencies(execution_engine=engine, runtime_configuration=_runtime())
     metrics = tuple(dependencies.get_metric_configurations())
     graph = ValidationGraph(execution_engine=engine)
@@ -224,6 +226,15 @@ def _graph(asked: ConfiguredCheck, engine: Any) -> Graph:
     for metric in metrics:
         _make_exact(metric, asked.exact, set())
     return expectation, metrics, given
+
+
+def _as_collected(value: Any) -> Any:
+    """An argument as Spark Connect returns such a value of a row: times have no zone."""
+    if isinstance(value, list | tuple):
+        return [_as_collected(each) for each in value]
+    if isinstance(value, datetime) and value.tzinfo is not None:
+        return value.astimezone(UTC).replace(tzinfo=None)
+    return value
 
 
 def _make_exact(metric: Any, exact: Mapping[str, Any], seen: set[int]) -> None:
