@@ -9,7 +9,7 @@ DEEP = (
     "STRUCT<l1: ARRAY<STRUCT<l2: MAP<STRING, STRUCT<l3: ARRAY<MAP<STRING, "
     "STRUCT<l8: DECIMAL(18,4), t: TIMESTAMP, d: DATE>>>>>>>>"
 )
-LEAF = "deep.l1[0].l2.a.l3[0].x.l8"
+LEAF = "deep.l1[0].l2[a].l3[0][x].l8"
 """The path of the deepest value of `record`."""
 
 
