@@ -10,7 +10,8 @@ import wide
 pytestmark = pytest.mark.timeout(1800)  # a bound for a hang; a busy machine may need minutes
 
 
-@pytest.mark.parametrize("number", [150, pytest.param(1000, marks=pytest.mark.campaign)])
+@pytest.mark.campaign
+@pytest.mark.parametrize("number", [150, 1000])
 def test_a_wide_and_deep_stream_lands_and_keeps_its_bad_records_with_the_path(lab: Any, number: int) -> None:
     topic = lab.topic()
     records = [wide.record(key, number) for key in range(20)]
