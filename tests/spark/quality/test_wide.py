@@ -23,7 +23,8 @@ def profiled(capsys: pytest.CaptureFixture[str], home: Path, table: Any, *more: 
     return said.out
 
 
-@pytest.mark.parametrize(("number", "most"), [(120, 100), pytest.param(1000, 300, marks=pytest.mark.campaign)])
+@pytest.mark.campaign
+@pytest.mark.parametrize(("number", "most"), [(120, 100), (1000, 300)])
 def test_many_checks_of_a_wide_table_have_their_verdicts_and_short_samples(
     table: Any, home: Path, capsys: pytest.CaptureFixture[str], number: int, most: int
 ) -> None:
@@ -52,6 +53,7 @@ def test_times_that_python_cannot_hold_are_judged_and_profiled(
     assert "not_be_null" in profiled(capsys, home, table, "--dry-run")
 
 
+@pytest.mark.campaign
 def test_times_of_a_delta_table_that_python_cannot_hold_are_judged(delta_table: Any) -> None:
     far_times(delta_table)
 

@@ -242,6 +242,7 @@ def test_the_audit_reads_the_table_without_spark_across_checkpoints_and_partitio
     assert parted.land(11).seq == 12, "the log behind the position may be gone"
 
 
+@pytest.mark.campaign
 def test_the_audit_leaves_out_the_rows_of_deletion_vectors(rig: Rig) -> None:
     rig.sql("ALTER TABLE {t} SET TBLPROPERTIES ('delta.enableDeletionVectors' = 'true')")
     writer = rig.writer()
