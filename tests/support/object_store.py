@@ -39,8 +39,9 @@ class Weed:
     @property
     def rest(self) -> dict[str, str]:
         """The properties of its REST catalog, for `Lake.properties`."""
-        return {"type": "rest", "uri": f"http://{ports.HOST}:{self.catalog}", "prefix": "lake",
-                "credential": f"{KEY}:{SECRET}"}  # fmt: skip
+        uri = f"http://{ports.HOST}:{self.catalog}"
+        return {"type": "rest", "uri": uri, "prefix": "lake", "credential": f"{KEY}:{SECRET}",
+                "oauth2-server-uri": f"{uri}/v1/oauth/tokens"}  # fmt: skip
 
     @property
     def endpoint(self) -> str:

@@ -190,7 +190,7 @@ def columns(runtime: Runtime, spec: StreamSpec) -> dict[str, Any] | None:
             return None if snapshot is None else json.loads(snapshot.metadata["schemaString"])
         if spec.sink.iceberg is not None:
             return spark_schema(lake_of(runtime).load_table(str(spec.sink.iceberg.table)).schema())
-    except (NoSuchTableError, OperationalError, Refused, SpecError):
+    except (DependencyDown, NoSuchTableError, OperationalError, Refused, SpecError):
         return None
     return None
 

@@ -23,6 +23,7 @@ def proxy(postgres: Any) -> Iterator[Proxy]:
 @pytest.fixture
 def pool(postgres: Any, database: str, proxy: Proxy, monkeypatch: pytest.MonkeyPatch) -> Iterator[Engine]:
     monkeypatch.setattr(client, "ANSWER_S", 0.5)
+    monkeypatch.setattr(client, "CONNECT_TIMEOUT_S", 2)
     lines = postgres.pgpass.read_text()
     passwords = postgres.pgpass.with_name(f"pgpass-{proxy.port}")
     passwords.write_text(lines.replace(f":{postgres.port}:", f":{proxy.port}:"))

@@ -75,7 +75,29 @@ def test_a_commit_in_between_is_refused_and_the_expiry_repeated(lake: SharedLake
     monkeypatch.setattr(expiry, "expire_snapshots", late)
     done = entry(lake.expire(table))
     assert (done["result"], len(tried)) == ("done", 3), done
+    assert done["after"]["returned"][0]["deleted_data_files_count"] == 2
     assert lake.ids(table) == [1, 2, 3, 4]
+
+
+def test_a_tag_set_at_the_moment_of_the_commit_keeps_its_files(lake: SharedLake, monkeypatch: Any) -> None:
+    """The catalog takes the tag away with its snapshot: no requirement can name a ref that is not known."""
+    from lakeward.tables import expiry
+
+    table = lake.table(rows(1))
+    lake.rewrite(table)
+    first, commit = lake.load(table).metadata.snapshots[0], expiry.expire_snapshots
+    [file] = [task.file.file_path for task in lake.load(table).scan(snapshot_id=first.snapshot_id).plan_files()]
+
+    def late(*given: Any) -> None:
+        lake.load(table).manage_snapshots().create_tag(first.snapshot_id, "kept").commit()
+        commit(*given)
+
+    monkeypatch.setattr(expiry, "expire_snapshots", late)
+    done = entry(lake.expire(table))
+    assert "removed kept, which was set at the same time" in done["why"], done
+    assert done["result"] == "failed"
+    io = lake.load(table).io
+    assert io.new_input(file).exists() and io.new_input(first.manifest_list).exists()
 
 
 def test_files_of_the_host_that_a_guest_names_stay(lake: SharedLake) -> None:
