@@ -30,9 +30,6 @@ _TCP_TIMEOUT_S = 5.0
 _UNKNOWN_SESSION = ("SESSION_CLOSED", "SESSION_NOT_FOUND", "SESSION_CHANGED")
 # Retries for twelve seconds instead of pyspark's ten minutes: a restarted server does not know the session.
 _RETRIES, _LONGEST_PAUSE_MS = 6, 4_000
-# A server process that is stopped acknowledges on TCP and answers nothing: a statement would wait for ever. The server
-# ends connections that ask it more often than every five minutes.
-_KEEPALIVE = {"grpc.keepalive_time_ms": 305_000, "grpc.keepalive_timeout_ms": 20_000}
 
 
 def new_session_id() -> str:
@@ -154,7 +151,6 @@ def close(spark: SparkSession) -> None:
 
 def _open(runtime: Runtime, session_id: str) -> SparkSession:
     host, port = _reachable(runtime)
-    from pyspark.sql.connect.client.core import DefaultChannelBuilder
     from pyspark.sql.connect.client.retries import DefaultPolicy
     from pyspark.sql.connect.session import SparkSession
 
@@ -163,8 +159,7 @@ def _open(runtime: Runtime, session_id: str) -> SparkSession:
     warnings.filterwarnings("ignore", message=r"\[RETRIES_EXCEEDED\]")
     token = runtime.connect_token_file.read_text().strip() if runtime.connect_token_file else ""
     parts = [f"session_id={session_id}", f"user_id={USER}", *([f"token={token}"] if token else [])]
-    channel = DefaultChannelBuilder(f"sc://{host}:{port}/;{';'.join(parts)}", [*_KEEPALIVE.items()])
-    spark = SparkSession.builder.channelBuilder(channel).create()
+    spark = SparkSession.builder.remote(f"sc://{host}:{port}/;{';'.join(parts)}").create()
     spark.client.set_retry_policies([DefaultPolicy(max_retries=_RETRIES, max_backoff=_LONGEST_PAUSE_MS)])
     return spark
 
