@@ -221,11 +221,11 @@ class Expiry:
         name = self.facts.table
         raise LakewardError(
             f"Expiry of {name} removed {listed(sorted(lost))}, which was set at the same time",
-            why=f"the catalog compares only the refs of the request; snapshots {listed([*map(str, lost.values())])} are "
-            f"no longer in the table, and no file of them was deleted; {before.metadata_location} still names them",
+            why="the catalog compares only the refs of the request. No file was deleted, and snapshot "
+            f"{listed(sorted({str(each) for each in lost.values()}))} is still in {before.metadata_location}",
             next=f"lakeward tables hold {name} --until TIME, so that orphan removal leaves the files; then register "
             "that metadata file as a table of its own",
-            code="LW-4248",
+            code="LW-4252",
         )
 
     def _load(self) -> Table:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
@@ -13,6 +14,9 @@ from tests.support import object_store
 from tests.support.object_store import Weed
 from tests.support.shared_files import SharedLake, deployment, rows
 
+from lakeward.connectors.aws import store
+from lakeward.connectors.iceberg import rest_client
+from lakeward.platform.errors import DependencyDown
 from lakeward.platform.runtime import Lake, Project, Runtime
 from lakeward.tables import context, run
 from lakeward.tables.guard import pins
@@ -118,3 +122,25 @@ def test_every_page_of_every_namespace_is_listed_once(lake: SharedLake) -> None:
     spaces = context.namespaces(lake.site.catalog)
     assert len(spaces) == len(set(spaces)) and ("paged", "below") in spaces
     assert {each["table"] for each in run.health(lake.runtime, lake.project)["tables"]} >= set(made)
+
+
+@pytest.mark.campaign
+def test_the_same_clients_go_on_after_their_server_said_nothing(lake: SharedLake, weed: Weed, monkeypatch: Any) -> None:
+    """The process of the catalog and the object store is stopped: its kernel goes on to acknowledge."""
+    table = lake.table(rows(1), rows(2))
+    loaded = lake.load(table)
+    monkeypatch.setattr(rest_client, "ANSWER_S", 2.0)
+    weed.server.send_signal(signal.SIGSTOP)
+    try:
+        with pytest.raises(DependencyDown, match="REST catalog does not answer"):
+            lake.load(table)
+        with pytest.raises(OSError, match=r"(?i)time"):
+            loaded.scan().to_arrow()
+        with pytest.raises(DependencyDown, match="object store does not answer"):
+            store.check(lake.runtime.lake, "s3://lake/shared")
+    finally:
+        weed.server.send_signal(signal.SIGCONT)
+    assert len(loaded.scan().to_arrow()) == 2 and lake.ids(table) == [1, 2]
+    store.check(lake.runtime.lake, "s3://lake/shared")
+    lake.load(table).append(rows(3))
+    assert lake.ids(table) == [1, 2, 3]

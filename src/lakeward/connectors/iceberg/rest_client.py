@@ -47,5 +47,5 @@ def _down(url: str, why: str) -> DependencyDown:
         "The REST catalog does not answer",
         why=f"{url.partition('?')[0]}: {why.splitlines()[0] if why else 'no answer'}",
         next="start the catalog, or correct uri: of the catalog; streams wait and lose nothing",
-        code="LW-3376",
+        code="LW-3424",
     )

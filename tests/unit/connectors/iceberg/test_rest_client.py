@@ -41,7 +41,8 @@ class Answers(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(text)
 
-    do_POST = do_GET
+    def do_POST(self) -> None:
+        self.do_GET()
 
     def log_message(self, *_: Any) -> None:
         pass
