@@ -111,7 +111,7 @@ def running(folder: Path, *, catalog: bool = False) -> Iterator[Weed]:
     made = Weed(port, private.folder(folder / "secrets"), rest, server)
     try:
         end = time.monotonic() + START_S
-        while not (ports.answers(rest) if catalog else _ready(made)):
+        while not (_has_catalog(made) if catalog else _ready(made)):
             assert server.poll() is None and time.monotonic() < end, log.read_text(errors="replace")[-3000:]
             time.sleep(0.2)
         made.connect()
@@ -123,6 +123,22 @@ def running(folder: Path, *, catalog: bool = False) -> Iterator[Weed]:
         except subprocess.TimeoutExpired:
             server.kill()
             server.wait()
+
+
+def _has_catalog(made: Weed) -> bool:
+    """The port listens before the bucket of the tables exists."""
+    from pyiceberg.catalog import load_catalog
+    from pyiceberg.exceptions import RESTError
+
+    if not ports.answers(made.catalog):
+        return False
+    try:
+        with load_catalog("ready", warehouse="s3://lake", **made.rest) as lake:
+            lake.create_namespace_if_not_exists("ready")
+            lake.drop_namespace("ready")
+    except (RESTError, OSError):
+        return False
+    return True
 
 
 def _ready(made: Weed) -> bool:
