@@ -5,9 +5,13 @@ from __future__ import annotations
 import socket
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
+from proxy import Proxy
+
+from lakeward.stack import private
 
 pytestmark = pytest.mark.timeout(1200)  # a bound for a hang; a busy machine may need minutes
 
@@ -76,3 +80,32 @@ def test_a_catalog_away_at_the_start_is_named_and_tried_again(world: Any, simple
         assert (seen.query_state, seen.error["class"]) == ("failed", "dependency")
         assert world.stream(stream).blocked is None
         assert driver.terminate() == 0, driver.said()
+
+
+@pytest.mark.campaign
+def test_a_catalog_that_says_nothing_for_minutes_hangs_no_driver(
+    world: Any, simple: Callable[..., Any], tmp_path: Path
+) -> None:
+    """Longer than the limit of an answer (60 s): its connections are given up, and made anew when it is back."""
+    topic, stream, table = world.kafka.create_topic(), f"{world.name}_s", f"{world.name}.t"
+    world.deploy(simple(stream, topic, table))
+    world.numbers(topic, range(100))
+    whole, database = world.runtime, Proxy(world.runtime.lake.port)
+    lines = world.pgpass.read_text().splitlines()
+    more = [line.replace(f":{whole.lake.port}:", f":{database.port}:", 1) for line in lines]
+    lake = whole.lake.model_copy(update={"port": database.port})
+    passwords = private.write(tmp_path / "both.pgpass", "\n".join([*lines, *more, ""]))
+    world.runtime = whole.model_copy(update={"lake": lake, "pgpass": passwords})
+    driver = world.launch(env={"PGPASSFILE": str(passwords)})
+    world.runtime = whole
+    world.wait_landed(table, stream, 100)
+    database.set("hole")
+    world.numbers(topic, range(100, 200))
+    world.wait_for("the batch that gives up the silent catalog", lambda: driver.events("batch waits"))
+    database.set("pass")
+    world.wait_landed(table, stream, 200)
+    assert len(driver.events("stream started")) == 1, "no stream restarts"
+    assert not driver.events("stream failed, will restart")
+    assert driver.terminate() == 0, driver.said()
+    assert sorted(row["n"] for row in world.rows(table)) == list(range(200))
+    database.close()

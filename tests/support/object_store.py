@@ -23,10 +23,25 @@ START_S = 120.0
 
 @dataclass(frozen=True)
 class Weed:
-    """A running store. `secrets`: the folder of connections, with `lakeward_s3` in it."""
+    """A running store.
+
+    Attributes:
+        secrets: the folder of connections, with `lakeward_s3` in it.
+        catalog: the port of its Iceberg REST catalog, whose tables are in the bucket `lake`; 0 without one.
+        server: the process.
+    """
 
     port: int
     secrets: Path
+    catalog: int
+    server: subprocess.Popen[bytes]
+
+    @property
+    def rest(self) -> dict[str, str]:
+        """The properties of its REST catalog, for `Lake.properties`."""
+        uri = f"http://{ports.HOST}:{self.catalog}"
+        return {"type": "rest", "uri": uri, "prefix": "lake", "credential": f"{KEY}:{SECRET}",
+                "oauth2-server-uri": f"{uri}/v1/oauth/tokens"}  # fmt: skip
 
     @property
     def endpoint(self) -> str:
@@ -65,27 +80,38 @@ class Weed:
 
 
 @contextmanager
-def running(folder: Path) -> Iterator[Weed]:
-    """A store with the bucket `lake`, ended whatever happens."""
+def running(folder: Path, *, catalog: bool = False) -> Iterator[Weed]:
+    """A store with the bucket `lake`, ended whatever happens.
+
+    Args:
+        catalog: whether the bucket is an Iceberg REST catalog's; then nothing else can be written to it.
+    """
     data = folder / "data"
     data.mkdir(parents=True)
     users = [{"name": "ward", "credentials": [{"accessKey": KEY, "secretKey": SECRET}],
               "actions": ["Admin", "Read", "Write", "List", "Tagging"]}]  # fmt: skip
     config = private.write(folder / "s3.json", json.dumps({"identities": users}))
-    made = Weed(ports.any_free(), private.folder(folder / "secrets"))
-    taken = {f"{part}.port{kind}": ports.any_free() for part in ("master", "volume", "filer") for kind in ("", ".grpc")}
+    port, rest = ports.any_free(), ports.any_free() if catalog else 0
+    parts = ("master", "volume", "filer", *(("admin",) if catalog else ()))
+    taken = {f"{part}.port{kind}": ports.any_free() for part in parts for kind in ("", ".grpc")}
+    head = [str(Path(sys.executable).with_name("weed")), f"-logdir={folder}"]
+    only = ["mini", "-tableBucket=lake", "-webdav=false", "-admin.ui=false"] if catalog else [
+        "server", "-master.telemetry=false", "-master.volumeSizeLimitMB=64", "-volume.max=50",
+    ]  # fmt: skip
     command = [
-        str(Path(sys.executable).with_name("weed")), f"-logdir={folder}", "server", f"-ip={ports.HOST}",
-        f"-ip.bind={ports.HOST}", f"-dir={data}", "-master.telemetry=false", "-master.volumeSizeLimitMB=64",
-        "-volume.max=50", *(f"-{name}={port}" for name, port in taken.items()), "-s3", f"-s3.port={made.port}",
-        f"-s3.port.grpc={ports.any_free()}", f"-s3.config={config}", "-s3.port.iceberg=0", "-s3.port.lance=0",
+        *head, *only, f"-ip={ports.HOST}", f"-ip.bind={ports.HOST}", f"-dir={data}",
+        *(f"-{name}={port}" for name, port in taken.items()), "-s3", f"-s3.port={port}",
+        f"-s3.port.grpc={ports.any_free()}", f"-s3.config={config}", f"-s3.port.iceberg={rest}", "-s3.port.lance=0",
     ]  # fmt: skip
     log = folder / "log"
     with log.open("ab") as sink:
-        server = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=sink, stderr=sink, start_new_session=True)
+        server = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=sink, stderr=sink, start_new_session=True, cwd=folder
+        )
+    made = Weed(port, private.folder(folder / "secrets"), rest, server)
     try:
         end = time.monotonic() + START_S
-        while not _ready(made):
+        while not (_has_catalog(made) if catalog else _ready(made)):
             assert server.poll() is None and time.monotonic() < end, log.read_text(errors="replace")[-3000:]
             time.sleep(0.2)
         made.connect()
@@ -97,6 +123,22 @@ def running(folder: Path) -> Iterator[Weed]:
         except subprocess.TimeoutExpired:
             server.kill()
             server.wait()
+
+
+def _has_catalog(made: Weed) -> bool:
+    """The port listens before the bucket of the tables exists."""
+    from pyiceberg.catalog import load_catalog
+    from pyiceberg.exceptions import RESTError
+
+    if not ports.answers(made.catalog):
+        return False
+    try:
+        with load_catalog("ready", warehouse="s3://lake", **made.rest) as lake:
+            lake.create_namespace_if_not_exists("ready")
+            lake.drop_namespace("ready")
+    except (RESTError, OSError):
+        return False
+    return True
 
 
 def _ready(made: Weed) -> bool:

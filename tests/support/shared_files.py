@@ -39,12 +39,17 @@ def rows(*ids: int) -> pa.Table:
 
 
 @contextmanager
-def deployment(postgres: Any, folder: Path) -> Iterator[Runtime]:
-    """A catalog, a registry and a warehouse on a disk."""
-    lake = Lake(
-        host=postgres.host, port=postgres.port, database=postgres.create_database(), user=postgres.user,
-        warehouse=str(folder / "warehouse"),
-    )  # fmt: skip
+def deployment(postgres: Any, folder: Path, lake: Lake | None = None) -> Iterator[Runtime]:
+    """A catalog, a registry and a warehouse on a disk.
+
+    Args:
+        lake: a catalog and a warehouse elsewhere.
+    """
+    if lake is None:
+        lake = Lake(
+            host=postgres.host, port=postgres.port, database=postgres.create_database(), user=postgres.user,
+            warehouse=str(folder / "warehouse"),
+        )  # fmt: skip
     create_schema(lake, postgres.pgpass)
     registry = postgres.create_registry()
     file = private.write(folder / "url", postgres.url(registry))
@@ -135,7 +140,7 @@ class SharedLake:
         for name in self.made:
             if self.site.catalog.table_exists(name):
                 self.site.catalog.drop_table(name)
-        self.site.catalog.engine.dispose()
+        self.site.catalog.close()
 
 
 def plain_folder(folder: Path, *ids: int) -> list[str]:

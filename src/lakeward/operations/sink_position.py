@@ -191,7 +191,7 @@ def columns(runtime: Runtime, spec: StreamSpec) -> dict[str, Any] | None:
             return None if snapshot is None else json.loads(snapshot.metadata["schemaString"])
         if spec.sink.iceberg is not None:
             return spark_schema(lake_of(runtime).load_table(name_parts(spec.sink.iceberg.table)).schema())
-    except (NoSuchTableError, OperationalError, Refused, SpecError):
+    except (DependencyDown, NoSuchTableError, OperationalError, Refused, SpecError):
         return None
     return None
 

@@ -12,15 +12,12 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
+from sqlalchemy import URL, Connection, Engine, event, make_url
 from sqlalchemy.exc import ArgumentError, OperationalError
 
-from lakeward.platform import machine
 from lakeward.platform.errors import DependencyDown, SpecError
 from lakeward.platform.storable import storable
-
-CONNECT_TIMEOUT_S = 5
-STATEMENT_TIMEOUT_MS = 30_000
+from lakeward.registry.client import pool
 
 
 def _parsed(url: str) -> URL:
@@ -39,38 +36,10 @@ def _parsed(url: str) -> URL:
 @lru_cache(maxsize=4)
 def engine(url: str, pgpass: Path | None = None) -> Engine:
     """The process's engine for `url`; two pooled connections are enough for a reconciler or a driver."""
-    arguments: dict[str, object] = {
-        "connect_timeout": CONNECT_TIMEOUT_S,
-        "application_name": "lakeward",
-        # A server that vanished without closing the connection is detected within half a minute.
-        "keepalives_idle": 10,
-        "keepalives_interval": 5,
-        "keepalives_count": 3,
-        "tcp_user_timeout": 30_000,
-        "options": f"-c statement_timeout={STATEMENT_TIMEOUT_MS} -c timezone=UTC",
-    }
-    if pgpass is not None and pgpass.exists():  # otherwise libpq uses PGPASSFILE
-        arguments["passfile"] = str(pgpass)
-    result = create_engine(
-        _parsed(url),
-        pool_size=2,
-        max_overflow=4,
-        pool_pre_ping=True,
-        connect_args=arguments,
-        json_serializer=_json,
-    )
+    passfile = pgpass if pgpass is not None and pgpass.exists() else None  # otherwise libpq uses PGPASSFILE
+    result = pool(_parsed(url), "lakeward", 2, 4, passfile, json_serializer=_json)
     event.listen(result, "before_cursor_execute", _with_storable_texts, retval=True)
-    event.listen(result, "do_connect", _with_patience)
     return result
-
-
-def _with_patience(_dialect: object, _record: object, _arguments: object, parameters: dict[str, object]) -> None:
-    """Wait longer for a connection while the machine is starved.
-
-    A registry that only is slow would count as lost at each second poll, and after a loss nothing is launched for the
-    lifetime of a lease: nothing would ever be launched.
-    """
-    parameters["connect_timeout"] = round(machine.patience(CONNECT_TIMEOUT_S))
 
 
 def _json(value: Any) -> str:

@@ -191,7 +191,8 @@ def namespaces(catalog: Catalog) -> list[tuple[str, ...]]:
     above = sorted(set(catalog.list_namespaces()))
     while above:
         found += above
-        above = sorted({each for of in above for each in _below(catalog, of) if len(each) > len(of)})
+        # Some REST catalogs list every level at once.
+        above = sorted({each for of in above for each in _below(catalog, of)} - set(found))
     return found
 
 

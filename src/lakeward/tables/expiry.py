@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 
-from lakeward.connectors.iceberg.expire import expire_snapshots
+from lakeward.connectors.iceberg.expire import expire_snapshots, lost_refs
 from lakeward.platform.boundary import Failure, attempt
-from lakeward.platform.errors import Refused
+from lakeward.platform.errors import LakewardError, Refused
 from lakeward.platform.text import count, listed, word
 from lakeward.registry.maintenance import Figures
 from lakeward.tables.act.server import Run
@@ -211,8 +211,24 @@ class Expiry:
                 sleep(_PAUSE_S)
                 continue
             self.went = going
-            return self._load()
+            after = self._load()
+            self._nothing_lost(lost_refs(self.site.catalog, now, after), now)
+            return after
         raise self._stopped(f"other commits came first {TRIES} times")
+
+    def _nothing_lost(self, lost: dict[str, int], before: Table) -> None:
+        """Raise before any file is deleted if the commit took refs along that another process had just set."""
+        if not lost:
+            return
+        name = self.facts.table
+        raise LakewardError(
+            f"Expiry of {name} removed {listed(sorted(lost))}, which was set at the same time",
+            why="the catalog compares only the refs of the request. No file was deleted, and snapshot "
+            f"{listed(sorted({str(each) for each in lost.values()}))} is still in {before.metadata_location}",
+            next=f"lakeward tables hold {name} --until TIME, so that orphan removal leaves the files; then register "
+            "that metadata file as a table of its own",
+            code="LW-4252",
+        )
 
     def _load(self) -> Table:
         now = self.site.load(self.facts.table)

@@ -97,6 +97,7 @@ def pyiceberg_properties(lake: Lake) -> dict[str, str]:
         return {}
     names = {KEY: "s3.access-key-id", SECRET: "s3.secret-access-key", TOKEN: "s3.session-token"}  # names
     properties = {names[name]: value for name, value in account_.keys().items()}
+    properties |= {"s3.connect-timeout": str(CONNECT_S), "s3.request-timeout": str(ANSWER_S)}
     if account_.region is not None:
         properties["s3.region"] = account_.region
     if account_.endpoint is not None:

@@ -22,7 +22,12 @@ SPARK_EXTENSIONS = (
 # PostgreSQL ended the connection (shutdown, crash, still starting). Without these codes, a pooled connection that died
 # in a restart fails its next user instead of being opened again.
 _RECONNECT = "57P01,57P02,57P03"
+# Seconds. Without them a server that says nothing hangs a commit for ever. A commit whose answer does not come in time
+# may still be done later: it is a lost answer, after which the table is read again.
+_SILENCE = {"jdbc.connectTimeout": "10", "jdbc.socketTimeout": "60", "jdbc.tcpKeepAlive": "true"}
 _KINDS = ("type", "catalog-impl")  # a deployment that sets one of these uses another kind of catalog
+
+_IMPL, _HERE = "py-catalog-impl", "lakeward.connectors.iceberg"
 
 # JdbcCatalog's tables in their V1 form (with `iceberg_type`, which views need). PyIceberg would create the V0 form.
 _SCHEMA = (
@@ -54,6 +59,7 @@ def spark_conf(lake: Lake) -> dict[str, str]:
             "jdbc.user": lake.user,
             "jdbc.schema-version": "V1",
             "retryable_status_codes": _RECONNECT,
+            **_SILENCE,
         }
     catalog |= lake.properties
     return {
@@ -81,8 +87,12 @@ def pyiceberg_properties(lake: Lake, pgpass: Path | None = None) -> dict[str, st
     _check(lake)
     properties = {"warehouse": lake.warehouse, **store.pyiceberg_properties(lake)}
     if not _other_kind(lake):
-        properties |= {"type": "sql", "uri": _url(lake, pgpass)}
-    return properties | lake.properties
+        return properties | {_IMPL: f"{_HERE}.jdbc_client.JdbcClient", "uri": _url(lake, pgpass)} | lake.properties
+    properties |= lake.properties
+    if properties.get("type") == "rest":  # PyIceberg takes either a type or a class
+        del properties["type"]
+        properties[_IMPL] = f"{_HERE}.rest_client.RestClient"
+    return properties
 
 
 def create_schema(lake: Lake, pgpass: Path | None = None) -> None:

@@ -70,6 +70,31 @@ def expire_snapshots(catalog: Catalog, table: Table, snapshots: Collection[int],
     catalog.commit_table(table, tuple(required), (*dropped, *([going] if snapshots else [])))
 
 
+def lost_refs(catalog: Catalog, before: Table, after: Table) -> dict[str, int]:
+    """Branches and tags that an expiry removed though it did not know them: name -> snapshot.
+
+    A REST catalog compares only the refs that the request names. A ref that another process sets between the load and
+    the commit, on a snapshot that goes, goes with it. The metadata files between the two versions show it.
+
+    Args:
+        before: as it was loaded for the commit.
+        after: as it was loaded after the commit.
+    """
+    from pyiceberg.catalog.sql import SqlCatalog
+    from pyiceberg.serializers import FromInputFile
+
+    if isinstance(catalog, SqlCatalog):
+        return {}  # the commit compared all metadata
+    log = [entry.metadata_file for entry in after.metadata.metadata_log]
+    since = log.index(before.metadata_location) + 1 if before.metadata_location in log else len(log)
+    there = {each.snapshot_id for each in after.metadata.snapshots}
+    lost: dict[str, int] = {}
+    for file in log[since:]:
+        refs = FromInputFile.table_metadata(after.io.new_input(file)).refs
+        lost |= {name: ref.snapshot_id for name, ref in refs.items() if name not in before.metadata.refs}
+    return {name: of for name, of in lost.items() if of not in there and name not in after.metadata.refs}
+
+
 def _change(document: dict[str, Any], snapshots: set[int], refs: set[str]) -> None:
     """The change of Iceberg's own expiry."""
     document["refs"] = {name: ref for name, ref in document.get("refs", {}).items() if name not in refs}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -132,8 +132,9 @@ class Stream:
     def __init__(self, place: Place) -> None:
         self.place = place
 
-    @cached_property
+    @property
     def _client(self) -> Any:
+        # Fetched for each request: a reader that lives for weeks outlives its keys.
         return self.place.client()
 
     def summary(self) -> tuple[str, int]:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lakeward.connectors.postgres.name import Name
+from lakeward.platform.deadline import KEEPALIVE
 from lakeward.platform.errors import DependencyDown, LakewardError, SpecError
 from lakeward.platform.runtime import Database
 
@@ -73,6 +74,7 @@ def connect(database: Database, pgpass: Path | None, user: str, timeout_s: int =
     import psycopg2
 
     options: dict[str, Any] = {name: value for name in _TLS if (value := getattr(database, name)) is not None}
+    options |= KEEPALIVE
     passwords = database.passfile or pgpass
     if passwords is not None and passwords.exists():  # otherwise libpq uses PGPASSFILE
         options["passfile"] = str(passwords)
@@ -85,11 +87,6 @@ def connect(database: Database, pgpass: Path | None, user: str, timeout_s: int =
             connect_timeout=timeout_s,
             client_encoding="UTF8",
             application_name=f"lakeward {user}"[:63],
-            # A server that vanished without closing the connection is detected within half a minute.
-            keepalives_idle=10,
-            keepalives_interval=5,
-            keepalives_count=3,
-            tcp_user_timeout=30_000,
             **options,
         )
         link.autocommit = True

@@ -20,6 +20,7 @@ def test_spark_gets_the_jdbc_catalog_without_a_password() -> None:
     assert conf["spark.sql.catalog.lake.jdbc.user"] == "u"
     assert conf["spark.sql.catalog.lake.jdbc.schema-version"] == "V1"
     assert conf["spark.sql.catalog.lake.cache-enabled"] == "false"
+    assert conf["spark.sql.catalog.lake.jdbc.socketTimeout"] == "60", "a silent database hangs no commit"
     assert not [key for key in conf if "password" in key]
 
 
@@ -29,7 +30,9 @@ def test_a_catalog_of_another_kind_takes_nothing_from_postgresql() -> None:
     assert conf["spark.sql.catalog.lake.type"] == "rest"
     assert conf["spark.sql.catalog.lake.uri"] == "https://catalog"
     assert "spark.sql.catalog.lake.catalog-impl" not in conf
-    assert catalog.pyiceberg_properties(lake) == {"warehouse": "s3://w", "type": "rest", "uri": "https://catalog"}
+    client = "lakeward.connectors.iceberg.rest_client.RestClient"
+    properties = catalog.pyiceberg_properties(lake)
+    assert properties == {"warehouse": "s3://w", "py-catalog-impl": client, "uri": "https://catalog"}
     catalog.create_schema(lake)  # nothing to create, nothing asked
 
 

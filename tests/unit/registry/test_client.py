@@ -1,0 +1,55 @@
+"""PostgreSQL that says nothing ends a statement, and the next one has a new connection."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from proxy import Proxy
+from sqlalchemy import Engine, text
+from sqlalchemy.exc import OperationalError
+
+from lakeward.registry import client
+
+
+@pytest.fixture
+def proxy(postgres: Any) -> Iterator[Proxy]:
+    made = Proxy(postgres.port)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def pool(postgres: Any, database: str, proxy: Proxy, monkeypatch: pytest.MonkeyPatch) -> Iterator[Engine]:
+    monkeypatch.setattr(client, "ANSWER_S", 0.5)
+    monkeypatch.setattr(client, "CONNECT_TIMEOUT_S", 2)
+    lines = postgres.pgpass.read_text()
+    passwords = postgres.pgpass.with_name(f"pgpass-{proxy.port}")
+    passwords.write_text(lines.replace(f":{postgres.port}:", f":{proxy.port}:"))
+    passwords.chmod(0o600)
+    url = f"postgresql+psycopg2://{postgres.user}@127.0.0.1:{proxy.port}/{database}"
+    made = client.pool(url, "a test", 1, 0, passwords)
+    yield made
+    made.dispose()
+
+
+def backend(pool: Engine) -> int:
+    with pool.begin() as connection:
+        return int(connection.execute(text("SELECT pg_backend_pid()")).scalar_one())
+
+
+@pytest.mark.parametrize("within", ["a statement", "a commit", "a check before use"])
+def test_a_silent_server_ends_the_wait_and_the_next_use_connects_anew(pool: Engine, proxy: Proxy, within: str) -> None:
+    first = backend(pool)
+    with pytest.raises(OperationalError, match=r"no answer|server closed|timeout expired"):
+        if within == "a check before use":
+            proxy.set("hole")
+            backend(pool)
+        with pool.begin() as connection:
+            connection.execute(text("SELECT 1"))
+            proxy.set("hole")
+            if within == "a statement":
+                connection.execute(text("SELECT 2"))
+    proxy.set("pass")
+    assert backend(pool) != first

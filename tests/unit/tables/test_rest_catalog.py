@@ -1,0 +1,146 @@
+"""Maintenance of tables in a real Iceberg REST catalog: SeaweedFS, with its files on its object store."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyiceberg.catalog.rest import RestCatalog
+from tests.support import object_store
+from tests.support.object_store import Weed
+from tests.support.shared_files import SharedLake, deployment, rows
+
+from lakeward.connectors.aws import store
+from lakeward.connectors.iceberg import rest_client
+from lakeward.platform.errors import DependencyDown
+from lakeward.platform.runtime import Lake, Project, Runtime
+from lakeward.tables import context, run
+from lakeward.tables.guard import pins
+from lakeward.telemetry import failpoints
+
+
+@pytest.fixture(scope="module")
+def weed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Weed]:
+    with object_store.running(tmp_path_factory.mktemp("weed"), catalog=True) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def where(weed: Weed, postgres: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runtime]:
+    lake = Lake(warehouse="s3://lake", store=weed.store, properties=weed.rest)
+    with deployment(postgres, tmp_path_factory.mktemp("rest"), lake) as runtime:
+        yield runtime
+
+
+@pytest.fixture
+def lake(where: Runtime, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[SharedLake]:
+    monkeypatch.setattr(pins, "STAGED_FLOOR", timedelta(0))  # no stream stages here
+    made = SharedLake(where, Project(tmp_path / "project"))
+    assert isinstance(made.site.catalog, RestCatalog)
+    yield made
+    made.drop()
+    failpoints._hooks.clear()
+
+
+def entry(document: dict[str, Any]) -> dict[str, Any]:
+    [only] = document["actions"]
+    return only
+
+
+def test_an_expiry_is_planned_committed_and_verified(lake: SharedLake) -> None:
+    table = lake.table(rows(1), rows(2), rows(3))
+    before = lake.load(table).metadata
+    done = entry(lake.expire(table))
+    assert (done["result"], done["verified"]) == ("done", True), done
+    after = lake.load(table).metadata
+    [left] = after.snapshots
+    assert left.parent_snapshot_id == before.current_snapshot().parent_snapshot_id, "the walk ends as expired"
+    assert [each.snapshot_id for each in after.snapshot_log] == [left.snapshot_id]
+    assert lake.ids(table) == [1, 2, 3]
+
+
+def test_a_commit_in_between_is_refused_and_the_expiry_repeated(lake: SharedLake, monkeypatch: Any) -> None:
+    from lakeward.tables import expiry
+
+    table = lake.table(rows(1), rows(2))
+    lake.rewrite(table)
+    again, tried, commit = [rows(3), rows(4)], [], expiry.expire_snapshots
+
+    def late(*given: Any) -> None:
+        tried.append(given)
+        if again:
+            lake.load(table).append(again.pop(0))
+        commit(*given)
+
+    monkeypatch.setattr(expiry, "expire_snapshots", late)
+    done = entry(lake.expire(table))
+    assert (done["result"], len(tried)) == ("done", 3), done
+    assert done["after"]["returned"][0]["deleted_data_files_count"] == 2
+    assert lake.ids(table) == [1, 2, 3, 4]
+
+
+def test_a_tag_set_at_the_moment_of_the_commit_keeps_its_files(lake: SharedLake, monkeypatch: Any) -> None:
+    """The catalog takes the tag away with its snapshot: no requirement can name a ref that is not known."""
+    from lakeward.tables import expiry
+
+    table = lake.table(rows(1))
+    lake.rewrite(table)
+    first, commit = lake.load(table).metadata.snapshots[0], expiry.expire_snapshots
+    [file] = [task.file.file_path for task in lake.load(table).scan(snapshot_id=first.snapshot_id).plan_files()]
+
+    def late(*given: Any) -> None:
+        lake.load(table).manage_snapshots().create_tag(first.snapshot_id, "kept").commit()
+        commit(*given)
+
+    monkeypatch.setattr(expiry, "expire_snapshots", late)
+    done = entry(lake.expire(table))
+    assert "removed kept, which was set at the same time" in done["why"], done
+    assert done["result"] == "failed"
+    io = lake.load(table).io
+    assert io.new_input(file).exists() and io.new_input(first.manifest_list).exists()
+
+
+def test_files_of_the_host_that_a_guest_names_stay(lake: SharedLake) -> None:
+    host = lake.table(rows(1), rows(2))
+    guest = lake.table(space="shared.deep")
+    lake.take_in(guest, lake.live(host))
+    lake.rewrite(host)
+    done = entry(lake.expire(host))
+    assert done["result"] == "done" and done["after"]["spared"] == {f"table {guest} names it": 2}, done
+    assert done["after"]["returned"][0]["deleted_manifest_files_count"] > 0
+    assert lake.ids(guest) == lake.ids(host) == [1, 2]
+
+
+def test_every_page_of_every_namespace_is_listed_once(lake: SharedLake) -> None:
+    made = [lake.table(space=space) for space in ("paged", "paged.below") for _ in range(3)]
+    lake.site.catalog.properties["rest-page-size"] = "2"
+    assert {name for name in lake.site.names() if name.startswith("paged")} == set(made)
+    spaces = context.namespaces(lake.site.catalog)
+    assert len(spaces) == len(set(spaces)) and ("paged", "below") in spaces
+    assert {each["table"] for each in run.health(lake.runtime, lake.project)["tables"]} >= set(made)
+
+
+@pytest.mark.campaign
+def test_the_same_clients_go_on_after_their_server_said_nothing(lake: SharedLake, weed: Weed, monkeypatch: Any) -> None:
+    """The process of the catalog and the object store is stopped: its kernel goes on to acknowledge."""
+    table = lake.table(rows(1), rows(2))
+    loaded = lake.load(table)
+    monkeypatch.setattr(rest_client, "ANSWER_S", 2.0)
+    weed.server.send_signal(signal.SIGSTOP)
+    try:
+        with pytest.raises(DependencyDown, match="REST catalog does not answer"):
+            lake.load(table)
+        with pytest.raises(OSError, match="NETWORK_CONNECTION"):
+            loaded.scan().to_arrow()
+        with pytest.raises(DependencyDown, match="object store does not answer"):
+            store.check(lake.runtime.lake, "s3://lake/shared")
+    finally:
+        weed.server.send_signal(signal.SIGCONT)
+    assert len(loaded.scan().to_arrow()) == 2 and lake.ids(table) == [1, 2]
+    store.check(lake.runtime.lake, "s3://lake/shared")
+    lake.load(table).append(rows(3))
+    assert lake.ids(table) == [1, 2, 3]
