@@ -16,7 +16,7 @@ from lakeward.quality.runs.process import CheckingProcess
 from lakeward.quality.runs.request import Request
 from lakeward.stack import private
 
-pytestmark = [pytest.mark.campaign, pytest.mark.timeout(1800)]
+pytestmark = pytest.mark.timeout(1800)
 
 NOT_NULL = "{type: expect_column_values_to_not_be_null, kwargs: {column: carrier}}"
 RANGE = "{type: expect_column_values_to_be_between, kwargs: {column: id, min_value: 1, max_value: 100}}"
@@ -94,6 +94,7 @@ def idle(table: Any) -> None:
         assert spark.range(10).count() == 10
 
 
+@pytest.mark.campaign
 def test_a_check_that_ends_the_server_costs_no_other_its_verdict(harmed: Any, supervised: Any) -> None:
     harmed.suite(NOT_NULL, RANGE, query(MEMORY))
     with CheckingProcess(harmed.runtime) as process:
@@ -107,6 +108,7 @@ def test_a_check_that_ends_the_server_costs_no_other_its_verdict(harmed: Any, su
     idle(harmed)
 
 
+@pytest.mark.campaign
 def test_a_plan_without_end_is_one_error_and_the_server_is_well_again(harmed: Any) -> None:
     harmed.suite(NOT_NULL, RANGE, query(ENDLESS))
     with CheckingProcess(harmed.runtime) as process:
@@ -118,6 +120,7 @@ def test_a_plan_without_end_is_one_error_and_the_server_is_well_again(harmed: An
         assert [state for state, _ in ask(process, harmed)] == ["pass", "fail"]
 
 
+@pytest.mark.campaign
 @pytest.mark.parametrize("pattern", ["^(a+)+$", "^(a|a)*$"])
 def test_a_pattern_that_backtracks_without_end_is_one_error(harmed: Any, pattern: str) -> None:
     harmed.suite(NOT_NULL, RANGE, regex(pattern))
