@@ -8,8 +8,7 @@ from typing import Any
 
 Kwargs = dict[str, Any]
 CASES: tuple[tuple[str, str, Kwargs, str], ...] = tuple(
-    tuple(json.loads(line))
-    for line in Path(__file__).with_suffix(".jsonl").read_text(encoding="utf-8").splitlines()
+    tuple(json.loads(line)) for line in Path(__file__).with_suffix(".jsonl").read_text(encoding="utf-8").splitlines()
 )
 """What is odd, the expectation, its arguments, and the data set; a line of the file each."""
 

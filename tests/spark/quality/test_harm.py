@@ -27,7 +27,9 @@ MEMORY = "SELECT * FROM {batch} WHERE length(repeat('x', 2000000000)) = id"
 def _aliases(columns: int) -> str:
     """Conditions on many names of two columns: what Spark infers of them grows with every pair of names."""
     names = ", ".join(f"id c{each}, carrier d{each}" for each in range(columns))
-    cases = " AND ".join(f"(CASE WHEN c{each} > 1 THEN d{each} ELSE d{each + 1} END) = 'x'" for each in range(columns - 1))
+    cases = " AND ".join(
+        f"(CASE WHEN c{each} > 1 THEN d{each} ELSE d{each + 1} END) = 'x'" for each in range(columns - 1)
+    )
     return f"SELECT * FROM (SELECT {names} FROM {{batch}}) WHERE {cases}"
 
 

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import gx_odd
@@ -18,7 +19,8 @@ from lakeward.quality.runs.process import environment
 pytestmark = pytest.mark.timeout(3600)
 
 SEED = os.environ.get("LAKEWARD_MATRIX_SEED") or str(seed(47))
-"""Draws the cells of this run; `whole` takes them all, as `make nightly` does."""
+"""Draws the cells of this run; `whole` takes them all, as `make nightly` does. LAKEWARD_MATRIX_KEEP names a file for the answers, of which the page
+is made."""
 
 
 @pytest.fixture(scope="module")
@@ -32,8 +34,7 @@ def cells(connect_server: Runtime) -> list[dict[str, Any]]:
     )  # fmt: skip
     assert ran.returncode == 0, ran.stderr[-3000:]
     if keep := os.environ.get("LAKEWARD_MATRIX_KEEP"):
-        with open(keep, "w") as file:
-            file.write(ran.stdout)
+        Path(keep).write_text(ran.stdout)
     return [json.loads(line) for line in ran.stdout.splitlines()]
 
 

@@ -18,9 +18,9 @@ from lakeward.platform.runtime import Runtime
 WORKERS = ("SparkConnectExe", "Executor task l")
 """Names of the threads that plan statements and run tasks, as Linux has them: their first 15 characters."""
 BUSY = 0.7
-"""A thread that used this share of a CPU, all the time that it was watched, works."""
-LOOK_S = 4.0
-_LOOKS = 4
+"""A thread that ran, or waited for its turn on a CPU, for this share of the time works: also on a busy machine."""
+LOOK_S = 2.0
+_NANO = 1e9
 _STOP_S = 15.0
 
 
@@ -40,21 +40,11 @@ def find(runtime: Runtime) -> psutil.Process | None:
 
 
 def working(process: psutil.Process, seconds: float = LOOK_S) -> int:
-    """How many of the server's worker threads use a CPU now, watched for so many seconds.
-
-    A machine that is busy with other things gives them less: a thread counts if it got its share in any part of the
-    time and never rested.
-    """
-    pause = seconds / _LOOKS
-    looks = [_used(process)]
-    for _ in range(_LOOKS):
-        time.sleep(pause)
-        looks.append(_used(process))
-    found = 0
-    for thread in set.intersection(*(set(each) for each in looks)):
-        used = [after[thread] - before[thread] for before, after in zip(looks, looks[1:], strict=False)]
-        found += min(used) > 0 and max(used) >= BUSY * pause / 2
-    return found
+    """How many of the server's worker threads have work all the time, watched for so many seconds."""
+    before, began = _used(process), time.monotonic()
+    time.sleep(seconds)
+    after, passed = _used(process), time.monotonic() - began
+    return sum(after[each] - before[each] >= BUSY * passed for each in after.keys() & before.keys())
 
 
 def end(process: psutil.Process) -> None:
@@ -70,16 +60,13 @@ def end(process: psutil.Process) -> None:
 
 
 def _used(process: psutil.Process) -> dict[int, float]:
-    """CPU seconds of each worker thread."""
+    """Seconds that each worker thread ran, or waited for its turn on a CPU, since its start; empty without Linux."""
     found = {}
-    try:
-        for thread in process.threads():
-            try:
-                name = Path(f"/proc/{process.pid}/task/{thread.id}/comm").read_text().strip()
-            except OSError:  # it has ended, or this is not Linux
-                continue
-            if name.startswith(WORKERS):
-                found[thread.id] = thread.user_time + thread.system_time
-    except psutil.Error:
-        return {}
+    for task in Path(f"/proc/{process.pid}/task").glob("[0-9]*"):
+        try:
+            if (task / "comm").read_text().startswith(WORKERS):
+                ran, waited, _ = (task / "schedstat").read_text().split()
+                found[int(task.name)] = (int(ran) + int(waited)) / _NANO
+        except (OSError, ValueError):  # the thread has ended
+            continue
     return found
