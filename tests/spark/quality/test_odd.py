@@ -19,23 +19,23 @@ from lakeward.quality.runs.process import environment
 pytestmark = pytest.mark.timeout(3600)
 
 SEED = os.environ.get("LAKEWARD_MATRIX_SEED") or str(seed(47))
-"""Draws the cells of this run; `whole` takes them all, as `make nightly` does. LAKEWARD_MATRIX_KEEP names a file for the answers, of which the page
-is made."""
+"""Draws the cells of this run; `whole` takes them all, as `make nightly` does. LAKEWARD_MATRIX_KEEP names a file for
+the answers, of which the page is made."""
 
 
 @pytest.fixture(scope="module")
-def cells(connect_server: Runtime) -> list[dict[str, Any]]:
+def cells(connect_server: Runtime, tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
     """The answers to the drawn cells, from a process set up as the checking process is."""
     print(f"cells of LAKEWARD_MATRIX_SEED={SEED}")
     drawn = [] if SEED == "whole" else [SEED]
-    ran = subprocess.run(
-        [sys.executable, gx_odd.__file__, *drawn], input=connect_server.model_dump_json(),
-        env=environment(connect_server), capture_output=True, text=True, timeout=3500,
-    )  # fmt: skip
+    answers = Path(os.environ.get("LAKEWARD_MATRIX_KEEP") or tmp_path_factory.mktemp("odd") / "answers.jsonl")
+    with answers.open("w") as sink:
+        ran = subprocess.run(
+            [sys.executable, gx_odd.__file__, *drawn], input=connect_server.model_dump_json(), stdout=sink,
+            env=environment(connect_server), stderr=subprocess.PIPE, text=True, timeout=3500, check=False,
+        )  # fmt: skip
     assert ran.returncode == 0, ran.stderr[-3000:]
-    if keep := os.environ.get("LAKEWARD_MATRIX_KEEP"):
-        Path(keep).write_text(ran.stdout)
-    return [json.loads(line) for line in ran.stdout.splitlines()]
+    return [json.loads(line) for line in answers.read_text().splitlines()]
 
 
 def test_what_the_docs_say_of_each_odd_cell_is_what_was_found(cells) -> None:
