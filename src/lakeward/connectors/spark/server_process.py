@@ -49,14 +49,15 @@ def working(process: psutil.Process, seconds: float = LOOK_S) -> int:
 
 def end(process: psutil.Process) -> None:
     """End the server: by SIGTERM, and by SIGKILL if that takes long."""
-    try:
-        process.terminate()
-        process.wait(_STOP_S)
-    except psutil.TimeoutExpired:
-        process.kill()
-        process.wait(_STOP_S)
-    except psutil.NoSuchProcess:
-        return
+    for stop in (process.terminate, process.kill):
+        try:
+            stop()
+            process.wait(_STOP_S)
+            return
+        except psutil.TimeoutExpired:
+            continue
+        except psutil.Error:  # it has ended
+            return
 
 
 def _used(process: psutil.Process) -> dict[int, float]:

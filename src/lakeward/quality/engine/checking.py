@@ -66,15 +66,17 @@ def _computed(
     planning_s: float,
     group: Sequence[ConfiguredCheck],
     limit_s: float | None,
+    longer: float,
 ) -> Attempt:
-    """The checks of one read, together; within `limit_s` seconds, if there is such a limit."""
+    """The checks of one read, together; within `limit_s` seconds, if there is such a limit, and plans within `longer`
+    times the usual."""
     from pyspark.errors import PySparkException
 
     own_checks = [configured for configured in group if is_own(configured)]
     gx_checks = [configured for configured in group if not is_own(configured)]
     made = Attempt()
     try:
-        with patient(engines.session, limit_s or patience_s, found.table, engines, planning_s) as watch:
+        with patient(engines.session, limit_s or patience_s, found.table, engines, planning_s * longer) as watch:
             made.watch = watch
             for configured in own_checks:
                 made.results[configured.id] = check_own(configured, _context(of, found, history, read, engines))

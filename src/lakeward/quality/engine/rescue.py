@@ -6,14 +6,15 @@ is an error, and is remembered.
 
 from __future__ import annotations
 
+import time
 from collections import deque
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 import structlog
 
-from lakeward.quality.engine.suspects import Suspects, parts
+from lakeward.quality.engine.suspects import Suspects, free_text, parts
 from lakeward.quality.engine.timeouts import Watch
 from lakeward.quality.results.json_values import sentence
 from lakeward.quality.suite.configured import ConfiguredCheck
@@ -76,8 +77,12 @@ class Session(Protocol):
         """Have the server started anew if it works on what was given up, and nobody else uses it."""
 
 
-Compute = Callable[[Sequence[ConfiguredCheck], float | None], Attempt]
-"""Computes some checks together; the seconds that it may take, None for the time of a run."""
+Compute = Callable[[Sequence[ConfiguredCheck], float | None, float], Attempt]
+"""Computes some checks together: the seconds that it may take, None for the time of a run; how many times longer than
+usual a plan may take."""
+SLOW_READ = 6.0
+"""A read whose own plan takes long, e.g. for the metadata of a huge table, gets so many times the limit of a plan."""
+_LEAST_S = 10.0
 
 
 def rescued(
@@ -86,7 +91,8 @@ def rescued(
     """The result of every check.
 
     Args:
-        patience_s: of the first attempt; the parts of a group whose time was over share half of it.
+        patience_s: of the first attempt; the parts of a group whose time was over share half of it, each at most half
+            of what is left.
 
     Raises:
         DependencyDown: no server answers.
@@ -103,7 +109,8 @@ def rescued(
         found, harmed = _together(table, together, session, compute, patience_s)
         results |= found
     if alone:
-        found, more = _apart(table, [[each] for each in alone], session, compute, None, lost=())
+        groups = [[each] for each in alone]
+        found, more = _apart(table, groups, session, compute, None, lost=(), sane=_read(together, results))
         results |= found
         harmed = harmed or more
     if harmed:
@@ -115,7 +122,7 @@ def _together(
     table: str, asked: Sequence[ConfiguredCheck], session: Session, compute: Compute, patience_s: float
 ) -> tuple[dict[str, Check], bool]:
     """All checks in one attempt, and those without a verdict once more; whether something was given up."""
-    made = compute(asked, None)
+    made = compute(asked, None, 1)
     lost = made.undecided(asked)
     if not lost or (made.error is None and not made.planning and not made.over and session.answers()):
         return made.results, False
@@ -125,7 +132,7 @@ def _together(
         session.renew()
         session.wait()
         if not made.planning and not made.over:  # the server went away, which is no check's fault as far as is known
-            made = compute(lost, None)
+            made = compute(lost, None, 1)
             results |= made.results
             lost = made.undecided(lost)
             if made.error is None and not made.planning and not made.over:
@@ -133,15 +140,22 @@ def _together(
             if made.error is not None:
                 session.renew()
                 session.wait()
-    if len(lost) == 1 and (made.planning or made.over):
+    sane = _read(asked, results)
+    if len(lost) == 1 and (made.over or (made.planning and sane)):
         results[lost[0].id] = _judged(table, lost[0], made, session)
         return results, True
     what = "A plan took too long" if made.planning else "Time is over" if made.over else "The session was lost twice"
     log.warning(f"{what}; its checks are computed in parts", checks=len(lost))
     groups = parts(lost)
-    limit = patience_s / 2 / len(groups) if made.over else None
-    found, _ = _apart(table, groups, session, compute, limit, lost=[each.id for each in lost])
+    budget = patience_s / 2 if made.over else None
+    found, _ = _apart(table, groups, session, compute, budget, lost=[each.id for each in lost], sane=sane)
     return results | found, True
+
+
+def _read(asked: Sequence[ConfiguredCheck], results: Mapping[str, Check]) -> bool:
+    """Whether a check without text of a person's own read these rows: then the plan of the read itself ends in time."""
+    decided = (results[each.id] for each in asked if each.id in results and not free_text(each))
+    return any(each.state in (State.PASS, State.FAIL) and each.by != "metadata" for each in decided)
 
 
 def _apart(
@@ -149,19 +163,26 @@ def _apart(
     groups: Sequence[Sequence[ConfiguredCheck]],
     session: Session,
     compute: Compute,
-    limit_s: float | None,
+    budget_s: float | None,
     lost: Collection[str],
+    sane: bool,
 ) -> tuple[dict[str, Check], bool]:
     """The checks of each group together; a group without verdicts is computed check by check.
 
     Args:
+        budget_s: for all of them; None for the time of a run each.
+        sane: whether the plan of the read itself is known to end in time. Otherwise, if no check without text of a
+            person's own shows it, plans get longer: an error must be the fault of its check.
         lost: checks that were computed when a session was lost. Any other is computed once more before it is accused.
     """
     results: dict[str, Check] = {}
     waiting, harmed, before = deque(list(each) for each in groups), False, set(lost)
+    longer = 1.0 if sane or any(not free_text(each) for group in groups for each in group) else SLOW_READ
+    end = time.monotonic() + (budget_s or 0.0)
     while waiting:
         group = waiting.popleft()
-        made = compute(group, limit_s)
+        limit = None if budget_s is None else max((end - time.monotonic()) / 2, _LEAST_S)
+        made = compute(group, limit, longer)
         results |= made.results
         usable = made.error is None and session.answers()
         if usable and not made.planning and not made.over:
@@ -173,7 +194,10 @@ def _apart(
             session.wait()
         once_more = not made.planning and not made.over and not before.issuperset(each.id for each in remaining)
         before.update(each.id for each in remaining)
-        if len(group) > 1 or once_more:
+        if made.planning and not made.over and longer < SLOW_READ and not sane and not any(map(free_text, group)):
+            longer = SLOW_READ  # not the text of a check: the read itself is planned for so long
+            waiting.appendleft(remaining)
+        elif len(group) > 1 or once_more:
             waiting.extend([each] for each in remaining)
         elif remaining:
             results[remaining[0].id] = _judged(table, remaining[0], made, session)
