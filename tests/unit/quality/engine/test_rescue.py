@@ -172,6 +172,13 @@ def test_a_pattern_that_java_may_match_without_end_is_computed_after_the_others(
     assert server.computed == ["abc", "s"] and server.healed == 1
 
 
+def test_a_check_that_is_computed_alone_is_not_accused_of_a_server_that_went_away_once() -> None:
+    server = Server(kills=1)
+    server.suspects.suspect("ns.t", "a")
+    assert errors(server, ASKED[:1]) == "" and server.computed == ["a", "a"]
+    assert errors(Server(deadly="a", suspects=server.suspects), ASKED[:1]) == "a"
+
+
 def test_an_error_of_one_check_is_no_reason_to_compute_it_again() -> None:
     server = Server()
 
