@@ -135,9 +135,10 @@ def _together(
             made = compute(lost, None, 1)
             results |= made.results
             lost = made.undecided(lost)
-            if made.error is None and not made.planning and not made.over:
+            usable = made.error is None and session.answers()
+            if not lost or (usable and not made.planning and not made.over):
                 return results, False
-            if made.error is not None:
+            if not usable:
                 session.renew()
                 session.wait()
     sane = _read(asked, results)

@@ -35,12 +35,14 @@ class Server:
         deadly: checks that end the server.
         late: checks whose time is over.
         kills: how often the server goes away by itself while it computes.
+        swallowed: whether Great Expectations makes an error of the check of a server that went away.
     """
 
     endless: str = ""
     deadly: str = ""
     late: str = ""
     kills: int = 0
+    swallowed: bool = False
     alive: bool = True
     renewed: int = 0
     healed: int = 0
@@ -72,6 +74,8 @@ class Server:
         if self.kills or names & set(self.deadly):
             self.kills -= bool(self.kills)
             self.alive = False
+            if self.swallowed:
+                return Attempt({each.id: each.blank(State.ERROR, "RPC") for each in part}, watch)
             return Attempt({}, watch, ConnectionError("gone"))
         if names & set(self.endless) or (self.slow_read and longer < SLOW_READ):
             self.alive, watch.planning, watch.given_up = False, True, True
@@ -103,10 +107,12 @@ def test_checks_whose_server_went_away_are_computed_once_more() -> None:
     assert (server.computed, server.renewed, server.healed) == (["abc", "abc"], 1, 0)
 
 
+@pytest.mark.parametrize("swallowed", [False, True])
 @pytest.mark.parametrize("deadly", ["a", "b", "ac", "abc"])
-def test_a_check_that_ends_the_server_is_an_error_alone(deadly: str) -> None:
-    server = Server(deadly=deadly)
+def test_a_check_that_ends_the_server_is_an_error_alone(deadly: str, swallowed: bool) -> None:
+    server = Server(deadly=deadly, swallowed=swallowed)
     assert errors(server) == deadly
+    assert {check for _, check in server.suspects.harmful} == set(deadly)
     assert server.alive and server.computed == ["abc", "abc", "a", "b", "c"] and server.healed == 1
 
 
