@@ -12,7 +12,7 @@ Row = Mapping[str, Any]
 
 PANDAS = {
     "null in a set": "a comparison with null is neither true nor false in SQL; in pandas null equals null",
-    "NaN and infinite": "NaN is a value for Spark, greater than every other; pandas takes it for a missing value",
+    "NaN and infinite": "NaN is a value for Spark, and a missing one for pandas, where a text equals no number either",
     "borders of mostly": "the number of rows that are judged differs: pandas counts other rows as missing",
     "a table without rows": "an aggregate of no row is null for Spark, and a number (0 for a sum) or NaN for pandas",
     "a column without a value": "an aggregate of no value is null for Spark; 0 for a sum, or NaN, in pandas",
@@ -31,7 +31,24 @@ PANDAS = {
 }
 """Why pandas differs from Spark, by what is odd: Lakeward says what Spark says there."""
 
-OURS: tuple[tuple[Callable[[Row], bool], str], ...] = ()
+_NAMED = ("expect_column_to_exist", "expect_table_columns_to_match_set", "expect_column_distinct_values_to_be_in_set")
+OURS: tuple[tuple[Callable[[Row], bool], str], ...] = (
+    (
+        lambda row: row["kind"] == "null in a set",
+        "in SQL a comparison with null is neither true nor false, and stock lets every other value pass; here "
+        "null has no effect, as in pandas",
+    ),
+    (
+        lambda row: row["kwargs"].get("column") in ("day_text", "code"),
+        "bounds in quotes on a STRING are texts here; stock takes them for numbers or times",
+    ),
+    (lambda row: row["kwargs"].get("column") == "big", "stock rounds the bound to a double"),
+    (lambda row: row["kwargs"].get("column") == "f", "0.1 is the nearest FLOAT here, and a double there"),
+    (
+        lambda row: row["kind"] == "names" and row["expectation"] in _NAMED,
+        "every expectation finds a column as Spark does: case does not matter, and a dot needs no quotes",
+    ),
+)
 """Why Lakeward differs from stock on Spark."""
 
 
