@@ -54,7 +54,7 @@ OURS: tuple[tuple[Callable[[Row], bool], str], ...] = (
 
 def why_of(row: Row) -> str:
     """The reason, as a clause; empty if there is none."""
-    if row["ours"] in ("error", "refused") and row["spark"] != "error":
+    if row["ours"] == "refused" or (row["ours"] == "error" and row["spark"] != "error"):
         return _words(row)
     if row["ours"] != row["spark"]:
         return next((why for applies, why in OURS if applies(row)), "")

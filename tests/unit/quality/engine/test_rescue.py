@@ -127,7 +127,7 @@ def test_a_plan_that_does_not_end_is_the_error_of_its_check_alone(endless: str) 
     server = Server(endless=endless)
     assert errors(server) == endless
     assert server.alive and server.computed[0] == "abc" and server.healed == 1
-    assert max(server.computed.count(each) for each in "abc") <= 2, "the first one may show how long the read is planned"
+    assert max(server.computed.count(each) for each in "abc") <= 2, "the first may show how long the read takes"
 
 
 def test_a_read_whose_own_plan_takes_long_is_no_fault_of_its_checks() -> None:
