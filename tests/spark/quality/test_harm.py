@@ -80,7 +80,7 @@ def ask(process: CheckingProcess, table: Any, patience_s: float = 900) -> list[t
         runtime=table.runtime, registry_url=table.url, project=table.project, tables=(table.name,), scope="table",
         patience_s=patience_s,
     )  # fmt: skip
-    (result,) = process.ask(request, timeout_s=1200, tell=lambda level, event, fields: table.told.append(event))
+    (result,) = process.ask(request, timeout_s=1200, emit=lambda level, event, fields: table.told.append(event))
     return [(each["state"], each.get("error") or "") for each in result["checks"]]
 
 
