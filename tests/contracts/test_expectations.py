@@ -7,6 +7,8 @@ import subprocess
 import sys
 
 import gx_matrix
+import gx_odd
+from gx_odd_whys import why_of
 
 from lakeward.quality.engine.gx import WRITTEN_FOR
 
@@ -35,3 +37,17 @@ def test_what_is_an_error_on_spark_each_time_is_what_lint_refuses() -> None:
     asks = "from lakeward.quality.suite.lint import *; print(*(each for each in known_types() if not on_spark(each)))"
     said = subprocess.run([sys.executable, "-c", asks], capture_output=True, text=True, check=True).stdout
     assert set(said.split()) == {row["expectation"] for row in ROWS if set(row["states"].values()) == {"error"}}
+
+
+ODD = json.loads(gx_odd.HELD.read_text())
+
+
+def test_the_page_of_odd_cells_is_made_from_what_was_found() -> None:
+    assert gx_odd.PAGE.read_text() == gx_odd.page(ODD, gx_odd.PAGE.read_text()), "python tests/support/gx_odd.py page"
+
+
+def test_every_odd_case_stands_there_and_every_difference_has_its_reason() -> None:
+    asked = [(row["kind"], row["expectation"], row["kwargs"], row["data"]) for row in ODD]
+    assert asked == [tuple(case) for case in gx_odd.CASES]
+    without = [(row["expectation"], row["kwargs"]) for row in ODD if gx_odd.differs(row) and not why_of(row)]
+    assert without == []

@@ -62,6 +62,7 @@ def steps(base: int, folder: Path) -> list[Step]:
     return [
         tests("tests", "-m", "campaign or seeded", "--numprocesses", "2", LAKEWARD_SEED=str(base)),
         tests("matrix", "tests/spark/quality/test_equality.py", LAKEWARD_MATRIX_SEED="whole"),
+        tests("odd cells", "tests/spark/quality/test_odd.py", LAKEWARD_MATRIX_SEED="whole"),
         script("schedules", "--first", str(base // 100 * 100)),
         script("schedules planted", "--planted", results=False),
         script("real_schedules", "--first", str(base)),

@@ -220,6 +220,18 @@ class PostgresService:
         """Remove a database, ending the connections to it."""
         self._run_as_admin("DROP DATABASE IF EXISTS {} WITH (FORCE)", name)
 
+    def end_connections(self, *databases: str) -> None:
+        """End every connection to these databases, as a restart of the server does."""
+        for each in databases:
+            with (
+                closing(self._server.connect(each, "postgres", password=self.admin_password)) as link,
+                link.cursor() as cursor,
+            ):
+                cursor.execute(
+                    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+                    "WHERE datname = current_database() AND pid <> pg_backend_pid()"
+                )
+
     def _run_as_admin(self, statement: str, *names: str) -> None:
         from psycopg2 import sql
 

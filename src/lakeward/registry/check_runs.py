@@ -225,6 +225,14 @@ def remember_session(connection: Connection, claim: Claim, session_id: str) -> N
     connection.execute(_of(claim).values(session_id=session_id))
 
 
+def running_beside(connection: Connection, claim: Claim | None) -> list[int]:
+    """The ids of all other runs that a live process works on with a Spark Connect session."""
+    live = [runs.c.state == WORKING, runs.c.claimed_until > func.now(), runs.c.session_id.is_not(None)]
+    if claim is not None:
+        live.append(runs.c.id != claim.run)
+    return list(connection.execute(select(runs.c.id).where(*live).order_by(runs.c.id)).scalars())
+
+
 def give_back(connection: Connection, claim: Claim, lines: Sequence[Line] = ()) -> bool:
     """End a claim without an answer: another process may claim the run at once. False if the claim was over."""
     changed = connection.execute(_of(claim).values(state=REQUESTED, claimed_until=None, told=_appended(lines)))

@@ -208,3 +208,13 @@ def unfinished_actions(connection: Connection, table: str) -> list[LedgerRow]:
     """Actions without an end: their process died."""
     rows = connection.execute(select(actions).where(actions.c.table == table, actions.c.result.is_(None)))
     return [cast("LedgerRow", dict(row._mapping)) for row in rows]
+
+
+def running_on_connect(connection: Connection) -> list[str]:
+    """`action of table` of each action without an end that has a session on the Connect server."""
+    rows = connection.execute(
+        select(actions.c.action, actions.c.table)
+        .where(actions.c.result.is_(None), actions.c.session_id.is_not(None))
+        .order_by(actions.c.id)
+    )
+    return [f"{row.action} of {row.table}" for row in rows]

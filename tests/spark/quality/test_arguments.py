@@ -118,3 +118,16 @@ def test_values_are_compared_exactly(odd: Any) -> None:
     )
     expected = ["pass", "fail", *["pass"] * 7, "fail", *["pass"] * 4]
     assert [state for state, _ in found] == expected, found
+
+
+def test_quantiles_of_one_column_are_not_shared(odd: Any) -> None:
+    def quantiles(*wanted: float) -> str:
+        ranges = ", ".join("[4, 5]" if each == 0.5 else "[9, 9]" for each in wanted)
+        return on(
+            "quantile_values_to_be_between",
+            "id",
+            f"quantile_ranges: {{quantiles: {list(wanted)}, value_ranges: [{ranges}]}}",
+        )
+
+    found = told(odd, quantiles(0.5), quantiles(1.0), quantiles(1.0, 0.5), on("values_to_not_be_null", "id"))
+    assert [state for state, _ in found] == ["pass"] * 4, found

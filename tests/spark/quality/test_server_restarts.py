@@ -1,4 +1,4 @@
-"""A checking process heals itself when the Connect server was killed: the next run is right."""
+"""A checking process heals itself when what it depends on was restarted: the next run is right, without a person."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from threading import Timer
 from typing import Any
 
 import pytest
+from sqlalchemy import make_url
 
 from lakeward.quality.runs.process import CheckingProcess
 from lakeward.quality.runs.request import Request
@@ -37,6 +38,19 @@ def test_a_server_that_was_started_anew_between_runs_is_used(table: Any, runtime
         own_server.start()
         table.append(bad=1)
         assert ask(process, table, runtime)["verdict"] == "hold"
+
+
+def test_connections_to_postgresql_that_ended_between_runs_are_made_anew(table: Any, postgres: Any) -> None:
+    databases = (table.runtime.lake.database, make_url(table.url).database)
+    with CheckingProcess(table.runtime) as process:
+        table.append()
+        assert ask(process, table, table.runtime)["verdict"] == "pass"
+        table.append(bad=1)
+        postgres.end_connections(*databases)
+        assert ask(process, table, table.runtime)["verdict"] == "hold"
+        postgres.end_connections(*databases)
+        table.suite("{type: expect_column_to_exist, kwargs: {column: carrier}}")
+        assert ask(process, table, table.runtime)["verdict"] == "pass"
 
 
 @pytest.mark.campaign

@@ -12,7 +12,7 @@ from lakeward.quality.engine.custom import check as check_own
 from lakeward.quality.engine.custom.landed import Landings
 from lakeward.quality.engine.custom.outlier import Past
 from lakeward.quality.engine.rescue import Attempt, rescued
-from lakeward.quality.engine.timeouts import PATIENCE_S, patient
+from lakeward.quality.engine.timeouts import PATIENCE_S, PLANNING_S, patient
 from lakeward.quality.ranges.batches import batches_of
 from lakeward.quality.ranges.first_bad import ALONE, Failed, OldestFailingRow, remembered, search
 from lakeward.quality.ranges.frames import NO_SEQUENCE, SEQUENCE_SQL
@@ -37,6 +37,7 @@ def check(
     now: datetime,
     engines: Engines,
     patience_s: float = PATIENCE_S,
+    planning_s: float = PLANNING_S,
 ) -> list[Check]:
     """The result of every check. Checks that read the same rows share one frame and one timeout."""
     results: dict[str, Check] = {}
@@ -50,8 +51,8 @@ def check(
         else:
             groups.setdefault(read, []).append(each)
     for read, group in groups.items():
-        compute = partial(_computed, of, found, history, read, engines, patience_s)
-        results |= rescued(group, engines, compute)
+        compute = partial(_computed, of, found, history, read, engines, patience_s, planning_s)
+        results |= rescued(found.table, group, engines, compute, patience_s)
     return [results[check.id] for check in asked]
 
 
@@ -62,16 +63,20 @@ def _computed(
     read: Read,
     engines: Engines,
     patience_s: float,
+    planning_s: float,
     group: Sequence[ConfiguredCheck],
+    limit_s: float | None,
+    longer: float,
 ) -> Attempt:
-    """The checks of one read, together."""
+    """The checks of one read, together; within `limit_s` seconds, if there is such a limit, and plans within `longer`
+    times the usual."""
     from pyspark.errors import PySparkException
 
     own_checks = [configured for configured in group if is_own(configured)]
     gx_checks = [configured for configured in group if not is_own(configured)]
     made = Attempt()
     try:
-        with patient(engines.session, patience_s, found.table, engines) as watch:
+        with patient(engines.session, limit_s or patience_s, found.table, engines, planning_s * longer) as watch:
             made.watch = watch
             for configured in own_checks:
                 made.results[configured.id] = check_own(configured, _context(of, found, history, read, engines))

@@ -1,13 +1,20 @@
-"""What becomes of checks whose session was lost: the session is renewed, and they are computed once more."""
+"""What becomes of checks whose session was lost, whose plan did not end, or whose time is over.
+
+They are computed once more, in ever smaller parts: a check costs no other its verdict. One that is alone and fails so
+is an error, and is remembered.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import time
+from collections import deque
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 import structlog
 
+from lakeward.quality.engine.suspects import Suspects, free_text, parts
 from lakeward.quality.engine.timeouts import Watch
 from lakeward.quality.results.json_values import sentence
 from lakeward.quality.suite.configured import ConfiguredCheck
@@ -17,6 +24,10 @@ if TYPE_CHECKING:
     from pyspark.errors import PySparkException
 
 log = structlog.get_logger(__name__)
+
+ENDLESS = "Spark did not finish the plan of this check in time; compare types in its condition or its query"
+DEADLY = "the Spark Connect server ended while it computed this check alone; it may need more memory than there is"
+LATE = "interrupted: it had no answer in time"
 
 
 @dataclass
@@ -51,66 +62,155 @@ class Attempt:
 class Session(Protocol):
     """The session of a run, and how to get another."""
 
+    suspects: Suspects
+
     def answers(self) -> bool:
         """Whether it can still be used."""
 
     def renew(self) -> None:
         """Make another at the next use."""
 
+    def wait(self) -> None:
+        """Wait for a server that ended to be back, for a limited time."""
 
-Compute = Callable[[Sequence[ConfiguredCheck]], Attempt]
+    def heal(self) -> None:
+        """Have the server started anew if it works on what was given up, and nobody else uses it."""
 
 
-def rescued(asked: Sequence[ConfiguredCheck], session: Session, compute: Compute) -> dict[str, Check]:
-    """The result of every check; a lost session or a plan without end costs no other check its verdict.
+Compute = Callable[[Sequence[ConfiguredCheck], float | None, float], Attempt]
+"""Computes some checks together: the seconds that it may take, None for the time of a run; how many times longer than
+usual a plan may take."""
+SLOW_READ = 6.0
+"""A read whose own plan takes long, e.g. for the metadata of a huge table, gets so many times the limit of a plan."""
+_LEAST_S = 10.0
+
+
+def rescued(
+    table: str, asked: Sequence[ConfiguredCheck], session: Session, compute: Compute, patience_s: float
+) -> dict[str, Check]:
+    """The result of every check.
+
+    Args:
+        patience_s: of the first attempt; the parts of a group whose time was over share half of it, each at most half
+            of what is left.
 
     Raises:
-        PySparkException: the session was lost twice.
         DependencyDown: no server answers.
+        Fenced: another process has taken the run over.
     """
-    first = compute(asked)
-    lost = first.undecided(asked)
-    usable = not lost or session.answers()
-    if not lost or (first.error is None and usable and not first.planning) or first.over:
-        return _complete(first, asked, session, usable)
-    if not usable or first.error is not None:
-        log.warning("Session lost; checks computed once more", checks=len(lost), error=sentence(str(first.error or "")))
-        session.renew()
-    if first.planning:
-        log.warning("A plan took too long; its checks are computed one by one", checks=len(lost))
-        return first.results | _apart(lost, session, compute)
-    again = compute(lost)
-    return first.results | _complete(again, lost, session, session.answers())
-
-
-def _apart(asked: Sequence[ConfiguredCheck], session: Session, compute: Compute) -> dict[str, Check]:
-    """Each check alone; one whose plan does not end is an error, with a new session for the next."""
-    results: dict[str, Check] = {}
-    for each in asked:
-        if len(asked) == 1:
-            results[each.id] = _endless(each)
-            break
-        made = compute([each])
-        if made.planning or made.error is not None:
-            results[each.id] = _endless(each) if made.planning else each.blank(State.ERROR, sentence(str(made.error)))
-            if made.error is not None or not session.answers():
-                session.renew()
-        else:
-            results[each.id] = made.results[each.id]
+    known = session.suspects
+    results = {
+        each.id: each.blank(State.ERROR, why) for each in asked if (why := known.paused(table, each.id))
+    }  # not computed: the server would end again, or plan without end
+    computed = [each for each in asked if each.id not in results]
+    alone = [each for each in computed if known.alone(table, each)]
+    harmed = False
+    if together := [each for each in computed if each not in alone]:
+        found, harmed = _together(table, together, session, compute, patience_s)
+        results |= found
+    if alone:
+        groups = [[each] for each in alone]
+        found, more = _apart(table, groups, session, compute, None, lost=(), sane=_read(together, results))
+        results |= found
+        harmed = harmed or more
+    if harmed:
+        session.heal()
     return results
 
 
-def _endless(asked: ConfiguredCheck) -> Check:
-    return asked.blank(
-        State.ERROR, "Spark did not finish the plan of this check in time; compare types in its condition or its query"
-    )
+def _together(
+    table: str, asked: Sequence[ConfiguredCheck], session: Session, compute: Compute, patience_s: float
+) -> tuple[dict[str, Check], bool]:
+    """All checks in one attempt, and those without a verdict once more; whether something was given up."""
+    made = compute(asked, None, 1)
+    lost = made.undecided(asked)
+    if not lost or (made.error is None and not made.planning and not made.over and session.answers()):
+        return made.results, False
+    results = dict(made.results)
+    if made.error is not None or not session.answers():
+        log.warning("Session lost; checks computed once more", checks=len(lost), error=sentence(str(made.error or "")))
+        session.renew()
+        session.wait()
+        if not made.planning and not made.over:  # the server went away, which is no check's fault as far as is known
+            made = compute(lost, None, 1)
+            results |= made.results
+            lost = made.undecided(lost)
+            usable = made.error is None and session.answers()
+            if not lost or (usable and not made.planning and not made.over):
+                return results, False
+            if not usable:
+                session.renew()
+                session.wait()
+    sane = _read(asked, results)
+    if len(lost) == 1 and (made.over or (made.planning and sane)):
+        results[lost[0].id] = _judged(table, lost[0], made, session)
+        return results, True
+    what = "A plan took too long" if made.planning else "Time is over" if made.over else "The session was lost twice"
+    log.warning(f"{what}; its checks are computed in parts", checks=len(lost))
+    groups = parts(lost)
+    budget = patience_s / 2 if made.over else None
+    found, _ = _apart(table, groups, session, compute, budget, lost=[each.id for each in lost], sane=sane)
+    return results | found, True
 
 
-def _complete(made: Attempt, asked: Sequence[ConfiguredCheck], session: Session, usable: bool) -> dict[str, Check]:
-    """The results of an attempt that is the last one."""
-    if not usable or made.error is not None:
-        session.renew()  # the next run, or the rest of this one, has a session that works
-    if made.error is not None and not made.over:
-        raise made.error
-    missing = {each.id: each.blank(State.ERROR, "interrupted: it had no answer in time") for each in asked}
-    return missing | made.results
+def _read(asked: Sequence[ConfiguredCheck], results: Mapping[str, Check]) -> bool:
+    """Whether a check without text of a person's own read these rows: then the plan of the read itself ends in time."""
+    decided = (results[each.id] for each in asked if each.id in results and not free_text(each))
+    return any(each.state in (State.PASS, State.FAIL) and each.by != "metadata" for each in decided)
+
+
+def _apart(
+    table: str,
+    groups: Sequence[Sequence[ConfiguredCheck]],
+    session: Session,
+    compute: Compute,
+    budget_s: float | None,
+    lost: Collection[str],
+    sane: bool,
+) -> tuple[dict[str, Check], bool]:
+    """The checks of each group together; a group without verdicts is computed check by check.
+
+    Args:
+        budget_s: for all of them; None for the time of a run each.
+        sane: whether the plan of the read itself is known to end in time. Otherwise, if no check without text of a
+            person's own shows it, plans get longer: an error must be the fault of its check.
+        lost: checks that were computed when a session was lost. Any other is computed once more before it is accused.
+    """
+    results: dict[str, Check] = {}
+    waiting, harmed, before = deque(list(each) for each in groups), False, set(lost)
+    longer = 1.0 if sane or any(not free_text(each) for group in groups for each in group) else SLOW_READ
+    end = time.monotonic() + (budget_s or 0.0)
+    while waiting:
+        group = waiting.popleft()
+        limit = None if budget_s is None else max((end - time.monotonic()) / 2, _LEAST_S)
+        made = compute(group, limit, longer)
+        results |= made.results
+        usable = made.error is None and session.answers()
+        if usable and not made.planning and not made.over:
+            continue
+        harmed = True
+        remaining = made.undecided(group)
+        if not usable:
+            session.renew()
+            session.wait()
+        once_more = not made.planning and not made.over and not before.issuperset(each.id for each in remaining)
+        before.update(each.id for each in remaining)
+        if made.planning and not made.over and longer < SLOW_READ and not sane and not any(map(free_text, group)):
+            longer = SLOW_READ  # not the text of a check: the read itself is planned for so long
+            waiting.appendleft(remaining)
+        elif len(group) > 1 or once_more:
+            waiting.extend([each] for each in remaining)
+        elif remaining:
+            results[remaining[0].id] = _judged(table, remaining[0], made, session)
+    return results, harmed
+
+
+def _judged(table: str, asked: ConfiguredCheck, made: Attempt, session: Session) -> Check:
+    """The error of a check that was computed alone, and what is remembered of it."""
+    if made.over:
+        session.suspects.suspect(table, asked.id)
+        return asked.blank(State.ERROR, LATE)
+    why = ENDLESS if made.planning else DEADLY
+    session.suspects.accuse(table, asked.id, why)
+    detail = f": {sentence(str(made.error))}" if made.error is not None and not made.planning else ""
+    return asked.blank(State.ERROR, f"{why}{detail}")

@@ -16,6 +16,8 @@ from uuid import uuid4
 
 import structlog
 
+from lakeward.platform import machine
+
 if TYPE_CHECKING:
     from pyspark.sql.connect.session import SparkSession
 
@@ -23,9 +25,10 @@ log = structlog.get_logger(__name__)
 
 PATIENCE_S = 900.0
 """For all checks that read the same rows; half of the timeout of a whole run."""
-PLANNING_S = 120.0
-"""A statement without a stage for so long is interrupted. Plans of a thousand columns take some ten seconds."""
-GRACE_S = 20.0
+PLANNING_S = 20.0
+"""A statement without a stage for so long is interrupted, later if the machine is starved (`checker.planning`). Plans
+of a thousand columns take some ten seconds."""
+GRACE_S = 5.0
 """An interrupted statement that does not end within this time is given up, with its session."""
 DOWN_S = 10.0
 """A server that nothing listens for so long is not waited for by any further statement."""
@@ -152,11 +155,12 @@ def patient(
         told = False
         while not over.wait(_AGAIN_S if seconds > _AGAIN_S else seconds):
             now = time.monotonic()
+            state.planning_s = machine.patience(planning_s)
             reachable = now - watched.progress.last < _QUIET_S or watched.reachable()
             act = state.look(now, reachable, interrupt)
             if not told and (state.over or state.planning):
                 told = True
-                limit = seconds if state.over else planning_s
+                limit = seconds if state.over else state.planning_s
                 log.warning("Checks timed out; statements interrupted", table=what, timeout_s=limit)
             if act == "give up":
                 log.warning("A statement cannot be interrupted; its session is closed", table=what)

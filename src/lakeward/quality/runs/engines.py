@@ -11,11 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 import structlog
 
-from lakeward.connectors.spark import connect
+from lakeward.connectors.spark import connect, server_process
+from lakeward.platform import machine
 from lakeward.platform.runtime import Runtime
+from lakeward.quality.engine.healing import Act, ServerFacts, decide
+from lakeward.quality.engine.suspects import Suspects
 from lakeward.quality.engine.timeouts import Progress
 from lakeward.quality.ranges import metadata
-from lakeward.registry import check_runs, engine
+from lakeward.registry import check_runs, engine, events, maintenance
 from lakeward.registry.check_runs import Claim
 
 if TYPE_CHECKING:
@@ -27,6 +30,10 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger(__name__)
 
+BACK_S = 60.0
+"""A server that ended is waited for so long; its supervisor starts it in some ten seconds."""
+_POLL_S = 0.5
+
 
 @dataclass
 class Engines:
@@ -34,6 +41,7 @@ class Engines:
 
     Attributes:
         session_of: opens a session with the given id, which is recorded before use.
+        suspects: checks that harmed the server, or whose time was over, in an earlier run of this process.
         claim: the claim on the run in the registry; None for a run without one, which cannot be taken over.
     """
 
@@ -42,11 +50,15 @@ class Engines:
     session_of: Callable[[str], SparkSession]
     claim: Claim | None = None
     progress: Progress = field(default_factory=Progress)
+    suspects: Suspects = field(default_factory=Suspects)
     _stages: dict[str, set[int]] = field(default_factory=dict)
+    _given_up: float | None = None
 
     def begin(self, claim: Claim | None) -> None:
         """Before a run: keep what is warm since the last run, if it still answers."""
         self.claim = claim
+        if self._given_up is not None:
+            self.heal()  # others used the server when something was given up on it
         known = self.__dict__.pop("lake", None)
         if known is not None:
             known.close()  # a catalog that was restarted since would fail its next statement
@@ -85,15 +97,58 @@ class Engines:
             Fenced: another process has taken the run over.
         """
         self.prove()
-        warm = self.__dict__.pop("session", None)
-        self.__dict__.pop("checker", None)  # its SQL checks run on the session it was made with
+        warm = self.__dict__.get("session")
+        self._forget()
         if warm is None:
             return
-        connect.close(warm)
         try:
             connect.interrupt(self.runtime, warm.session_id)  # what it left running
         except Exception as error:  # noqa: BLE001 - the server drops the session by its own timeout
             log.warning("A lost session could not be released", error=type(error).__name__)
+
+    def wait(self) -> None:
+        """Wait until something listens at the server's address again: its supervisor starts a server that ended."""
+        end = time.monotonic() + machine.patience(BACK_S)
+        while not self.reachable() and time.monotonic() < end:
+            time.sleep(_POLL_S)
+
+    def heal(self) -> None:
+        """End the server if it works on what was given up and nobody else uses it: its supervisor starts it anew.
+
+        Raises:
+            Fenced: another process has taken the run over.
+        """
+        began = self._given_up = time.monotonic() if self._given_up is None else self._given_up
+        process = server_process.find(self.runtime)
+        busy = server_process.working(process) if process is not None else 0
+        with self.registry() as connection:
+            others = maintenance.running_on_connect(connection)
+            others += [f"check run {each}" for each in check_runs.running_beside(connection, self.claim)]
+        facts = ServerFacts(process is not None, busy, tuple(others), time.monotonic() - began)
+        act = decide(facts)
+        if act is Act.WAIT:
+            log.warning("Connect server works on what was given up; it is restarted later", used_by=others)
+            return
+        self._given_up = None
+        if act is Act.TELL:
+            log.warning("Connect server may work on what was given up; restart it", next="lakeward stack status")
+        if act is not Act.END or process is None:
+            return
+        with self.keeping() as connection:
+            text = f"ended to be started anew: {busy} of its threads worked on statements that were given up"
+            events.record(connection, "part", "connect", "restarted", text)
+        self.prove()
+        log.warning("Connect server ended; its supervisor starts it anew", threads=busy)
+        server_process.end(process)
+        self._forget()
+        self.wait()
+
+    def _forget(self) -> None:
+        """Forget the session of a server that ended, without a word to it."""
+        warm = self.__dict__.pop("session", None)
+        self.__dict__.pop("checker", None)
+        if warm is not None:
+            connect.close(warm)
 
     @contextmanager
     def registry(self) -> Iterator[Connection]:

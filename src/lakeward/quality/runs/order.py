@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lakeward.quality.engine.timeouts import PATIENCE_S
+from lakeward.quality.engine.timeouts import PATIENCE_S, PLANNING_S
 
 if TYPE_CHECKING:
     from lakeward.spec.model.suite import Suite
@@ -27,6 +27,7 @@ class RunOrder:
         scope: instead of each check's own.
         keep: retention of results in the lake's table; None removes nothing.
         patience_s: timeout of checks that read the same rows.
+        planning_s: timeout of a plan (`checker.planning`).
         now: the start of the run, UTC; waivers and windows are evaluated at this time.
         own_suite: False when a suite was given for this run only: the run is then no proof of the project's suite, and
             `verified` does not move.
@@ -43,6 +44,7 @@ class RunOrder:
     invalid: Mapping[str, str] = field(default_factory=dict)
     keep: timedelta | None = None
     patience_s: float = PATIENCE_S
+    planning_s: float = PLANNING_S
     now: datetime = field(default_factory=lambda: datetime.now(UTC))
     files: Mapping[str, Path] = field(default_factory=dict)
 

@@ -129,7 +129,9 @@ def _table(table: str, suite: Suite, order: RunOrder, engines: Engines) -> Resul
             checked_to=found.base.snapshot,
             next=f"lakeward quality run {word(table)} --scope table   checks all rows",
         )
-    checks = masked(check(known.of, found, history, configured, order.now, engines, order.patience_s), suite.mask)
+    checks = masked(
+        check(known.of, found, history, configured, order.now, engines, order.patience_s, order.planning_s), suite.mask
+    )
     judged = verdict(checks)
     with engines.registry() as connection:
         landed = by_stream(batches_of(connection, found.writes), found.writes)

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from lakeward.platform.errors import SpecError
 from lakeward.platform.runtime import Project
+from lakeward.quality.engine.timeouts import PLANNING_S
 from lakeward.quality.runs.order import RunOrder
 from lakeward.quality.runs.request import Request
 from lakeward.spec.model.suite import Suite
@@ -42,8 +43,8 @@ def order(request: Request, *, strict: bool = False) -> RunOrder:
         valid = {table: suite for table, suite in suites.items() if table not in invalid}
         return RunOrder(
             valid, None, request.scope,
-            keep=_keep(request.project), patience_s=request.patience_s, invalid=invalid,
-            files=_files(request.project, valid),
+            keep=_keep(request.project), patience_s=request.patience_s, planning_s=_planning(request.project),
+            invalid=invalid, files=_files(request.project, valid),
         )  # fmt: skip
     paths = {f"expectations/{table}.yaml" for table in request.tables}
     raise_if_any([problem for problem in wrong if problem.file in paths], LINT)
@@ -58,7 +59,7 @@ def order(request: Request, *, strict: bool = False) -> RunOrder:
     return RunOrder(
         suites, request.tables, request.scope,
         upto=request.upto, keep=_keep(request.project), patience_s=request.patience_s,
-        files=_files(request.project, suites),
+        planning_s=_planning(request.project), files=_files(request.project, suites),
     )  # fmt: skip
 
 
@@ -82,6 +83,14 @@ def _keep(project: Path) -> timedelta | None:
         return load_settings(Project(project)).keep.results.timedelta
     except SpecError:
         return None
+
+
+def _planning(project: Path) -> float:
+    """Timeout of a plan in seconds; the default if the settings are invalid, which every run reports."""
+    try:
+        return load_settings(Project(project)).checker.planning.timedelta.total_seconds()
+    except SpecError:
+        return PLANNING_S
 
 
 def _with_own(request: Request, file: Path) -> RunOrder:

@@ -79,6 +79,9 @@ class Checker(SpecModel):
 
     every: Span = Duration("60s")
     """Shortest interval between checks of landed rows; a longer one costs less and reports later."""
+    planning: Span = Duration("20s")
+    """Time within which Spark finishes the plan of checks. One without it is an error, and the others are computed
+    again without it. The limit is longer while the machine is starved of CPU."""
     max_age: Span = Duration("12h")
     max_runs: PositiveInt = 500
     """Check runs after which the checking process is restarted."""

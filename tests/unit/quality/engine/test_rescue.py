@@ -7,89 +7,209 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from lakeward.quality.engine.rescue import Attempt, rescued
+from lakeward.quality.engine.healing import Act, ServerFacts, decide
+from lakeward.quality.engine.rescue import SLOW_READ, Attempt, rescued
+from lakeward.quality.engine.suspects import Suspects
 from lakeward.quality.engine.timeouts import DOWN_S, GRACE_S, Progress, Watch
 from lakeward.quality.suite.configured import ConfiguredCheck
 from lakeward.quality.verdicts.verdict import State
 from lakeward.spec.model.suite import Expectation
 
 ASKED = [ConfiguredCheck(name, Expectation(type="expect_column_to_exist"), "increment") for name in "abc"]
+QUERY = {"unexpected_rows_query": "SELECT 1 FROM {batch}"}
+MIXED = [
+    *ASKED,
+    *(
+        ConfiguredCheck(each, Expectation(type="unexpected_rows_expectation", kwargs=QUERY), "increment")
+        for each in "xy"
+    ),
+]
 
 
 @dataclass
 class Server:
-    """A session, and checks of which some never end their plan, and some kill the server.
+    """A session, and checks of which some never end their plan, some kill the server, and some take all time.
 
     Attributes:
-        endless: checks whose plan does not end.
-        kills: how often the server goes away while it computes.
+        endless: checks whose plan does not end, and cannot be interrupted.
+        deadly: checks that end the server.
+        late: checks whose time is over.
+        kills: how often the server goes away by itself while it computes.
+        swallowed: whether Great Expectations makes an error of the check of a server that went away.
     """
 
     endless: str = ""
+    deadly: str = ""
+    late: str = ""
     kills: int = 0
+    swallowed: bool = False
     alive: bool = True
     renewed: int = 0
+    healed: int = 0
+    suspects: Suspects = field(default_factory=Suspects)
     computed: list[str] = field(default_factory=list)
+    limits: list[float | None] = field(default_factory=list)
+    longer: list[float] = field(default_factory=list)
+    slow_read: bool = False
 
     def answers(self) -> bool:
         return self.alive
 
     def renew(self) -> None:
-        self.renewed, self.alive = self.renewed + 1, True
+        self.renewed += 1
 
-    def compute(self, part: Sequence[ConfiguredCheck]) -> Attempt:
-        assert self.alive, "a lost session was used again"
+    def wait(self) -> None:
+        self.alive = True
+
+    def heal(self) -> None:
+        self.healed += 1
+
+    def compute(self, part: Sequence[ConfiguredCheck], limit_s: float | None, longer: float) -> Attempt:
+        assert self.alive, "a server that ended was not waited for"
+        names = {each.id for each in part}
         self.computed.append("".join(each.id for each in part))
-        watch = Watch(0, 900, 120, Progress())
-        if self.kills:
-            self.kills -= 1
+        self.limits.append(None if limit_s is None else round(limit_s))
+        self.longer.append(longer)
+        watch = Watch(0, 900, 20, Progress())
+        if self.kills or names & set(self.deadly):
+            self.kills -= bool(self.kills)
             self.alive = False
-            return Attempt({part[0].id: part[0].blank(State.ERROR, "gone")}, watch, ConnectionError("gone"))
-        if any(each.id in self.endless for each in part):
+            if self.swallowed:
+                return Attempt({each.id: each.blank(State.ERROR, "RPC") for each in part}, watch)
+            return Attempt({}, watch, ConnectionError("gone"))
+        if names & set(self.endless) or (self.slow_read and longer < SLOW_READ):
             self.alive, watch.planning, watch.given_up = False, True, True
             return Attempt({}, watch, ConnectionError("closed"))
-        return Attempt({each.id: each.blank(State.PASS) for each in part}, watch)
+        watch.over = bool(names & set(self.late))
+        state = State.ERROR if watch.over else State.PASS
+        return Attempt({each.id: each.blank(state) for each in part}, watch)
 
 
-def states(server: Server) -> dict[str, State]:
-    return {name: check.state for name, check in rescued(ASKED, server, server.compute).items()}
+def states(server: Server, asked: Sequence[ConfiguredCheck] = ASKED) -> dict[str, State]:
+    found = rescued("ns.t", asked, server, server.compute, 900)
+    assert sorted(found) == [each.id for each in asked]
+    return {name: check.state for name, check in found.items()}
+
+
+def errors(server: Server, asked: Sequence[ConfiguredCheck] = ASKED) -> str:
+    return "".join(name for name, state in sorted(states(server, asked).items()) if state is not State.PASS)
 
 
 def test_without_trouble_nothing_is_computed_twice() -> None:
     server = Server()
-    assert set(states(server).values()) == {State.PASS}
-    assert (server.computed, server.renewed) == (["abc"], 0)
+    assert errors(server, MIXED) == ""
+    assert (server.computed, server.renewed, server.healed) == (["abcxy"], 0, 0)
 
 
 def test_checks_whose_server_went_away_are_computed_once_more() -> None:
     server = Server(kills=1)
-    assert set(states(server).values()) == {State.PASS}
-    assert (server.computed, server.renewed) == (["abc", "abc"], 1)
+    assert errors(server) == ""
+    assert (server.computed, server.renewed, server.healed) == (["abc", "abc"], 1, 0)
 
 
-def test_a_server_that_goes_away_twice_is_an_error_and_the_session_is_left_usable() -> None:
+@pytest.mark.parametrize("swallowed", [False, True])
+@pytest.mark.parametrize("deadly", ["a", "b", "ac", "abc"])
+def test_a_check_that_ends_the_server_is_an_error_alone(deadly: str, swallowed: bool) -> None:
+    server = Server(deadly=deadly, swallowed=swallowed)
+    assert errors(server) == deadly
+    assert {check for _, check in server.suspects.harmful} == set(deadly)
+    assert server.alive and server.computed == ["abc", "abc", "a", "b", "c"] and server.healed == 1
+
+
+def test_a_server_that_goes_away_under_an_innocent_check_accuses_it_not() -> None:
     server = Server(kills=2)
-    with pytest.raises(ConnectionError):
-        states(server)
-    assert server.alive and server.renewed == 2
+    assert errors(server) == ""
+    assert not server.suspects.harmful
 
 
 @pytest.mark.parametrize("endless", ["a", "b", "ac", "abc"])
 def test_a_plan_that_does_not_end_is_the_error_of_its_check_alone(endless: str) -> None:
     server = Server(endless=endless)
-    assert states(server) == {name: State.ERROR if name in endless else State.PASS for name in "abc"}
-    assert server.alive and server.computed == ["abc", "a", "b", "c"]
+    assert errors(server) == endless
+    assert server.alive and server.computed[0] == "abc" and server.healed == 1
+    assert max(server.computed.count(each) for each in "abc") <= 2, "the first may show how long the read takes"
+
+
+def test_a_read_whose_own_plan_takes_long_is_no_fault_of_its_checks() -> None:
+    server = Server(slow_read=True)
+    assert errors(server, MIXED) == ""
+    assert server.computed == ["abcxy", "abc", "abc", "x", "y"]
+    assert server.longer == [1, 1, SLOW_READ, SLOW_READ, SLOW_READ]
+    assert errors(Server(slow_read=True), MIXED[3:]) == "", "queries alone"
+    assert errors(Server(slow_read=True, endless="y"), MIXED) == "y"
+    assert not server.suspects.harmful
+
+
+def test_checks_without_text_of_a_person_stay_together() -> None:
+    server = Server(endless="y")
+    assert errors(server, MIXED) == "y"
+    assert server.computed == ["abcxy", "abc", "x", "y"]
+
+
+def test_a_check_whose_time_is_over_costs_the_others_their_verdict_no_more() -> None:
+    server = Server(late="x")
+    assert errors(server, MIXED) == "x"
+    assert server.computed == ["abcxy", "abc", "x", "y"]
+    assert server.limits == [None, 225, 225, 225], "half of the patience for all parts, of which each has half"
+    server.computed.clear()
+    assert errors(server, MIXED) == "x"
+    assert server.computed == ["abcy", "x"], "the next run computes it alone, and last"
+
+
+def test_what_harmed_the_server_is_not_computed_again_at_once() -> None:
+    server = Server(endless="y")
+    errors(server, MIXED)
+    server.computed.clear()
+    found = rescued("ns.t", MIXED, server, server.compute, 900)
+    assert server.computed == ["abcx"] and "computed again after 10 min" in str(found["y"].error)
+    server.suspects.harmful["ns.t", "y"] = ("it", 0.0)
+    server.endless = ""
+    server.computed.clear()
+    assert errors(server, MIXED) == ""
+    assert server.computed == ["abcx", "y"], "the time is over: alone, after the others"
+    assert errors(Server(suspects=server.suspects), MIXED[:4]) == ""
+
+
+def test_a_pattern_that_java_may_match_without_end_is_computed_after_the_others() -> None:
+    kwargs = {"column": "n", "regex": "^(a+)+$"}
+    slow = ConfiguredCheck("s", Expectation(type="expect_column_values_to_match_regex", kwargs=kwargs), "increment")
+    server = Server(late="s")
+    assert errors(server, [*ASKED, slow]) == "s"
+    assert server.computed == ["abc", "s"] and server.healed == 1
+
+
+def test_a_check_that_is_computed_alone_is_not_accused_of_a_server_that_went_away_once() -> None:
+    server = Server(kills=1)
+    server.suspects.suspect("ns.t", "a")
+    assert errors(server, ASKED[:1]) == "" and server.computed == ["a", "a"]
+    assert errors(Server(deadly="a", suspects=server.suspects), ASKED[:1]) == "a"
 
 
 def test_an_error_of_one_check_is_no_reason_to_compute_it_again() -> None:
     server = Server()
 
-    def compute(part: Sequence[ConfiguredCheck]) -> Attempt:
-        made = server.compute(part)
+    def compute(part: Sequence[ConfiguredCheck], limit_s: float | None, longer: float) -> Attempt:
+        made = server.compute(part, limit_s, longer)
         return Attempt({**made.results, "b": part[1].blank(State.ERROR, "no such column")}, made.watch)
 
-    assert rescued(ASKED, server, compute)["b"].error == "no such column"
+    assert rescued("ns.t", ASKED, server, compute, 900)["b"].error == "no such column"
     assert (server.computed, server.renewed) == (["abc"], 0)
+
+
+@pytest.mark.parametrize(
+    ("facts", "act"),
+    [
+        (ServerFacts(local=True, working=0, others=(), since_s=1), Act.LEAVE),
+        (ServerFacts(local=True, working=1, others=(), since_s=1), Act.END),
+        (ServerFacts(local=True, working=1, others=("compact of a.b",), since_s=1), Act.WAIT),
+        (ServerFacts(local=True, working=1, others=("compact of a.b",), since_s=601), Act.END),
+        (ServerFacts(local=False, working=0, others=(), since_s=1), Act.TELL),
+    ],
+)
+def test_a_server_is_ended_only_if_it_works_on_what_was_given_up_and_nobody_uses_it(
+    facts: ServerFacts, act: Act
+) -> None:
+    assert decide(facts) is act
 
 
 def look(watch: Watch, now: float, outstanding: bool = True, reachable: bool = True) -> str:
