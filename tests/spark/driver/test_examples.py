@@ -170,9 +170,7 @@ def _idle(lab: Any, by_topic: dict[str, list[dict[str, Any]]]) -> bool:
     return sum(each.consumed for each in lab.done) >= sum(map(len, by_topic.values()))
 
 
-@pytest.mark.parametrize(
-    "name", ["late_departures_now", pytest.param("late_departures", marks=pytest.mark.campaign)]
-)
+@pytest.mark.parametrize("name", ["late_departures_now", pytest.param("late_departures", marks=pytest.mark.campaign)])
 def test_the_alerts_of_the_examples_come_as_messages(
     lab: Any, tmp_path: Path, recorded: dict[str, list[dict[str, Any]]], name: str
 ) -> None:

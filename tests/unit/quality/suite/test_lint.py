@@ -104,7 +104,9 @@ class Answer:
 @pytest.fixture(scope="module")
 def lint() -> Iterator[Callable[[Path], Answer]]:
     """Lints a project."""
-    with subprocess.Popen([sys.executable, "-c", SERVE], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as at:
+    with subprocess.Popen(
+        [sys.executable, "-c", SERVE], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as at:
         assert at.stdin is not None and at.stdout is not None
         lines, answers = at.stdin, at.stdout
 
