@@ -125,7 +125,8 @@ def cleaner(lake: Lake) -> Iterator[Catalog]:
     """The catalog as `namespace` uses it after each test: a `DROP TABLE ... PURGE` of Spark takes a second of CPU."""
     from pyiceberg.catalog import load_catalog
 
-    loaded = load_catalog(CATALOG, **addresses.pyiceberg_properties(lake))
+    # Tests end the connections to the catalog.
+    loaded = load_catalog(CATALOG, **addresses.pyiceberg_properties(lake), pool_pre_ping="true")
     yield loaded
     loaded.close()
 
