@@ -111,6 +111,7 @@ def test_a_table_that_cannot_be_read_is_red_alone(airflow: AirflowService, suite
     airflow.eventually(lambda: len(airflow.runs("quality_check")) > landed, 120, "the check of the readable table")
 
 
+@pytest.mark.campaign
 def test_maintenance_names_what_is_missing(airflow: AirflowService) -> None:
     run = airflow.trigger("tables_maintain", table="")
     assert airflow.finished("tables_maintain", run, 400) == "failed"

@@ -176,6 +176,7 @@ def test_a_part_that_cannot_start_names_its_log_and_last_lines(stack: Stack) -> 
     assert "lakeward stack down" in error.value.next
 
 
+@pytest.mark.campaign
 def test_two_stacks_live_side_by_side(stack: Stack, tmp_path: Path) -> None:
     other = Stack(Project(tmp_path / "project"), Home(tmp_path / "other"))
     try:

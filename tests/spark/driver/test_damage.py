@@ -92,7 +92,7 @@ def test_without_a_checkpoint_spark_begins_anew_and_leaves_a_gap(lab: Any) -> No
     assert plain.seen == ["a", "c"], "b is lost without a word"
 
 
-@pytest.mark.parametrize("damage", ["older copy", "wiped"])
+@pytest.mark.parametrize("damage", ["older copy", pytest.param("wiped", marks=pytest.mark.campaign)])
 def test_an_older_copy_loses_what_the_table_takes_for_landed(lab: Any, damage: str) -> None:
     topic = lab.topic()
     table = f"lake.{lab.namespace}.plain"

@@ -58,7 +58,9 @@ def landed(lab: Any) -> list[tuple[int, int]]:
 STATE = {"watermark": {"column": "_kafka_timestamp", "delay": "1h"}, "deduplicate": {"keys": ["n"]}}
 
 
-@pytest.mark.parametrize("more", [{}, STATE], ids=["row by row", "with state"])
+@pytest.mark.parametrize(
+    "more", [{}, pytest.param(STATE, marks=pytest.mark.campaign)], ids=["row by row", "with state"]
+)
 def test_a_partition_that_comes_while_a_stream_runs_or_is_stopped_is_read_from_its_first_record(
     lab: Any, admin: Any, more: dict[str, Any]
 ) -> None:

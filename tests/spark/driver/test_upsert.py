@@ -73,7 +73,7 @@ def test_keys_that_are_no_columns_are_refused_before_anything_runs(lab: Any) -> 
     assert not lab.spark.catalog.tableExists(f"lake.{lab.namespace}.t")
 
 
-@pytest.mark.parametrize("how", ["merge-on-read", "copy-on-write"])
+@pytest.mark.parametrize("how", [pytest.param("merge-on-read", marks=pytest.mark.campaign), "copy-on-write"])
 def test_a_batch_without_any_row_moves_the_position_all_the_same(lab: Any, how: str) -> None:
     topic = lab.topic()
     spec = upsert(lab, topic, write=how)
@@ -87,7 +87,7 @@ def test_a_batch_without_any_row_moves_the_position_all_the_same(lab: Any, how: 
     assert properties["value"] == how
 
 
-@pytest.mark.parametrize("how", ["merge-on-read", "copy-on-write"])
+@pytest.mark.parametrize("how", ["merge-on-read", pytest.param("copy-on-write", marks=pytest.mark.campaign)])
 def test_a_batch_that_changes_nothing_moves_the_position_all_the_same(lab: Any, how: str) -> None:
     topic = lab.topic()
     spec = upsert(lab, topic, order_by="at", delete_when="op = 'd'", write=how)

@@ -26,7 +26,7 @@ def live(table) -> list[int]:
 
 
 @pytest.mark.timeout(600)  # two JVMs start for it
-@pytest.mark.parametrize("files", [40, 1])
+@pytest.mark.parametrize("files", [pytest.param(40, marks=pytest.mark.campaign), 1])
 def test_equality_deletes_are_applied_and_their_writer_is_named(
     spark, site: MaintenanceContext, make_table, files: int
 ) -> None:
@@ -129,7 +129,9 @@ KINDS = {
 }
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    "kind", ["TIMESTAMP", *(pytest.param(each, marks=pytest.mark.campaign) for each in KINDS if each != "TIMESTAMP")]
+)
 def test_two_spellings_of_a_partition_value_are_one_partition(
     site: MaintenanceContext, delta: Delta, kind: str
 ) -> None:

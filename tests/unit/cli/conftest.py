@@ -4,6 +4,7 @@ import json
 import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from lakeward.connectors.iceberg.catalog import create_schema
 from lakeward.platform.runtime import Lake, Project, Runtime
 from lakeward.registry import generations, streams
 from lakeward.registry.engine import connect, engine
+from lakeward.spec.model.stream import StreamSpec
 from lakeward.spec.read.loader import load_project
 
 ROOT = Path(__file__).parents[3]
@@ -54,6 +56,12 @@ class Site:
 
     def registry(self) -> Any:
         return connect(self.runtime.registry_url_file.read_text(), self.runtime.pgpass)
+
+
+@cache
+def _demo_specs() -> tuple[StreamSpec, ...]:
+    """The demo's streams; the project is read once a run."""
+    return tuple(load_project(Project(ROOT)).specs)
 
 
 @pytest.fixture(scope="session")
@@ -99,9 +107,8 @@ def site(
     )
     (home / "runtime.json").write_text(runtime.model_dump_json())
     topic = kafka.create_topic(partitions=2, config={"retention.ms": "86400000"})
-    loaded = load_project(Project(ROOT))
     with connect(url, postgres.pgpass) as connection:
-        for spec in loaded.specs:
+        for spec in _demo_specs():
             document = json.loads(
                 json.dumps(spec.document()).replace('"topics": ["flights"]', f'"topics": ["{topic}"]')
             )

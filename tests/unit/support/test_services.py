@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import seeds
 import services
-from services import Host, PostgresService, ask
+from services import Host, PostgresService, request_service
 
 from lakeward.platform import ports
 
@@ -31,12 +31,14 @@ def test_two_workers_get_one_server_and_copies_of_one_registry_and_it_ends_with_
     try:
         with ThreadPoolExecutor(2) as pool:
             found = list(
-                pool.map(partial(ask, host.address, host.key), ["postgres", "postgres", "registry", "registry"])
+                pool.map(
+                    partial(request_service, host.address, host.key), ["postgres", "postgres", "registry", "registry"]
+                )
             )
         assert found[0] == found[1]
         assert found[2] == found[3]
         with pytest.raises(RuntimeError, match="_nothing"):
-            ask(host.address, host.key, "nothing")
+            request_service(host.address, host.key, "nothing")
         server = PostgresService.of(found[0], tmp_path / "services", found[2])
         with ThreadPoolExecutor(2) as pool:
             copies = list(pool.map(lambda _: server.create_registry(), range(2)))

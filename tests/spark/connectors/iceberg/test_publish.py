@@ -184,7 +184,14 @@ def _no_connections(postgres: Any, lake: Any) -> Iterator[None]:
         say(sql.SQL("ALTER DATABASE {} WITH ALLOW_CONNECTIONS true").format(name))
 
 
-@pytest.mark.parametrize("step", ["after-check", "after-stage", "before-publish", "after-publish"])
+@pytest.mark.parametrize(
+    "step",
+    [
+        "after-stage",
+        "after-publish",
+        *(pytest.param(each, marks=pytest.mark.campaign) for each in ("after-check", "before-publish")),
+    ],
+)
 def test_an_outage_of_the_catalog_is_waited_out(rig: Any, postgres: Any, lake: Any, step: str) -> None:
     """Whatever step it hits: no query fails, nothing is lost, nothing lands twice."""
     rig.produce(4)

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
+from uuid import uuid4
 
 import pytest
 
@@ -28,14 +29,20 @@ def transactions(site: Any) -> Iterator[Callable[..., None]]:
     """Send values to partition 0 in one transaction each call: `send(["a"], end="commit"|"abort"|"open")`."""
     from confluent_kafka import Producer
 
-    producers, still_open = [], []
+    free: list[Any] = []
+    still_open: list[Any] = []
+
+    def begun() -> Any:
+        """One producer for all transactions that end: to make one takes as long as ten transactions."""
+        if free:
+            return free[0]
+        made = Producer({"bootstrap.servers": _cluster(site).bootstrap, "transactional.id": f"{site.topic}-{uuid4()}"})
+        made.init_transactions(30)
+        free.append(made)
+        return made
 
     def send(values: list[bytes], end: str = "commit", keys: list[bytes] | None = None) -> None:
-        producer = Producer(
-            {"bootstrap.servers": _cluster(site).bootstrap, "transactional.id": f"{site.topic}-{len(producers)}"}
-        )
-        producers.append(producer)
-        producer.init_transactions(30)
+        producer = begun()
         producer.begin_transaction()
         for number, value in enumerate(values):
             producer.produce(site.topic, value, key=keys[number] if keys else None, partition=0)
@@ -45,6 +52,7 @@ def transactions(site: Any) -> Iterator[Callable[..., None]]:
         elif end == "abort":
             producer.abort_transaction(30)
         else:
+            free.remove(producer)
             still_open.append(producer)
 
     yield send

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -76,10 +78,46 @@ trigger: {every: 1s}
 """
 
 
-def lint(project: Path) -> subprocess.CompletedProcess[str]:
-    code = "import sys; from lakeward.cli.app import main; main(sys.argv[1:])"
-    command = [sys.executable, "-c", code, "quality", "lint", "-o", "json", "--project", str(project)]
-    return subprocess.run(command, capture_output=True, text=True)
+SERVE = """\
+import contextlib, io, json, sys
+from lakeward.cli.app import main
+for line in sys.stdin:
+    out, code = io.StringIO(), 0
+    with contextlib.redirect_stdout(out):
+        try:
+            main(["quality", "lint", "-o", "json", "--project", line.strip()])
+        except SystemExit as end:
+            code = end.code or 0
+    print(json.dumps([code, out.getvalue()]), flush=True)
+"""
+"""The command, once for each line of its input, in one process: it imports Great Expectations once."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What the command printed, and its exit code."""
+
+    returncode: int
+    stdout: str
+
+
+@pytest.fixture(scope="module")
+def lint() -> Iterator[Callable[[Path], Answer]]:
+    """Lints a project."""
+    with subprocess.Popen(
+        [sys.executable, "-c", SERVE], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as at:
+        assert at.stdin is not None and at.stdout is not None
+        lines, answers = at.stdin, at.stdout
+
+        def run(project: Path) -> Answer:
+            lines.write(f"{project}\n")
+            lines.flush()
+            code, out = json.loads(answers.readline())
+            return Answer(code, out)
+
+        yield run
+        lines.close()
 
 
 def _proposed() -> str:
@@ -95,7 +133,7 @@ def _proposed() -> str:
 
 
 @pytest.fixture(scope="module")
-def problems(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
+def problems(tmp_path_factory: pytest.TempPathFactory, lint: Callable[[Path], Answer]) -> dict[str, dict[str, Any]]:
     """Problems of `SUITE` by path."""
     root = tmp_path_factory.mktemp("project")
     (root / "conf" / "streams").mkdir(parents=True)
@@ -105,7 +143,7 @@ def problems(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, An
     (root / "expectations" / "ns.proposed.yaml").write_text(_proposed())
     (root / "expectations" / ".#ns.t.yaml").symlink_to("me@here.1234")  # an editor's lock
     done = lint(root)
-    assert done.returncode == 2, done.stderr
+    assert done.returncode == 2, done.stdout
     answer = json.loads(done.stdout)
     assert answer["ok"] is False
     assert {each["file"] for each in answer["problems"]} == {"expectations/ns.t.yaml"}
@@ -160,7 +198,7 @@ def test_the_nearest_name_is_told(problems) -> None:
     assert "min_value" in problems["expectations[1].kwargs.min_valu"]["valid"]
 
 
-def test_a_warning_alone_is_ok(tmp_path: Path) -> None:
+def test_a_warning_alone_is_ok(tmp_path: Path, lint) -> None:
     (tmp_path / "conf" / "streams").mkdir(parents=True)
     (tmp_path / "expectations").mkdir()
     (tmp_path / "expectations" / "ns.good.yaml").write_text(
@@ -171,13 +209,13 @@ def test_a_warning_alone_is_ok(tmp_path: Path) -> None:
     assert (done.returncode, answer["ok"], [each["severity"] for each in answer["problems"]]) == (0, True, ["warning"])
 
 
-def test_a_path_without_a_project_is_not_clean(tmp_path: Path) -> None:
+def test_a_path_without_a_project_is_not_clean(tmp_path: Path, lint) -> None:
     done = lint(tmp_path / "nowhere")
     assert done.returncode == 2
     assert "not a Lakeward project" in done.stdout
 
 
-def test_rows_that_cannot_go_aside_are_a_problem_of_the_suite(tmp_path: Path) -> None:
+def test_rows_that_cannot_go_aside_are_a_problem_of_the_suite(tmp_path: Path, lint) -> None:
     streams, suites = tmp_path / "conf" / "streams", tmp_path / "expectations"
     streams.mkdir(parents=True)
     suites.mkdir()
@@ -215,7 +253,7 @@ expectations:
 """
 
 
-def test_arguments_are_judged_by_the_columns_that_a_stream_declares(tmp_path: Path) -> None:
+def test_arguments_are_judged_by_the_columns_that_a_stream_declares(tmp_path: Path, lint) -> None:
     streams, suites = tmp_path / "conf" / "streams", tmp_path / "expectations"
     streams.mkdir(parents=True)
     suites.mkdir()
