@@ -37,6 +37,7 @@ from lakeward.platform.text import count
 from lakeward.spec.deploy import movable
 from lakeward.spec.model.sources import KafkaSource
 from lakeward.spec.model.stream import StreamSpec
+from lakeward.spec.sql.names import name_parts
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
@@ -174,6 +175,17 @@ def lake_of(runtime: Runtime) -> Catalog:
     from pyiceberg.catalog import load_catalog
 
     return load_catalog(CATALOG, **catalog.pyiceberg_properties(runtime.lake, runtime.pgpass))
+
+
+def table_of(runtime: Runtime, name: str) -> Table:
+    """An Iceberg table.
+
+    Raises:
+        NoSuchTableError: it does not exist.
+        DependencyDown: the catalog does not answer.
+    """
+    with answering():
+        return lake_of(runtime).load_table(name_parts(name))
 
 
 def columns(runtime: Runtime, spec: StreamSpec) -> dict[str, Any] | None:

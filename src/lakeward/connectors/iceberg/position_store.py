@@ -104,7 +104,7 @@ def block_reason_of(metadata: TableMetadata, stream: str, table: str) -> BlockRe
     return check_table(replace(state_of(metadata, stream, table), staging=True))
 
 
-class _AssertPosition(ValidatableTableRequirement):
+class AssertPosition(ValidatableTableRequirement):
     """The replaced metadata must still have the expected position."""
 
     type: Literal["assert-lakeward-position"] = "assert-lakeward-position"
@@ -169,7 +169,7 @@ def write_position(catalog: Catalog, table: str, stream: str, new: Position, exp
         update = SetPropertiesUpdate(updates={position.key(stream): moved.to_json()})
         requirements = (
             AssertTableUUID(uuid=loaded.metadata.table_uuid),
-            _AssertPosition(stream=stream, expected=expected),
+            AssertPosition(stream=stream, expected=expected),
         )
         try:
             catalog.commit_table(loaded, requirements, (update,))  # type: ignore[arg-type]  # a requirement of our own: SqlCatalog validates whatever it is given
@@ -202,7 +202,7 @@ def remove_position(
         updates = [RemovePropertiesUpdate(removals=[name for name in removed if name in loaded.properties])]
         requirements = (
             AssertTableUUID(uuid=loaded.metadata.table_uuid),
-            _AssertPosition(stream=stream, expected=expected),
+            AssertPosition(stream=stream, expected=expected),
         )
         try:
             catalog.commit_table(loaded, requirements, (*updates, SetPropertiesUpdate(updates=restored)))  # type: ignore[arg-type]  # see above

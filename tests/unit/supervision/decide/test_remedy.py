@@ -22,13 +22,13 @@ NOW = datetime(2026, 11, 21, 3, 0, tzinfo=UTC)
 PLACEHOLDER = re.compile(r"\b(?:CHECK|STREAM|NAMESPACE|WHY|N)\b|<[a-z]+>|\.\.(?!/)")
 START = "lakeward streams start flights"
 UPGRADE = "lakeward streams upgrade flights --wait"
-SKIP = "lakeward streams skip-batch flights --batch 7 --dry-run"
+SKIP = "lakeward streams skip-batch flights --batch 7"
 RECOVER = "lakeward streams recover flights"
 RENEW = "give the stream a new id and a new table (conf/streams/flights.yaml), then: lakeward deploy"
 TRANSFORM = f"correct the transform in conf/streams/flights.yaml, then: lakeward deploy; {UPGRADE}"
 SET_BACK = "lakeward sql --write \"CALL lake.system.set_current_snapshot('nyc.flights', 551)\"   restores the rows"
 REASONS: dict[str, str] = {
-    "poison": f"{TRANSFORM}; or skip its records: {SKIP}   shows them first",
+    "poison": f"{TRANSFORM}; or skip its records: {SKIP}   shows them and asks",
     "config": f"correct it, then: {START}",
     "state-unfit": "lakeward streams rollback flights   runs the previous generation, which can use the state",
     "checkpoint-missing": f"{RECOVER}   continues at the table's position",
@@ -42,7 +42,7 @@ REASONS: dict[str, str] = {
     "table-missing": f"lakeward sql --write \"CALL lake.system.register_table(table => 'nyc.flights', metadata_file => "
     f"'/w/3-a.metadata.json')\"   restores it with all its rows; or {RENEW}",
     "wap-off": "lakeward sql --write \"ALTER TABLE lake.nyc.flights SET TBLPROPERTIES ('a'='true')\"   then: " + START,
-    "source-expired": "lakeward streams reset flights --to available --dry-run   continues with the available records",
+    "source-expired": "lakeward streams reset flights --to available   continues with the available records",
     "source-rewritten": "set skip: [delete] at source source in conf/streams/flights.yaml, then: lakeward deploy",
     "topic-replaced": RENEW,
     "unstaged": "lakeward sql --write \"CALL lake.system.rollback_to_snapshot('nyc.flights', 5)\"   removes the batch",
