@@ -210,7 +210,9 @@ class Town:
             sql = "SELECT window.end AS at, count(*) AS n FROM source GROUP BY window(_kafka_timestamp, '1 second')"
             made |= {"transform": {"sql": sql}, "lineage": "none"}
         elif name == "files":
-            made["source"] = {"files": {"path": str(self.folder / "files"), "format": "json", "max_files_per_trigger": 10}}
+            made["source"] = {
+                "files": {"path": str(self.folder / "files"), "format": "json", "max_files_per_trigger": 10}
+            }
             made |= {"lineage": "none"}
         elif name == "newer":
             made["transform"] = {"sql": "SELECT *, 100 DIV (n - 7) AS part FROM source"}
@@ -299,7 +301,9 @@ class Town:
         found = self.desk.world.wait_for(
             "the trouble", lambda: (seen := self.desk.status(self.ids[name]))["state"] in trouble and seen, 120
         )
-        print(f"=== {name}: {found['state']}: {found['why']}\n    lost: {found['data']}\n    next: {found['next_text']}")
+        print(
+            f"=== {name}: {found['state']}: {found['why']}\n    lost: {found['data']}\n    next: {found['next_text']}"
+        )
         print(f"    effect: {found['next_effect']}")
         said = []
         for _ in range(MOST):

@@ -115,7 +115,9 @@ class Recover(OnStream[RecoverPlan]):
                 {"generation": generation.generation, "checkpoint": generation.checkpoint, "end": sink.position.end},
                 {"generation": number, "checkpoint": plan.checkpoint, "end": plan.end, "seq": plan.seq},
             )
-        return self._started(f"it goes on after seq {plan.seq - 1} of {sink.name} with checkpoint {plan.checkpoint}", held)
+        return self._started(
+            f"it goes on after seq {plan.seq - 1} of {sink.name} with checkpoint {plan.checkpoint}", held
+        )
 
     def _put_back(self, row: Stream, spec: StreamSpec, found: Earlier) -> str:
         """Put the earlier position back, and let the stream run."""

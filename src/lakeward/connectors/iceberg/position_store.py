@@ -120,6 +120,21 @@ class AssertPosition(ValidatableTableRequirement):
             raise moved_meanwhile(self.stream, why)
 
 
+def check_catalog(catalog: Catalog, stream: str) -> None:
+    """Raises:
+    Refused: the catalog is a REST catalog, whose commits do not compare properties.
+    """
+    from pyiceberg.catalog.rest import RestCatalog
+
+    if isinstance(catalog, RestCatalog):
+        raise Refused(
+            f"The position of stream {stream} cannot be set through a REST catalog",
+            why="a REST commit compares branches, not properties: it could overwrite a concurrent batch",
+            next="run the operation in a driver (lakeward.connectors.iceberg.publish.write_position)",
+            code="LW-3077",
+        )
+
+
 @answering()
 def write_position(catalog: Catalog, table: str, stream: str, new: Position, expected: str | None) -> Position:
     """Set a stream's position without any data: the primitive of import, reset and restore.
@@ -137,15 +152,7 @@ def write_position(catalog: Catalog, table: str, stream: str, new: Position, exp
         Transient: other writers committed first at every attempt.
         DependencyDown: the catalog does not answer. If it failed during the commit, the position may have been set.
     """
-    from pyiceberg.catalog.rest import RestCatalog
-
-    if isinstance(catalog, RestCatalog):
-        raise Refused(
-            f"The position of stream {stream} cannot be set through a REST catalog",
-            why="a REST commit compares branches, not properties: it could overwrite a concurrent batch",
-            next="run the operation in a driver (lakeward.connectors.iceberg.publish.write_position)",
-            code="LW-3077",
-        )
+    check_catalog(catalog, stream)
     before = position.parse(expected, stream, table) if expected is not None else None
     if before is not None and new.seq <= before.seq:
         raise seq_falls(stream, before, new)

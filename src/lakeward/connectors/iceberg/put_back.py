@@ -17,7 +17,7 @@ from pyiceberg.table.update import AssertTableUUID, SetPropertiesUpdate
 from lakeward.connectors.commit_protocol import position
 from lakeward.connectors.commit_protocol.position import Position
 from lakeward.connectors.commit_protocol.position_store import SWAP_ATTEMPTS
-from lakeward.connectors.iceberg.position_store import AssertPosition, answering, block_reason_of
+from lakeward.connectors.iceberg.position_store import AssertPosition, answering, block_reason_of, check_catalog
 from lakeward.platform.errors import Blocked, Transient
 from lakeward.spec.sql.names import name_parts
 
@@ -68,10 +68,12 @@ def put_back(catalog: Catalog, name: str, stream: str, found: Earlier) -> bool:
     """Set the property to its earlier text by a compare-and-set; whether the table still has exactly its batches.
 
     Raises:
+        Refused: the catalog is a REST catalog.
         Fenced: the table has another position now.
         Transient: other writers committed first at every attempt.
         DependencyDown: the catalog does not answer.
     """
+    check_catalog(catalog, stream)
     key = position.key(stream)
     for _ in range(SWAP_ATTEMPTS):
         loaded = catalog.load_table(name_parts(name))

@@ -131,7 +131,9 @@ def _presence(stream: str, checkpoint: Checkpoint, expected: str | None, positio
             else f"lakeward streams recover {stream}",
         )
     if checkpoint.query_id == "":
-        return _truncated(stream, checkpoint, position, "metadata", "it has no query id", "put it back from a copy")
+        return _truncated(
+            stream, checkpoint, position, "metadata", "it has no query id", "put the file back from a copy"
+        )
     return None
 
 
@@ -143,7 +145,7 @@ def _files(stream: str, checkpoint: Checkpoint, expected: str | None, position: 
             repair = (
                 f"its batch never finished: remove {checkpoint.folder}/offsets/{number} (and .{number}.crc)"
                 if unfinished
-                else "put it back from a copy"
+                else "put the file back from a copy"
             )
             broken = checkpoint.offsets[number].broken
             return _truncated(stream, checkpoint, position, f"offsets/{number}", broken, repair)
@@ -159,7 +161,7 @@ def _files(stream: str, checkpoint: Checkpoint, expected: str | None, position: 
         )
     if newest > 0 and newest - 1 not in checkpoint.offsets:
         why = "it is missing; Spark needs the newest two"
-        return _truncated(stream, checkpoint, position, f"offsets/{newest - 1}", why, "put it back from a copy")
+        return _truncated(stream, checkpoint, position, f"offsets/{newest - 1}", why, "put the file back from a copy")
     if committed > newest:
         return _truncated(
             stream,
@@ -167,7 +169,7 @@ def _files(stream: str, checkpoint: Checkpoint, expected: str | None, position: 
             position,
             f"offsets/{committed}",
             f"it is missing, but commits/{committed} says that its batch is finished; it would be planned again",
-            "put it back from a copy",
+            "put the file back from a copy",
         )
     return None
 
