@@ -311,7 +311,7 @@ class Town:
             print(f"  -> {found['state']}: {found['why']} | {found['next_text']}")
             if found["state"] == "healthy":
                 break
-            way = found["next_text"].split("; or ")[0]
+            way = found["next_text"].split("; or ")[0].split("; then, for nobody")[0]
             said.append(way)
             if not way.startswith("lakeward"):
                 correct()

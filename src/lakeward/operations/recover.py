@@ -59,8 +59,8 @@ class Recover(OnStream[RecoverPlan]):
             found = put_back.earlier(sink_position.table_of(self.context.runtime, table), table, row.id)
             if found is not None:
                 return RecoverPlan(
-                    f"put the position of seq {found.position.seq} back into {table}, as {found.file} has it, and start "
-                    "with the same checkpoint",
+                    f"put the position of seq {found.position.seq} back into {table}, as {found.file} has it, and "
+                    "start with the same checkpoint",
                     (),
                     {"seq": found.position.seq, "metadata_file": found.file},
                     found.raw,

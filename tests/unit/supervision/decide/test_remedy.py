@@ -46,6 +46,11 @@ REASONS: dict[str, str] = {
     "source-rewritten": "set skip: [delete] at source source in conf/streams/flights.yaml, then: lakeward deploy",
     "topic-replaced": RENEW,
     "unstaged": "lakeward sql --write \"CALL lake.system.rollback_to_snapshot('nyc.flights', 5)\"   removes the batch",
+    "no-position": f"{RECOVER}   puts back the position of the newest metadata file that has it",
+    "changed-sources": "put the sources back as they were in conf/streams/flights.yaml and lakeward deploy; or give "
+    "the stream a new id and a new table",
+    "source-rolled-back": "roll the table forward, or give the stream a new id and a new table",
+    "expired-unseen": "lakeward streams audit flights   shows whether rows are missing; if none is, then: " + START,
     "unheard-of": "",
 }
 SHAPES: dict[str, dict[str, Any]] = {
@@ -93,7 +98,7 @@ def test_a_blocked_stream_gets_commands_that_can_be_typed_and_end_with_it_runnin
         parsed(command)
     assert not PLACEHOLDER.search(found.text), found.text
     assert present == "ok" or PRESENT[present].next in found.text
-    if shape != "rows":
+    if shape != "rows" and reason != "no-position":
         assert not any(f"streams {word}" in found.text for word in ("recover", "skip-batch", "reset"))
     for way in re.split(r"; or ", found.text):
         assert re.search(r"streams (start|upgrade|recover|skip-batch|reset|rollback|status)|lakeward deploy", way)
@@ -156,6 +161,23 @@ def test_a_stream_that_keeps_state_is_not_sent_to_what_refuses_it() -> None:
     assert help_for("poison", "windows") == TRANSFORM
     assert help_for("foreign-checkpoint", "windows") == f"put the right folder back; then: {START}"
     assert help_for("checkpoint-missing", "rows").startswith(RECOVER)
+
+
+def test_a_hold_is_lifted_by_a_start_and_not_waited_for() -> None:
+    held = Situation("flights", State.RESTARTING, held="2030-01-01 00:00 UTC")
+    assert remedy(held).text == f"{START} --wait   lifts the hold: nothing restarts it before 2030-01-01 00:00 UTC"
+
+
+@pytest.mark.parametrize("shape", ["rows", "windows"])
+@pytest.mark.parametrize("reason", ["no-position", "position-unreadable"])
+def test_a_position_is_put_back_for_every_shape(reason: str, shape: str) -> None:
+    stored = {"reason": reason, "next": REASONS["no-position"]}
+    assert of_block("flights", stored, spec=spec(shape)).startswith(f"{RECOVER}   puts back")
+
+
+def test_another_id_is_deployed_and_the_old_one_is_not_started() -> None:
+    assert help_for("source-rolled-back").endswith(f"; or {RENEW}")
+    assert help_for("changed-sources").endswith(f"; or {RENEW}")
 
 
 def test_the_last_step_of_several_is_told() -> None:
