@@ -100,6 +100,8 @@ def _effect(m: Material, command: str) -> str:
     if "--dry-run" in command:
         return "only shows what it would do; without --dry-run it " + _effect(m, command.replace("--dry-run", ""))
     typed = command.removeprefix("lakeward ")
+    if typed.startswith("streams recover") and "puts back" in command:
+        return f"sets one property of the table, keeps the checkpoint, and {words['streams start']}"
     known = next((text for start, text in words.items() if typed.startswith(start)), None)
     if known is not None:
         return known
