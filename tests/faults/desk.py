@@ -13,7 +13,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
 from pathlib import Path
@@ -99,16 +98,19 @@ class Desk:
     def status(self, stream: str) -> dict[str, Any]:
         return dict(json.loads(self.type(f"lakeward streams status {stream}", "-o", "json")[1]))
 
-    def healthy_by_its_next(self, stream: str, correct: Callable[[], None] = lambda: None) -> list[str]:
+    def healthy_by_its_next(
+        self, stream: str | Callable[[], str], correct: Callable[[], None] = lambda: None
+    ) -> list[str]:
         """Type the first way of `next` until the stream is healthy; `correct` does what the way says in prose first."""
         said: list[str] = []
         for _ in range(MOST):
-            found = self.status(stream)
+            name = stream if isinstance(stream, str) else stream()  # a new id is another stream
+            found = self.status(name)
             if found["state"] == "healthy":
                 return said
-            way = found["next_text"].split("; or ")[0]
+            way = found["next_text"].split("; or ")[0].split("; then, for nobody")[0]
             said.append(way)
-            if re.match(r"correct|restore", way):
+            if not way.startswith("lakeward"):
                 correct()
             for command in commands(way):
                 if "streams start" in command and "--wait" not in command:
@@ -296,43 +298,19 @@ class Town:
         return int(row.handle["pid"])
 
     def walk(self, name: str, correct: Callable[[], None] = lambda: None) -> list[str]:
-        """Wait for the trouble, type what `next` says until it is over, and audit."""
-        trouble = ("blocked", "stalled", "restarting", "unknown")
-        found = self.desk.world.wait_for(
-            "the trouble", lambda: (seen := self.desk.status(self.ids[name]))["state"] in trouble and seen, 120
-        )
-        print(
-            f"=== {name}: {found['state']}: {found['why']}\n    lost: {found['data']}\n    next: {found['next_text']}"
-        )
-        print(f"    effect: {found['next_effect']}")
-        said = []
-        for _ in range(MOST):
-            found = self.desk.status(self.ids[name])
-            print(f"  -> {found['state']}: {found['why']} | {found['next_text']}")
-            if found["state"] == "healthy":
-                break
-            way = found["next_text"].split("; or ")[0].split("; then, for nobody")[0]
-            said.append(way)
-            if not way.startswith("lakeward"):
-                correct()
-            for command in commands(way):
-                if "streams start" in command and "--wait" not in command:
-                    command += " --wait"
-                begun = time.monotonic()
-                try:
-                    self.desk.done(command)
-                except AssertionError as error:
-                    print(f"     FAILED {error}")
-                print(f"     {command}: {time.monotonic() - begun:.1f} s")
-            if not commands(way):
-                time.sleep(5)
-        assert found["state"] == "healthy", said
+        """Wait for the trouble, type the first way of `next` until the stream is healthy, and demand an exact audit."""
+        down = ("blocked", "stalled", "restarting", "unknown")
+        self.desk.world.wait_for("the trouble", lambda: self.desk.status(self.ids[name])["state"] in down, 300)
+        said = self.desk.healthy_by_its_next(lambda: self.ids[name], correct)
         self.exact(name)
         return said
 
     def exact(self, name: str) -> None:
+        """No record is missing or doubled; windows have no rows to compare."""
         code, told = self.desk.type(f"lakeward streams audit {self.ids[name]}", "-o", "json")
-        print(f"  audit {code} {told[:600]}")
+        found = json.loads(told)
+        counted = (None, None) if found["lineage"] == "none" else (0, 0)
+        assert (code, found["missing"], found["duplicates"]) == (0, *counted), told
 
     def end(self) -> None:
         with suppress(Exception):

@@ -74,7 +74,9 @@ def test_everything_that_does_not_fit_is_said_at_once() -> None:
 def test_a_statement_that_is_enough_is_a_command_that_can_be_typed() -> None:
     told = why(struct(a="string", s="string"), struct(a="string"), additive=False).next
     statement = "ALTER TABLE `lake`.`ns`.`t` ADD COLUMNS (`s` STRING)"
-    assert told.startswith(f"lakeward sql --write '{statement}'; then: lakeward streams start s; or change the transform")
+    assert told.startswith(
+        f"lakeward sql --write '{statement}'; then: lakeward streams start s; or change the transform"
+    )
     assert told.endswith(", then: lakeward deploy")
     for command in commands(of_block("s", {"reason": "config", "next": told})):
         parsed(command)
