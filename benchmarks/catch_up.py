@@ -26,8 +26,8 @@ from pathlib import Path
 from typing import Any
 
 import psutil
+from bench_environment import BenchEnvironment
 from confluent_kafka import Producer
-from ground import Ground
 
 from lakeward.connectors.kafka import position
 
@@ -86,10 +86,10 @@ def main() -> None:
     parser.add_argument("--rate", type=float, default=500)
     parser.add_argument("--seconds", type=float, default=20)
     arguments = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="lakeward-bench-") as folder, Ground(Path(folder)) as ground:
-        topic = ground.topic("backlog", PARTITIONS)
-        fill(ground.bootstrap, topic, arguments.backlog)
-        spark = ground.spark()
+    with tempfile.TemporaryDirectory(prefix="lakeward-bench-") as folder, BenchEnvironment(Path(folder)) as bench_env:
+        topic = bench_env.topic("backlog", PARTITIONS)
+        fill(bench_env.bootstrap, topic, arguments.backlog)
+        spark = bench_env.spark()
         done: list[Any] = []
         document = {
             "id": "catch_up",
@@ -101,13 +101,13 @@ def main() -> None:
             "quarantine": {"table": "bench.catch_up_quarantine"},
             "trigger": {"every": "1s"},
         }
-        running = ground.start(spark, document, done)
-        print(json.dumps(measure(ground, spark, running, done, topic, arguments)))
+        running = bench_env.start(spark, document, done)
+        print(json.dumps(measure(bench_env, spark, running, done, topic, arguments)))
         running.stop(60)
 
 
 def measure(
-    ground: Ground, spark: Any, running: Any, done: list[Any], topic: str, arguments: argparse.Namespace
+    bench_env: BenchEnvironment, spark: Any, running: Any, done: list[Any], topic: str, arguments: argparse.Namespace
 ) -> dict[str, Any]:
     backlog, begun = arguments.backlog, time.monotonic()
     whole = {p: sum(_partition(n) == p for n in range(backlog)) for p in range(PARTITIONS)}
@@ -128,7 +128,7 @@ def measure(
             print(sample, file=sys.stderr, flush=True)
         time.sleep(0.05)
     took = time.monotonic() - begun
-    burst = _burst(ground, topic, landed, arguments)
+    burst = _burst(bench_env, topic, landed, arguments)
     third = max(1, len(samples) // 3)
     middle, last = samples[third : 2 * third] or samples, samples[-third:]
     heaps = [statistics.median(each["heap_mb"] for each in part) for part in (middle, last)]
@@ -147,30 +147,30 @@ def measure(
     }
 
 
-def _burst(ground: Ground, topic: str, landed: Any, arguments: argparse.Namespace) -> dict[str, Any]:
+def _burst(bench_env: BenchEnvironment, topic: str, landed: Any, arguments: argparse.Namespace) -> dict[str, Any]:
     """The rate, ten times the rate, the rate again: the largest lag of each, and when the burst's was gone."""
     before, sent, phase, peaks = landed(), [0], [0], [0, 0, 0]
     over = threading.Event()
 
     def send() -> None:
-        producer = Producer({"bootstrap.servers": ground.bootstrap, "linger.ms": 5})
+        producer = Producer({"bootstrap.servers": bench_env.bootstrap, "linger.ms": 5})
         for number, factor in enumerate((1, 10, 1)):
             phase[0] = number
             steadily(producer, topic, arguments.rate * factor, arguments.seconds, sent)
         over.set()
 
     threading.Thread(target=send, daemon=True).start()
-    ended, gone = 0.0, None
+    ended, retired_after_s = 0.0, None
     while not over.is_set() or landed() < before + sent[0]:
         lag = before + sent[0] - landed()
         peaks[phase[0]] = max(peaks[phase[0]], lag)
         if phase[0] == 2:
             ended = ended or time.monotonic()
-            if gone is None and lag <= peaks[0]:
-                gone = round(time.monotonic() - ended, 1)
+            if retired_after_s is None and lag <= peaks[0]:
+                retired_after_s = round(time.monotonic() - ended, 1)
         time.sleep(0.1)
     return {"records": sent[0], "largest_lag": dict(zip(("before", "during", "after"), peaks, strict=True)),
-            "gone_after_its_end_s": gone}  # fmt: skip
+            "gone_after_its_end_s": retired_after_s}  # fmt: skip
 
 
 if __name__ == "__main__":

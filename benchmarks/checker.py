@@ -94,12 +94,12 @@ class Bench:
         self.append(names)
         before = own_cpu(), tree(self.checker)[0], tree(self.connect)[0]
         began = time.monotonic()
-        told: list[str] = []
+        messages: list[str] = []
         project = self.project if served else self.alone
-        results = check(self.runtime, self.url, project, names, tell=lambda level, text, fields: told.append(text))
+        results = check(self.runtime, self.url, project, names, emit=lambda level, text, fields: messages.append(text))
         wall = time.monotonic() - began
         assert [each["verdict"] for each in results] == ["pass"] * len(names), results
-        assert served != any("process of its own" in each for each in told), told
+        assert served != any("process of its own" in each for each in messages), messages
         after = own_cpu(), tree(self.checker)[0], tree(self.connect)[0]
         asker, checker, spark = (round(b - a, 2) for a, b in zip(before, after, strict=True))
         found = {"asker": asker, "checker": checker, "spark": spark, "wall_s": round(wall, 2)}

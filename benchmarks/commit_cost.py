@@ -25,7 +25,7 @@ from subprocess import run as run_process
 from threading import Event, Thread
 from typing import Any
 
-from ground import spark_on
+from bench_environment import spark_on
 from tables import NAMESPACE, machine, scratch
 
 from lakeward.connectors.iceberg import table
@@ -70,10 +70,10 @@ def maintain(site: MaintenanceContext, name: str, home: Path, over: Event, found
     while not over.is_set():
         done = run_process([*command, "tables", "maintain", name], capture_output=True, text=True)
         try:
-            told = json.loads(done.stdout)
-            left = [f"{each['action']}: {each['why']}" for each in told["plan"]["not_planned"]]
+            report = json.loads(done.stdout)
+            left = [f"{each['action']}: {each['why']}" for each in report["plan"]["not_planned"]]
             print(f"{len(found)} actions; not due: {'; '.join(left)}", file=sys.stderr)
-            found.extend(told["actions"])
+            found.extend(report["actions"])
         except (ValueError, KeyError):
             found.append({"action": "none", "result": "refused", "why": done.stderr[-300:]})
         over.wait(2)

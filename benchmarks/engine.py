@@ -25,8 +25,8 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+from bench_environment import BenchEnvironment, cpu_seconds
 from confluent_kafka import Producer
-from ground import Ground, cpu_seconds
 
 from lakeward.connectors.decode.json import JsonDecoder
 from lakeward.connectors.iceberg import table
@@ -49,10 +49,12 @@ MERGE_ON_READ = {f"write.{what}.mode": "merge-on-read" for what in ("merge", "up
 class Bench:
     """Runs one side at a time, each into a table of its own."""
 
-    def __init__(self, ground: Ground, topic: str, records: int, per_batch: int, mode: str, decode: str) -> None:
-        self.ground, self.topic, self.records, self.per_batch, self.mode = ground, topic, records, per_batch, mode
+    def __init__(
+        self, bench_env: BenchEnvironment, topic: str, records: int, per_batch: int, mode: str, decode: str
+    ) -> None:
+        self.bench_env, self.topic, self.records, self.per_batch, self.mode = bench_env, topic, records, per_batch, mode
         self.decode = _plain if decode == "plain" else _same
-        self.spark = ground.spark()
+        self.spark = bench_env.spark()
 
     def lakeward(self) -> float:
         """Rows per CPU second of the declared stream."""
@@ -69,7 +71,7 @@ class Bench:
             "quarantine": {"table": f"bench.{name}_quarantine"},
             "trigger": {"every": "100ms"},
         }
-        running = self.ground.start(self.spark, document, done)
+        running = self.bench_env.start(self.spark, document, done)
         try:
             return self._measure(lambda: sum(each.consumed for each in done), running.failure)
         finally:
@@ -79,13 +81,13 @@ class Bench:
         """Rows per CPU second of the same, written by hand."""
         name = f"hand{uuid4().hex[:8]}"
         spec = KafkaSource(topics=(self.topic,), max_offsets_per_trigger=self.per_batch)
-        raw = reader.read(self.spark, spec, Cluster("lakeward_kafka", self.ground.bootstrap), fresh=True)
+        raw = reader.read(self.spark, spec, Cluster("lakeward_kafka", self.bench_env.bootstrap), fresh=True)
         rows = self.decode(raw)
         properties = MERGE_ON_READ if self.mode == "upsert" else {}
         table.create(self.spark, f"bench.{name}", rows.schema, (), properties)
         target = f"lake.bench.{name}"
         self.spark.sql(f"ALTER TABLE {target} UNSET TBLPROPERTIES ('write.wap.enabled')")
-        writer = rows.writeStream.option("checkpointLocation", f"{self.ground.folder}/checkpoints/{name}")
+        writer = rows.writeStream.option("checkpointLocation", f"{self.bench_env.folder}/checkpoints/{name}")
         writer = writer.trigger(processingTime="100 milliseconds")
         if self.mode == "upsert":
             query = writer.foreachBatch(lambda frame, _: _merge(frame, target)).start()
@@ -158,10 +160,10 @@ def main() -> None:
     parser.add_argument("--per-batch", type=int, default=20_000, help="each batch costs both sides a fixed part")
     parser.add_argument("--pairs", type=int, default=9)
     arguments = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="lakeward-bench-") as folder, Ground(Path(folder)) as ground:
-        topic = ground.topic("flights", partitions=2)
-        _fill(ground.bootstrap, topic, arguments.records)
-        bench = Bench(ground, topic, arguments.records, arguments.per_batch, arguments.mode, arguments.decode)
+    with tempfile.TemporaryDirectory(prefix="lakeward-bench-") as folder, BenchEnvironment(Path(folder)) as bench_env:
+        topic = bench_env.topic("flights", partitions=2)
+        _fill(bench_env.bootstrap, topic, arguments.records)
+        bench = Bench(bench_env, topic, arguments.records, arguments.per_batch, arguments.mode, arguments.decode)
         for side in (bench.by_hand, bench.lakeward, bench.by_hand, bench.lakeward):
             side()  # the JVM compiles what both use
         ratios = []

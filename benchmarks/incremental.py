@@ -26,8 +26,8 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from bench_environment import BenchEnvironment, cpu_seconds
 from confluent_kafka import Producer
-from ground import Ground, cpu_seconds
 
 from lakeward.demo import flights
 
@@ -42,12 +42,12 @@ FROM {table} GROUP BY {group}, carrier
 class Dashboard:
     """The stream, the raw tables and the query over either."""
 
-    def __init__(self, ground: Ground, per_batch: int) -> None:
-        self._ground, self._per_batch = ground, per_batch
-        self._topic = ground.topic("flights", 2)
-        self._spark = ground.spark()
+    def __init__(self, bench_env: BenchEnvironment, per_batch: int) -> None:
+        self._bench_env, self._per_batch = bench_env, per_batch
+        self._topic = bench_env.topic("flights", 2)
+        self._spark = bench_env.spark()
         self._records = flights.replay(flights.load(), seed=1, broken=0.0, late=0.0, laps=None)
-        self._producer = Producer({"bootstrap.servers": ground.bootstrap, "linger.ms": 20})
+        self._producer = Producer({"bootstrap.servers": bench_env.bootstrap, "linger.ms": 20})
         self._done: list[Any] = []
         document = {
             "id": "dashboard",
@@ -61,7 +61,7 @@ class Dashboard:
             "quarantine": {"table": "bench.dashboard_quarantine"},
             "trigger": {"every": "100ms"},
         }
-        self._running = ground.start(self._spark, document, self._done)
+        self._running = bench_env.start(self._spark, document, self._done)
 
     def batch(self) -> None:
         """So many records more, until they are in the table."""
@@ -87,7 +87,7 @@ class Dashboard:
     def raw(self, laps: int) -> int:
         """Make the raw table of so many years of flights; its rows."""
         year = flights.load().select(["carrier", "dep_delay", "time_hour", "flight", "tailnum", "origin", "dest"])
-        file = self._ground.folder / "year.parquet"
+        file = self._bench_env.folder / "year.parquet"
         pq.write_table(year.set_column(1, "dep_delay", year["dep_delay"].cast(pa.float64())), file)
         years = self._spark.read.parquet(str(file)).crossJoin(self._spark.range(laps).withColumnRenamed("id", "lap"))
         moved = years.selectExpr("* EXCEPT (lap, time_hour)", "time_hour + lap * INTERVAL 364 DAYS AS time_hour")
@@ -143,8 +143,8 @@ def main() -> None:
     parser.add_argument("--batches", type=int, default=12)
     parser.add_argument("--per-batch", type=int, default=2_000)
     arguments = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="lakeward-bench-") as folder, Ground(Path(folder)) as ground:
-        dashboard = Dashboard(ground, arguments.per_batch)
+    with tempfile.TemporaryDirectory(prefix="lakeward-bench-") as folder, BenchEnvironment(Path(folder)) as bench_env:
+        dashboard = Dashboard(bench_env, arguments.per_batch)
         try:
             found = measure(dashboard, [int(each) for each in arguments.laps.split(",")], arguments.batches)
         finally:

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from ground import Ground, cpu_seconds
+from bench_environment import BenchEnvironment, cpu_seconds
 
 from lakeward.connectors.iceberg import table
 from lakeward.connectors.iceberg.writer import IcebergWriter
@@ -105,8 +105,8 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--commits", type=int, default=0)
     arguments = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="lakeward-bench-") as folder, Ground(Path(folder)) as ground:
-        print(json.dumps(measure(ground.spark(), ground.folder, arguments)))
+    with tempfile.TemporaryDirectory(prefix="lakeward-bench-") as folder, BenchEnvironment(Path(folder)) as bench_env:
+        print(json.dumps(measure(bench_env.spark(), bench_env.folder, arguments)))
 
 
 if __name__ == "__main__":

@@ -29,12 +29,12 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+from bench_environment import BenchEnvironment
 from confluent_kafka import Consumer, Producer, TopicPartition
-from ground import Ground
 
 DDL = "n BIGINT, sent DOUBLE"
 TABLE_S = 2.0
-HOP_S = 10
+REAL_TIME_S = 10
 NEAR_S = 0.2
 """How long the tasks of the next interval may take to begin."""
 
@@ -87,15 +87,17 @@ def document(name: str, topic: str, trigger: dict[str, str], sink: dict[str, Any
     }
 
 
-def messages(ground: Ground, spark: Any, trigger: dict[str, str], seconds: float, rate: float) -> dict[str, Any]:
+def messages(
+    bench_env: BenchEnvironment, spark: Any, trigger: dict[str, str], seconds: float, rate: float
+) -> dict[str, Any]:
     """Kafka to Kafka: percentiles, and for a hop those near the end of an interval apart."""
     name = f"m{uuid4().hex[:8]}"
-    topic, out = ground.topic(f"{name}-in", 1), ground.topic(f"{name}-out", 1)
+    topic, out = bench_env.topic(f"{name}-in", 1), bench_env.topic(f"{name}-out", 1)
     done, progress = list[Any](), list[dict[str, Any]]()
-    running = ground.start(spark, document(name, topic, trigger, {"kafka": {"topic": out}}), done, progress)
-    reader = Reader(ground.bootstrap, out)
+    running = bench_env.start(spark, document(name, topic, trigger, {"kafka": {"topic": out}}), done, progress)
+    reader = Reader(bench_env.bootstrap, out)
     reader.start()
-    sent = produce(ground.bootstrap, topic, seconds, rate)
+    sent = produce(bench_env.bootstrap, topic, seconds, rate)
     end = time.time() + 60
     while len({at for at, _ in reader.came}) < len(sent) and time.time() < end:
         if failure := running.failure():
@@ -133,15 +135,15 @@ def pause(before: dict[str, Any], after: dict[str, Any]) -> tuple[float, float]:
     return until(before, *planning, "addBatch"), until(after, *planning) + NEAR_S
 
 
-def table(ground: Ground, spark: Any, seconds: float, rate: float) -> dict[str, Any]:
+def table(bench_env: BenchEnvironment, spark: Any, seconds: float, rate: float) -> dict[str, Any]:
     """Kafka to an Iceberg table: how old a record is when its batch is committed."""
     name = f"t{uuid4().hex[:8]}"
-    topic = ground.topic(f"{name}-in", 1)
+    topic = bench_env.topic(f"{name}-in", 1)
     done: list[Any] = []
     sink = {"iceberg": {"table": f"bench.{name}"}}
-    running = ground.start(spark, document(name, topic, {"every": f"{TABLE_S:.0f}s"}, sink), done)
+    running = bench_env.start(spark, document(name, topic, {"every": f"{TABLE_S:.0f}s"}, sink), done)
     skew = time.time() - time.monotonic()
-    sent = produce(ground.bootstrap, topic, seconds, rate)
+    sent = produce(bench_env.bootstrap, topic, seconds, rate)
     while sum(each.consumed for each in done) < len(sent):
         if failure := running.failure():
             raise RuntimeError(str(failure))
@@ -179,17 +181,17 @@ def main() -> None:
     arguments = parser.parse_args()
     seconds, rate = arguments.seconds, arguments.rate
     found: dict[str, Any] = {}
-    with tempfile.TemporaryDirectory(prefix="lakeward-bench-") as folder, Ground(Path(folder)) as ground:
-        spark = ground.spark()
+    with tempfile.TemporaryDirectory(prefix="lakeward-bench-") as folder, BenchEnvironment(Path(folder)) as bench_env:
+        spark = bench_env.spark()
         for name in arguments.only.split(","):
             before = os.getloadavg()[0]
             match name:
                 case "hop":
-                    found[name] = messages(ground, spark, {"real_time": f"{HOP_S}s"}, seconds, rate)
+                    found[name] = messages(bench_env, spark, {"real_time": f"{REAL_TIME_S}s"}, seconds, rate)
                 case "alerts":
-                    found[name] = messages(ground, spark, {"every": "100ms"}, seconds, rate)
+                    found[name] = messages(bench_env, spark, {"every": "100ms"}, seconds, rate)
                 case "table":
-                    found[name] = table(ground, spark, seconds, rate)
+                    found[name] = table(bench_env, spark, seconds, rate)
             found[name]["load"] = f"{before:.1f} before, {os.getloadavg()[0]:.1f} after"
             print(name, found[name], file=sys.stderr, flush=True)
     machine = f"{platform.machine()}, {os.cpu_count()} cores"

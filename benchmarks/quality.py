@@ -27,7 +27,7 @@ from typing import Any
 from uuid import uuid4
 
 import psutil
-from ground import Ground, running
+from bench_environment import BenchEnvironment, running
 from quality_data import COLUMNS, ROWS, TWENTY, UNIQUE, demo_tables, expectation
 
 os.environ |= {"GX_ANALYTICS_ENABLED": "false", "SPARK_CONNECT_MODE_ENABLED": "1", "TZ": "UTC"}  # as where checks run
@@ -154,39 +154,41 @@ class Bench:
         read = Read(line[5], line[0])
         frame = frame_of(self.engines.session, self.table, read)
         checker, suite = self.engines.checker, self.suite(self.table)
-        asked = configure(suite, None, {})
-        plain = [each for each in asked if each.expectation.type != UNIQUE["type"]]
+        configured = configure(suite, None, {})
+        plain = [each for each in configured if each.expectation.type != UNIQUE["type"]]
         stated = file_statistics(
             self.engines.lake.load_table(self.table), read, list(history.ancestry(history.head))[:5]
         )
         ways: dict[str, Callable[[], Any]] = {
-            "ours": lambda: passed(checker.check(frame, asked, stated)),
-            "ours without metadata": lambda: passed(checker.check(frame, asked)),
+            "ours": lambda: passed(checker.check(frame, configured, stated)),
+            "ours without metadata": lambda: passed(checker.check(frame, configured)),
             "ours without uniqueness": lambda: passed(checker.check(frame, plain, stated)),
-            "stock BOOLEAN_ONLY": lambda: checker._run(checker._batch(frame), asked, "BOOLEAN_ONLY"),
-            "stock BASIC": lambda: checker.stock(frame, asked),
+            "stock BOOLEAN_ONLY": lambda: checker._run(checker._batch(frame), configured, "BOOLEAN_ONLY"),
+            "stock BASIC": lambda: checker.stock(frame, configured),
         }
-        kept: dict[str, list[dict[str, float]]] = {name: [] for name in ways}
+        samples: dict[str, list[dict[str, float]]] = {name: [] for name in ways}
         for each in ways.values():
             each()  # plans are compiled once
         for _ in range(self.rounds):
             for name, each in ways.items():
-                kept[name].append(self.meter.of(each))
-        return {"rows": self.rows // 5, **{name: spread(each) for name, each in kept.items()}}
+                samples[name].append(self.meter.of(each))
+        return {"rows": self.rows // 5, **{name: spread(each) for name, each in samples.items()}}
 
     def increments(self) -> dict[str, Any]:
         """Whole runs over increments, beside a check of the whole table."""
         self.run(self.table)
-        told: dict[str, Any] = {}
+        figures: dict[str, Any] = {}
         for count in (200_000, 20_000, self.rows // 100):
-            told[f"{count:,} rows"] = self.times(lambda: self.run(self.table), lambda n=count: self.land(self.table, n))
+            figures[f"{count:,} rows"] = self.times(
+                lambda: self.run(self.table), lambda n=count: self.land(self.table, n)
+            )
         whole = self.times(lambda: self.run(self.table, scope="table"))
-        part = told[f"{self.rows // 100:,} rows"]
-        told["whole table"] = whole
-        told["share of 1 %"] = {
+        part = figures[f"{self.rows // 100:,} rows"]
+        figures["whole table"] = whole
+        figures["share of 1 %"] = {
             key: round(part[key]["median"] / whole[key]["median"], 4) for key in ("executor_cpu_s", "server_cpu_s")
         }
-        return told
+        return figures
 
     def changes(self) -> dict[str, Any]:
         """A MERGE into 1 % of the rows of a table of format v3: checked by row lineage, beside the whole table."""
@@ -198,14 +200,14 @@ class Bench:
             f"MERGE INTO lake.{table} t USING (SELECT {{ids}} AS id FROM range({self.rows // 100})) s ON t.id = s.id "
             "WHEN MATCHED THEN UPDATE SET t.code = 'A1'"
         )
-        told = {}
+        figures = {}
         for where, ids in (("everywhere", "id * 100 + id % 100"), ("in one place", "id")):
             change = merge.format(ids=ids)
             for how, scope in (("by row lineage", None), ("whole table", "table")):
-                told[f"{where}, {how}"] = self.times(
+                figures[f"{where}, {how}"] = self.times(
                     lambda s=scope: passed(self.run(table, scope=s).checks), lambda c=change: self.sql(c)
                 )
-        return told
+        return figures
 
     def first_bad(self) -> dict[str, Any]:
         """The search for the first bad snapshot of 25, before and after a compaction; without row lineage and with."""
@@ -214,24 +216,24 @@ class Bench:
     def _first_bad(self, form: int) -> dict[str, Any]:
         table = self._table(f"bad_{form}", form)
         self.fill(table, bad=17)
-        asked = configure(self.suite(table), None, {})
-        told = {}
+        configured = configure(self.suite(table), None, {})
+        figures = {}
         for when in ("as landed", "after compaction"):
             history = metadata.history(self.engines.lake, table)
             line = list(history.ancestry(history.head))
             first = line[-1]
             found = decide(history, [Mark(first.id, first.sequence)])
             of = IcebergTable(table, self.engines.lake)
-            checks = check(of, found, history, asked, RunOrder({}).now, self.engines)
+            checks = check(of, found, history, configured, RunOrder({}).now, self.engines)
             hit: list[int | None] = []
-            search = partial(first_bad, of, found, history, asked, checks, self.engines)
-            told[when] = self.times(lambda search=search, hit=hit: hit.append(search()[0]))
+            search = partial(first_bad, of, found, history, configured, checks, self.engines)
+            figures[when] = self.times(lambda search=search, hit=hit: hit.append(search()[0]))
             appends = found.appends
             assert all(each == appends[16].id for each in hit), "another snapshot"
             self.sql(
                 f"CALL lake.system.rewrite_data_files(table => 'lake.{table}', options => map('rewrite-all', 'true'))"
             )
-        return told
+        return figures
 
     def pointer(self) -> dict[str, Any]:
         """Moving the branch, milliseconds, of a table of each format."""
@@ -254,7 +256,7 @@ class Bench:
     def failing(self) -> dict[str, Any]:
         """What 100,000 failing rows bring to the client: rows and memory, beside 10 failing rows."""
         table = self._table("failing")
-        told = {}
+        figures = {}
         for count in (10, 100_000, 10, 100_000):
             wrong = ROWS.replace("concat('A', id % 9)", f"if(id - {self.landed} < {count}, '?', concat('A', id % 9))")
             self.land(table, 200_000, wrong)
@@ -262,8 +264,8 @@ class Bench:
             result = self.run(table, [expectation("column_values_to_match_regex", column="code", regex="^A[0-9]$")])
             after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
             rows = [len(each.sample) for each in result.checks]
-            told[f"{count:,} failing rows"] = {"rows_kept": sum(rows), "peak_memory_grew_kb": after - before}
-        return told
+            figures[f"{count:,} failing rows"] = {"rows_kept": sum(rows), "peak_memory_grew_kb": after - before}
+        return figures
 
     def demo(self) -> dict[str, Any]:
         """The demo's suites on the flights of 2013: what decided each check."""
@@ -299,30 +301,30 @@ def summary(values: Sequence[float]) -> dict[str, float]:
 
 
 @contextmanager
-def connect_server(ground: Ground, ui: int) -> Iterator[tuple[Runtime, psutil.Process]]:
+def connect_server(env: BenchEnvironment, ui: int) -> Iterator[tuple[Runtime, psutil.Process]]:
     """A warm server as the stack's, with Spark's UI to read its figures from."""
     port, token = ports.any_free(), f"token-{uuid4().hex}"
-    temporary = ground.folder / "temporary"
+    temporary = env.folder / "temporary"
     temporary.mkdir()
-    conf = addresses.spark_conf(ground.lake) | server.server_conf(port, "2g", temporary)
+    conf = addresses.spark_conf(env.lake) | server.server_conf(port, "2g", temporary)
     conf |= {"spark.ui.enabled": "true", "spark.ui.port": str(ui), "spark.ui.retainedStages": "100000"}
-    conf |= {"spark.ui.retainedJobs": "100000", "spark.sql.warehouse.dir": str(ground.folder / "spark")}
+    conf |= {"spark.ui.retainedJobs": "100000", "spark.sql.warehouse.dir": str(env.folder / "spark")}
     home = jars.pyspark_jars().parent
     words = [word for name, value in conf.items() for word in ("--conf", f"{name}={value}")]
     command = [str(home / "bin" / "spark-submit"), *words, "--class",
                "org.apache.spark.sql.connect.service.SparkConnectServer", "spark-internal"]  # fmt: skip
-    env = {**os.environ, "SPARK_HOME": str(home), "SPARK_CONNECT_AUTHENTICATE_TOKEN": token}
-    env |= {"SPARK_LOCAL_IP": "127.0.0.1"}
-    with running(command, ground.folder / "connect.log", signal.SIGTERM, env):
+    environ = {**os.environ, "SPARK_HOME": str(home), "SPARK_CONNECT_AUTHENTICATE_TOKEN": token}
+    environ |= {"SPARK_LOCAL_IP": "127.0.0.1"}
+    with running(command, env.folder / "connect.log", signal.SIGTERM, environ):
         while not (ports.answers(port) and server.answers(f"localhost:{port}", token)):
             time.sleep(0.5)
-        url = f"postgresql+psycopg2://{ground.lake.user}@{ground.lake.host}:{ground.lake.port}/{ground.lake.database}"
+        url = f"postgresql+psycopg2://{env.lake.user}@{env.lake.host}:{env.lake.port}/{env.lake.database}"
         passwords = Path(os.environ["PGPASSFILE"])
         jvm = next(each for each in psutil.Process().children(recursive=True) if "java" in each.name())
         runtime = Runtime(
-            registry_url_file=private.write(ground.folder / "registry.url", url), pgpass=passwords, lake=ground.lake,
-            connect=f"127.0.0.1:{port}", connect_token_file=private.write(ground.folder / "token", token),
-            checkpoints=str(ground.folder / "checkpoints"), drivers=ground.folder / "drivers",
+            registry_url_file=private.write(env.folder / "registry.url", url), pgpass=passwords, lake=env.lake,
+            connect=f"127.0.0.1:{port}", connect_token_file=private.write(env.folder / "token", token),
+            checkpoints=str(env.folder / "checkpoints"), drivers=env.folder / "drivers",
             jars=jars.spark_folder(),
         )  # fmt: skip
         yield runtime, jvm
@@ -334,23 +336,23 @@ def main() -> None:
     options.add_argument("--rows", type=int, default=5_000_000)
     options.add_argument("--rounds", type=int, default=5)
     options.add_argument("--only", default=",".join(FIGURES), help="some of these, with commas between")
-    asked = options.parse_args()
-    told: dict[str, Any] = {}
-    with tempfile.TemporaryDirectory() as folder, Ground(Path(folder)) as ground, ExitStack() as held:
+    arguments = options.parse_args()
+    figures: dict[str, Any] = {}
+    with tempfile.TemporaryDirectory() as folder, BenchEnvironment(Path(folder)) as env, ExitStack() as held:
         ui = ports.any_free()
-        runtime, jvm = held.enter_context(connect_server(ground, ui))
+        runtime, jvm = held.enter_context(connect_server(env, ui))
         migrate(runtime.registry_url_file.read_text(), runtime.pgpass)
         url = runtime.registry_url_file.read_text()
         engines = Engines(runtime, url, lambda own_id: held.enter_context(session(runtime, session_id=own_id)))
         engines.session.sql("CREATE NAMESPACE lake.bench").collect()
-        bench = Bench(engines, Meter(f"127.0.0.1:{ui}", jvm), asked.rows, asked.rounds)
-        if not set(asked.only.split(",")) <= {"first_bad", "changes"}:
+        bench = Bench(engines, Meter(f"127.0.0.1:{ui}", jvm), arguments.rows, arguments.rounds)
+        if not set(arguments.only.split(",")) <= {"first_bad", "changes"}:
             bench.fill(bench.table)
-        for name in asked.only.split(","):
-            told[name] = getattr(bench, name)()
-            print(f"{name}: {json.dumps(told[name])}", file=sys.stderr, flush=True)
+        for name in arguments.only.split(","):
+            figures[name] = getattr(bench, name)()
+            print(f"{name}: {json.dumps(figures[name])}", file=sys.stderr, flush=True)
     machine = {"cores": os.cpu_count(), "platform": platform.platform(), "load": os.getloadavg()}
-    print(json.dumps({**told, "rows": asked.rows, "rounds": asked.rounds, "machine": machine}, indent=2))
+    print(json.dumps({**figures, "rows": arguments.rows, "rounds": arguments.rounds, "machine": machine}, indent=2))
 
 
 if __name__ == "__main__":

@@ -87,14 +87,14 @@ def played(launch: Launch) -> Job:
 def fleet(runtime: Runtime, streams: int) -> list[tuple[str, Job]]:
     """A living launch for every stream, and two dead ones."""
     made = []
-    gone = {**identity.of(os.getpid()), "pid": 2**22 - 7}
+    ended = {**identity.of(os.getpid()), "pid": 2**22 - 7}
     for number in range(1, streams + 1):
         name = f"s{number}"
         for stamp in ("20260101T000000-1", "20260102T000000-2"):
             folder = runtime.drivers / name / stamp
             folder.mkdir(parents=True)
             Launch(driver=name, token=stamp, folder=folder, runtime=runtime).write(folder / "launch.json")
-            (folder / "process.json").write_text(json.dumps(gone))
+            (folder / "process.json").write_text(json.dumps(ended))
             (folder / "exit.json").write_text('{"exit_code": 1, "failure_class": "infra"}')
         token = secrets.token_hex(16)
         folder = runtime.drivers / name / "20260103T000000-3"

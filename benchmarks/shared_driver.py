@@ -27,7 +27,7 @@ from typing import Any
 from uuid import uuid4
 
 import psutil
-from ground import running
+from bench_environment import running
 from sqlalchemy import func, select
 
 from lakeward import jars

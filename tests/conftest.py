@@ -17,7 +17,7 @@ import tiers
 from airflow_service import airflow  # noqa: F401  # a fixture
 from failures import PrintFailures
 from secure_kafka import Guard, SecureKafka
-from services import Host, KafkaService, PostgresService, Services, ask, running, wait
+from services import Host, KafkaService, PostgresService, Services, request_service, running, wait
 
 from lakeward import jars
 from lakeward.platform import ports
@@ -83,7 +83,7 @@ def services(
     told = getattr(request.config, "workerinput", {}).get("services")
     if told:
         address, key, folder = told
-        yield partial(ask, address, key), Path(folder)
+        yield partial(request_service, address, key), Path(folder)
         return
     folder = tmp_path_factory.getbasetemp() / "services"
     own = Services(folder)

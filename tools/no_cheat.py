@@ -1,7 +1,7 @@
 """Fail when a lint suppression carries no reason.
 
 `# noqa: X` and `# type: ignore[x]` need a reason on the same line after a dash or in a second comment, and skips and
-expected failures need a `reason=`. A suppression somebody explained can be judged; a bare one cannot.
+expected failures need a `reason=`. A suppression with an explanation can be judged; a bare one cannot.
 """
 
 from __future__ import annotations

@@ -25,8 +25,8 @@ def seconds(report: Path) -> dict[str, float]:
 
 def main(report: Path) -> None:
     """Write what a run took; what it did not run keeps its seconds."""
-    kept = json.loads(DURATIONS.read_text()) if DURATIONS.exists() else {}
-    merged = {name: took for name, took in (kept | seconds(report)).items() if (ROOT / name).exists()}
+    recorded = json.loads(DURATIONS.read_text()) if DURATIONS.exists() else {}
+    merged = {name: took for name, took in (recorded | seconds(report)).items() if (ROOT / name).exists()}
     DURATIONS.write_text(json.dumps(dict(sorted(merged.items())), indent=0) + "\n")
 
 

@@ -181,7 +181,7 @@ def variants(kind: str, kwargs: Kwargs) -> Iterator[tuple[str, str, Kwargs]]:
         yield "fail", "row_condition", {**kwargs, **CONDITION}
 
 
-def asked(data: str) -> dict[tuple[int, str], ConfiguredCheck]:
+def configured_checks(data: str) -> dict[tuple[int, str], ConfiguredCheck]:
     """Every check on a data set, by the case's number and the matrix's column."""
     return {
         (number, column): ConfiguredCheck(f"{number}-{column}", Expectation(type=kind, kwargs=each), "increment", False)
@@ -230,13 +230,13 @@ def cells(spark: SparkSession, seed: int | None = None) -> Iterator[dict[str, An
         spark.conf.set(setting, value)
     checker, drawn = Checker(), draw(seed)
     for name in DATA:
-        wanted = {cell: each for cell, each in asked(name).items() if cell in drawn}
+        drawn_checks = {cell: each for cell, each in configured_checks(name).items() if cell in drawn}
         rows = frame(spark, name)
-        ours = bridge.check(rows, [each for (number, _), each in wanted.items() if number < len(CASES)])
-        left = [each for (number, _), each in wanted.items() if number >= len(CASES)]
+        ours = bridge.check(rows, [each for (number, _), each in drawn_checks.items() if number < len(CASES)])
+        left = [each for (number, _), each in drawn_checks.items() if number >= len(CASES)]
         ours |= {each.id: each for each in checker.check(rows, left)}
-        theirs = checker.stock(rows, list(wanted.values()))
-        for (number, column), each in wanted.items():
+        theirs = checker.stock(rows, list(drawn_checks.values()))
+        for (number, column), each in drawn_checks.items():
             mine = ours.get(each.id)
             yield {
                 "case": number,
@@ -322,8 +322,8 @@ def _table(rows: Sequence[Mapping[str, Any]], *more: str) -> str:
     lines = [f"| {' | '.join(columns)} |", f"|{'---|' * len(columns)}"]
     for row in rows:
         arguments = ", ".join(f"`{key}: {json.dumps(value)}`" for key, value in row["kwargs"].items())
-        told = [row["states"].get(column, "") for column in _COLUMNS] + ([row["left"]] if more else [])
-        lines.append(f"| `{row['expectation']}` | {arguments.replace('|', '&#124;')} | {' | '.join(told)} |")
+        states = [row["states"].get(column, "") for column in _COLUMNS] + ([row["left"]] if more else [])
+        lines.append(f"| `{row['expectation']}` | {arguments.replace('|', '&#124;')} | {' | '.join(states)} |")
     return "\n".join(lines)
 
 

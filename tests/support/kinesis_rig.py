@@ -61,14 +61,14 @@ class Rig:
     def split(self, name: str, shard: str) -> None:
         """Split a shard in the middle; what it has stays in it, as Kinesis has it."""
         here = self.shards(name)[shard]
-        kept, middle = here.records, (here.starting_hash + here.ending_hash) // 2
+        retained, middle = here.records, (here.starting_hash + here.ending_hash) // 2
         before = {each: dict(found.records) for each, found in self.shards(name).items() if each != shard}
         self.client().split_shard(StreamName=name, ShardToSplit=shard, NewStartingHashKey=str(middle))
-        here.records = kept
+        here.records = retained
         here.starting_hash = here.ending_hash = -1  # moto would go on to write into it
         for each, found in self.shards(name).items():
             if each != shard:
-                found.records = type(kept)(before.get(each, {}))
+                found.records = type(retained)(before.get(each, {}))
 
     def expire(self, name: str, shard: str, most: int) -> None:
         """Take a shard's oldest records, as retention does."""

@@ -16,12 +16,12 @@ from lakeward.tables.erase import files
 from lakeward.tables.guard import pins
 
 
-def _nobody_takes_over(*_: Any) -> list[int]:
+def _no_takeover(*_: Any) -> list[int]:
     return []
 
 
 def _forget_the_dead() -> None:
-    maintain.take_over = _nobody_takes_over  # type: ignore[assignment]  # the fault
+    maintain.take_over = _no_takeover  # type: ignore[assignment]  # the fault
 
 
 def _deletes_nothing(*_: Any) -> int:

@@ -146,8 +146,8 @@ class Rig:
                 head = made.refresh().current_snapshot()
                 assert head is not None
                 refs = made.manage_snapshots()
-                kept = refs.create_tag if batch == 2 else refs.create_branch
-                kept(head.snapshot_id, "audit" if batch == 2 else "verified").commit()
+                create = refs.create_tag if batch == 2 else refs.create_branch
+                create(head.snapshot_id, "audit" if batch == 2 else "verified").commit()
         if action == "deletes":
             for n in range(7):  # each names rows of every data file
                 self.spark.sql(f"DELETE FROM lake.{table} WHERE id % 100 IN ({2 * n}, {2 * n + 1})")
@@ -160,10 +160,10 @@ class Rig:
     def _state(self, table: str) -> dict[str, Any]:
         """Rows of main, of the tag and of what is proven, by value; and main's head."""
         self.spark.sql(f"REFRESH TABLE lake.{table}")
-        wanted = {"main": "", "audit": " VERSION AS OF 'audit'", "verified": " VERSION AS OF 'verified'"}
+        versions = {"main": "", "audit": " VERSION AS OF 'audit'", "verified": " VERSION AS OF 'verified'"}
         rows = {
             name: sorted(map(tuple, self.spark.sql(f"SELECT id, origin FROM lake.{table}{at}").collect()))
-            for name, at in wanted.items()
+            for name, at in versions.items()
         }
         return {**rows, "head": self._head(table)}
 

@@ -50,10 +50,10 @@ class DeltaRig(Rig):
         """Rows by value: of the newest version, and of the one it was made as unless a VACUUM may take its files; live
         files that are not there; and the newest version."""
         now, at = self._now(table), location.by_path(self._folder(table))
-        wanted = {"main": at} | ({} if ".expire_" in table else {"made": f"{at} VERSION AS OF {MADE}"})
+        versions = {"main": at} | ({} if ".expire_" in table else {"made": f"{at} VERSION AS OF {MADE}"})
         rows = {
             name: sorted(map(tuple, self.spark.sql(f"SELECT id, origin FROM {of}").collect()))
-            for name, of in wanted.items()
+            for name, of in versions.items()
         }
         return {**rows, "missing": folder_state(now).missing, "head": now.version}
 
@@ -72,7 +72,7 @@ class DeltaRig(Rig):
         made = [each.operation for each in commits if each is not None].count(OPERATION[action])
         if made != 1:
             found.append(f"{made} commits of {OPERATION[action]}, where one does it")
-        if action == "expire" and (stays := folder_state(now).gone):
+        if action == "expire" and (stays := folder_state(now).removed_present):
             found.append(f"{len(stays)} files that no version needs stand there still")
         return found
 

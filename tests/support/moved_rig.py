@@ -31,9 +31,9 @@ def approved(operator: Runner, request: Request) -> tuple[Plan, Request]:
     return plan, replace(request, approval=Approval("bob", plan.key))
 
 
-def accepted(registry: Registry, stream: str, wanted: Any) -> Any:
+def accepted(registry: Registry, stream: str, assignment: Any) -> Any:
     """What a driver would run now."""
     with registry() as connection:
-        kept = generations.get(connection, stream, streams.get(connection, stream).generation)
-    assert kept is not None
-    return replace(wanted, generation=kept.generation, checkpoint=kept.checkpoint)
+        accepted_generation = generations.get(connection, stream, streams.get(connection, stream).generation)
+    assert accepted_generation is not None
+    return replace(assignment, generation=accepted_generation.generation, checkpoint=accepted_generation.checkpoint)

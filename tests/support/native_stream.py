@@ -13,19 +13,19 @@ from lakeward.platform.runtime import Launch
 def main(file: str) -> None:
     """Run until killed; the launch's folder has `native.json` with topic, table, brokers, checkpoint and columns."""
     launch = Launch.read(Path(file))
-    told = json.loads((launch.folder / "native.json").read_text())
+    settings = json.loads((launch.folder / "native.json").read_text())
     spark = session.start(launch)
-    source = spark.readStream.format("kafka").option("kafka.bootstrap.servers", told["brokers"])
-    begins = {"subscribe": told["topic"], "startingOffsets": "earliest", "maxOffsetsPerTrigger": 60}
+    source = spark.readStream.format("kafka").option("kafka.bootstrap.servers", settings["brokers"])
+    begins = {"subscribe": settings["topic"], "startingOffsets": "earliest", "maxOffsetsPerTrigger": 60}
     records = source.options(**begins).load()
     rows = records.selectExpr(
-        f"from_json(CAST(value AS STRING), '{told['columns']}') AS v",
+        f"from_json(CAST(value AS STRING), '{settings['columns']}') AS v",
         "partition AS _kafka_partition",
         "offset AS _kafka_offset",
     ).selectExpr("v.*", "_kafka_partition", "_kafka_offset")
     query = (
         rows.writeStream.format("iceberg").outputMode("append").trigger(processingTime="1 second")
-        .option("checkpointLocation", told["checkpoint"]).toTable(f"lake.{told['table']}")
+        .option("checkpointLocation", settings["checkpoint"]).toTable(f"lake.{settings['table']}")
     )  # fmt: skip
     query.awaitTermination()
 

@@ -64,8 +64,8 @@ def choose(waiting: Mapping[str, float], own: Set[str], begun: Set[str], workers
     totals: defaultdict[str, float] = defaultdict(float)
     for scope, seconds in waiting.items():
         totals[family(scope)] += seconds
-    wanted = [each for each in totals if each in own] or [each for each in totals if each not in begun] or [*totals]
-    chosen = max(wanted, key=lambda each: (totals[each], each))
+    candidates = [each for each in totals if each in own] or [each for each in totals if each not in begun] or [*totals]
+    chosen = max(candidates, key=lambda each: (totals[each], each))
     return next(scope for scope in ranked if family(scope) == chosen)
 
 

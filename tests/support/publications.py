@@ -73,9 +73,11 @@ class Publications(Happenings):
         mode = self.random.choice(["copy-on-write", "merge-on-read"])
         modes = {f"write.{each}.mode": mode for each in ("delete", "update", "merge")}
         if self.traced:
-            told = ", ".join(f"'{key}' = '{value}'" for key, value in {"format-version": "3", **modes}.items())
+            table_properties = ", ".join(
+                f"'{key}' = '{value}'" for key, value in {"format-version": "3", **modes}.items()
+            )
             columns = "id BIGINT, carrier STRING, delay DOUBLE"
-            self._sql(f"CREATE TABLE {{t}} ({columns}) USING iceberg TBLPROPERTIES ({told})")
+            self._sql(f"CREATE TABLE {{t}} ({columns}) USING iceberg TBLPROPERTIES ({table_properties})")
         else:
             self.lake.create_table(self.name, SCHEMA, properties={"format-version": "2", **modes})
         try:
@@ -173,9 +175,9 @@ class Publications(Happenings):
         if looked is None or looked in self.oracle.proven:
             return
         with self.engines.registry() as connection:
-            kept = {each["to_snapshot"] for each in _proofs(connection, self.name)}
-        if looked in kept:
-            self.oracle.kept(looked, waived)
+            proof_heads = {each["to_snapshot"] for each in _proofs(connection, self.name)}
+        if looked in proof_heads:
+            self.oracle.note_held(looked, waived)
 
     def _stand(self, at: str, beside: str) -> None:
         self.log.append(f"{at}: {beside}")

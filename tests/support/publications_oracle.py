@@ -56,7 +56,7 @@ class Oracle:
             )
         return self._wrong[snapshot]
 
-    def kept(self, snapshot: int, waived: set[str]) -> None:
+    def note_held(self, snapshot: int, waived: set[str]) -> None:
         """A run that publishes this snapshot was kept; when it looked, these kinds were waived."""
         self.proven.add(snapshot)
         self.allowed |= {each for each in self.wrong_rows(snapshot) if each[1] in waived}
@@ -117,12 +117,16 @@ class Oracle:
             return ""
         with self.engines.registry() as connection:
             newest = next(iter(verifications.newest(connection, self.table, limit=1)), {})
-        told = f"{newest.get('verdict')}: {newest.get('note')}"
+        newest_run = f"{newest.get('verdict')}: {newest.get('note')}"
         bad = {each for each in self.wrong_rows(now.head) if each[1] not in waived}
         if not bad:
-            return f"verified is at {now.verified}, and main's head {now.head} has no wrong row; newest run {told}"
+            return (
+                f"verified is at {now.verified}, and main's head {now.head} has no wrong row; newest run {newest_run}"
+            )
         if newest.get("verdict") != "hold" or newest["to_snapshot"] != now.head:
-            return f"verified is at {now.verified}, behind {now.head}, and the newest run does not hold it: {told}"
+            return (
+                f"verified is at {now.verified}, behind {now.head}, and the newest run does not hold it: {newest_run}"
+            )
         best = next((each.id for each in now.ancestry(now.head) if each.id in self.proven), None)
         if best is not None and now.verified != best:
             return f"verified is at {now.verified}, and {best} is proven and on main"

@@ -154,11 +154,11 @@ class RealSchedule(Schedule):
                 make = change.create_tag if ref.kind == "tag" else change.create_branch
                 make(ref.snapshot_id, name).commit()
 
-    def _expired(self, gone: set[int]) -> None:
+    def _expired(self, expired: set[int]) -> None:
         """Out of the metadata, whatever PyIceberg's own guard would say: it is ours that is on trial."""
-        if gone:
+        if expired:
             with self._load().transaction() as transaction:
-                transaction._apply((RemoveSnapshotsUpdate(snapshot_ids=sorted(gone)),))
+                transaction._apply((RemoveSnapshotsUpdate(snapshot_ids=sorted(expired)),))
 
     def _remove(self, path: str) -> None:
         super()._remove(path)

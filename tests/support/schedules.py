@@ -27,7 +27,7 @@ from lakeward.tables.observe.listing import Listing
 from lakeward.tables.observe.references import Reference
 from lakeward.tables.plan.expire import expirable, plan_expire
 from lakeward.tables.plan.model import Action, History, Needs, SnapshotPin
-from lakeward.tables.plan.orphans import judge, oldest_kept
+from lakeward.tables.plan.orphans import judge, oldest_removable
 
 START = datetime(2026, 3, 2, tzinfo=UTC)
 HERE = "/lake/model/table"
@@ -126,8 +126,8 @@ class Schedule:
     def compact(self) -> None:
         names = sorted(self._files(self.head))
         if len(names) > 2:
-            gone = self.chance.sample(names, len(names) // 2)
-            self.head = self._snapshot("replace", (self._files(self.head) - set(gone)) | self._write(1))
+            rewritten = self.chance.sample(names, len(names) // 2)
+            self.head = self._snapshot("replace", (self._files(self.head) - set(rewritten)) | self._write(1))
 
     def stage(self) -> None:
         if self.staged is None:
@@ -187,15 +187,15 @@ class Schedule:
             return
         if self.planted == "no refs":
             facts = replace(facts, refs={"main": facts.refs["main"]})
-        gone = expirable(facts, planned.older_than, planned.retain_last, self.now)
+        dropped = expirable(facts, planned.older_than, planned.retain_last, self.now)
         if self.position is not None and self.position.snapshot is not None:
             self.checked = {STREAM: self.position.snapshot}
-        left: set[str] = set().union(*(names for each, names in self.held.items() if each not in gone))
-        files = sorted(set().union(*(self.held[each] for each in gone)) - left)
-        for each in gone:  # the commit; whoever dies after it leaves the files behind
+        left: set[str] = set().union(*(names for each, names in self.held.items() if each not in dropped))
+        files = sorted(set().union(*(self.held[each] for each in dropped)) - left)
+        for each in dropped:  # the commit; whoever dies after it leaves the files behind
             del self.snapshots[each], self.held[each]
-        self._expired(gone)
-        self.expired += len(gone)
+        self._expired(dropped)
+        self.expired += len(dropped)
         for each in files:
             self._may_die()
             self._remove(each)
@@ -210,7 +210,7 @@ class Schedule:
         named = early if self.planted == "metadata before listing" else self._references()
         listing.refer(named, set(self.snapshots) - known)
         policy = ORPHANS
-        before = self.now if self.planted == "no age" else oldest_kept(policy, 0, self.now)
+        before = self.now if self.planted == "no age" else oldest_removable(policy, 0, self.now)
         if not isinstance(judge(listing.survey(before), policy), Action):
             listing.close()
             return
@@ -266,7 +266,7 @@ class Schedule:
     def _remove(self, path: str) -> None:
         self.files.pop(path, None)
 
-    def _expired(self, gone: set[int]) -> None:
+    def _expired(self, dropped: set[int]) -> None:
         """Snapshots were taken out of the metadata."""
 
     def _folders(self) -> Iterator[Folder]:

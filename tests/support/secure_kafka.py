@@ -92,8 +92,8 @@ class Guard:
 
     def user(self, name: str, password: str) -> None:
         scram = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_256, 4096)
-        wanted = UserScramCredentialUpsertion(name, scram, password.encode())
-        self._admin.alter_user_scram_credentials([wanted])[name].result(30)
+        upsertion = UserScramCredentialUpsertion(name, scram, password.encode())
+        self._admin.alter_user_scram_credentials([upsertion])[name].result(30)
 
     def allow(self, name: str, topic: str, *operations: str) -> None:
         self._each(self._admin.create_acls, self._rules(name, topic, operations))
@@ -107,6 +107,6 @@ class Guard:
             for operation in operations
         ]  # fmt: skip
 
-    def _each(self, ask: Any, rules: list[Any]) -> None:
-        for answer in ask(rules).values():
+    def _each(self, request: Any, rules: list[Any]) -> None:
+        for answer in request(rules).values():
             answer.result(30)

@@ -14,7 +14,9 @@ def seed(fixed: int) -> int:
     Args:
         fixed: the gate's. `LAKEWARD_SEED=<number>` gives another one, `LAKEWARD_SEED=random` draws one.
     """
-    asked = os.environ.get(VARIABLE, "")
-    chosen = fixed if not asked else random.SystemRandom().randrange(10**6) if asked == "random" else int(asked)
+    requested = os.environ.get(VARIABLE, "")
+    chosen = (
+        fixed if not requested else random.SystemRandom().randrange(10**6) if requested == "random" else int(requested)
+    )
     print(f"{VARIABLE}={chosen}")
     return chosen

@@ -1,8 +1,8 @@
 """One PostgreSQL and one Kafka for a whole run of the tests, also when several workers share it.
 
 `Services` starts a server when it is first asked for. Without workers the process that runs the tests holds it. With
-workers the controller holds it and answers them on a socket (`Host`, `ask`), because a worker may end before the
-others. The servers are bound to the process that starts them: when a run is killed, they end too.
+workers the controller holds it and answers them on a socket (`Host`, `request_service`), because a worker may end
+before the others. The servers are bound to the process that starts them: when a run is killed, they end too.
 """
 
 from __future__ import annotations
@@ -135,7 +135,7 @@ class Host:
 
     def close(self) -> None:
         """End every server, and the thread."""
-        ask(self.address, self.key, "")
+        request_service(self.address, self.key, "")
         self._thread.join()
         self._listener.close()
 
@@ -152,7 +152,7 @@ class Host:
                     link.send((found, ""))
 
 
-def ask(address: str, key: bytes, name: str) -> Any:
+def request_service(address: str, key: bytes, name: str) -> Any:
     """What `Services.get` gives, from the process that holds them.
 
     Raises:

@@ -52,16 +52,16 @@ def main(launch: Launch) -> int:
     while True:
         batch += 1
         with connect(url, launch.runtime.pgpass) as connection:
-            wanted = live(connection, launch, batch, mode)
-            for name in (wanted or []) if mode == "stuck" else []:
+            assigned = live(connection, launch, batch, mode)
+            for name in (assigned or []) if mode == "stuck" else []:
                 observations.record(connection, name, query_state="running", lag_records=9)
-            for name in ran - set(wanted if wanted is not None else ran):
+            for name in ran - set(assigned if assigned is not None else ran):
                 if observations.latest(connection)[name].query_state != "completed":
                     observations.record(connection, name, query_state="stopped", error=None)
-            ran = set(wanted or [])
-        if wanted is None:
+            ran = set(assigned or [])
+        if assigned is None:
             return 75
-        if not wanted:
+        if not assigned:
             (launch.folder / "exit.json").write_text(json.dumps({"exit_code": 0, "failure_class": None}))
             return 0
         time.sleep(1.0 if mode == "calm" else 0.2)
@@ -86,8 +86,8 @@ def live(connection, launch: Launch, batch: int, mode: str) -> list[str] | None:
     if leases.take(connection, "driver", me, token, me, ttl) is None:
         return None
     mine = streams.of_driver(connection, me)
-    wanted = [item.id for item in mine if item.desired == "running" and not item.blocked]
-    for name in wanted:
+    assigned = [item.id for item in mine if item.desired == "running" and not item.blocked]
+    for name in assigned:
         leases.take(connection, "stream", name, token, me, ttl)
         if mode not in ("quiet", "stuck"):
             observations.record(
@@ -99,12 +99,12 @@ def live(connection, launch: Launch, batch: int, mode: str) -> list[str] | None:
                 lag_records=0,
                 lag_s=0.0,
             )
-    wanted = [name for name in wanted if mode == "quiet" or not complete(connection, name, token)]
-    leases.release(connection, "stream", [item.id for item in mine if item.id not in wanted], token)
-    if not wanted:
+    assigned = [name for name in assigned if mode == "quiet" or not complete(connection, name, token)]
+    leases.release(connection, "stream", [item.id for item in mine if item.id not in assigned], token)
+    if not assigned:
         drivers.exited(connection, me, token, exit_code=0, error=None)
         leases.release(connection, "driver", [me], token)
-    return wanted
+    return assigned
 
 
 def complete(connection, name: str, token: str) -> bool:

@@ -43,10 +43,14 @@ class SparkCluster:
 
     def driver(self, executors: int = 1) -> Driver:
         """An entry of `drivers:` that runs here."""
-        wanted = Executors(min=executors, max=executors, cores=1, memory=Memory("512m"))
+        executors_spec = Executors(min=executors, max=executors, cores=1, memory=Memory("512m"))
         authenticate = bool(self.secret)
         return Driver(
-            backend="standalone", master=self.master, executors=wanted, compiler="quick", authenticate=authenticate
+            backend="standalone",
+            master=self.master,
+            executors=executors_spec,
+            compiler="quick",
+            authenticate=authenticate,
         )
 
     def start(self) -> SparkCluster:

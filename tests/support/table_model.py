@@ -133,8 +133,8 @@ class TableModel:
             elif action.action == "manifests":
                 self._rewrite_manifests(action)
             elif action.tag is not None:
-                kept = action.tag.kept // timedelta(milliseconds=1)
-                self._tags[action.tag.name] = Ref("tag", action.tag.snapshot_id, gone_after_ms=kept)
+                max_age_ms = action.tag.max_age // timedelta(milliseconds=1)
+                self._tags[action.tag.name] = Ref("tag", action.tag.snapshot_id, expires_after_ms=max_age_ms)
             else:
                 self._expire(action)
         return made
@@ -242,12 +242,12 @@ class TableModel:
         before = self._figures()
         assert action.older_than is not None
         facts = self.facts()
-        gone = expirable(facts, action.older_than, action.retain_last, self.now)
+        expired = expirable(facts, action.older_than, action.retain_last, self.now)
         for name in facts.outlived(self.now):
             del self._tags[name]
-        for each in gone:
+        for each in expired:
             del self._snapshots[each]
-        self._record(action, before, ok=bool(gone), snapshots_expired=len(gone))
+        self._record(action, before, ok=bool(expired), snapshots_expired=len(expired))
 
     def _figures(self) -> dict[str, Any]:
         files = [each for held in self._files.values() for each in held]

@@ -1,4 +1,4 @@
-"""Connection files: Airflow connections as private files of the home, because drivers cannot ask Airflow.
+"""Connection files: Airflow connections as private files of the home, because drivers have no access to Airflow.
 
 Each task writes the connections that the catalog and streams name, by one adapter for each type of connection. The user
 of a file validates it: a wrong connection stops only the streams that name it. The file of a connection that Airflow

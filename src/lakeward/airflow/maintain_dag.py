@@ -178,7 +178,7 @@ def maintain_one(runtime: Runtime, project: Project, table: str, params: dict[st
             dry_run=dry,
             engine=params.get("engine") or None,
             holder=author,
-            tell=lambda report: _log_report(report, dry=dry),
+            on_plan=lambda report: _log_report(report, dry=dry),
         )
     except LakewardError as error:
         raise failure(error) from None

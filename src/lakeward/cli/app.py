@@ -48,8 +48,8 @@ app.add_typer(quality.app, name="quality")
 app.command()(sql.sql)
 
 
-def _version(asked: bool) -> None:
-    if asked:
+def _version(requested: bool) -> None:
+    if requested:
         version()
         raise typer.Exit
 

@@ -42,8 +42,8 @@ def validate(
         lines += [f"{name}: {line}" for name, accepted in columns.items() for line in accepted]
     lines.append(f"ok: {counted}" if ok else _count(errors, "problem"))
     if deep and not loaded.ok:
-        asked = ", ".join(sorted(loaded.streams)) or "none: no stream's file is without problems"
-        lines.append(f"--deep asked Spark about {asked}")
+        resolved = ", ".join(sorted(loaded.streams)) or "none: no stream's file is without problems"
+        lines.append(f"--deep asked Spark about {resolved}")
     found = {"ok": ok, "problems": [problem.document() for problem in problems], "accepts": columns}
     state().output.either(found, "\n".join(lines))
     if not ok:

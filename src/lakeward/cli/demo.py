@@ -50,7 +50,7 @@ def _end_well() -> None:
 
 def _check(report: Path | None, seed: int, records: int, rate: float | None, keep: bool, patience: float) -> None:
     from lakeward.demo import own_home
-    from lakeward.demo.check import ALERTS, FLIGHTS, HOURLY, Check, Wanted
+    from lakeward.demo.check import ALERTS, FLIGHTS, HOURLY, Check, CheckOptions
     from lakeward.demo.stand import DemoStack
     from lakeward.platform.runtime import Home
 
@@ -61,9 +61,9 @@ def _check(report: Path | None, seed: int, records: int, rate: float | None, kee
     if report is not None:
         _look_at_report(report)
     own_home.begin(home)
-    demand = Wanted(seed, records, patience_s=patience)
+    demand = CheckOptions(seed, records, patience_s=patience)
     if rate is not None:
-        demand = Wanted(seed, records, rate, patience)
+        demand = CheckOptions(seed, records, rate, patience)
     _end_well()
     done = None
     try:

@@ -43,11 +43,11 @@ def _masters() -> list[Check]:
         return []
     found = []
     for master, who, error in probe_masters(settings):
-        wanted = f"{master}, for {who}"
+        required = f"{master}, for {who}"
         if error is None:
-            found.append(Check("spark master", True, "answers", wanted))
+            found.append(Check("spark master", True, "answers", required))
         else:
-            found.append(Check("spark master", False, f"does not answer: {error.why}", wanted, error.next))
+            found.append(Check("spark master", False, f"does not answer: {error.why}", required, error.next))
     return found
 
 
@@ -56,7 +56,7 @@ def _reconciled() -> list[Check]:
     from lakeward.stack.doctor import Check
     from lakeward.supervision import dead_mans_switch, presence
 
-    wanted = f"a reconcile pass every {dead_mans_switch.EVERY_S:.0f} s"
+    required = f"a reconcile pass every {dead_mans_switch.EVERY_S:.0f} s"
     try:
         with state().registry() as connection:
             present, newest = presence.read(connection), dead_mans_switch.newest(connection)
@@ -64,6 +64,6 @@ def _reconciled() -> list[Check]:
         return []  # another check reports a registry that is down
     present = supervised.explain(present)
     if present.missing:
-        return [Check("reconcile", False, present.why, wanted, present.next)]
+        return [Check("reconcile", False, present.why, required, present.next)]
     found = "no pass yet" if newest is None else f"the newest pass {newest.age_s:.0f} s ago"
-    return [Check("reconcile", True, found, wanted)]
+    return [Check("reconcile", True, found, required)]

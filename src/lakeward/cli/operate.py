@@ -79,14 +79,14 @@ def spark_of(runner: Runner) -> Callable[[Sequence[Assignment]], AbstractContext
 
 
 def operate(
-    runner: Runner, asked: Request | Operation[Any], *, dry_run: bool = False, yes: bool = False
+    runner: Runner, requested: Request | Operation[Any], *, dry_run: bool = False, yes: bool = False
 ) -> Outcome:  # fmt: skip
     """Show the plan of an operation, ask for approval if needed, and run it.
 
     Raises:
         LakewardError: as `Runner.run`.
     """
-    operation = runner.of(asked)
+    operation = runner.of(requested)
     if dry_run:
         outcome = runner.dry_run(operation)
         show(outcome.lines)

@@ -29,9 +29,9 @@ def up(
     no_deploy: Annotated[bool, typer.Option("--no-deploy", help="Do not deploy the project's specs.")] = False,
 ) -> None:
     """Start what is missing. Safe to repeat; prints where everything is."""
-    asked = [word.strip() for word in only.split(",") if word.strip()] if only is not None else None
+    services = [word.strip() for word in only.split(",") if word.strip()] if only is not None else None
     output = state().output
-    report = stack().up(asked, None if no_deploy else deploy, output.note)
+    report = stack().up(services, None if no_deploy else deploy, output.note)
     output.show(report)
     if "airflow" in report:
         output.note(f"Airflow: {report['airflow']['url']}  user {report['airflow']['user']}")
@@ -43,7 +43,7 @@ def _supervised() -> None:
     """Say that nothing will supervise the streams, if so: no first pass has to be waited for to know it."""
     from lakeward.stack.supervised import cause
 
-    found = cause(state().project, state().home, ask=False)
+    found = cause(state().project, state().home, probe=False)
     if found is not None:
         state().output.note(
             f"not supervised: {found.why}: nothing launches, watches or restarts the streams; next: {found.next}"

@@ -1,4 +1,4 @@
-"""Whether the streams are supervised, as commands tell it: with the cause that the stack of this machine knows."""
+"""Whether the streams are supervised, as commands report it: with the cause that the stack of this machine knows."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def explain(present: Presence) -> Presence:
 
 
 def note() -> None:
-    """Say on the terminal that nobody supervises the streams, if so."""
+    """Warn on the terminal if the streams are not supervised."""
     from lakeward.supervision import presence
 
     try:

@@ -63,7 +63,7 @@ class FileAccess:
         while pending:
             path = pending.pop()
             selector = FileSelector(f"{root}/{path}".rstrip("/"), allow_not_found=True)
-            listed = self._translated(folder, lambda wanted=selector: system.get_file_info(wanted))
+            listed = self._translated(folder, lambda chosen=selector: system.get_file_info(chosen))
             entries = [entry for entry in listed if not (is_local and Path(entry.path).is_symlink())]
             below = tuple(sorted(entry.base_name for entry in entries if not entry.is_file))
             files = tuple(Entry(entry.base_name, entry.size, entry.mtime) for entry in entries if entry.is_file)

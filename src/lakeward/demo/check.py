@@ -50,7 +50,7 @@ _GREEN = ("pass", "warn")
 
 
 @dataclass(frozen=True)
-class Wanted:
+class CheckOptions:
     """Parameters of one run of `demo --check`.
 
     Attributes:
@@ -69,21 +69,21 @@ class Check:
     """One run of `demo --check`."""
 
     stand: DemoStack
-    wanted: Wanted
+    options: CheckOptions
     say: Callable[[str], None]
     report: Report = field(init=False)
     _killed: threading.Event = field(default_factory=threading.Event, init=False)
     _begun: float = field(default=0.0, init=False)
 
     def __post_init__(self) -> None:
-        self.report = Report(self.wanted.seed, self.wanted.records)
+        self.report = Report(self.options.seed, self.options.records)
         memory = psutil.virtual_memory().total
         self.report.machine = {"cpus": psutil.cpu_count(), "memory_bytes": memory, "system": platform.platform()}
 
     def run(self) -> Report:
         """Run all steps. Failures are problems of the report; only a missing tool or an invalid file raises."""
         self._begun = time.monotonic()
-        dice = random.Random(f"{self.wanted.seed}/check")  # noqa: S311  # reproducible by intent
+        dice = random.Random(f"{self.options.seed}/check")  # noqa: S311  # reproducible by intent
         seconds = self.stand.up()
         self.report.timings_s["stack_up"] = round(seconds, 1)
         self._log(f"the stack is up after {seconds:.0f} s")
@@ -101,8 +101,8 @@ class Check:
         sender = Sender(self.stand.bootstrap, TOPIC)
         lake = DemoLake(self.stand.runtime)
         year = flights.load()
-        records = flights.replay(year, seed=self.wanted.seed, laps=None)
-        with Producing(sender, self._paced(records), self.wanted.per_second, self._killed.set) as producing:
+        records = flights.replay(year, seed=self.options.seed, laps=None)
+        with Producing(sender, self._paced(records), self.options.per_second, self._killed.set) as producing:
             self._first_row(lake, producing)
             self._kill(lake, dice, producing)
         self._log(f"{sender.total:,} records are in the broker: {_kinds(sender)}")
@@ -112,17 +112,17 @@ class Check:
         self._maintenance(sender, records)
         self._all_landed(lake)
         self._quality_green()
-        self._quality_held(lake, sender, flights.planted(year, PLANTED, seed=self.wanted.seed, near=_EARLY))
+        self._quality_held(lake, sender, flights.planted(year, PLANTED, seed=self.options.seed, near=_EARLY))
         self._settled(lake)
         self._prove_all(lake)
         self.report.dag_runs = self.stand.airflow.run_counts()
 
     def _paced(self, records: Iterator[Record]) -> Iterator[Record]:
         """The requested number of records; the last part waits until the driver was killed."""
-        early = round(self.wanted.records * (1 - HELD_BACK))
-        for number, record in enumerate(islice(records, self.wanted.records)):
+        early = round(self.options.records * (1 - HELD_BACK))
+        for number, record in enumerate(islice(records, self.options.records)):
             if number == early:
-                self._killed.wait(self.wanted.patience_s)
+                self._killed.wait(self.options.patience_s)
             yield record
 
     def _first_row(self, lake: DemoLake, producing: Producing) -> None:
@@ -133,7 +133,7 @@ class Check:
 
     def _kill(self, lake: DemoLake, dice: random.Random, producing: Producing) -> None:
         share = dice.uniform(*KILL_BETWEEN)
-        goal = round(share * self.wanted.records)
+        goal = round(share * self.options.records)
         self._until(f"{goal:,} records are landed", lambda: _consumed(lake) >= goal, producing)
         time.sleep(dice.uniform(0.0, 6.0))
         with self.stand.registry() as connection:
@@ -247,14 +247,14 @@ class Check:
 
     def _run_dag(self, dag: str, conf: dict[str, object], note: str) -> str:
         airflow = self.stand.airflow
-        return airflow.wait(dag, airflow.trigger(dag, conf, note), self.wanted.patience_s)
+        return airflow.wait(dag, airflow.trigger(dag, conf, note), self.options.patience_s)
 
     def _maintenance(self, sender: Sender, more: Iterator[Record]) -> None:
         """Trickle flights, so that small files accumulate while `tables_maintain` runs in parallel with the stream.
 
         It ends when a compaction and an expiry are done and verified.
         """
-        deadline = time.monotonic() + self.wanted.patience_s
+        deadline = time.monotonic() + self.options.patience_s
         turns = 0
         while missing := sorted({"compact", "expire"} - self._verified_actions().keys()):
             if time.monotonic() > deadline:
@@ -322,14 +322,14 @@ class Check:
         Raises:
             TimedOut: it did not become true in time; `why` has the states of the streams.
         """
-        deadline = time.monotonic() + self.wanted.patience_s
+        deadline = time.monotonic() + self.options.patience_s
         while not condition():
             if producing is not None:
                 producing.raise_if_failed()
             if time.monotonic() > deadline:
                 states = ", ".join(f"{name} is {state}" for name, state in self._states().items())
                 raise TimedOut(
-                    f"Timed out after {self.wanted.patience_s:.0f} s; waited until {what}",
+                    f"Timed out after {self.options.patience_s:.0f} s; waited until {what}",
                     why=states or "no stream is deployed",
                     next=f"lakeward streams list --home {self.stand.home.root}",
                     code="LW-7408",

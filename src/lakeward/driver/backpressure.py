@@ -27,10 +27,10 @@ class Backpressure:
     def turn(self, running: Mapping[str, Running], desired: DesiredState | None, taken: float) -> None:
         """Set the pace of every stream. Without the registry no stream is slowed down."""
         now = time.monotonic()
-        requests = desired.asks(taken) if desired is not None else None
+        requests = desired.request(taken) if desired is not None else None
         pressures = requests.pressures if requests is not None else {}
         for name, query in running.items():
-            pressed = pressures.get(_table_of(query.wanted.spec) or "")
+            pressed = pressures.get(_table_of(query.assignment.spec) or "")
             before = self._since.get(name)
             if pressed is None or pressed.level is Level.RELEASED:
                 if before is not None:
@@ -47,7 +47,7 @@ class Backpressure:
                     stream=name,
                     why=pressed.why,
                 )
-            query.gate.space(_distance_s(query.wanted.spec, pressed.level), AGAIN_S)
+            query.gate.space(_distance_s(query.assignment.spec, pressed.level), AGAIN_S)
         for name in self._since.keys() - running.keys():
             del self._since[name]
 

@@ -125,9 +125,9 @@ class Control:
     def _act(self) -> None:
         """Carry out the decided actions, until one ends the driver."""
         desired, taken = self.link.desired_state()
-        wanted = frozenset(desired.run) if desired is not None else frozenset()
+        required = frozenset(desired.run) if desired is not None else frozenset()
         waiting = self.failures.waiting(taken) | self.tasks.streams
-        unleased = frozenset(name for name in wanted if name not in self._running and not self.link.leased(name))
+        unleased = frozenset(name for name in required if name not in self._running and not self.link.leased(name))
         seen = {name: self._seen(running) for name, running in self._running.items()}
         for action in deciding.decide(
             desired, seen, ending=self.ending.is_set(), waiting=waiting | unleased, packages=packages.active()
@@ -191,14 +191,14 @@ class Control:
         draining = since is not None
         limit = ENDING_DRAIN_S if self.ending.is_set() else DRAIN_S
         return ObservedQuery(
-            generation=started.wanted.generation,
+            generation=started.assignment.generation,
             active=started.active,
             draining=draining,
             drained=draining and started.drained(),
             overdue=since is not None and time.monotonic() - since > limit,
             exact=started.exact,
             leased=self.link.leased(started.stream),
-            unbatched=started.wanted.spec.trigger.unbatched,
+            unbatched=started.assignment.spec.trigger.unbatched,
             stale=not draining and started.function.flow.stateful and started.references.changed(started.session),
         )
 
@@ -236,9 +236,9 @@ class Control:
 
         self.tasks.begin("interrupt", stream, work, running)
 
-    def _start(self, wanted: Assignment) -> None:
-        self.link.busy |= {wanted.stream}
-        self.tasks.begin("start", wanted.stream, lambda: self.starter.start(wanted), wanted)
+    def _start(self, assignment: Assignment) -> None:
+        self.link.busy |= {assignment.stream}
+        self.tasks.begin("start", assignment.stream, lambda: self.starter.start(assignment), assignment)
 
     def _task_ended(self, task: Task) -> None:
         """Handle the end of a start, a stop or an interruption."""
@@ -257,20 +257,20 @@ class Control:
                 failure, stopped = task.result
                 self._interrupted(task.subject, failure, stopped)
 
-    def _started(self, wanted: Assignment, running: Running) -> None:
-        self._running[wanted.stream] = running
-        self.lag_targets.began(wanted.stream, running.at)
-        self.recorder.note(wanted.stream, query_id=str(running.query.id), query_state="running", error=None)
+    def _started(self, assignment: Assignment, running: Running) -> None:
+        self._running[assignment.stream] = running
+        self.lag_targets.began(assignment.stream, running.at)
+        self.recorder.note(assignment.stream, query_id=str(running.query.id), query_state="running", error=None)
         self.recorder.event(
             "stream",
-            wanted.stream,
+            assignment.stream,
             "started",
-            f"started generation {wanted.generation}, checkpoint {running.finding}",
-            generation=wanted.generation,
+            f"started generation {assignment.generation}, checkpoint {running.finding}",
+            generation=assignment.generation,
             query_id=str(running.query.id),
         )
         for note in running.notes:
-            self.recorder.event("stream", wanted.stream, "noted", note)
+            self.recorder.event("stream", assignment.stream, "noted", note)
 
     def _stopped(self, running: Running, clean: bool, waited: float) -> None:
         stream = running.stream
@@ -287,7 +287,7 @@ class Control:
 
     def _interrupted(self, running: Running, failure: Failure, stopped: bool) -> None:
         if stopped:
-            self._failed(running.wanted, failure)
+            self._failed(running.assignment, failure)
         else:
             self._stuck(running, f"{failure.words.splitlines()[0]}, and its query does not stop", failure)
 
@@ -335,7 +335,7 @@ class Control:
         first = running.function.first_commit
         batch, begun = running.unfinished_batch(running.files)
         self._failed(
-            running.wanted,
+            running.assignment,
             Failure(error, text, batch, 0.0 if first is None else time.monotonic() - first, begun),
         )
 
@@ -354,26 +354,26 @@ class Control:
         with suppress(DependencyDown):
             self.failures.after(stream, record)
 
-    def _failed(self, wanted: Assignment, failure: Failure) -> None:
+    def _failed(self, assignment: Assignment, failure: Failure) -> None:
         kind = failure.judgement.failure_class
         if kind is FailureClass.FENCED:
             self._end = DriverEnd(
-                EXIT_FENCED, failure.words, str(kind), wanted.stream, failure.batch_id, failure.offsets
+                EXIT_FENCED, failure.words, str(kind), assignment.stream, failure.batch_id, failure.offsets
             )
-            _log.error("driver fenced", stream=wanted.stream, error=failure.words)
+            _log.error("driver fenced", stream=assignment.stream, error=failure.words)
             return
         desired, _ = self.link.desired_state()
         with suppress(DependencyDown):
-            self.failures.handle(wanted, failure, desired.now if desired is not None else None)
+            self.failures.handle(assignment, failure, desired.now if desired is not None else None)
 
 
-def _spec_error(wanted: Assignment, error: Exception) -> BaseException:
+def _spec_error(assignment: Assignment, error: Exception) -> BaseException:
     """The error; a stored spec that this version cannot parse becomes a `SpecError`."""
     if not isinstance(error, ValidationError):
         return error
     first = error.errors(include_input=False, include_url=False)[0]
     return SpecError(
-        f"Cannot read generation {wanted.generation} of stream {wanted.stream} with this version of Lakeward",
+        f"Cannot read generation {assignment.generation} of stream {assignment.stream} with this version of Lakeward",
         why=f"{'.'.join(str(part) for part in first['loc'])}: {first['msg']}",
         next="lakeward deploy",
         code="LW-2401",

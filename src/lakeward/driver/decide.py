@@ -40,7 +40,7 @@ class ObservedQuery:
 class Start:
     """Start a stream's query."""
 
-    wanted: Assignment
+    assignment: Assignment
 
 
 @dataclass(frozen=True)
@@ -118,8 +118,8 @@ def _renewed(desired: DesiredState | None, packages: str | None) -> bool:
 
     If some streams need the loaded packages and others do not, a start of the others is refused: waiting cannot help.
     """
-    wanted = {assignment.packages for assignment in desired.run.values()} - {None} if desired is not None else set()
-    return bool(wanted) and packages is not None and packages not in wanted
+    required = {assignment.packages for assignment in desired.run.values()} - {None} if desired is not None else set()
+    return bool(required) and packages is not None and packages not in required
 
 
 def _of_started(stream: str, query: ObservedQuery, desired: DesiredState | None, ending: str) -> Action | None:
@@ -138,11 +138,11 @@ def _of_started(stream: str, query: ObservedQuery, desired: DesiredState | None,
         return Drain(stream, "its lease lapsed and its sink keeps no position")
     if desired is None:
         return None
-    wanted = desired.run.get(stream)
-    if wanted is None:
+    assignment = desired.run.get(stream)
+    if assignment is None:
         return Drain(stream, "it is not to run")
-    if wanted.generation != query.generation:
-        return Drain(stream, f"generation {wanted.generation} is to run instead of {query.generation}")
+    if assignment.generation != query.generation:
+        return Drain(stream, f"generation {assignment.generation} is to run instead of {query.generation}")
     if query.stale:
         return Drain(stream, "a reference changed")
     return None

@@ -93,17 +93,17 @@ class Failures:
     _parked: dict[str, _Parked] = field(default_factory=dict)
     _history: dict[str, _History] = field(default_factory=dict)
 
-    def handle(self, wanted: Assignment, failure: Failure, now: datetime | None) -> FailureClass:
+    def handle(self, assignment: Assignment, failure: Failure, now: datetime | None) -> FailureClass:
         """Classify a failure, decide between back-off and block, and record it.
 
         Args:
-            wanted: the stream's assignment.
+            assignment: the stream's assignment.
             failure: the failure.
             now: database time; None if it was never known.
         """
-        judged, stream = failure.judgement, wanted.stream
+        judged, stream = failure.judgement, assignment.stream
         if stream not in self._history:
-            self._history[stream] = self._before(wanted, now)
+            self._history[stream] = self._before(assignment, now)
         history = self._history[stream]
         met = (failure.batch_id, failure.offsets, signature(failure.words))
         history.same = history.same + 1 if met == history.signature else 1
@@ -116,7 +116,7 @@ class Failures:
             previous=history if history.attempt else None,
             committing_s=failure.committing_s,
             random=self.chance,
-            policy=_policy(wanted, self.base, failure.error),
+            policy=_policy(assignment, self.base, failure.error),
             same_batch_failures=history.same if failure.batch_id is not None else 0,
             same_failures=history.same,
             cause=judged.cause,
@@ -132,18 +132,18 @@ class Failures:
             self._park(stream, until, self._retry(stream, failure, judged, attempt, moment, history.same))
         return judged.failure_class
 
-    def _before(self, wanted: Assignment, now: datetime | None) -> _History:
+    def _before(self, assignment: Assignment, now: datetime | None) -> _History:
         """Failure history from an earlier process: a driver restarted for another stream must not reset the count."""
         try:
             with self.connect() as connection:
-                lines = events.newest(connection, "stream", wanted.stream)
+                lines = events.newest(connection, "stream", assignment.stream)
         except DependencyDown:
             return _History()
         last = next((line for line in reversed(lines) if line.kind == "failed" and "same" in line.fields), None)
         if last is None:
             return _History()
         known = last.fields
-        recent = now is not None and now - last.at < _policy(wanted, self.base).reset_after
+        recent = now is not None and now - last.at < _policy(assignment, self.base).reset_after
         return _History(
             attempt=expect_type(known["attempt"], int, "attempt of a failed event") if recent else 0,
             signature=(known["batch"], known["offsets"], signature(str(known["error"]))),
@@ -291,9 +291,9 @@ def _block_text(stream: str, failure: Failure, judged: Judgement, same: int) -> 
     return {"what": words[0], "why": "\n".join(words[1:]), "next": f"correct it, then: {start}"}
 
 
-def _policy(wanted: Assignment, base: timedelta, error: BaseException | None = None) -> restart.Policy:
+def _policy(assignment: Assignment, base: timedelta, error: BaseException | None = None) -> restart.Policy:
     try:
-        found = restart.Policy.of(wanted.spec.restart)
+        found = restart.Policy.of(assignment.spec.restart)
     except ValueError:  # the spec itself is not valid
         found = restart.Policy()
     cap = min(found.cap, AWAITED) if isinstance(error, Awaited) else found.cap

@@ -67,13 +67,13 @@ class Jvm:
         """A thread dump. A JVM that does not answer is asked by signal to print one to its own output."""
         found: list[str] = []
 
-        def ask() -> None:
+        def request() -> None:
             try:
                 found.append(self.print_threads())
             except Exception as error:  # noqa: BLE001  # named boundary: a failed dump must not hide the failure
                 found.append(f"Thread dump of the JVM failed: {type(error).__name__}: {error}\n")
 
-        asking = threading.Thread(target=ask, daemon=True)
+        asking = threading.Thread(target=request, daemon=True)
         asking.start()
         asking.join(DUMP_S)
         if found:

@@ -86,16 +86,18 @@ class Broker:
     """Topic settings of one cluster, cached."""
 
     cluster: Cluster
-    _kept: dict[str, float | None] = field(default_factory=dict)
-    _kept_until: float = 0.0
+    _retentions: dict[str, float | None] = field(default_factory=dict)
+    _retentions_until: float = 0.0
 
     def retention(self, topics: Sequence[str]) -> float | None:
         """The shortest retention of the topics in seconds; None if unlimited."""
-        if time.monotonic() >= self._kept_until or not set(topics) <= self._kept.keys():
-            self._kept |= dict.fromkeys(topics)  # topics without an answer are cached too
-            self._kept |= broker.retentions(self.cluster, sorted(self._kept))
-            self._kept_until = time.monotonic() + RETENTION_EVERY_S
-        return min((kept for topic in topics if (kept := self._kept[topic]) is not None), default=None)
+        if time.monotonic() >= self._retentions_until or not set(topics) <= self._retentions.keys():
+            self._retentions |= dict.fromkeys(topics)  # topics without an answer are cached too
+            self._retentions |= broker.retentions(self.cluster, sorted(self._retentions))
+            self._retentions_until = time.monotonic() + RETENTION_EVERY_S
+        return min(
+            (retained_s for topic in topics if (retained_s := self._retentions[topic]) is not None), default=None
+        )
 
 
 @dataclass
@@ -162,8 +164,10 @@ class LagThread:
         if down is not None:
             raise down
 
-    def _measure(self, asked: Broker, watched: Sequence[Watched]) -> None:
-        ends = {level: self._ends(asked.cluster, level, watched) for level in {each.isolation for each in watched}}
+    def _measure(self, broker_client: Broker, watched: Sequence[Watched]) -> None:
+        ends = {
+            level: self._ends(broker_client.cluster, level, watched) for level in {each.isolation for each in watched}
+        }
         now = time.monotonic()
         by_stream: dict[str, list[Source]] = {}
         for target in watched:
@@ -171,7 +175,7 @@ class LagThread:
             part = {topic: found_ends[topic] for topic in target.topics if topic in found_ends}
             meter = self._meters.setdefault((target.stream, target.source), Meter())
             records, seconds = meter.measure(target.at, part, now)
-            found = Source(target, part, records, seconds, *meter.rates(), asked.retention(target.topics))
+            found = Source(target, part, records, seconds, *meter.rates(), broker_client.retention(target.topics))
             by_stream.setdefault(target.stream, []).append(found)
         for stream, sources in by_stream.items():
             known = [source.seconds for source in sources if source.seconds is not None]
@@ -196,12 +200,12 @@ class LagThread:
             if source.seconds is not None:
                 found.append(time.time() - source.seconds)
                 continue
-            kept = self._oldest.setdefault((source.watched.stream, source.watched.source), _Oldest())
-            if time.monotonic() >= kept.until:
+            oldest = self._oldest.setdefault((source.watched.stream, source.watched.source), _Oldest())
+            if time.monotonic() >= oldest.until:
                 times = broker.written_at(source.watched.cluster, source.waiting(), isolation=source.watched.isolation)
-                kept.written, kept.until = min(times.values(), default=None), time.monotonic() + WRITTEN_EVERY_S
-            if kept.written is not None:
-                found.append(kept.written)
+                oldest.written, oldest.until = min(times.values(), default=None), time.monotonic() + WRITTEN_EVERY_S
+            if oldest.written is not None:
+                found.append(oldest.written)
         return min(found, default=None)
 
 

@@ -42,7 +42,7 @@ class LagTargets:
         found = []
         for query in running:
             ends = self._at.get(query.stream, {})
-            if query.wanted.spec.trigger.unbatched:
+            if query.assignment.spec.trigger.unbatched:
                 # A real-time query reports its position only at boundaries: in between its lag would seem to grow.
                 if self._gauged.get(query.stream) == ends:
                     continue

@@ -24,9 +24,9 @@ class RecentLateness:
         """
         operators = progress.get("stateOperators") or []
         batches = self._batches.setdefault(stream, deque(maxlen=BATCHES))
-        dropped, kept = dropped_of(operators), sum(int(each.get("numRowsUpdated") or 0) for each in operators)
-        if dropped or kept:
-            batches.append((dropped, kept))
+        dropped, updated = dropped_of(operators), sum(int(each.get("numRowsUpdated") or 0) for each in operators)
+        if dropped or updated:
+            batches.append((dropped, updated))
         return {
             "batches": len(batches),
             "dropped": sum(each for each, _ in batches),

@@ -130,7 +130,12 @@ def _run(launch: Launch) -> DriverEnd:
         return None
 
     starter = QueryLauncher(
-        spark, launch.runtime, check_lease, report, lambda wanted: listener_of(wanted.stream, recorder), declared
+        spark,
+        launch.runtime,
+        check_lease,
+        report,
+        lambda assignment: listener_of(assignment.stream, recorder),
+        declared,
     )
     failures = Failures(launch.driver, link.connect, log=lambda stream: tail.newest(launch.folder, stream))
     jvm = Jvm.of(spark, launch.folder / PRINTED)

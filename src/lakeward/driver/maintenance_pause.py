@@ -28,10 +28,10 @@ class MaintenancePause:
     def turn(self, running: Mapping[str, Running], desired: DesiredState | None, taken: float) -> frozenset[str]:
         """Pause the requested streams within their freshness limit; returns those that pause between batches now."""
         now = time.monotonic()
-        requests = desired.asks(taken) if desired is not None else None
+        requests = desired.request(taken) if desired is not None else None
         windows = requests.windows if requests is not None else {}
         for name, query in running.items():
-            token = windows.get(table_of(query.wanted.spec) or "")
+            token = windows.get(table_of(query.assignment.spec) or "")
             before = self._since.get(name)
             if token is None:
                 if before is not None:
@@ -41,8 +41,8 @@ class MaintenancePause:
                 continue
             if before is None or before[0] != token:
                 before = self._since[name] = (token, now)
-                _log.info("maintenance pause started", stream=name, at_most_s=_budget_s(query.wanted.spec))
-            remaining = before[1] + _budget_s(query.wanted.spec) - now
+                _log.info("maintenance pause started", stream=name, at_most_s=_budget_s(query.assignment.spec))
+            remaining = before[1] + _budget_s(query.assignment.spec) - now
             query.gate.pause_for(min(AGAIN_S, max(0.0, remaining)))
         for name in self._since.keys() - running.keys():
             del self._since[name]

@@ -36,7 +36,7 @@ NEWER_COLUMNS = frozenset({"watch"})
 """Columns of `observations` and `batches` that older registries lack."""
 WATCH_S = 10.0
 """`observations.watch` of a stream is written at most once in this time."""
-KEPT_BATCHES, KEPT_EVENTS = 5_000, 1_000
+MAX_BATCHES, MAX_EVENTS = 5_000, 1_000
 
 
 @dataclass(frozen=True)
@@ -68,9 +68,9 @@ class Recorder:
         self._watch_due: dict[str, float] = {}
         self._watch_new: set[str] = set()
         self._columns: tuple[frozenset[str], frozenset[str]] | None = None
-        self._batches: deque[dict[str, object]] = deque(maxlen=KEPT_BATCHES)
+        self._batches: deque[dict[str, object]] = deque(maxlen=MAX_BATCHES)
         self._late = RecentLateness()
-        self._events: deque[tuple[str, str, str, str, dict[str, object]]] = deque(maxlen=KEPT_EVENTS)
+        self._events: deque[tuple[str, str, str, str, dict[str, object]]] = deque(maxlen=MAX_EVENTS)
         self._thread = threading.Thread(target=self._run, name="recorder", daemon=True)
 
     def start(self) -> None:

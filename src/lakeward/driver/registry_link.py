@@ -114,9 +114,9 @@ class RegistryLink:
 
     def refresh(self, timeout_s: float = 5.0) -> None:
         """Wait for a desired state that was requested after this call."""
-        asked = time.monotonic()
+        requested_at = time.monotonic()
         with self._looked:
-            self._looked.wait_for(lambda: self._taken > asked, timeout_s)
+            self._looked.wait_for(lambda: self._taken > requested_at, timeout_s)
 
     def close(self) -> None:
         """Stop, and release the leases."""
@@ -170,9 +170,9 @@ class RegistryLink:
             known = ("stream", stream) in held or self.leased(stream)
             if not known and self._take(connection, "stream", stream):
                 held.add(("stream", stream))
-        wanted = self._wanted(connection, run)
+        assignments = self._assignments(connection, run)
         pausing, slowed = self._maintenance_windows(connection), backpressure.current(connection)
-        state = DesiredState(now, wanted, frozenset(later), frozenset(hosted), windows=pausing, pressures=slowed)
+        state = DesiredState(now, assignments, frozenset(later), frozenset(hosted), windows=pausing, pressures=slowed)
         return state, held
 
     def _maintenance_windows(self, connection: Connection) -> dict[str, str]:
@@ -200,7 +200,7 @@ class RegistryLink:
         self._renewed = began
         return held
 
-    def _wanted(self, connection: Connection, run: Mapping[str, Hosted]) -> dict[str, Assignment]:
+    def _assignments(self, connection: Connection, run: Mapping[str, Hosted]) -> dict[str, Assignment]:
         """The streams to run with their specs. A spec never changes, so each is read once."""
         keys = {(stream.id, stream.generation) for stream in run.values()}
         self._plans = {key: plan for key, plan in self._plans.items() if key in keys}
@@ -231,8 +231,8 @@ class RegistryLink:
         taken = leases.take(connection, scope, name, self._launch.token, self._holder, STREAM_TTL)
         return taken is not None
 
-    def _note(self, held: set[tuple[str, str]], asked: float) -> None:
-        until = asked + STREAM_TTL.total_seconds()
+    def _note(self, held: set[tuple[str, str]], requested_at: float) -> None:
+        until = requested_at + STREAM_TTL.total_seconds()
         with self._looked:
             for scope, name in held:
                 if scope == "stream":

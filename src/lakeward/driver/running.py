@@ -35,7 +35,7 @@ COMMIT_LOG_S = 10.0
 class Running:
     """One start of one stream."""
 
-    wanted: Assignment
+    assignment: Assignment
     query: StreamingQuery
     function: BatchFunction
     gate: Gate
@@ -52,7 +52,7 @@ class Running:
 
     @property
     def stream(self) -> str:
-        return self.wanted.stream
+        return self.assignment.stream
 
     @property
     def exact(self) -> bool:
@@ -71,10 +71,10 @@ class Running:
     @property
     def _ends(self) -> bool:
         """Whether the query ends by itself without a failure."""
-        return self.wanted.spec.trigger.kind == "available_now"
+        return self.assignment.spec.trigger.kind == "available_now"
 
     @property
-    def _asked(self) -> bool:
+    def _stop_requested(self) -> bool:
         """Whether it was asked to end other than by its gate."""
         return False
 
@@ -89,7 +89,7 @@ class Running:
             return failed.batch, {name: {"start": failed.start[name], "end": end} for name, end in failed.end.items()}
         with suppress(Exception):  # unreadable files must not hide the failure
             sources = [source.name for source in self.function.flow.sources]
-            found = checkpoint.unfinished(files, self.wanted.checkpoint, sources)
+            found = checkpoint.unfinished(files, self.assignment.checkpoint, sources)
             if found is not None:
                 return found
         return self.gate.inside, None
@@ -175,10 +175,10 @@ class Running:
             return None
         failed = _throwable(self.query)
         text = jvm_errors.of_throwable(failed)
-        wrong = state_errors.of(self.wanted, failed)
+        wrong = state_errors.of(self.assignment, failed)
         if wrong is not None:
             return wrong, text
-        if not text and (self.gate.closed or (raised is None and (self._ends or self._asked))):
+        if not text and (self.gate.closed or (raised is None and (self._ends or self._stop_requested))):
             return None
         if raised is not None:
             return raised, text

@@ -76,7 +76,7 @@ class QueryLauncher:
     _turns: threading.BoundedSemaphore = field(default_factory=lambda: threading.BoundedSemaphore(TURNS))
     _creating: threading.Lock = field(default_factory=threading.Lock)
 
-    def start(self, wanted: Assignment) -> Running:
+    def start(self, assignment: Assignment) -> Running:
         """Start a stream's query.
 
         Raises:
@@ -87,48 +87,48 @@ class QueryLauncher:
         # Few at a time, so that the first ones land soon; one that hangs delays the others only for a while.
         turn = self._turns.acquire(timeout=TURN_S)
         try:
-            return self._start(wanted)
+            return self._start(assignment)
         finally:
             if turn:
                 self._turns.release()
 
-    def _start(self, wanted: Assignment) -> Running:
+    def _start(self, assignment: Assignment) -> Running:
         began = time.monotonic()
-        spec = wanted.spec
+        spec = assignment.spec
         sources = source_types.of(spec, self.runtime)
         # A broker that is down is reported here, in one sentence, not after Spark's minutes of retries.
         topics = _topic_ids(sources)
-        store.check(self.runtime.lake, wanted.checkpoint, self.runtime.lake.warehouse)
-        own = session.for_stream(self.spark, spec, wanted.checkpoint)
+        store.check(self.runtime.lake, assignment.checkpoint, self.runtime.lake.warehouse)
+        own = session.for_stream(self.spark, spec, assignment.checkpoint)
         if not all(source.resumes for source in sources):
-            wanted = fresh.begin(own, wanted)
-        packages.activate(own, wanted.stream, spec.packages, self.runtime.environments)
+            assignment = fresh.begin(own, assignment)
+        packages.activate(own, assignment.stream, spec.packages, self.runtime.environments)
         canonical = {source.name: source.canonical for source in sources}
         topic_ids = partial(_topic_ids, sources)
-        sink = choose(own, wanted, self.runtime, topic_ids, lambda: self.check_lease(wanted.stream), canonical)
-        content = self._read_checkpoint(own, wanted)
+        sink = choose(own, assignment, self.runtime, topic_ids, lambda: self.check_lease(assignment.stream), canonical)
+        content = self._read_checkpoint(own, assignment)
         sink_state = sink.observe(topics)
-        begin = self._preflight(wanted, content, sink_state, sink, sources, topics)
-        conflict = sink.conflict(wanted.checkpoint, content, self.declared, topics)
+        begin = self._preflight(assignment, content, sink_state, sink, sources, topics)
+        conflict = sink.conflict(assignment.checkpoint, content, self.declared, topics)
         if conflict is not None:
             conflict.check()
         if spec.trigger.unbatched:
-            begin = _real_time_begin(own, wanted, sources, topics, content, begin)
-        references = References(wanted.stream, spec.reference, self.runtime)
+            begin = _real_time_begin(own, assignment, sources, topics, content, begin)
+        references = References(assignment.stream, spec.reference, self.runtime)
         built = flow.build(own, spec, sources, references.frames(own), begin)
-        notes = _check_compatibility(own, wanted, content, sink_state.position, built)
-        executors.check(own, spec, self.runtime, wanted.checkpoint, stateful=built.stateful)
+        notes = _check_compatibility(own, assignment, content, sink_state.position, built)
+        executors.check(own, spec, self.runtime, assignment.checkpoint, stateful=built.stateful)
         with self._creating:  # streams start in parallel, and two cannot create one namespace at a time
             sink.prepare(built.columns, stateful=built.stateful)
-            notes += _column_notes(sink, wanted)
+            notes += _column_notes(sink, assignment)
             if spec.quarantine is not None:
                 quarantine.create(own, str(spec.quarantine.table))
-        self._open(own, wanted, sink.location(), built, begin)
+        self._open(own, assignment, sink.location(), built, begin)
         gate = Gate()
         function = BatchFunction(
             session=own,
-            stream=wanted.stream,
-            generation=wanted.generation,
+            stream=assignment.stream,
+            generation=assignment.generation,
             flow=built,
             sink=sink,
             gate=gate,
@@ -136,25 +136,25 @@ class QueryLauncher:
             quarantine_table=str(spec.quarantine.table) if spec.quarantine else None,
             report=self.report,
         )
-        listener = self.listener(wanted)
+        listener = self.listener(assignment)
         own.streams.addListener(listener)
         # Each stream has its own scheduler pool. The property is thread-local; the query's thread inherits it.
-        own.sparkContext.setLocalProperty("spark.scheduler.pool", wanted.stream)
+        own.sparkContext.setLocalProperty("spark.scheduler.pool", assignment.stream)
         if spec.trigger.unbatched:
-            query = real_time_query.start(own, built, self.runtime, wanted.checkpoint)
+            query = real_time_query.start(own, built, self.runtime, assignment.checkpoint)
         else:
             query = (
-                built.query.writeStream.queryName(wanted.stream)
+                built.query.writeStream.queryName(assignment.stream)
                 .foreachBatch(function)
                 .outputMode(sink.output_mode)
-                .option("checkpointLocation", wanted.checkpoint)
+                .option("checkpointLocation", assignment.checkpoint)
                 .trigger(**_trigger(spec))
                 .start()
             )
         _log.info(
             "stream started",
-            stream=wanted.stream,
-            generation=wanted.generation,
+            stream=assignment.stream,
+            generation=assignment.generation,
             checkpoint=begin.finding,
             shape="with state" if built.stateful else "row by row",
             lineage=built.lineage,
@@ -162,7 +162,7 @@ class QueryLauncher:
             seconds=round(time.monotonic() - began, 2),
         )
         given: dict[str, Any] = {
-            "wanted": wanted,
+            "assignment": assignment,
             "query": query,
             "function": function,
             "gate": gate,
@@ -170,39 +170,39 @@ class QueryLauncher:
             "finding": begin.finding,
             "session": own,
             "listener": listener,
-            "files": checkpoint.files_of(own, wanted.checkpoint),
+            "files": checkpoint.files_of(own, assignment.checkpoint),
             "notes": tuple(notes),
             "at": dict(begin.at),
         }
         if isinstance(sink, RealTimeSink):
-            return RunningRealTimeQuery(**given, accounts=_start_accounting(sink, function, query, wanted))
+            return RunningRealTimeQuery(**given, accounts=_start_accounting(sink, function, query, assignment))
         return Running(**given)
 
     def _open(
-        self, own: SparkSession, wanted: Assignment, table_folder: str | None, built: Flow, begin: flow.Start
+        self, own: SparkSession, assignment: Assignment, table_folder: str | None, built: Flow, begin: flow.Start
     ) -> None:
         """Give each source its folder in the checkpoint, and create a new checkpoint where one is needed."""
         names = offsets.order_of(built.query, [source.name for source in built.sources])
         order = [next(source for source in built.sources if source.name == name) for name in names]
         for index, source in enumerate(order):
-            files = checkpoint.files_of(own, wanted.checkpoint)
-            source.opened(files, f"{wanted.checkpoint}/sources/{index}", table_folder)
+            files = checkpoint.files_of(own, assignment.checkpoint)
+            source.opened(files, f"{assignment.checkpoint}/sources/{index}", table_folder)
         if begin.fresh and not built.stateful:  # with state no batch may follow the position: the state would be empty
-            rebuild(wanted.checkpoint, order, begin.begin, FileAccess(self.runtime.lake))
+            rebuild(assignment.checkpoint, order, begin.begin, FileAccess(self.runtime.lake))
 
-    def _read_checkpoint(self, own: SparkSession, wanted: Assignment) -> Checkpoint:
+    def _read_checkpoint(self, own: SparkSession, assignment: Assignment) -> Checkpoint:
         """Read the checkpoint; refused if another stream uses it."""
         others = self.declared() or {}
         places = {name: self.runtime.checkpoint_of(recorded) for name, recorded in others.items()}
-        shared = conflicts.sharing(wanted.stream, wanted.checkpoint, places)
+        shared = conflicts.sharing(assignment.stream, assignment.checkpoint, places)
         if shared is not None:
             shared.check()
-        files = checkpoint.files_of(own, wanted.checkpoint)
-        return checkpoint.read(files, wanted.checkpoint)
+        files = checkpoint.files_of(own, assignment.checkpoint)
+        return checkpoint.read(files, assignment.checkpoint)
 
     def _preflight(
         self,
-        wanted: Assignment,
+        assignment: Assignment,
         content: Checkpoint,
         sink_state: SinkState,
         sink: StreamSink,
@@ -211,15 +211,15 @@ class QueryLauncher:
     ) -> flow.Start:
         """Preflight: compare checkpoint, table and sources; returns where the query begins."""
         position = sink_state.position
-        if sink_state.absent is not None and (not content.empty or wanted.known_query):
+        if sink_state.absent is not None and (not content.empty or assignment.known_query):
             # The table was created before the first batch: a new one would miss the rows that have landed.
             raise sink_state.absent().error()
         verdict = preflight.classify(
-            wanted.stream,
+            assignment.stream,
             content,
             position,
             exact=sink.exact,
-            known_query=wanted.known_query,
+            known_query=assignment.known_query,
             begins=all(source.begins for source in sources),
         )
         finding = verdict.check()
@@ -229,7 +229,7 @@ class QueryLauncher:
         for source in sources:
             at = ends.get(source.name)
             if at is not None:
-                source.still_has(wanted.stream, at, topic_ids)
+                source.still_has(assignment.stream, at, topic_ids)
         return flow.Start(str(finding), finding is preflight.Finding.FRESH, _recovered_at(position), ends)
 
 
@@ -243,7 +243,7 @@ def _topic_ids(sources: list[StreamSource]) -> dict[str, str]:
 
 def _real_time_begin(
     own: SparkSession,
-    wanted: Assignment,
+    assignment: Assignment,
     sources: list[StreamSource],
     topics: dict[str, str],
     content: Checkpoint,
@@ -253,27 +253,27 @@ def _real_time_begin(
     [only] = sources
     source = expect_type(only, KafkaStreamSource, "the source")
     names = sorted(topics)
-    real_time_query.check_cores(wanted.spec, partitions(source.cluster, names), own.sparkContext.defaultParallelism)
+    real_time_query.check_cores(assignment.spec, partitions(source.cluster, names), own.sparkContext.defaultParallelism)
     ends = preflight.ends_of(content, [source.name])
     passed = ProgressMarker(content.committed + 1, ends[source.name]) if ends else None
-    begin = real_time_query.begin(source, ProgressMarkers(own, wanted.checkpoint), names, passed)
+    begin = real_time_query.begin(source, ProgressMarkers(own, assignment.checkpoint), names, passed)
     # Set at every start: until its first epoch is committed, continuous processing begins again.
     return replace(found, fresh=True, begin={source.name: begin})
 
 
 def _start_accounting(
-    sink: RealTimeSink, function: BatchFunction, query: StreamingQuery, wanted: Assignment
+    sink: RealTimeSink, function: BatchFunction, query: StreamingQuery, assignment: Assignment
 ) -> RecordAccounting:
     """Start the record accounting of a real-time query."""
-    own, spec = function.session, wanted.spec
+    own, spec = function.session, assignment.spec
     interval = expect(spec.trigger.interval, "the interval of the trigger")
     accounts = RecordAccounting(
         function=function,
         sink=sink,
         source=function.flow.sources[0],
-        files=checkpoint.files_of(own, wanted.checkpoint),
-        folder=wanted.checkpoint,
-        marks=ProgressMarkers(own, wanted.checkpoint),
+        files=checkpoint.files_of(own, assignment.checkpoint),
+        folder=assignment.checkpoint,
+        marks=ProgressMarkers(own, assignment.checkpoint),
         check=lambda count: real_time_query.check_cores(spec, count, own.sparkContext.defaultParallelism),
         interval_s=float(interval.seconds),
     )
@@ -281,31 +281,31 @@ def _start_accounting(
     accounts.begin()
     from pyspark.util import InheritableThread
 
-    InheritableThread(target=accounts.run, session=own, daemon=True, name=f"accounts-{wanted.stream}").start()
+    InheritableThread(target=accounts.run, session=own, daemon=True, name=f"accounts-{assignment.stream}").start()
     return accounts
 
 
 def _check_compatibility(
-    own: SparkSession, wanted: Assignment, content: Checkpoint, position: Position | None, built: Flow
+    own: SparkSession, assignment: Assignment, content: Checkpoint, position: Position | None, built: Flow
 ) -> list[str]:
     """Check that the checkpoint fits this query; returns notes for people."""
     by_name = {source.name: source for source in built.sources}
     order = offsets.order_of(built.query, list(by_name))
     reads = [compatibility.SourceNow(name, by_name[name].reads) for name in order]
-    query = compatibility.Query(reads, built.stateful, wanted.spec.trigger.continuous is not None)
-    found = compatibility.judge(wanted.stream, content, position, query)
+    query = compatibility.Query(reads, built.stateful, assignment.spec.trigger.continuous is not None)
+    found = compatibility.judge(assignment.stream, content, position, query)
     if found is not None:
         found.check()
     notes = compatibility.notes(content, query, {name: own.conf.get(name, None) for name in content.conf})
     for note in notes:
-        _log.warning("checkpoint note", stream=wanted.stream, note=note)
+        _log.warning("checkpoint note", stream=assignment.stream, note=note)
     return notes
 
 
-def _column_notes(sink: StreamSink, wanted: Assignment) -> tuple[str, ...]:
+def _column_notes(sink: StreamSink, assignment: Assignment) -> tuple[str, ...]:
     """Notes for people on how the transform fits its table."""
     for note in sink.notes:
-        _log.warning("column note", stream=wanted.stream, generation=wanted.generation, note=note)
+        _log.warning("column note", stream=assignment.stream, generation=assignment.generation, note=note)
     return sink.notes
 
 

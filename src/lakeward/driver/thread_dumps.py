@@ -11,7 +11,7 @@ from pathlib import Path
 from lakeward.driver.jvm import Jvm
 
 FOLDER = "dumps"
-KEPT = 10
+RETAINED = 10
 
 
 def write(folder: Path, name: str, jvm: Jvm) -> str:
@@ -24,7 +24,7 @@ def write(folder: Path, name: str, jvm: Jvm) -> str:
     try:
         place.mkdir(exist_ok=True)
         _write(file, jvm)
-        for old in sorted(place.iterdir())[:-KEPT]:
+        for old in sorted(place.iterdir())[:-RETAINED]:
             old.unlink()
     except OSError as error:
         return f"not written ({file}: {error.strerror})"

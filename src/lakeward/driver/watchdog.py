@@ -23,12 +23,12 @@ class Hung(LakewardError):
 
 @dataclass
 class _Quiet:
-    """Time of the last progress. `tasks` is read only after the limit is over, at `asked`."""
+    """Time of the last progress. `tasks` is read only after the limit is over, at `tasks_read_at`."""
 
     mark: tuple[float, int | None, int | None]
     since: float
     tasks: object = None
-    asked: float = 0.0
+    tasks_read_at: float = 0.0
 
 
 class Watchdog:
@@ -51,7 +51,7 @@ class Watchdog:
             waiting: unread records at its sources; None if unknown.
             now: monotonic.
         """
-        gate, spec = running.gate, running.wanted.spec
+        gate, spec = running.gate, running.assignment.spec
         mark = (running.started, gate.inside, gate.newest)
         quiet = self._quiet.get(running.stream)
         nothing_to_do = gate.inside is None and not waiting
@@ -65,9 +65,9 @@ class Watchdog:
             return None
         tasks = running.tasks()  # only now: it costs a few calls into the JVM
         if quiet.tasks is None or tasks != quiet.tasks:
-            quiet.tasks, quiet.asked = tasks, now
+            quiet.tasks, quiet.tasks_read_at = tasks, now
             return None
-        return now - quiet.since if now - quiet.asked > min(limit, self._patience(DOUBT_S)) else None
+        return now - quiet.since if now - quiet.tasks_read_at > min(limit, self._patience(DOUBT_S)) else None
 
     @staticmethod
     def _over(quiet: _Quiet, now: float, limit: float) -> float | None:
@@ -82,7 +82,7 @@ def hung(running: Running, quiet_s: float, dump: str) -> Hung:
     """The failure of a query that was interrupted. (The words `hung batch` name the cause.)"""
     batch = running.gate.inside
     what = f"batch {batch} of stream {running.stream}" if batch is not None else f"stream {running.stream}"
-    limit = running.wanted.spec.limits.stall
+    limit = running.assignment.spec.limits.stall
     return Hung(
         f"{what[0].upper()}{what[1:]} made no progress for {quiet_s:.0f} s (hung batch) and was interrupted",
         why=f"limits: stall is {limit}; the thread dump is {dump}",

@@ -72,7 +72,7 @@ class DesiredState:
     windows: Mapping[str, str] = field(default_factory=dict)
     pressures: Mapping[str, TableBackpressure] = field(default_factory=dict)
 
-    def asks(self, taken: float) -> DesiredState | None:
+    def request(self, taken: float) -> DesiredState | None:
         """This state while its requests to pause or slow down are valid; None once it is older than a lease.
 
         So a registry that is down cannot hold streams up.

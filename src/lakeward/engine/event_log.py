@@ -17,11 +17,11 @@ import structlog
 _log = structlog.get_logger(__name__)
 
 FOLDER = "events"
-KEPT = 4
+RETAINED = 4
 """Rolled files that are kept, including the one that is being written: about 45 MB a launch."""
 EVERY_S = 300.0
 COMPACT = ".compact"
-_KEPT_EVENTS = {
+_RETAINED_EVENTS = {
     f"SparkListener{name}"
     for name in (
         "LogStart", "ApplicationStart", "EnvironmentUpdate", "ResourceProfileAdded",
@@ -51,7 +51,7 @@ def trim(folder: Path) -> int:
     removed = 0
     for application in (folder / FOLDER).glob("eventlog_v2_*"):
         files = sorted((file for file in application.iterdir() if file.name.startswith("events_")), key=_number)
-        old = files[:-KEPT] if len(files) > KEPT else []
+        old = files[:-RETAINED] if len(files) > RETAINED else []
         if not old or old[-1].name.endswith(COMPACT):
             continue
         _keep_head(old, old[-1].with_name(old[-1].name + COMPACT))
@@ -73,7 +73,7 @@ def _keep_head(old: list[Path], into: Path) -> None:
     with pyarrow.output_stream(str(fresh), compression="zstd") as sink:
         for file in old:
             for line in _lines(file):
-                if _event(line) in _KEPT_EVENTS:
+                if _event(line) in _RETAINED_EVENTS:
                     sink.write(line + b"\n")
     fresh.replace(into)
 

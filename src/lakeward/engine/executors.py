@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 PATIENCE_S = 180.0
 """How long a check waits until the cluster gives an executor."""
-ASK_S = 10.0
+QUERY_EVERY_S = 10.0
 HOW = "docs/how-to/run-on-a-spark-cluster.md"
 _ABSENT = re.compile(
     r"FileNotFound|NoSuchFile|PATH_NOT_FOUND|Permission denied|AccessDenied|Mkdirs failed|Read-only file system"
@@ -73,7 +73,7 @@ class ExecutorStarvation:
     busy: Callable[[], bool]
     clock: Callable[[], float] = time.monotonic
     _since: float | None = None
-    _asked: float = 0.0
+    _queried_at: float = 0.0
 
     @classmethod
     def of(cls, spark: SparkSession) -> ExecutorStarvation | None:
@@ -88,9 +88,9 @@ class ExecutorStarvation:
     def why(self) -> str | None:
         """The reason to end the driver; None if there are executors or nothing waits, or not for long enough."""
         now = self.clock()
-        if now - self._asked < ASK_S:
+        if now - self._queried_at < QUERY_EVERY_S:
             return None
-        self._asked = now
+        self._queried_at = now
         try:
             alone = self.executors() <= 0 and self.busy()
         except Exception:  # noqa: BLE001  # named boundary: py4j raises anything when the JVM ends; the process watch reports that

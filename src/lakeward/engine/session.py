@@ -161,9 +161,9 @@ def for_stream(session: SparkSession, spec: StreamSpec, checkpoint: str = "") ->
 def stream_conf(spec: StreamSpec, checkpoint: str = "") -> Mapping[str, str]:
     """The session conf of one stream: state store, its `spark:` keys, and how its checkpoint is written."""
     provider = _ROCKSDB if spec.state.provider == "rocksdb" else _HDFS
-    wanted = {"spark.sql.streaming.stateStore.providerClass": provider}
-    wanted |= {name: value for name, value in spec.spark.items() if not name.startswith(_FIXED)}
-    return {**wanted, **(store.CHECKPOINT_FILES if store.on_s3(checkpoint) else {})}
+    settings = {"spark.sql.streaming.stateStore.providerClass": provider}
+    settings |= {name: value for name, value in spec.spark.items() if not name.startswith(_FIXED)}
+    return {**settings, **(store.CHECKPOINT_FILES if store.on_s3(checkpoint) else {})}
 
 
 def checkpoint_files(place: str) -> Mapping[str, str]:

@@ -49,14 +49,14 @@ def rebuild_lock(context: Context, stream: str) -> Iterator[None]:
 
 @contextmanager
 def operation_lock(
-    context: Context, operation: Operation[Any], stream: str, asked: Mapping[str, Any], detail: Callable[[], str]
+    context: Context, operation: Operation[Any], stream: str, arguments: Mapping[str, Any], detail: Callable[[], str]
 ) -> Iterator[Waiting]:
     """Hold the ticket of a stream for an operation, and record the result.
 
     A process that is killed does not close its ticket: the next operation starts the streams that it had stopped.
 
     Args:
-        asked: arguments of the request, for the record.
+        arguments: arguments of the request, for the record.
         detail: text that is recorded on success.
 
     Raises:
@@ -73,7 +73,7 @@ def operation_lock(
             token=secrets.token_hex(16),
             comment=request.comment,
             approved_by=None if request.approval is None else request.approval.by,
-            **asked,
+            **arguments,
         )
         abandoned_operations.resume(connection, ticket.abandoned)
         events.record(

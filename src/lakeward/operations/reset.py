@@ -197,9 +197,13 @@ class Reset(OnStream[ResetPlan]):
             update={"end": sink_position.with_new_partitions(self.context, sink.spec, before.end)}
         )
         skips, offsets = sink_position.skipped(from_, plan.end)
-        kept = skips[: len(before.skips)] == before.skips
+        only_appended = skips[: len(before.skips)] == before.skips
         # Offsets are not records; where an earlier skip is partly read again, its offsets are what is known.
-        number = before.totals.skipped + plan.skipped if kept else min(offsets, before.totals.skipped + plan.skipped)
+        number = (
+            before.totals.skipped + plan.skipped
+            if only_appended
+            else min(offsets, before.totals.skipped + plan.skipped)
+        )
         totals = before.totals.model_copy(
             update={
                 "skipped": number,

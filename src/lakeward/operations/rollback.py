@@ -99,16 +99,16 @@ class Rollback(OnStream[RollbackPlan]):
         )
 
     def _target(self, before: Generation) -> Generation:
-        asked = self.request.generation
-        if asked is not None:
-            if asked >= before.generation:
+        number = self.request.generation
+        if number is not None:
+            if number >= before.generation:
                 raise Refused(
-                    f"Cannot roll back stream {self.stream} to generation {asked}",
+                    f"Cannot roll back stream {self.stream} to generation {number}",
                     why=f"the stream runs generation {before.generation}; a rollback goes to an earlier one",
                     next=f"lakeward streams upgrade {self.stream}   goes to the pending generation",
                     code="LW-2067",
                 )
-            return self.generation(asked)
+            return self.generation(number)
         with self.context.connect() as connection:
             stable = generations.newest_stable(connection, self.stream, before=before.generation)
         if stable is None:

@@ -55,31 +55,31 @@ ON_STREAMS: dict[str, type[Operation[Any]]] = {
 class Runner(Context):
     """Runs operations."""
 
-    def of(self, asked: Request | Operation[Any]) -> Operation[Any]:
+    def of(self, requested: Request | Operation[Any]) -> Operation[Any]:
         """The operation that a request describes."""
-        return asked if isinstance(asked, Operation) else ON_STREAMS[asked.operation](self, asked)
+        return requested if isinstance(requested, Operation) else ON_STREAMS[requested.operation](self, requested)
 
-    def plan(self, asked: Request | Operation[Any]) -> Plan:
+    def plan(self, requested: Request | Operation[Any]) -> Plan:
         """What an operation would do; changes nothing.
 
         Raises:
             SpecError: the stream or table does not exist, or the request is not valid.
             Refused: the operation is not possible in the current state.
         """
-        operation = self.of(asked)
+        operation = self.of(requested)
         plan: Plan = operation.interrupted_plan() or operation.plan()
         return plan
 
-    def dry_run(self, asked: Request | Operation[Any]) -> Outcome:
+    def dry_run(self, requested: Request | Operation[Any]) -> Outcome:
         """The plan as an outcome."""
-        operation = self.of(asked)
+        operation = self.of(requested)
         operation.request = replace(operation.request, dry_run=True)
         plan = self.plan(operation)
         return replace(
             operation.done(f"dry run: {plan.nothing or f'would {plan.text}'}", plan.data, plan.lines), result="skipped"
         )  # fmt: skip
 
-    def run(self, asked: Request | Operation[Any]) -> Outcome:
+    def run(self, requested: Request | Operation[Any]) -> Outcome:
         """Carry out one operation and, if requested, wait until it is done.
 
         Raises:
@@ -88,7 +88,7 @@ class Runner(Context):
             TimedOut: it still runs.
             LakewardError: it failed.
         """
-        operation = self.of(asked)
+        operation = self.of(requested)
         if operation.needs_comment:
             check_comment(operation)
         operation.exists()
@@ -128,8 +128,8 @@ class Runner(Context):
     def _hold(
         self, operation: Operation[Any], stream: str, held: HeldLocks, ended: OutcomeHolder, stack: ExitStack
     ) -> None:  # fmt: skip
-        asked = request_arguments(operation.request)
-        ticket = operation_lock(self, operation, stream, asked, lambda: ended.detail)
+        arguments = request_arguments(operation.request)
+        ticket = operation_lock(self, operation, stream, arguments, lambda: ended.detail)
         held.streams[stream] = stack.enter_context(ticket)
 
     def _lease(self, table: str, held: HeldLocks, stack: ExitStack) -> None:
@@ -293,7 +293,7 @@ def check_approval(operation: Operation[Any], plan: Plan) -> None:
 
 def request_arguments(request: Request) -> dict[str, object]:
     """Arguments of the request, for the record of the operation."""
-    asked = {
+    arguments = {
         "to": request.to,
         "batch": request.batch,
         "generation": request.generation,
@@ -302,4 +302,4 @@ def request_arguments(request: Request) -> dict[str, object]:
         "checkpoint": request.folder,
         "undo": request.undo or None,
     }
-    return {name: value for name, value in asked.items() if value is not None}
+    return {name: value for name, value in arguments.items() if value is not None}

@@ -22,7 +22,7 @@ log = structlog.get_logger(__name__)
 
 RECONCILE_EVERY_S = 5.0
 LOOK_EVERY_S = 1.0
-TELL_EVERY_S = 30.0
+REPORT_EVERY_S = 30.0
 KILLED_S = 30.0
 
 
@@ -101,7 +101,7 @@ class Waiting:
                     next=f"lakeward streams status {self.stream}",
                     code="LW-2096",
                 )
-            if seen.verdict.state is not last or now - logged_at >= TELL_EVERY_S:
+            if seen.verdict.state is not last or now - logged_at >= REPORT_EVERY_S:
                 log.info(
                     "waiting for stream",
                     stream=self.stream,
@@ -165,7 +165,7 @@ class Waiting:
 
 
 def _stopped(seen: ObservedStream) -> bool:
-    """Whether the query has ended: its lease is released, or its process is gone."""
+    """Whether the query has ended: its lease is released, or its process has ended."""
     if seen.row.desired != "running" and seen.verdict.state in (State.COMPLETED, State.LAGGING):
         return True  # nothing ran
     return seen.verdict.state is State.STOPPED or (seen.verdict.state is State.BLOCKED and seen.quiet)

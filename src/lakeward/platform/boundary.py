@@ -1,7 +1,7 @@
 """The boundary of one item: whatever fails while a table, stream, suite, incident or file is looked at becomes a value.
 
 A loop over items calls `attempt` for each. The failure of one item is a row beside the others, with its words; lists
-show it, health and exit codes count it, and the loop goes on. Broad `except` for that purpose stands here and nowhere
+show it, health and exit codes count it, and the loop goes on. Broad `except` for that purpose is used here and nowhere
 else. A loop whose items share a dependency names the error that concerns all of them in `through`.
 """
 
@@ -24,7 +24,7 @@ T = TypeVar("T")
 _PACKAGE: Final = "lakeward"
 _LONGEST: Final = 500
 _REMEMBERED: Final = 1000
-_told: dict[str, str] = {}
+_reported: dict[str, str] = {}
 """Item -> its failure as it was logged last: a process that looks every few seconds logs a failure once."""
 
 
@@ -119,14 +119,14 @@ def attempt(
         raise
     except Exception as error:  # noqa: BLE001  # named boundary: one odd item must not stop the others
         failure = failure_of(item, error)
-        _tell(failure)
+        _report(failure)
         return failure
-    _told.pop(item, None)
+    _reported.pop(item, None)
     return result
 
 
 def worded(item: str, function: Callable[[], T], *, through: tuple[type[Exception], ...] = (), next: str = "") -> T:
-    """The result of the function; its failure is raised with words, also if nobody foresaw it.
+    """The result of the function; its failure is raised with words, also if it is of an unexpected type.
 
     Args:
         item: the item with its kind, e.g. `table nyc.flights`.
@@ -169,12 +169,12 @@ def failure_of(item: str, error: Exception) -> Failure:
     return Failure(item, f"Cannot read {item}", why, kind=kind, where=_where(error))
 
 
-def _tell(failure: Failure) -> None:
-    if _told.get(failure.item) == failure.text:
+def _report(failure: Failure) -> None:
+    if _reported.get(failure.item) == failure.text:
         return
-    if len(_told) >= _REMEMBERED:
-        _told.clear()
-    _told[failure.item] = failure.text
+    if len(_reported) >= _REMEMBERED:
+        _reported.clear()
+    _reported[failure.item] = failure.text
     fields = {name: value for name, value in failure.document().items() if value and name != "next"}
     log.warning("item failed, the others go on", item=failure.item, **fields)
 

@@ -22,7 +22,7 @@ CHANNEL = "lakeward_check_runs"
 """Channel of NOTIFY: a run changed; the payload is its id."""
 CLAIMS = 3
 """A run that was claimed this many times without an end is not claimed again: it may be what kills its workers."""
-ASKED, WORKING, DONE, FAILED, TIMED_OUT = "asked", "working", "done", "failed", "timed_out"
+REQUESTED, WORKING, DONE, FAILED, TIMED_OUT = "asked", "working", "done", "failed", "timed_out"
 _IDLE_IN_TRANSACTION_MS = 15_000
 Line = tuple[str, str, Mapping[str, object]]
 """Level, sentence and fields of one event."""
@@ -88,7 +88,7 @@ class Run:
     Attributes:
         claim: number of claims so far.
         owner: the current or last worker.
-        asked_s: time since the request.
+        waited_s: time since the request.
         remaining_s: time until the deadline; negative after it.
         expired_s: time since its worker's heartbeat expired; None without a worker, or with a live heartbeat.
         told: the events so far.
@@ -99,7 +99,7 @@ class Run:
     state: str
     claim: int
     owner: str | None
-    asked_s: float
+    waited_s: float
     remaining_s: float
     expired_s: float | None
     told: list[Line]
@@ -142,7 +142,7 @@ def extend_wait(connection: Connection, run: int, wait: timedelta) -> Run | None
         .values(wanted_until=func.now() + wait)
         .returning(
             *(runs.c[name] for name in ("id", "state", "claim", "owner", "told", "answer")),
-            _seconds(func.now() - runs.c.at).label("asked_s"),
+            _seconds(func.now() - runs.c.at).label("waited_s"),
             _seconds(runs.c.deadline - func.now()).label("remaining_s"),
             _seconds(func.now() - runs.c.claimed_until).label("expired_s"),
         )
@@ -166,7 +166,7 @@ def claim(connection: Connection, owner: str, ttl: timedelta, *, place: str, run
     Returns:
         None if no run has a waiting requester.
     """
-    free = or_(runs.c.state == ASKED, and_(runs.c.state == WORKING, runs.c.claimed_until < func.now()))
+    free = or_(runs.c.state == REQUESTED, and_(runs.c.state == WORKING, runs.c.claimed_until < func.now()))
     open_ = [runs.c.place == place, free, runs.c.wanted_until > func.now(), runs.c.deadline > func.now()]
     if run is not None:
         open_.append(runs.c.id == run)
@@ -227,7 +227,7 @@ def remember_session(connection: Connection, claim: Claim, session_id: str) -> N
 
 def give_back(connection: Connection, claim: Claim, lines: Sequence[Line] = ()) -> bool:
     """End a claim without an answer: another process may claim the run at once. False if the claim was over."""
-    changed = connection.execute(_of(claim).values(state=ASKED, claimed_until=None, told=_appended(lines)))
+    changed = connection.execute(_of(claim).values(state=REQUESTED, claimed_until=None, told=_appended(lines)))
     _notify(connection, claim.run)
     return changed.rowcount == 1
 

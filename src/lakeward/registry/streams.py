@@ -147,7 +147,7 @@ def complete(connection: Connection, stream: str, *, token: str, begun: datetime
         Whether the desired state was changed.
     """
     newest_launch = exists().where(drivers.c.name == streams.c.driver, drivers.c.token == token)
-    asked = exists().where(
+    requested = exists().where(
         operations.c.stream == streams.c.id,
         operations.c.operation.in_(STARTS),
         operations.c.requested_at > begun,
@@ -155,7 +155,7 @@ def complete(connection: Connection, stream: str, *, token: str, begun: datetime
     )
     changed = connection.execute(
         update(streams)
-        .where(streams.c.id == stream, streams.c.desired == "running", newest_launch, ~asked)
+        .where(streams.c.id == stream, streams.c.desired == "running", newest_launch, ~requested)
         .values(desired="stopped", updated_at=func.now())
     )
     return changed.rowcount == 1

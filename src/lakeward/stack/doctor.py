@@ -18,7 +18,7 @@ from lakeward.platform.text import size
 from lakeward.stack import requirements, supervised
 from lakeward.stack.site import StackContext
 from lakeward.stack.stack import Stack
-from lakeward.stack.state import WANTED_PORTS, StackState
+from lakeward.stack.state import DEFAULT_PORTS, StackState
 
 PYTHONS = ((3, 11), (3, 12))
 OUR_TAG = "lakeward"
@@ -110,7 +110,7 @@ def port_checks(state: StackState) -> Iterator[Check]:
     """The ports of a stopped stack: `up` uses other ports if they are in use."""
     if state.running:
         return
-    for name, port in {**WANTED_PORTS, **state.ports}.items():
+    for name, port in {**DEFAULT_PORTS, **state.ports}.items():
         free = ports.is_free(port)
         state_of_port = "free" if free else f"in use by {_listener(port)}: the next free one will be taken"
         yield Check(f"port {name}", True, f"{port} is {state_of_port}", "any free port")

@@ -12,7 +12,7 @@ from lakeward.platform.errors import Refused, Unhealthy
 from lakeward.platform.runtime import Home, Project, absent
 from lakeward.stack import airflow_config, claims, down, groups, requirements, status, up
 from lakeward.stack.site import DATABASES, REGISTRY_ROLE, StackContext
-from lakeward.stack.state import LOCK, WANTED_PORTS, StackState, exclusive
+from lakeward.stack.state import DEFAULT_PORTS, LOCK, StackState, exclusive
 from lakeward.stack.supervisor import Supervisor
 
 SPARK = frozenset({"airflow", "connect", "checker"})
@@ -77,7 +77,7 @@ class Stack:
     def site(self, state: StackState | None = None) -> StackContext:
         """The context of the last start, with its ports."""
         known = state or StackState.load(self.home)
-        return StackContext(self.project, self.home, {**WANTED_PORTS, **known.ports}, jars.find_java())
+        return StackContext(self.project, self.home, {**DEFAULT_PORTS, **known.ports}, jars.find_java())
 
     def _refuse_unknown(self, state: StackState) -> None:
         supervisor = None if state.running else Supervisor(self.home).find()
@@ -96,11 +96,11 @@ class Stack:
     def _ports(self, state: StackState) -> dict[str, int]:
         """The recorded ports; for a stopped stack, ports that others use or claim are replaced."""
         if state.running:
-            return {**WANTED_PORTS, **state.ports}
+            return {**DEFAULT_PORTS, **state.ports}
 
         def choose(claimed: Collection[int]) -> dict[str, int]:
             chosen: dict[str, int] = {}
-            for name, preferred in {**WANTED_PORTS, **state.ports}.items():
+            for name, preferred in {**DEFAULT_PORTS, **state.ports}.items():
                 chosen[name] = ports.choose(preferred, {*chosen.values(), *claimed})
             return chosen
 

@@ -15,7 +15,7 @@ from lakeward.platform.errors import LakewardError, Refused, SpecError
 from lakeward.platform.runtime import Home
 from lakeward.stack import private
 
-WANTED_PORTS = {"postgres": 15432, "kafka": 19092, "kafka-controller": 19093, "airflow": 8080, "connect": 15002}
+DEFAULT_PORTS = {"postgres": 15432, "kafka": 19092, "kafka-controller": 19093, "airflow": 8080, "connect": 15002}
 
 LOCK = "stack.lock"
 

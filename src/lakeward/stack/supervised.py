@@ -1,4 +1,4 @@
-"""Why nobody supervises the streams: what is missing between the stack, the project's dags/ and Airflow.
+"""Why the streams are not supervised: what is missing between the stack, the project's dags/ and Airflow.
 
 Asked only when no reconcile pass succeeds; each cause has the command that ends it.
 """
@@ -26,17 +26,17 @@ LOADER = "reconcile_dag"
 
 @dataclass(frozen=True)
 class Cause:
-    """Why nobody supervises, as a clause, and the command that ends it."""
+    """Why the streams are not supervised, as a clause, and the command that ends it."""
 
     why: str
     next: str
 
 
-def cause(project: Project, home: Home, *, ask: bool = True) -> Cause | None:
+def cause(project: Project, home: Home, *, probe: bool = True) -> Cause | None:
     """The cause; None if none is known: no stack on this machine, or all seems well.
 
     Args:
-        ask: whether Airflow is asked, too.
+        probe: whether Airflow is probed too.
     """
     state = StackState.load(home)
     if state == StackState():
@@ -48,7 +48,7 @@ def cause(project: Project, home: Home, *, ask: bool = True) -> Cause | None:
     if not loads(project):
         why = f"no file in {project.dags} makes the Dag {DAG}"
         return Cause(why, f"lakeward init --dags {shlex.quote(str(project.root))}")
-    return _of_airflow(Stack(project, home).site(state)) if ask else None
+    return _of_airflow(Stack(project, home).site(state)) if probe else None
 
 
 def loads(project: Project) -> bool:

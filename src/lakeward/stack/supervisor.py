@@ -33,7 +33,7 @@ from lakeward.stack.state import Process
 
 LONGEST_SOCKET_PATH = 100  # 108 on Linux, 104 on macOS, with supervisord's own suffix
 LOG_BYTES = 10 * 1024 * 1024
-LOGS_KEPT = 3
+LOGS_RETAINED = 3
 STARTS_WITHIN_S = 60
 _PID = "supervisord.pid"
 
@@ -175,7 +175,7 @@ class Supervisor:
             "[supervisord]",
             f"logfile={_escaped(self.log)}",
             f"logfile_maxbytes={LOG_BYTES}",
-            f"logfile_backups={LOGS_KEPT}",
+            f"logfile_backups={LOGS_RETAINED}",
             f"pidfile={_escaped(self.folder / _PID)}",
             f"childlogdir={_escaped(self.logs)}",
             "minfds=1024",
@@ -208,7 +208,7 @@ def _section(folder: Path, part: Part, program: Program) -> list[str]:
         "redirect_stderr=true",
         f"stdout_logfile={_escaped(part.log)}",
         f"stdout_logfile_maxbytes={LOG_BYTES}",
-        f"stdout_logfile_backups={LOGS_KEPT}",
+        f"stdout_logfile_backups={LOGS_RETAINED}",
     ]
 
 

@@ -1,1 +1,1 @@
-"""What keeps streams alive: observe registry and backends, decide (pure), act, tell people."""
+"""What keeps streams alive: observe registry and backends, decide (pure), act, notify people."""

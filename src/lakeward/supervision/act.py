@@ -141,7 +141,7 @@ class Actor:
     def _unstick(self, decision: Unstick) -> Done:
         """Write a thread dump, send SIGTERM, then SIGKILL. The recorded error carries the reason.
 
-        A stopped process receives SIGKILL only: it handles SIGTERM when it is continued, which nobody may do.
+        A stopped process receives SIGKILL only: it handles SIGTERM when it is continued, which must not happen.
         """
         name, job = decision.driver, decision.job
         dump = self.backend.dump(job)

@@ -20,7 +20,7 @@ from lakeward.registry.verifications import Verification
 from lakeward.supervision import observe
 from lakeward.supervision.observe import Facts
 
-ASKED = "checks_asked"
+REQUESTED = "checks_asked"
 SKEW = timedelta(seconds=30)
 """Allowed clock difference: a run is dated by the checker's clock, a batch by the registry's."""
 SLACK = timedelta(seconds=10)
@@ -36,7 +36,7 @@ class ObservedHead:
 
 
 def decide(
-    facts: Facts, suites: Collection[str], seen: Mapping[str, ObservedHead], asked: Mapping[str, int]
+    facts: Facts, suites: Collection[str], seen: Mapping[str, ObservedHead], requested: Mapping[str, int]
 ) -> dict[str, int]:
     """Table -> the newest snapshot that a stream landed in it and no run has checked or was requested for. Pure.
 
@@ -57,26 +57,26 @@ def decide(
     return {
         table: snapshot
         for table, (at, snapshot) in newest.items()
-        if asked.get(table) != snapshot and not _covered(seen.get(table), at, snapshot)
+        if requested.get(table) != snapshot and not _covered(seen.get(table), at, snapshot)
     }
 
 
 def unseen(connection: Connection, suites: Collection[str], every: timedelta) -> dict[str, int]:
     """`decide` on the registry's facts; empty if the last request is less than `every` ago."""
-    tick = heartbeats.newest(connection, ASKED)
+    tick = heartbeats.newest(connection, REQUESTED)
     if not suites or (tick is not None and tick.age_s < (every - SLACK).total_seconds()):
         return {}
     seen = {name: _observed_head(run) for name in suites for run in verifications.newest(connection, name, limit=1)}
-    return decide(observe.read(connection, whole=False), suites, seen, _asked(connection))
+    return decide(observe.read(connection, whole=False), suites, seen, _requested(connection))
 
 
 def remember(connection: Connection, requested: Mapping[str, int]) -> None:
     """Store that runs were requested."""
-    heartbeats.record(connection, ASKED, duration_s=0.0, tables={**_asked(connection), **requested})
+    heartbeats.record(connection, REQUESTED, duration_s=0.0, tables={**_requested(connection), **requested})
 
 
-def _asked(connection: Connection) -> dict[str, int]:
-    tick = heartbeats.newest(connection, ASKED)
+def _requested(connection: Connection) -> dict[str, int]:
+    tick = heartbeats.newest(connection, REQUESTED)
     return {} if tick is None else cast("dict[str, int]", tick.detail.get("tables") or {})
 
 

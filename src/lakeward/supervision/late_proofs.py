@@ -39,14 +39,14 @@ def watch(connection: Connection, tables: Sequence[ProofStatus], now: datetime) 
     known = incidents.open_ones(connection)
     late_tables = []
     for status in tables:
-        told = attempt(
+        reported = attempt(
             f"proof of table {status.table}",
             partial(_of_table, connection, status, seen.get(status.table), set(known), now),
             through=(OperationalError,),
             within=connection.begin_nested,
         )
-        if isinstance(told, str):
-            late_tables.append(told)
+        if isinstance(reported, str):
+            late_tables.append(reported)
     without_suite = {table for kind, table in known if kind == KIND} - {status.table for status in tables}
     for table in without_suite:
         incidents.closed(connection, KIND, table, f"{table} has no suite any more: its rows are not checked")

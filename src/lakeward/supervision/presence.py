@@ -51,13 +51,13 @@ class Presence:
 
     @property
     def missing(self) -> bool:
-        """Whether nobody supervises."""
+        """Whether the streams are not supervised."""
         return self.state in (State.NEVER, State.STALE)
 
 
 def supervision_present(
     newest: Heartbeat | None,
-    wanted_since: datetime | None,
+    running_since: datetime | None,
     now: datetime,
     *,
     dags: Path | None = None,
@@ -67,14 +67,14 @@ def supervision_present(
 
     Args:
         newest: the newest successful pass (`dead_mans_switch.newest`).
-        wanted_since: since when the first of the streams that should run is to run; None if none is.
+        running_since: since when the first of the streams that should run is to run; None if none is.
         now: the database's time.
         dags: the folder of the project that should have the Dags, if the caller knows the project.
         paused: whether the Dag `streams_reconcile` is paused; None if Airflow was not asked.
     """
     if newest is not None and newest.age_s <= WITHIN_S and not paused:
         return Presence(State.OK, newest.at)
-    if newest is None and wanted_since is None:
+    if newest is None and running_since is None:
         return Presence(State.OK)
     cause, remedy = _cause(dags, paused)
     if newest is not None:
@@ -84,13 +84,13 @@ def supervision_present(
             why = "no reconcile pass runs any more"
         consequence = "failed streams are not restarted, running streams continue"
         return Presence(State.STALE, newest.at, f"{why}{cause}: {consequence}", remedy or dead_mans_switch.NEXT)
-    waited_s = (now - wanted_since).total_seconds() if wanted_since is not None else 0.0
+    waited_s = (now - running_since).total_seconds() if running_since is not None else 0.0
     if waited_s <= WITHIN_S and not cause:
         return Presence(
-            State.AWAITED, wanted_since, "no reconcile pass has succeeded yet; the first is due", NEVER_NEXT
+            State.AWAITED, running_since, "no reconcile pass has succeeded yet; the first is due", NEVER_NEXT
         )
     why = f"no reconcile pass has ever succeeded{cause}: no stream is started or restarted"
-    return Presence(State.NEVER, wanted_since, why, remedy or NEVER_NEXT)
+    return Presence(State.NEVER, running_since, why, remedy or NEVER_NEXT)
 
 
 def _cause(dags: Path | None, paused: bool | None) -> tuple[str, str]:
@@ -107,11 +107,11 @@ def _cause(dags: Path | None, paused: bool | None) -> tuple[str, str]:
 
 def read(connection: Connection, project: Project | None = None, *, paused: bool | None = None) -> Presence:
     """`supervision_present` with the facts of the registry, and those of the project if it is given."""
-    wanted = [row.since for row in streams.all_streams(connection) if row.desired == "running" and row.blocked is None]
+    running = [row.since for row in streams.all_streams(connection) if row.desired == "running" and row.blocked is None]
     now = connection.execute(select(func.now())).scalar_one()
     return supervision_present(
         dead_mans_switch.newest(connection),
-        min(wanted, default=None),
+        min(running, default=None),
         now,
         dags=None if project is None else project.dags,
         paused=paused,

@@ -181,7 +181,7 @@ class _Steps:
 
 def _pass(actor: Actor, startup: StartupGracePeriod, begun: float, steps: _Steps, *, supervises: bool) -> Summary:
     done: list[Done] = []
-    odd: set[str] = set()  # drivers whose decision failed: the next pass tries again
+    undecided: set[str] = set()  # drivers whose decision failed: the next pass tries again
     decided = Plan()
     grace: str | None = None
     with actor.connect() as connection:
@@ -194,7 +194,7 @@ def _pass(actor: Actor, startup: StartupGracePeriod, begun: float, steps: _Steps
         decided = plan(observe.observed_state(facts, jobs, grace))
         if not decided.acts:
             break
-        due = [item for item in decided.acts if item.driver not in odd]
+        due = [item for item in decided.acts if item.driver not in undecided]
         if not due:
             break
         for decision in pass_progress.ordered(due, steps.progress.attended):
@@ -203,7 +203,7 @@ def _pass(actor: Actor, startup: StartupGracePeriod, begun: float, steps: _Steps
                 return Summary(done=tuple(done), held_by=other)
             result = attempt(f"driver {decision.driver}", partial(actor.do, decision, facts), through=(DependencyDown,))
             if isinstance(result, Failure):
-                odd.add(decision.driver)
+                undecided.add(decision.driver)
                 result = Done(decision.driver, "failed", result.text, {"next": result.next})
             if result is not None:
                 done.append(result)

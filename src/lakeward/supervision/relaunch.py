@@ -36,7 +36,7 @@ log = structlog.get_logger(__name__)
 
 FAILED_PASSES = 3
 """After this many passes in a row that began and did not finish, the smallest one runs."""
-WANTED_S = 600.0
+RUNNING_S = 600.0
 """A pass must have begun or made a step within this time: where `streams_reconcile` is paused, none begins, and nothing
 is launched against the will of who paused it."""
 SLOW_S = 300.0
@@ -52,7 +52,7 @@ def needed(newest: Heartbeat | None, progress: Progress) -> str | None:
         newest: the newest successful pass.
         progress: of the passes since.
     """
-    if progress.age_s is None or progress.age_s > WANTED_S:
+    if progress.age_s is None or progress.age_s > RUNNING_S:
         return None
     if newest is not None and dead_mans_switch.judge(newest) is None:
         return None
@@ -122,7 +122,7 @@ class Relaunch:
     def _pass(self, token: str) -> tuple[Done, ...]:
         startup = StartupGracePeriod(self._runtime.drivers)
         done: list[Done] = []
-        odd: set[str] = set()  # drivers whose decision failed
+        undecided: set[str] = set()  # drivers whose decision failed
         facts = None
         for _ in range(ROUNDS):
             with self._connect() as connection:
@@ -130,7 +130,7 @@ class Relaunch:
             jobs = observe.observed_jobs(self._actor.backend, facts)
             grace = startup.answered(server_up_s=facts.answering_s)
             decided = launches(plan(observe.observed_state(facts, jobs, grace)))
-            acts = [item for item in decided if item.driver not in odd]
+            acts = [item for item in decided if item.driver not in undecided]
             if not acts:
                 break
             for decision in acts:
@@ -140,7 +140,7 @@ class Relaunch:
                 act = partial(self._actor.do, decision, facts)
                 result = attempt(f"driver {decision.driver}", act, through=(DependencyDown,))
                 if isinstance(result, Failure):
-                    odd.add(decision.driver)
+                    undecided.add(decision.driver)
                     result = Done(decision.driver, "failed", result.text, {"next": result.next})
                 if result is not None:
                     done.append(result)

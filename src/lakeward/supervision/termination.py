@@ -58,7 +58,7 @@ def of(row: Driver, job: Job | None) -> Death:
     error = mask(str(row.error or record.get("error") or last_words(job) or ""))
     judgement = judge(text=error, exit_code=code)
     if judgement.cause in _UNEXPLAINED and (fatal := _fatal_line(job)):
-        # A JVM prints an OutOfMemoryError before it exits; the Python process around it only sees that it is gone.
+        # A JVM prints an OutOfMemoryError before it exits; the Python process around it only sees that it has ended.
         error, judgement = fatal, judge(text=fatal, exit_code=code)
     if (recorded := record.get("failure_class")) and judgement.cause in _UNEXPLAINED:
         judgement = Judgement(FailureClass(recorded), judgement.cause)

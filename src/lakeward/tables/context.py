@@ -107,13 +107,13 @@ class MaintenanceContext:
         with self._reaching():
             if not isinstance(self.catalog, SqlCatalog):
                 return dict.fromkeys(self._listed())
-            wanted = select(
+            query = select(
                 IcebergTables.table_namespace, IcebergTables.table_name, IcebergTables.metadata_location
             ).where(IcebergTables.catalog_name == self.catalog.name)
             if (tables := self.catalog._iceberg_type_filter()) is not None:  # views have rows too
-                wanted = wanted.where(tables)
+                query = query.where(tables)
             with self.catalog.engine.connect() as connection:
-                return {(*space.split("."), name): pointer for space, name, pointer in connection.execute(wanted)}
+                return {(*space.split("."), name): pointer for space, name, pointer in connection.execute(query)}
 
     def _listed(self) -> Iterator[tuple[str, ...]]:
         """The Iceberg tables of every namespace, as the catalog lists them."""

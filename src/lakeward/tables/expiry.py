@@ -68,17 +68,17 @@ class Unreachable:
 
     def __init__(self, table: Table, going: Collection[int]) -> None:
         metadata, io = table.metadata, table.io
-        gone = [each for each in metadata.snapshots if each.snapshot_id in going]
+        expired = [each for each in metadata.snapshots if each.snapshot_id in going]
         stay = [each for each in metadata.snapshots if each.snapshot_id not in going]
-        self._kept: set[str] = set()
+        self._referenced: set[str] = set()
         self._lists: set[str] = set()
-        kept = {each.manifest_path for snapshot in stay for each in snapshot.manifests(io)}
-        dropped = {each.manifest_path for snapshot in gone for each in snapshot.manifests(io)} - kept
+        still_referenced = {each.manifest_path for snapshot in stay for each in snapshot.manifests(io)}
+        dropped = {each.manifest_path for snapshot in expired for each in snapshot.manifests(io)} - still_referenced
         self.files: dict[str, str] = {}
         for path in dropped:
             self.files[path] = "manifest"
             self.files |= dict.fromkeys(paths_of(path, io), "data")
-        self.files |= {each.manifest_list: "list" for each in gone}
+        self.files |= {each.manifest_list: "list" for each in expired}
         self.files |= dict.fromkeys(_statistics(metadata, going), "statistics")
         self.keep(table, going)
 
@@ -97,9 +97,9 @@ class Unreachable:
 
     def _keep(self, manifest: ManifestFile, table: Table) -> None:
         path = manifest.manifest_path
-        if path in self._kept:
+        if path in self._referenced:
             return
-        self._kept.add(path)
+        self._referenced.add(path)
         self.files.pop(path, None)
         if self.files:
             for named in paths_of(path, table.io):
@@ -229,7 +229,7 @@ class Expiry:
         return Refused(f"Expiry of {name} stopped", why=f"{why}.", next=f"lakeward tables plan {name}", code="LW-4100")
 
     def _deleted(self, files: dict[str, str], after: Table) -> list[dict[str, object]]:
-        """The snapshots are gone: what goes wrong from here on leaves files, which orphan removal deletes."""
+        """The snapshots are expired: a failure from here on leaves files, which orphan removal deletes."""
         try:
             return [self._delete(files, after)]
         except Exception as error:
@@ -250,16 +250,16 @@ class Expiry:
         if spared:
             reasons = Counter(spared.values())
             self.figures |= {"spared": dict(reasons), "sample": sorted(spared)[:SAMPLE]}
-            told = [f"{number} ({why})" for why, number in reasons.most_common(3)]
-            self.words = f"{count(len(spared), 'file')} spared: {listed(told)}, e.g. {min(spared)}"
+            listed_reasons = [f"{number} ({why})" for why, number in reasons.most_common(3)]
+            self.words = f"{count(len(spared), 'file')} spared: {listed(listed_reasons)}, e.g. {min(spared)}"
             log.warning("Files spared by expiry", table=name, files=len(spared), reasons=dict(reasons))
         going = [path for path in files if path not in spared]
-        gone = self._remove(going, after)
-        self.figures |= {"deleted_files": len(gone)}
-        if len(gone) < len(going):
-            rest = count(len(going) - len(gone), "file")
+        deleted = self._remove(going, after)
+        self.figures |= {"deleted_files": len(deleted)}
+        if len(deleted) < len(going):
+            rest = count(len(going) - len(deleted), "file")
             self.words = "; ".join(part for part in (self.words, f"{rest} left to orphan removal") if part)
-        kinds = Counter(files[path] for path in gone)
+        kinds = Counter(files[path] for path in deleted)
         return {column: kinds[kind] for kind, column in _KINDS.items()}
 
     def _spared(self, path: str, location: str, others: Others) -> str:
@@ -272,8 +272,8 @@ class Expiry:
         return others.unknown
 
     def _remove(self, going: list[str], table: Table) -> list[str]:
-        """Delete files, as far as the time and the lease allow; returns those that are gone."""
-        gone: list[str] = []
+        """Delete files, as far as the time and the lease allow; returns those that no longer exist."""
+        deleted: list[str] = []
         with ThreadPoolExecutor(_AT_ONCE) as pool:
             for start in range(0, len(going), _CHECKED):
                 if self.mine.lost.is_set() or monotonic() >= self.until:
@@ -281,8 +281,8 @@ class Expiry:
                 chunk = going[start : start + _CHECKED]
                 failpoints.hit("expire-files")
                 done = pool.map(lambda path: _removed(path, table), chunk)
-                gone += [path for path, there in zip(chunk, done, strict=True) if there]
-        return gone
+                deleted += [path for path, there in zip(chunk, done, strict=True) if there]
+        return deleted
 
 
 def _removed(path: str, table: Table) -> bool:

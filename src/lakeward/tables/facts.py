@@ -187,14 +187,14 @@ class Ref:
     Attributes:
         kind: `branch` or `tag`.
         min_snapshots, max_age_ms: for a branch: the number and the age of snapshots that expiry keeps.
-        gone_after_ms: age of its snapshot after which expiry drops the ref; None: never.
+        expires_after_ms: age of its snapshot after which expiry drops the ref; None: never.
     """
 
     kind: str
     snapshot_id: int
     min_snapshots: int | None = None
     max_age_ms: int | None = None
-    gone_after_ms: int | None = None
+    expires_after_ms: int | None = None
 
 
 @dataclass(frozen=True)
@@ -262,8 +262,8 @@ class TableFacts:
         return {
             name
             for name, ref in self.refs.items()
-            if name != MAIN and ref.gone_after_ms is not None and (on := known.get(ref.snapshot_id)) is not None
-            and now - on.at > timedelta(milliseconds=ref.gone_after_ms)
+            if name != MAIN and ref.expires_after_ms is not None and (on := known.get(ref.snapshot_id)) is not None
+            and now - on.at > timedelta(milliseconds=ref.expires_after_ms)
         }  # fmt: skip
 
     @property

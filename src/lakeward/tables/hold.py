@@ -32,7 +32,7 @@ def hold(connection: Connection, table: str, until: datetime | Duration, *, auth
         )
     maintenance.hold(connection, table, end)
     text = f"no maintenance until {minute(end)}"
-    _tell(connection, row, "hold", text, author, comment)
+    _record_event(connection, row, "hold", text, author, comment)
     return text
 
 
@@ -63,7 +63,7 @@ def lift(connection: Connection, table: str, *, author: str, comment: str) -> st
     maintenance.hold(connection, table, None)
     maintenance.hold_expiry(connection, table, None)
     text = f"lifted {' and '.join(held)}"
-    _tell(connection, row, "unhold", text, author, comment)
+    _record_event(connection, row, "unhold", text, author, comment)
     return text
 
 
@@ -85,7 +85,7 @@ def registered(connection: Connection, table: str) -> Table:
     )
 
 
-def _tell(connection: Connection, before: Table, change: str, text: str, author: str, comment: str) -> None:
+def _record_event(connection: Connection, before: Table, change: str, text: str, author: str, comment: str) -> None:
     was = {
         "hold_until": None if before.hold_until is None else before.hold_until.isoformat(),
         "expiry_hold": before.expiry_hold,

@@ -31,34 +31,34 @@ class MaintainDocument(ShownTable):
     actions: list[ActionEntry]
 
 
-Tell = Callable[[ShownTable], None]
+OnPlan = Callable[[ShownTable], None]
 """Receives the document of `observation.shown`."""
 
 
 def maintain_table(
     site: MaintenanceContext,
     table: str,
-    wanted: Collection[str],
+    selected: Collection[str],
     holder: str | None = None,
     *,
     only: Collection[str] = (),
     ttl: timedelta = TTL,
     on: policy.Engine | None = None,
     engine: Engine = Statements,
-    tell: Tell = lambda _: None,
+    on_plan: OnPlan = lambda _: None,
 ) -> MaintainDocument:
     """Run the due actions of one table; returns the JSON of `run.maintain`.
 
     Args:
         site: the maintenance context.
         table: `namespace.table`.
-        wanted: actions, in the order they run.
+        selected: actions, in the order they run.
         holder: the name of the lease's holder.
         only: partitions whose files are compacted; all that are due by default.
         ttl: how long the lease lasts without a heartbeat.
         on: the warm server, or a Spark application of its own; by default as in the table's policy.
         engine: runs statements on a session.
-        tell: receives the table and the plan, before anything is done.
+        on_plan: receives the table and the plan, before anything is done.
 
     Raises:
         Refused: another run maintains the table, or it must not be maintained.
@@ -74,7 +74,7 @@ def maintain_table(
         seen = load_facts(site, table, around)
         with site.registry() as connection:
             register(connection, around, seen.facts)
-            first = observe_table(connection, site, seen, around, wanted, only=only)
+            first = observe_table(connection, site, seen, around, selected, only=only)
             if first.needs.forbidden:
                 raise Refused(
                     f"Cannot maintain {table}",
@@ -85,10 +85,10 @@ def maintain_table(
             if first.plan.actions:
                 maintenance.record_plan(connection, plan_id, table, first.plan.stored())
         document = shown(first)
-        tell(document)
+        on_plan(document)
         where = on_spark(site, table, on or seen.policy.engine)
         work = Work(site, table, around, plan_id, lease, engine, where, only)
-        done = work.all([action.action for action in first.plan.actions], wanted, first)
+        done = work.all([action.action for action in first.plan.actions], selected, first)
         return {**document, "actions": done}
 
 

@@ -62,10 +62,10 @@ class RegistryState:
 def read_registry(connection: Connection) -> RegistryState:
     """Read them from the registry."""
     latest = generations.latest(connection)
-    wanted = [
+    running_streams = [
         stream for stream in streams.all_streams(connection) if stream.desired == "running" and not stream.blocked
     ]
-    running = frozenset(each.id for each in wanted)
+    running = frozenset(each.id for each in running_streams)
     writers: dict[str, str] = {}
     feeds: dict[str, tuple[IntervalStream, ...]] = {}
     for stream, generation in latest.items():
@@ -113,7 +113,7 @@ def needs_of(
     has_suite: bool,
     roots: Iterable[str] = (),
     mine: Iterable[int] = (),
-    least_kept: timedelta = timedelta(),
+    min_file_age: timedelta = timedelta(),
 ) -> tuple[Needs, list[OffMain]]:
     """The needs of one table, and the positions that block its expiry.
 
@@ -125,7 +125,7 @@ def needs_of(
         has_suite: whether the project has expectations for it.
         roots: further folders of checkpoints.
         mine: ids of unfinished actions of the caller.
-        least_kept: minimum age of files that a VACUUM deletes.
+        min_file_age: minimum age of files that a VACUUM deletes.
     """
     known = around.tables.get(facts.table)
     begun = [row for row in maintenance.unfinished_actions(connection, facts.table) if row["id"] not in set(mine)]
@@ -154,7 +154,7 @@ def needs_of(
         refusals=tuple(refusals),
         hold_until=known.hold_until if known else None,
         forbidden=f"refused: {intruder or shown}" if intruder or shown else "",
-        least_kept=least_kept,
+        min_file_age=min_file_age,
     )
     return needs, problems
 

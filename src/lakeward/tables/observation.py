@@ -27,7 +27,7 @@ from lakeward.tables.observe import delta, iceberg
 from lakeward.tables.ownership import owned
 from lakeward.tables.plan import ORDER, History, Needs, Plan, plan
 from lakeward.tables.plan.advice import advice
-from lakeward.tables.plan.delta import LEAST_KEPT
+from lakeward.tables.plan.delta import MIN_FILE_AGE
 from lakeward.tables.plan.model import PlanDocument
 
 if TYPE_CHECKING:
@@ -116,7 +116,7 @@ def observe_table(
     site: MaintenanceContext,
     seen: ObservedTable,
     around: RegistryState,
-    wanted: Collection[str] = ORDER,
+    selected: Collection[str] = ORDER,
     mine: Collection[int] = (),
     only: Collection[str] = (),
 ) -> TableObservation:
@@ -143,10 +143,10 @@ def observe_table(
         has_suite=site.has_suite(seen.facts.table),
         roots=(site.runtime.checkpoints,),
         mine=mine,
-        least_kept=timedelta() if site.unsafe(seen.facts.table, "expire.older_than") else LEAST_KEPT,
+        min_file_age=timedelta() if site.unsafe(seen.facts.table, "expire.older_than") else MIN_FILE_AGE,
     )
     history = history_of(connection, seen.facts.table)
-    made = plan(seen.facts, seen.policy, needs, history, now, wanted, only)
+    made = plan(seen.facts, seen.policy, needs, history, now, selected, only)
     made = owned(site, made, seen.facts, seen.loaded, seen.policy, now)
     name = seen.facts.table
     lines = advice(seen.facts, seen.policy.compact, around.feeds.get(name, ()), now)

@@ -40,7 +40,7 @@ from lakeward.tables.observation import load_facts, register, summary
 from lakeward.tables.observe.listing import TRASH_FOLDER, Listing
 from lakeward.tables.observe.references import references
 from lakeward.tables.plan.model import Action, NotPlanned, Plan, PlanDocument
-from lakeward.tables.plan.orphans import ACTION, Survey, judge, not_listed_because, oldest_kept, rules, shown
+from lakeward.tables.plan.orphans import ACTION, Survey, judge, not_listed_because, oldest_removable, rules, shown
 from lakeward.telemetry import failpoints
 
 if TYPE_CHECKING:
@@ -101,7 +101,7 @@ def remove_orphans(
             roots = (site.runtime.checkpoints,)
             needs, _ = needs_of(connection, facts, around, now, has_suite=site.has_suite(table), roots=roots)
             ledger = maintenance.newest_actions(connection, table, action=ACTION)
-            before = oldest_kept(policy, longest_batch(connection, facts), now)
+            before = oldest_removable(policy, longest_batch(connection, facts), now)
         last = next((row["started_at"] for row in ledger if row["result"] == "done"), None)
         with Owners.of(site) as owners:
             intruder = overlap_in_catalog(site, table, facts.location) or owners.others(first.name()).overlap(
@@ -117,9 +117,9 @@ def remove_orphans(
                 "actions": refused,
                 "advice": [],
             }
-        wanted = rules(policy, facts.location)
+        planned_rules = rules(policy, facts.location)
         with site.registry() as connection:
-            begun: Figures = {"rules": wanted, "written_before": before.isoformat(), "dry_run": dry_run}
+            begun: Figures = {"rules": planned_rules, "written_before": before.isoformat(), "dry_run": dry_run}
             action_id = maintenance.begin_action(
                 connection, plan=uuid4().hex, table=table, action=ACTION, session_id=None, before=begun
             )
@@ -127,7 +127,7 @@ def remove_orphans(
         with _listing(facts.location) as listing, Owners.of(site) as owners:
             work = _Sweep(site, table, lease, policy, listing, owners, first, before, once + limit_s)
             try:
-                dry = "asked for" if dry_run else "" if shown(wanted, ledger) else "first"
+                dry = "asked for" if dry_run else "" if shown(planned_rules, ledger) else "first"
                 decided, result, why = work.run(dry)
             except _UNDECIDED as error:
                 if lease.lost.is_set():
@@ -189,8 +189,8 @@ class _Sweep:
         trouble = self._trouble or self._look_again()
         if trouble:
             return decided, "failed", trouble
-        gone = "" if late else self._purge()
-        why = "; ".join(each for each in (self._told(decided, found), self._spared(), gone) if each)
+        purged = "" if late else self._purge()
+        why = "; ".join(each for each in (self._summary(decided, found), self._spared(), purged) if each)
         return decided, "timed_out" if late else "done", why
 
     def _look(self) -> Survey:
@@ -254,10 +254,10 @@ class _Sweep:
         """Remove one file, and the checksum Hadoop keeps beside it on a disk; False if it is missing."""
         folder, _, name = path.rpartition("/")
         checksum = f"{folder}/.{name}.crc".lstrip("/")
-        wanted = [path]
+        paths = [path]
         if not store.on_s3(self.location) and self.files.exists(f"{self.location}/{checksum}"):
-            wanted.append(checksum)
-        for each in wanted:
+            paths.append(checksum)
+        for each in paths:
             try:
                 if self.policy.quarantine:
                     self.files.move(f"{self.location}/{each}", f"{self.trash}/{each}")
@@ -285,7 +285,7 @@ class _Sweep:
 
     def _put_back_lost(self) -> str:
         restored = []
-        for path, run in list(self.listing.put_aside()):
+        for path, run in list(self.listing.trashed_but_required()):
             self.files.move(f"{self.location}/{TRASH_FOLDER}/{run}/{path}", f"{self.location}/{path}")
             restored.append(path)
         if not restored:
@@ -336,7 +336,7 @@ class _Sweep:
         tables = listed(sorted(spared))
         return f"{count(spared.total(), 'file')} spared, which {tables} names" if spared else ""
 
-    def _told(self, decided: Action | NotPlanned, found: Survey) -> str:
+    def _summary(self, decided: Action | NotPlanned, found: Survey) -> str:
         if isinstance(decided, NotPlanned):
             return decided.why
         where = f"moved to {self.trash} for {span(self.policy.keep.timedelta)}"

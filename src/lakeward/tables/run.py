@@ -36,7 +36,7 @@ from lakeward.tables.facts import Profile
 from lakeward.tables.guard import readers
 from lakeward.tables.guard.positions import block_streams
 from lakeward.tables.ledger import entry
-from lakeward.tables.maintain import MaintainDocument, Tell, maintain_table
+from lakeward.tables.maintain import MaintainDocument, OnPlan, maintain_table
 from lakeward.tables.needs import RegistryState, read_registry
 from lakeward.tables.observation import TableObservation, known_profiles, load_facts, observe_table, register, shown
 from lakeward.tables.orphans import remove_orphans
@@ -145,7 +145,7 @@ def maintain(
     dry_run: bool = False,
     engine: Engine | None = None,
     holder: str | None = None,
-    tell: Tell = lambda _: None,
+    on_plan: OnPlan = lambda _: None,
 ) -> MaintainDocument:
     """Run the due actions of one table.
 
@@ -159,30 +159,30 @@ def maintain(
         engine: the warm server (`connect`), or a Spark application of its own (`submit`); by default as in the table's
             policy.
         holder: the name of the lease's holder.
-        tell: receives `told`, `plan` and `advice` of the result, before anything is done.
+        on_plan: receives `told`, `plan` and `advice` of the result, before anything is done.
 
     Raises:
         Refused: another run maintains the table, or it must not be maintained.
         SpecError: the table, action or partition does not exist.
     """
-    wanted = wanted_actions(actions or (["compact"] if partitions else None))
+    selected = selected_actions(actions or (["compact"] if partitions else None))
     site = MaintenanceContext.of(runtime, project)
-    if wanted == (ORPHANS,):
+    if selected == (ORPHANS,):
         done = remove_orphans(site, table, holder, dry_run=dry_run)
-        tell(done)  # the plan is the result of the listing
+        on_plan(done)  # the plan is the result of the listing
         return done
-    first = tuple(each for each in wanted if each != ORPHANS)
+    first = tuple(each for each in selected if each != ORPHANS)
     if dry_run:
         done = {**shown(_look_at(site, table, first, partitions)), "actions": []}
-        tell(done)
+        on_plan(done)
     else:
-        done = maintain_table(site, table, first, holder, only=partitions, on=engine, tell=tell)
+        done = maintain_table(site, table, first, holder, only=partitions, on=engine, on_plan=on_plan)
         if any(action["action"] == "compact" and action["result"] == "done" for action in done["actions"]):
             with site.registry() as connection:  # its streams waited for this; the next observation decides again
                 backpressure.set_level(connection, table, Level.OK, "")
-    if ORPHANS in wanted:
+    if ORPHANS in selected:
         last = remove_orphans(site, table, holder, dry_run=dry_run)
-        tell(last)
+        on_plan(last)
         done["plan"]["actions"] += last["plan"]["actions"]
         done["plan"]["not_planned"] += last["plan"]["not_planned"]
         done["actions"] += last["actions"]
@@ -197,9 +197,9 @@ def matching(
     Raises:
         SpecError: an action does not exist, or no table matches.
     """
-    wanted, site = wanted_actions(actions), MaintenanceContext.of(runtime, project)
+    selected, site = selected_actions(actions), MaintenanceContext.of(runtime, project)
     if not set(pattern) & set("*?["):
-        return [_look_at(site, pattern, wanted).plan.document()]
+        return [_look_at(site, pattern, selected).plan.document()]
     names = fnmatch.filter(known := site.names(), pattern)
     if not names:
         raise SpecError(
@@ -210,12 +210,12 @@ def matching(
         )
     found = []
     for name in names:
-        there = attempt(f"table {name}", partial(_look_at, site, name, wanted))
+        there = attempt(f"table {name}", partial(_look_at, site, name, selected))
         found.append(unplanned(name, there) if isinstance(there, Failure) else there.plan.document())
     return found
 
 
-def wanted_actions(actions: Collection[str] | None) -> tuple[str, ...]:
+def selected_actions(actions: Collection[str] | None) -> tuple[str, ...]:
     """The named actions in the order they run.
 
     Raises:
@@ -276,11 +276,11 @@ def _shown(
 
 
 def _look_at(
-    site: MaintenanceContext, table: str, wanted: Collection[str], only: Collection[str] = ()
+    site: MaintenanceContext, table: str, selected: Collection[str], only: Collection[str] = ()
 ) -> TableObservation:
     with site.registry() as connection:
         around = read_registry(connection)
-        return observe_table(connection, site, load_facts(site, table, around), around, wanted, only=only)
+        return observe_table(connection, site, load_facts(site, table, around), around, selected, only=only)
 
 
 def _health(there: TableObservation) -> TableHealth:

@@ -113,8 +113,8 @@ def verify_compact(
         return Verdict(False, why, False, ours, figures)
     came = _net(others, "data-files")
     meanwhile = f", {came} came meanwhile" if came > 0 else ""
-    kept = count(sum(did.rows_in for _, _, did in parts), "row")
-    why = f"{taken} → {given} files rewritten{meanwhile}, {kept} kept"
+    counted = count(sum(did.rows_in for _, _, did in parts), "row")
+    why = f"{taken} → {given} files rewritten{meanwhile}, {counted} kept"
     return Verdict(True, why, False, ours, figures)
 
 
@@ -228,9 +228,9 @@ def verify_tags(action: Action, after: TableFacts) -> Verdict:
     found = after.refs.get(tag.name)
     if found is None or (found.kind, found.snapshot_id) != ("tag", tag.snapshot_id):
         return Verdict(False, f"there is no tag {tag.name} on snapshot {tag.snapshot_id}")
-    if found.gone_after_ms != tag.kept // timedelta(milliseconds=1):
-        return Verdict(False, f"tag {tag.name} does not go after {span(tag.kept)}")
-    return Verdict(True, f"tag {tag.name} on snapshot {tag.snapshot_id}, kept for {span(tag.kept)}")
+    if found.expires_after_ms != tag.max_age // timedelta(milliseconds=1):
+        return Verdict(False, f"tag {tag.name} does not go after {span(tag.max_age)}")
+    return Verdict(True, f"tag {tag.name} on snapshot {tag.snapshot_id}, kept for {span(tag.max_age)}")
 
 
 def verify_expire(

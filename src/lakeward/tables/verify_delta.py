@@ -46,11 +46,11 @@ class DeltaState:
 
     Attributes:
         missing: files of the newest version that do not exist.
-        gone: removed files that still exist.
+        removed_present: removed files that still exist.
     """
 
     missing: frozenset[str]
-    gone: frozenset[str]
+    removed_present: frozenset[str]
 
 
 def folder_state(state: State) -> DeltaState:
@@ -74,12 +74,12 @@ def verify_vacuum(action: Action, before: State, held: DeltaState, after: State)
     now = folder_state(after)
     lost = sorted(now.missing - held.missing)
     if lost:
-        return Verdict(False, f"gone from the folder: {count(len(lost), 'file')} of the table, e.g. {lost[0]}", True)
-    deleted = held.gone - now.gone
+        return Verdict(False, f"missing in the folder: {count(len(lost), 'file')} of the table, e.g. {lost[0]}", True)
+    deleted = held.removed_present - now.removed_present
     young = sorted(path for path in deleted if before.removed[path] >= cutoff)
     if young:
         return Verdict(False, f"{young[0]} went though it was taken out later than allowed", True)
-    promised = {path for path in held.gone if before.removed[path] < cutoff}
+    promised = {path for path in held.removed_present if before.removed[path] < cutoff}
     figures: Figures = {"files_deleted": len(deleted), "snapshots_expired": len(deleted)}
     if len(deleted) < len(promised) * (1 - TOLERANCE):
         why = f"{count(len(deleted), 'file')} went, {len(promised)} were promised"

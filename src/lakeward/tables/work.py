@@ -60,7 +60,7 @@ class _Ran:
     """The outcome of one action.
 
     Attributes:
-        words: what is to be told beside the verdict.
+        words: what to report beside the verdict.
         figures: for the ledger.
         on_disk: the content of a Delta table's folder before a VACUUM.
         execute: runs a statement in the session of the action; None without one.
@@ -101,12 +101,12 @@ class Work:
     only: Collection[str] = ()
     results: list[ActionEntry] = field(default_factory=list)
 
-    def all(self, due: list[str], wanted: Collection[str], first: TableObservation) -> list[ActionEntry]:
+    def all(self, due: list[str], selected: Collection[str], first: TableObservation) -> list[ActionEntry]:
         """Run the due actions; expiry is planned again after a compaction, which can make it due."""
-        if "expire" in wanted and first.problems:
+        if "expire" in selected and first.problems:
             self._refuse(first.problems)
         with self.on as connected:
-            for name in wanted:
+            for name in selected:
                 if name not in due and not (name != "compact" and self._compacted()):
                     continue
                 self.mine.check()
@@ -287,7 +287,7 @@ class Work:
     def _record(self, action_id: int, entry: ActionEntry) -> None:
         with self.site.registry() as connection:
             finish_action(connection, action_id, entry)
-            self._tell(connection, entry)
+            self._record_entry(connection, entry)
         report = log.info if entry["result"] in ("done", "skipped") else log.error
         report(
             "Maintenance ended",
@@ -298,7 +298,7 @@ class Work:
             duration_s=entry["duration_s"],
         )
 
-    def _tell(self, connection: Connection, entry: ActionEntry) -> None:
+    def _record_entry(self, connection: Connection, entry: ActionEntry) -> None:
         text = f"{entry['action']} {entry['result']}: {entry['why']}"
         events.record(connection, "table", self.table, entry["action"], text, duration_s=entry["duration_s"])
 

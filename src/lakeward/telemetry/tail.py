@@ -12,7 +12,7 @@ from lakeward.telemetry.mask import mask
 READ_BYTES = 4 * 1024 * 1024
 """How many bytes of the end of each file are read; a log rotates at 20 MB."""
 LogLine = dict[str, object]
-"""One line of a log by its fields. Whoever logs chooses the names."""
+"""One line of a log by its fields. The caller that logs chooses the names."""
 
 FILES = ("driver.log", "stdout.log")
 ROTATED = 5

@@ -71,7 +71,7 @@ class Quality:
         self.landed += good + len(bad)
 
     def check(self) -> dict[str, Any]:
-        (found,) = check(self.runtime, self.url, self.project, [self.table], tell=lambda level, text, fields: None)
+        (found,) = check(self.runtime, self.url, self.project, [self.table], emit=lambda level, text, fields: None)
         return found
 
     def policy(self) -> Policy:
@@ -79,7 +79,7 @@ class Quality:
         return Policy(
             load_project(self.project).suites[self.table], self.registry, self.url, self.runtime, self.project,
             opens=lambda streams: nullcontext(self.lab.spark),
-            tell=lambda level, text, fields: self.told.append(text),
+            emit=lambda level, text, fields: self.told.append(text),
         )  # fmt: skip
 
     def carried_out(self, step: str = "", nth: int = 1, hook: Callable[[], Any] = die) -> dict[str, Any]:

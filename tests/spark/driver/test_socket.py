@@ -89,7 +89,7 @@ def test_words_are_counted_and_each_start_begins_anew(lab: Any, speaker: Speaker
         assert running.stop(60)
     assert shown == {"apache": 3, "spark": 1, "hadoop": 1, "kafka": 1}
     wanted = lab.wanted(document, known_query=str(running.query.id))
-    assert running.wanted.checkpoint == f"{wanted.checkpoint}.start" and not Path(wanted.checkpoint).exists()
+    assert running.assignment.checkpoint == f"{wanted.checkpoint}.start" and not Path(wanted.checkpoint).exists()
 
     def die() -> None:
         raise RuntimeError("killed")

@@ -94,7 +94,7 @@ class Checked:
             suite=suite,
         )
         results = self.process.ask(
-            request, timeout_s=240, tell=lambda level, event, fields: self.told.append(line(event, fields))
+            request, timeout_s=240, emit=lambda level, event, fields: self.told.append(line(event, fields))
         )
         return results[0] if results else {}
 

@@ -21,7 +21,7 @@ def asked(table: Any, **more: Any) -> list[dict[str, Any]]:
     given = {"runtime": table.runtime, "registry_url": table.url, "project": table.project, "tables": (table.name,)}
     request = Request(**{**given, **more})
     found: list[dict[str, Any]] = table.process.ask(
-        request, timeout_s=240, tell=lambda level, event, fields: table.told.append(line(event, fields))
+        request, timeout_s=240, emit=lambda level, event, fields: table.told.append(line(event, fields))
     )
     return found
 
@@ -110,13 +110,13 @@ def test_a_connect_server_that_dies_half_way_is_an_error_and_the_next_run_proves
     table.suite("{type: expect_column_values_to_match_regex, kwargs: {column: carrier, regex: AA}, severity: critical}")
     runtime = table.runtime.model_copy(update={"connect": f"127.0.0.1:{proxy.port}"})
 
-    def tell(level: str, text: str, fields: dict[str, Any]) -> None:
+    def emit(level: str, text: str, fields: dict[str, Any]) -> None:
         table.told.append(line(text, fields))
         if "1 commit since" in table.told[-1]:  # decided what to read, and about to ask for it
             proxy.set("reset")
 
     request = Request(runtime=runtime, registry_url=table.url, project=table.project, tables=(table.name,))
-    (result,) = table.process.ask(request, timeout_s=240, tell=tell)
+    (result,) = table.process.ask(request, timeout_s=240, emit=emit)
     assert (result["verdict"], table.verified) == ("error", proven), (result, table.told)
     with table.registry() as connection:
         assert verifications.newest(connection, table.name)[0]["verdict"] == "error"

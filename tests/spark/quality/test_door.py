@@ -168,7 +168,7 @@ from lakeward.quality import check
 from lakeward.platform.runtime import Runtime
 runtime = Runtime.model_validate_json(Path(sys.argv[1]).read_text())
 check(runtime, runtime.registry_url_file.read_text(), Path(sys.argv[2]), [sys.argv[3]],
-      tell=lambda level, event, fields: print(event, fields, flush=True))
+      emit=lambda level, event, fields: print(event, fields, flush=True))
 """
 
 

@@ -83,7 +83,7 @@ class Resident:
         self.told.clear()
         return check(
             self.table.runtime, self.table.url, self.table.project, [self.table.name],
-            timeout_s=timeout_s, tell=lambda level, event, fields: self.told.append(line(event, fields)),
+            timeout_s=timeout_s, emit=lambda level, event, fields: self.told.append(line(event, fields)),
         )  # fmt: skip
 
     def begun(self, work: Callable[[], bool] = lambda: True) -> Future[list[dict[str, Any]]]:

@@ -199,7 +199,7 @@ def test_a_table_that_is_gone_is_an_error_and_does_not_stop_the_others(make_tabl
     results = there.process.ask(
         Request(runtime=there.runtime, registry_url=there.url, project=there.project),
         timeout_s=240,
-        tell=lambda level, event, fields: there.told.append(line(event, fields)),
+        emit=lambda level, event, fields: there.told.append(line(event, fields)),
     )
     assert {each["table"]: each["verdict"] for each in results} == {gone.name: "error", there.name: "pass"}
     gone.sql("CREATE TABLE {t} (id BIGINT) USING iceberg")

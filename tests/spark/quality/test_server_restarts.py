@@ -25,7 +25,7 @@ def runtime(table: Any, own_server: Any) -> Any:
 def ask(process: CheckingProcess, table: Any, runtime: Any) -> dict[str, Any]:
     request = Request(runtime=runtime, registry_url=table.url, project=table.project, tables=(table.name,))
     result: dict[str, Any]
-    (result,) = process.ask(request, timeout_s=240, tell=lambda level, event, fields: None)
+    (result,) = process.ask(request, timeout_s=240, emit=lambda level, event, fields: None)
     return result
 
 

@@ -32,7 +32,7 @@ def running(sink: dict[str, Any], trigger: str = "10s", freshness: str = "2m") -
         "quarantine": {"table": "a.q"}, "lineage": "none", "trigger": {"every": trigger},
         "limits": {"freshness": freshness},
     }  # fmt: skip
-    return SimpleNamespace(wanted=Assignment("s", 1, document, "c"), gate=Paced())
+    return SimpleNamespace(assignment=Assignment("s", 1, document, "c"), gate=Paced())
 
 
 def pressed(level: Level, table: str = "a.t") -> DesiredState:

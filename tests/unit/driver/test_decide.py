@@ -23,7 +23,7 @@ def act(
 
 
 def test_wanted_streams_start() -> None:
-    assert [action.wanted.stream for action in act(want("b", "a")) if isinstance(action, Start)] == ["a", "b"]
+    assert [action.assignment.stream for action in act(want("b", "a")) if isinstance(action, Start)] == ["a", "b"]
 
 
 def test_a_running_stream_is_left_alone() -> None:

@@ -89,12 +89,12 @@ def test_a_jvm_that_answers_nobody_is_asked_to_print_its_threads_itself(
 
 def test_a_dump_holds_both_sides_and_old_ones_go(tmp_path: Path) -> None:
     living = Jvm(None, tmp_path / "x", lambda: "the JVM's threads")
-    for number in range(thread_dumps.KEPT + 3):
+    for number in range(thread_dumps.RETAINED + 3):
         written = Path(thread_dumps.write(tmp_path, f"s-{number:02}", living))
     text = written.read_text()
     assert "the JVM's threads" in text
     assert "test_a_dump_holds_both_sides" in text, "Python's own stacks"
-    assert len(list((tmp_path / thread_dumps.FOLDER).iterdir())) == thread_dumps.KEPT
+    assert len(list((tmp_path / thread_dumps.FOLDER).iterdir())) == thread_dumps.RETAINED
 
 
 def test_a_dump_leaves_no_thread_out_however_many_there_are(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ def running(sink: dict[str, Any] | None = None, freshness: str = "2m") -> Any:
         "quarantine": {"table": "a.q"}, "lineage": "none", "trigger": {"every": "1s"},
         "limits": {"freshness": freshness},
     }  # fmt: skip
-    return SimpleNamespace(wanted=Assignment("s", 1, document, "c"), gate=Gate())
+    return SimpleNamespace(assignment=Assignment("s", 1, document, "c"), gate=Gate())
 
 
 def asked(*windows: tuple[str, str]) -> DesiredState:

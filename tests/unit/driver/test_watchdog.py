@@ -17,7 +17,7 @@ from lakeward.platform.failures import Cause, judge
 class Query:
     """As much of a running query as a watchdog looks at."""
 
-    wanted: Assignment
+    assignment: Assignment
     gate: Gate = field(default_factory=Gate)
     started: float = 0.0
     finished_tasks: int = 0
@@ -100,7 +100,7 @@ def test_between_batches_only_a_stream_with_something_to_do_hangs(query: Any) ->
 
 
 def test_a_stream_that_lands_seldom_does_not_hang_in_between(query: Any) -> None:
-    rare = Assignment("flights", 1, {**query.wanted.document, "trigger": {"every": "1h"}}, "/ck")
+    rare = Assignment("flights", 1, {**query.assignment.document, "trigger": {"every": "1h"}}, "/ck")
     query, dog = Query(rare), Watchdog()
     dog.seconds_without_progress(query, 3, now=0.0)
     assert dog.seconds_without_progress(query, 3, now=7200.0) is None

@@ -35,7 +35,7 @@ def _names(log: Path) -> list[str]:
 
 
 def test_a_short_log_is_left_alone(tmp_path: Path, log: Path) -> None:
-    for number in range(1, event_log.KEPT + 1):
+    for number in range(1, event_log.RETAINED + 1):
         _write(log / f"events_{number}_local-1.zstd", ["SparkListenerJobStart"])
     assert event_log.trim(tmp_path) == 0
 
@@ -44,15 +44,15 @@ def test_of_the_oldest_files_only_what_names_the_application_stays(tmp_path: Pat
     start = ["SparkListenerLogStart", "SparkListenerApplicationStart", "SparkListenerEnvironmentUpdate"]
     for number in range(1, 12):
         _write(log / f"events_{number}_local-1.zstd", [*(start if number == 1 else []), "SparkListenerJobStart"] * 1)
-    assert event_log.trim(tmp_path) == 11 - event_log.KEPT
-    kept = [f"events_{number}_local-1.zstd" for number in range(12 - event_log.KEPT, 12)]
-    assert _names(log) == sorted([f"events_{11 - event_log.KEPT}_local-1.zstd.compact", *kept])
-    assert _read(log / f"events_{11 - event_log.KEPT}_local-1.zstd.compact") == start
+    assert event_log.trim(tmp_path) == 11 - event_log.RETAINED
+    kept = [f"events_{number}_local-1.zstd" for number in range(12 - event_log.RETAINED, 12)]
+    assert _names(log) == sorted([f"events_{11 - event_log.RETAINED}_local-1.zstd.compact", *kept])
+    assert _read(log / f"events_{11 - event_log.RETAINED}_local-1.zstd.compact") == start
     # It goes on: what was kept once is kept again.
     for number in range(12, 15):
         _write(log / f"events_{number}_local-1.zstd", ["SparkListenerTaskEnd"])
     assert event_log.trim(tmp_path) > 0
     [compact] = [name for name in _names(log) if name.endswith(event_log.COMPACT)]
     assert _read(log / compact) == start
-    assert len(_names(log)) <= event_log.KEPT + 1
+    assert len(_names(log)) <= event_log.RETAINED + 1
     assert event_log.trim(tmp_path) == 0, "nothing is left to be done"

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from lakeward.engine.executors import ASK_S, PATIENCE_S, ExecutorStarvation, Need, needs
+from lakeward.engine.executors import PATIENCE_S, QUERY_EVERY_S, ExecutorStarvation, Need, needs
 from lakeward.platform.failures import FailureClass, judge
 from lakeward.platform.runtime import Lake, Runtime
 from lakeward.spec.model.stream import StreamSpec
@@ -81,12 +81,12 @@ def test_a_driver_without_executors_ends_only_when_tasks_wait_for_long() -> None
 
     assert after(PATIENCE_S * 2) is None
     there[0] = 0
-    assert after(ASK_S) is None
-    assert after(PATIENCE_S - ASK_S) is None
+    assert after(QUERY_EVERY_S) is None
+    assert after(PATIENCE_S - QUERY_EVERY_S) is None
     busy[0] = False  # nothing waits: they went because they were idle
     assert after(PATIENCE_S) is None
     busy[0] = True
-    assert after(ASK_S) is None
+    assert after(QUERY_EVERY_S) is None
     why = after(PATIENCE_S)
     assert why is not None
     assert why.startswith("The Spark cluster gave no executor for 180 s although tasks wait")

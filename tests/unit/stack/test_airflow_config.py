@@ -12,14 +12,14 @@ from lakeward.jars import Java
 from lakeward.platform.runtime import Home, Project
 from lakeward.stack import airflow_config
 from lakeward.stack.site import StackContext
-from lakeward.stack.state import WANTED_PORTS
+from lakeward.stack.state import DEFAULT_PORTS
 
 
 @pytest.fixture
 def site(tmp_path: Path) -> StackContext:
     # A percent sign and a space: both have broken configuration files.
     root = tmp_path / "50% of it"
-    return StackContext(Project(root), Home(root / ".lakeward"), dict(WANTED_PORTS), Java(Path("/j/bin/java"), 17))
+    return StackContext(Project(root), Home(root / ".lakeward"), dict(DEFAULT_PORTS), Java(Path("/j/bin/java"), 17))
 
 
 def read(site: StackContext) -> configparser.ConfigParser:

@@ -14,7 +14,7 @@ from lakeward.platform.errors import DependencyDown
 from lakeward.platform.runtime import Home, Project
 from lakeward.stack import airflow_config, airflow_pool, private
 from lakeward.stack.site import StackContext
-from lakeward.stack.state import WANTED_PORTS
+from lakeward.stack.state import DEFAULT_PORTS
 
 
 @pytest.fixture
@@ -33,7 +33,7 @@ def site(tmp_path: Path, answers: list[int]) -> Iterator[StackContext]:
 
     with HTTPServer(("127.0.0.1", 0), Api) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
-        at = {**WANTED_PORTS, "airflow": server.server_port}
+        at = {**DEFAULT_PORTS, "airflow": server.server_port}
         made = StackContext(Project(tmp_path), Home(tmp_path / "home"), at, Java(Path("/j/bin/java"), 17))
         file = airflow_config.passwords_file_of(made)
         private.folder(file.parent)

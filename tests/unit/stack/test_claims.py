@@ -15,7 +15,7 @@ from lakeward.jars import places
 from lakeward.platform.runtime import Home, Project
 from lakeward.stack import claims
 from lakeward.stack.stack import Stack
-from lakeward.stack.state import WANTED_PORTS, StackState
+from lakeward.stack.state import DEFAULT_PORTS, StackState
 
 
 @pytest.fixture(autouse=True)
@@ -39,7 +39,7 @@ def test_two_homes_never_choose_the_same_port(tmp_path: Path) -> None:
     with ThreadPoolExecutor(6) as pool:
         found = list(pool.map(start, "abcdef"))
     every = [port for each in found for port in each.values()]
-    assert len(set(every)) == len(every) == 6 * len(WANTED_PORTS)
+    assert len(set(every)) == len(every) == 6 * len(DEFAULT_PORTS)
 
 
 def test_a_home_keeps_what_it_claimed_itself(tmp_path: Path) -> None:
@@ -85,7 +85,7 @@ def test_a_damaged_file_is_written_anew(tmp_path: Path, cache: Path, text: str) 
 def test_a_cache_that_cannot_be_written_keeps_nobody_from_starting(tmp_path: Path, cache: Path) -> None:
     cache.parent.mkdir(parents=True)
     cache.write_text("no folder")
-    assert set(chosen(tmp_path / "a")) == set(WANTED_PORTS)
+    assert set(chosen(tmp_path / "a")) == set(DEFAULT_PORTS)
     cache.unlink()
     (cache / "ports.json").mkdir(parents=True)  # the folder, but not the file
-    assert set(chosen(tmp_path / "a")) == set(WANTED_PORTS)
+    assert set(chosen(tmp_path / "a")) == set(DEFAULT_PORTS)

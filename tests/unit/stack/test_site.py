@@ -12,12 +12,12 @@ from lakeward.jars import Java
 from lakeward.platform.errors import SpecError
 from lakeward.platform.runtime import Home, ObjectStore, Project, Runtime
 from lakeward.stack.site import StackContext
-from lakeward.stack.state import WANTED_PORTS
+from lakeward.stack.state import DEFAULT_PORTS
 
 
 @pytest.fixture
 def site(tmp_path: Path) -> StackContext:
-    return StackContext(Project(tmp_path), Home(tmp_path / "home"), dict(WANTED_PORTS), Java(Path("/j/bin/java"), 17))
+    return StackContext(Project(tmp_path), Home(tmp_path / "home"), dict(DEFAULT_PORTS), Java(Path("/j/bin/java"), 17))
 
 
 def test_what_is_written_is_what_others_load(site: StackContext) -> None:

@@ -49,7 +49,7 @@ def test_a_project_without_the_dag_is_the_cause_until_init_adds_it(places, monke
     project, home = places
     project.dags.mkdir(parents=True)
     (project.dags / "mine.py").write_text("x = 1\n")
-    found = supervised.cause(project, home, ask=False)
+    found = supervised.cause(project, home, probe=False)
     assert found is not None
     assert "makes the Dag streams_reconcile" in found.why
     assert found.next == f"lakeward init --dags {project.root}"
@@ -58,7 +58,7 @@ def test_a_project_without_the_dag_is_the_cause_until_init_adds_it(places, monke
         "dags/lakeward_streams.py",
         "dags/lakeward_tables.py",
     ]
-    assert supervised.cause(project, home, ask=False) is None
+    assert supervised.cause(project, home, probe=False) is None
     (project.dags / "lakeward_tables.py").write_text("mine\n")
     assert add_dags(project.root) == [], "what is there is never overwritten"
     assert (project.dags / "lakeward_tables.py").read_text() == "mine\n"

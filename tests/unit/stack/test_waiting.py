@@ -19,7 +19,7 @@ from lakeward.stack import groups, waiting
 from lakeward.stack.part import Part
 from lakeward.stack.program import Program
 from lakeward.stack.site import StackContext
-from lakeward.stack.state import WANTED_PORTS, Process
+from lakeward.stack.state import DEFAULT_PORTS, Process
 from lakeward.stack.supervisor import Supervisor
 
 
@@ -37,7 +37,7 @@ class Answering(Part):
 
 @pytest.fixture
 def site(tmp_path: Path) -> StackContext:
-    return StackContext(Project(tmp_path), Home(tmp_path / "home"), dict(WANTED_PORTS), Java(Path("/j/bin/java"), 17))
+    return StackContext(Project(tmp_path), Home(tmp_path / "home"), dict(DEFAULT_PORTS), Java(Path("/j/bin/java"), 17))
 
 
 @pytest.fixture

@@ -182,9 +182,9 @@ def test_a_position_that_was_on_main_may_expire_and_no_other(facts):
 
 
 def test_a_ref_whose_age_was_over_may_be_gone_and_is_told(facts):
-    refs = {"main": Ref("branch", 5), "lakeward-2026-02-20": Ref("tag", 2, gone_after_ms=60_000)}
+    refs = {"main": Ref("branch", 5), "lakeward-2026-02-20": Ref("tag", 2, expires_after_ms=60_000)}
     verdict = verify_expire(EXPIRE, facts(FIVE, refs=refs), facts(FIVE[4:]), {1, 2, 3, 4}, {}, NOW)
     assert verdict.ok
     assert verdict.why.endswith("and 1 ref whose age was over")
-    young = {**refs, "lakeward-2026-02-20": Ref("tag", 2, gone_after_ms=86_400_000)}
+    young = {**refs, "lakeward-2026-02-20": Ref("tag", 2, expires_after_ms=86_400_000)}
     assert verify_expire(EXPIRE, facts(FIVE, refs=young), facts(FIVE[4:]), {1, 2, 3, 4}, {}, NOW).harmed

@@ -123,7 +123,7 @@ def cleaned(tmp_path: Path) -> Path:
         ("a", True, False, "1 file went, 2 files stand"),
         ("", False, False, "0 files went, 1 were promised"),
         ("ab", False, True, "b went though it was taken out later than allowed"),
-        ("ac", False, True, "gone from the folder: 1 file of the table, e.g. c"),
+        ("ac", False, True, "missing in the folder: 1 file of the table, e.g. c"),
     ],
 )
 def test_a_vacuum_takes_what_was_promised_and_nothing_else(

@@ -30,7 +30,7 @@ def policy_of(table: str) -> Policy:
     return Policy(
         suite_of(table), here.registry, registry_url(here.home), runtime, here.project,
         opens=lambda streams: analysis.session([stream.spec for stream in streams], runtime, lake=True),
-        tell=lambda level, text, fields: here.output.note(event_text(text, fields)),
+        emit=lambda level, text, fields: here.output.note(event_text(text, fields)),
     )  # fmt: skip
 
 

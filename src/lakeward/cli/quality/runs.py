@@ -57,7 +57,7 @@ def run(
     here = state()
     results = check(
         here.runtime, registry_url(here.home), here.project, [table], scope,  # type: ignore[arg-type]  # checked above
-        suite=suite, tell=lambda level, text, fields: here.output.note(event_text(text, fields)),
+        suite=suite, emit=lambda level, text, fields: here.output.note(event_text(text, fields)),
     )  # fmt: skip
     result = results[0]
     if suite is None and scope is None and result["verdict"] == "hold":

@@ -84,7 +84,7 @@ def backfill(
     operation = Backfill(
         runner, Request(Backfill.name, stream, comment), options,
         spark=lambda spec: analysis.session([spec], runner.runtime, lake=True),
-        tell=lambda report: output.note(f"batch {report.batches}: {report.landed:,} rows landed"),
+        report_progress=lambda report: output.note(f"batch {report.batches}: {report.landed:,} rows landed"),
     )  # fmt: skip
     outcome = operate(runner, operation, dry_run=dry_run)
     output.either(outcome.document, outcome.detail)

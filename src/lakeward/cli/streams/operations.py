@@ -210,7 +210,9 @@ class _How:
     yes: bool = False
 
 
-def _operate(operation: str, stream: str | None, tag: str | None, max_parallel: int, how: _How, **asked: Any) -> None:
+def _operate(
+    operation: str, stream: str | None, tag: str | None, max_parallel: int, how: _How, **arguments: Any
+) -> None:
     if (stream is None) == (tag is None):
         raise SpecError(
             "Name one stream, or several with --tag",
@@ -220,7 +222,7 @@ def _operate(operation: str, stream: str | None, tag: str | None, max_parallel: 
         )
     runner = runner_of(how.timeout)
     if stream is not None:
-        state().output.show(_one(runner, operation, stream, how, asked))
+        state().output.show(_one(runner, operation, stream, how, arguments))
         _supervised(operation, how)
         return
     view = _view()
@@ -235,7 +237,7 @@ def _operate(operation: str, stream: str | None, tag: str | None, max_parallel: 
 
     def attempt(name: str) -> tuple[Mapping[str, object], int]:
         try:
-            return _one(runner, operation, name, how, asked), 0
+            return _one(runner, operation, name, how, arguments), 0
         except LakewardError as error:
             result = {2: "refused", 4: "refused", 5: "timed_out"}.get(error.exit_code, "failed")
             answer = {"operation": operation, "stream": name, "result": result, "detail": str(error)}
@@ -251,12 +253,12 @@ def _operate(operation: str, stream: str | None, tag: str | None, max_parallel: 
 
 
 def _supervised(operation: str, how: _How) -> None:
-    """After what starts a stream: that nobody will restart it, if so."""
+    """After an operation that starts a stream: a warning if the stream is not supervised."""
     if operation not in ("stop", "import") and not how.dry_run:
         supervised.note()
 
 
-def _one(runner: Runner, operation: str, stream: str, how: _How, asked: dict[str, Any]) -> dict[str, object]:
+def _one(runner: Runner, operation: str, stream: str, how: _How, arguments: dict[str, Any]) -> dict[str, object]:
     from lakeward.operations.request import Request
 
-    return operate(runner, Request(operation, stream, **asked), dry_run=how.dry_run, yes=how.yes).document
+    return operate(runner, Request(operation, stream, **arguments), dry_run=how.dry_run, yes=how.yes).document

@@ -61,5 +61,5 @@ def _spark(plan: RebuildPlan) -> Iterator[Fill]:
     with analysis.session([assignment.spec], runtime, lake=True) as spark:
         yield Fill(
             spark, assignment, runtime, plan.made, plan.fill, plan.start,
-            tell=lambda report: output.note(f"batch {report.batches}: {report.landed:,} rows landed"),
+            report_progress=lambda report: output.note(f"batch {report.batches}: {report.landed:,} rows landed"),
         )  # fmt: skip

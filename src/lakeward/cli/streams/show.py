@@ -46,7 +46,7 @@ def list_streams(
             code="LW-1235",
         )
     view = _view()
-    entries, odd = entries_of(view)
+    entries, unreadable = entries_of(view)
     entries = [
         stream
         for stream in entries
@@ -58,7 +58,7 @@ def list_streams(
     state().output.either(
         {"streams": entries, "supervision": supervised}, table(entries, view.facts.now, view.presence)
     )
-    if odd:
+    if unreadable:
         raise typer.Exit(3)
 
 

@@ -13,7 +13,7 @@ from lakeward.supervision.report.safety import show
 
 
 def table(streams: Sequence[Mapping[str, Any]], now: datetime, present: Presence | None = None) -> str:
-    """`streams list`: one line a stream; before them, that nobody supervises them, if so."""
+    """`streams list`: one line a stream; a first line warns if the streams are not supervised."""
     head = ("stream", "state", "for", "into", "why")
     rows = [
         (

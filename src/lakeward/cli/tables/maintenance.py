@@ -196,7 +196,7 @@ def maintain(
         partitions=partitions or (),
         dry_run=dry_run,
         engine=engine,
-        tell=(lambda report: _show_plan(report["plan"])) if console else (lambda _: None),
+        on_plan=(lambda report: _show_plan(report["plan"])) if console else (lambda _: None),
     )
     if console:
         for item in data["actions"]:

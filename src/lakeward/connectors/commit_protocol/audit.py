@@ -99,7 +99,7 @@ def audit(
 ) -> Audit:
     """Audit a stream of lineage `rows` whose sources are Kafka topics.
 
-    Two streams that read the same topic into the same table cannot be told apart and count as duplicates.
+    Two streams that read the same topic into the same table cannot be distinguished and count as duplicates.
 
     Args:
         table: reads the sink, freshly loaded.

@@ -125,7 +125,7 @@ def _names(execution: Any, count: int, sources: Sequence[str]) -> list[str]:
     marked = _marked_leaves(execution.analyzedPlan())
     if len(marked) != count or not set(marked) <= set(sources):
         raise LakewardError(
-            "The sources of the query cannot be told apart",
+            "The sources of the query cannot be distinguished",
             why=f"the plan reads {', '.join(marked) or 'no marked source'} with {count} sources; "
             f"declared are {', '.join(sources)}",
             code="LW-3017",

@@ -58,14 +58,14 @@ class ColumnsDecoder:
         from pyspark.sql import functions as F
 
         names, record = self.schema.fieldNames(), F.col(self.record)
-        kept, values = [F.col(f"`{name}`") for name in keep], self._values
+        carried, values = [F.col(f"`{name}`") for name in keep], self._values
         fast = [self._fast(name).alias(value) for name, value in zip(names, values, strict=True)]
         columns = [F.col(value) for value in values]
-        staged = raw.select(*kept, record, *fast).select(*kept, record, *columns, self._doubt.alias("_lw_doubt"))
+        staged = raw.select(*carried, record, *fast).select(*carried, record, *columns, self._doubt.alias("_lw_doubt"))
         doubt, strict, bad = F.col("_lw_doubt"), F.col("_lw_strict"), F.col(ERROR).isNotNull()
         error = F.when(doubt, self._error(record)).alias(ERROR)
         read = record if self.corrupt is None else F.when(doubt, self._shape.value(record))
-        settled = staged.select(*kept, record, *columns, doubt, read.alias("_lw_strict"), error)
+        settled = staged.select(*carried, record, *columns, doubt, read.alias("_lw_strict"), error)
         texts = F.to_json(F.struct(*(record[name].alias(name) for name in names)))
         whole = texts if self.corrupt is None else F.coalesce(record[self.corrupt], texts)
         found = [
@@ -74,7 +74,7 @@ class ColumnsDecoder:
         ]
         return settled.select(
             *found,
-            *kept,
+            *carried,
             F.when(bad, F.lit(DECODE)).alias(REASON),
             F.col(ERROR),
             F.when(bad, whole.cast("binary")).alias(RAW),

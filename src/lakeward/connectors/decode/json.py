@@ -93,7 +93,7 @@ class JsonDecoder:
             The declared columns, those of `keep`, and REASON, ERROR, RAW. Rows are neither dropped nor added. Of a bad
             one RAW is the whole value and ERROR still null: see `explain`.
         """
-        return self._judged(raw).select(*self._kept, *self._settled).select(*self._decoded)
+        return self._judged(raw).select(*self._carried, *self._settled).select(*self._decoded)
 
     def apply_fast(self, raw: DataFrame) -> DataFrame:
         """Decode raw records the fast way alone: the plan of a batch is much smaller without the strict way.
@@ -109,7 +109,7 @@ class JsonDecoder:
         values = [F.col(f"_lw_{index}").alias(name) for index, (name, _) in enumerate(self._columns)]
         return self._judged(raw).select(
             *values,
-            *self._kept,
+            *self._carried,
             reason.alias(REASON),
             F.lit(None).cast("string").alias(ERROR),
             F.when(bad | doubt, F.col(VALUE)).alias(RAW),
@@ -119,13 +119,13 @@ class JsonDecoder:
         """Decode the rows that `apply_fast` left in doubt. They have `keep` and RAW; returned as by `apply`."""
         from pyspark.sql import functions as F
 
-        again = doubtful.select(*self._kept, F.col(RAW).alias(VALUE))
-        read = again.select(*self._kept, F.col(VALUE), self._strict.alias("_lw_strict"))
+        again = doubtful.select(*self._carried, F.col(RAW).alias(VALUE))
+        read = again.select(*self._carried, F.col(VALUE), self._strict.alias("_lw_strict"))
         strict = F.col("_lw_strict")
         bad = strict.isNull()
         return read.select(
             *(strict[name].alias(name) for name, _ in self._columns),
-            *self._kept,
+            *self._carried,
             self._reason(bad).alias(REASON),
             F.lit(None).cast("string").alias(ERROR),
             F.when(bad, F.col(VALUE)).alias(RAW),
@@ -133,8 +133,8 @@ class JsonDecoder:
 
     def _judged(self, raw: DataFrame) -> DataFrame:
         """The fast values, and whether a record is in doubt."""
-        parsed = raw.select(*self._kept, *self._parse).select(*self._kept, *self._taken_apart)
-        return parsed.select(*self._kept, *self._taken).select(*self._kept, *self._doubted)
+        parsed = raw.select(*self._carried, *self._parse).select(*self._carried, *self._taken_apart)
+        return parsed.select(*self._carried, *self._taken).select(*self._carried, *self._doubted)
 
     def explain(self, bad: DataFrame) -> DataFrame:
         """Say of bad records what is wrong with them: `keep`, REASON, ERROR and RAW, which is cut to `KEPT_BYTES`.
@@ -143,17 +143,19 @@ class JsonDecoder:
         """
         from pyspark.sql import functions as F
 
-        kept = [*self._kept, F.col(REASON)]
-        again = bad.select(*kept, F.col(RAW).alias(VALUE)).select(*kept, F.col(VALUE), self._text.alias("_lw_text"))
+        carried = [*self._carried, F.col(REASON)]
+        again = bad.select(*carried, F.col(RAW).alias(VALUE)).select(
+            *carried, F.col(VALUE), self._text.alias("_lw_text")
+        )
         strict = self._envelope(self._marks.marked(F.col("_lw_text")), self._shape.texts())
-        parsed = again.select(*kept, F.col(VALUE), F.col("_lw_text"), strict.alias("_lw_p"))
-        return parsed.select(*kept, F.col(VALUE), F.col("_lw_text"), *self._apart(F.col("_lw_p"))).select(
-            *kept, self._error.alias(ERROR), F.substring(F.col(VALUE), 1, KEPT_BYTES).alias(RAW)
+        parsed = again.select(*carried, F.col(VALUE), F.col("_lw_text"), strict.alias("_lw_p"))
+        return parsed.select(*carried, F.col(VALUE), F.col("_lw_text"), *self._apart(F.col("_lw_p"))).select(
+            *carried, self._error.alias(ERROR), F.substring(F.col(VALUE), 1, KEPT_BYTES).alias(RAW)
         )
 
     @cached_property
     def _mark(self) -> str:
-        # Nobody who writes records can know it, so no record can close the envelope by itself.
+        # A writer of records cannot know it, so no record can close the envelope by itself.
         return "end_" + secrets.token_hex(8)
 
     @cached_property
@@ -166,7 +168,7 @@ class JsonDecoder:
 
     # Expressions belong to no session: they are made once, each call to the JVM costs, and a batch would make hundreds.
     @cached_property
-    def _kept(self) -> list[Column]:
+    def _carried(self) -> list[Column]:
         from pyspark.sql import functions as F
 
         return [F.col(f"`{column}`") for column in self.keep]
@@ -304,7 +306,7 @@ class JsonDecoder:
         ]
         return [
             *values,
-            *self._kept,
+            *self._carried,
             self._reason(bad).alias(REASON),
             F.lit(None).cast("string").alias(ERROR),
             F.when(bad, F.col(VALUE)).alias(RAW),

@@ -51,7 +51,7 @@ class Marks:
 
     @classmethod
     def drawn(cls) -> Marks:
-        """With a mark that nobody who writes records can know."""
+        """With a mark that a writer of records cannot know."""
         return cls("lit_" + secrets.token_hex(8) + ":")
 
     def marked(self, text: Column) -> Column:

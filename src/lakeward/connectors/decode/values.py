@@ -253,7 +253,7 @@ class Binary64(Rule):
 
         text, read = token.text, self._read(token.text)
         wide = read.cast("double")
-        sent, kept = text.try_cast("decimal(38,8)"), read.cast("string").try_cast("decimal(38,8)")
+        sent, decoded = text.try_cast("decimal(38,8)"), read.cast("string").try_cast("decimal(38,8)")
         # A whole number has at most 53 bits of its own: both halves by 2^32 are exact.
         high = F.floor(wide / F.lit(2.0**32))
         low = wide - high.cast("double") * F.lit(2.0**32)
@@ -262,7 +262,7 @@ class Binary64(Rule):
         fits = (
             F.when(wide == F.lit(0.0), text.rlike(r"^[+-]?[0.]+([eE].*)?$"))
             .when(F.abs(wide) < F.lit(_EXACT[self.kind.typeName()]), F.lit(True))
-            .when(F.abs(wide) < F.lit(2.0**95), (sent == kept) | (sent == exact))
+            .when(F.abs(wide) < F.lit(2.0**95), (sent == decoded) | (sent == exact))
             .otherwise((F.abs(wide) != F.lit(float("inf"))) & (digits <= F.lit(_DIGITS[self.kind.typeName()])))
         )
         names = token.string & text.rlike(_NAMED)  # only where a text may be a number: in CSV

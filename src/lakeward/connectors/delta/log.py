@@ -264,7 +264,7 @@ def read(folder: Path, *, deletion_vectors: bool = False) -> TableLog | None:
     files: dict[str, Mapping[str, str | None]] = {}
     domains: dict[str, str] = {}
     metadata: Mapping[str, Any] = {}
-    asked: Mapping[str, Any] = {}
+    newest_protocol: Mapping[str, Any] = {}
     for _, of_commit in groupby(log.replay(listing, version, _NEEDED), itemgetter(0)):
         added: dict[str, Mapping[str, Any]] = {}
         for _, action in of_commit:
@@ -275,12 +275,12 @@ def read(folder: Path, *, deletion_vectors: bool = False) -> TableLog | None:
             _set_domain(domains, action)
             metadata = action.get("metaData") or metadata
             if (protocol := action.get("protocol")) is not None and protocol.get("minReaderVersion"):
-                asked = protocol
+                newest_protocol = protocol
         # A new deletion vector removes and adds its file in one commit, in any order.
         if not deletion_vectors and any(add.get("deletionVector") for add in added.values()):
             raise log.unreadable("it has deletion vectors")
         files |= {path: dict(add.get("partitionValues") or {}) for path, add in added.items()}
-    _refuse_unknown(log, asked)
+    _refuse_unknown(log, newest_protocol)
     configuration = dict(metadata.get("configuration") or {})
     if configuration.get("delta.columnMapping.mode", "none") != "none":
         raise log.unreadable("it maps column names")

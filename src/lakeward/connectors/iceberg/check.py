@@ -10,7 +10,7 @@ from lakeward.connectors.commit_protocol.batch import RunningBatch
 from lakeward.connectors.commit_protocol.follow import BlockReason, Decision, follow
 from lakeward.connectors.commit_protocol.position import Position
 
-_BY_WHOM = "it was published by hand, or by Iceberg's own retry in a driver that died before it moved the position"
+_PUBLISHERS = "it was published by hand, or by Iceberg's own retry in a driver that died before it moved the position"
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ def check_table(state: TableState) -> BlockReason | None:
             "unstaged",
             f"Snapshot {stray.snapshot} of {table} has a batch of {stream} that no position counts",
             f"attempt {stray.attempt or stray.wap_id} was published without the position: "
-            + (_BY_WHOM if stray.wap_id else "write.wap.enabled was off while it was written"),
+            + (_PUBLISHERS if stray.wap_id else "write.wap.enabled was off while it was written"),
             f"lakeward sql --write \"CALL lake.system.rollback_to_snapshot('{table}', {stray.parent})\"   "
             f"removes the batch; then: lakeward streams start {stream}",
             code="LW-3068",

@@ -49,7 +49,7 @@ def load(session: SparkSession, table: str) -> Any:
     except Exception as error:
         if trouble(error) in (Trouble.UNREACHABLE, Trouble.UNKNOWN):
             raise catalog_down(table, error) from None
-        if says_gone(error):
+        if is_missing(error):
             raise Blocked(
                 f"Table {table} does not exist",
                 why="it was dropped or renamed while the stream ran",
@@ -60,7 +60,7 @@ def load(session: SparkSession, table: str) -> Any:
         raise
 
 
-def says_gone(error: BaseException) -> bool:
+def is_missing(error: BaseException) -> bool:
     """Whether a call failed because there is no table, or no namespace, of that name."""
     names = (throwable.getClass().getName().rpartition(".")[2] for throwable in _chain(error))
     return "TABLE_OR_VIEW_NOT_FOUND" in str(error) or not {

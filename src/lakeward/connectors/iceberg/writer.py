@@ -82,7 +82,7 @@ class IcebergWriter(TableWriter[TableState, InTable]):
             if trouble is jvm.Trouble.UNREACHABLE:
                 raise jvm.catalog_down(self.table, error) from None
             if trouble is not jvm.Trouble.UNKNOWN:
-                if jvm.says_gone(error):
+                if jvm.is_missing(error):
                     self._table(rows.sparkSession)  # if this table is the missing one, this raises the block
                 raise
             # The answer was lost: the next lines find out whether the snapshot exists.
@@ -121,7 +121,7 @@ class IcebergWriter(TableWriter[TableState, InTable]):
                 if trouble is jvm.Trouble.COMMIT_FAILED:
                     continue  # nothing was written: rebuild on the new metadata and check again
                 if trouble is jvm.Trouble.OTHER:
-                    if jvm.says_gone(error):
+                    if jvm.is_missing(error):
                         raise RetryCommit("publishing: the table is missing") from None
                     raise
                 raise RetryCommit(f"publishing: {jvm.message(error)}") from error

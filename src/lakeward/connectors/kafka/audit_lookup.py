@@ -18,7 +18,7 @@ from lakeward.spec.model.sources import Isolation, Source
 class TopicLookup:
     """The records of a stream's Kafka sources, read at the isolation level of each source.
 
-    A topic that cannot be asked (its broker is down, it was deleted or created again) is returned as unread.
+    A topic that cannot be read (its broker is down, it was deleted or created again) is returned as unread.
     """
 
     def __init__(self, runtime: Runtime, sources: Mapping[str, Source], position: Position) -> None:
@@ -39,12 +39,12 @@ class TopicLookup:
                 continue
             try:
                 cluster = find_cluster(source.kafka.connection, self._runtime)
-                found |= self._asked(cluster, spans, source.kafka.isolation_level)
+                found |= self._found_in(cluster, spans, source.kafka.isolation_level)
             except (DependencyDown, SpecError):
                 continue
         return {part: found.get(part, Records(unread=tuple(spans))) for part, spans in absent.items()}
 
-    def _asked(
+    def _found_in(
         self, cluster: Cluster, spans: Mapping[Partition, Sequence[Span]], isolation: Isolation
     ) -> dict[Partition, Records]:
         ids = broker.existing_ids(cluster, sorted({topic for topic, _ in spans}))

@@ -102,12 +102,12 @@ def _describe(
             ids[name] = str(description.topic_id)
         return ids, missing
 
-    return _ask(cluster, described)
+    return _request(cluster, described)
 
 
 def _list(cluster: Cluster, timeout_s: float) -> list[str]:
     """The topics that the login may list."""
-    return _ask(cluster, lambda admin: list(admin.list_topics(timeout=timeout_s).topics))
+    return _request(cluster, lambda admin: list(admin.list_topics(timeout=timeout_s).topics))
 
 
 def end_offsets(
@@ -168,7 +168,7 @@ def _offsets(
     from confluent_kafka import IsolationLevel, TopicPartition
     from confluent_kafka.admin import OffsetSpec  # type: ignore[attr-defined]  # public, but not marked as exported
 
-    def asked(admin: Any) -> Offsets:
+    def request_offsets(admin: Any) -> Offsets:
         offsets: Offsets = {}
         existing = admin.list_topics(timeout=timeout_s).topics
         requests = {
@@ -184,7 +184,7 @@ def _offsets(
             offsets.setdefault(part.topic, {})[part.partition] = answer.result(timeout=timeout_s + 5).offset
         return offsets
 
-    return _ask(cluster, asked)
+    return _request(cluster, request_offsets)
 
 
 def retentions(cluster: Cluster, topics: Sequence[str], timeout_s: float = TIMEOUT_S) -> dict[str, float | None]:
@@ -212,7 +212,7 @@ def retentions(cluster: Cluster, topics: Sequence[str], timeout_s: float = TIMEO
             retention[str(resource.name)] = millis / 1000 if millis >= 0 else None
         return retention
 
-    return _ask(cluster, described)
+    return _request(cluster, described)
 
 
 def written_at(
@@ -251,7 +251,7 @@ class _Client:
     errors: list[Any]
 
 
-def _ask(cluster: Cluster, act: Callable[[Any], R]) -> R:
+def _request(cluster: Cluster, act: Callable[[Any], R]) -> R:
     """What `act` returns for an admin client of the cluster.
 
     Raises:

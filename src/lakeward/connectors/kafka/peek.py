@@ -62,9 +62,9 @@ def records(
     per_partition = max(1, most // max(1, len(ranges)))
     peeked: dict[tuple[str, int], list[Peeked]] = {key: [] for key in ranges}
     done: set[tuple[str, int]] = set()
-    # The end is told: a range may end with a transaction marker, which is not a record.
-    asked = {"fetch.message.max.bytes": 65_536, "enable.partition.eof": True, "isolation.level": isolation}
-    consumer = Consumer(cluster.consumer("lakeward-peek") | asked)
+    # The consumer reports the end: a range may end with a transaction marker, which is not a record.
+    settings = {"fetch.message.max.bytes": 65_536, "enable.partition.eof": True, "isolation.level": isolation}
+    consumer = Consumer(cluster.consumer("lakeward-peek") | settings)
     try:
         consumer.assign([TopicPartition(topic, part, low) for (topic, part), (low, _) in ranges.items()])
         limit = time.monotonic() + timeout_s

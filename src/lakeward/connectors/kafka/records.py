@@ -79,8 +79,8 @@ def find(
     ends = broker.end_offsets(cluster, topics, isolation=isolation)
     deadline = time.monotonic() + timeout_s
     return {
-        part: _of_partition(cluster, part, wanted, _bounds(begins, ends, part), isolation, deadline)
-        for part, wanted in spans.items()
+        part: _of_partition(cluster, part, ranges, _bounds(begins, ends, part), isolation, deadline)
+        for part, ranges in spans.items()
     }
 
 
@@ -113,16 +113,16 @@ def _bounds(begins: Offsets, ends: Offsets, part: Partition) -> Span:
 
 
 def _of_partition(
-    cluster: Cluster, part: Partition, wanted: Sequence[Span], bounds: Span, isolation: Isolation, deadline: float
+    cluster: Cluster, part: Partition, ranges: Sequence[Span], bounds: Span, isolation: Isolation, deadline: float
 ) -> Records:
     first, last = bounds
     outside = [
         span
-        for low, high in wanted
+        for low, high in ranges
         for span in ((low, min(high, first)), (max(low, last), high))
         if span[0] < span[1]
     ]  # fmt: skip
-    inside = [span for low, high in wanted if (span := (max(low, first), min(high, last)))[0] < span[1]]
+    inside = [span for low, high in ranges if (span := (max(low, first), min(high, last)))[0] < span[1]]
     offsets: list[int] = []
     unread = outside
     if inside:
@@ -151,7 +151,7 @@ def _groups(spans: Sequence[Span]) -> list[list[Span]]:
 def _consumer(cluster: Cluster, isolation: Isolation) -> Consumer:
     from confluent_kafka import Consumer
 
-    # The end of the partition is told: a range may end with a marker, after which no record comes.
+    # The consumer reports the end of the partition: a range may end with a marker, after which no record comes.
     return Consumer(cluster.consumer("lakeward-records") | {"enable.partition.eof": True, "isolation.level": isolation})
 
 

@@ -44,7 +44,7 @@ def newest(
     per_partition = -(-most // max(1, len(ranges)))
     unfinished = set(ranges)
     rows: list[Row] = []
-    # The end is told: a range may end with a transaction marker, which is not a record.
+    # The consumer reports the end: a range may end with a transaction marker, which is not a record.
     at_end = {"enable.partition.eof": True, "isolation.level": isolation}
     consumer = Consumer(cluster.consumer("lakeward-preview") | at_end)
     try:

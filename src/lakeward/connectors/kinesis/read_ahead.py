@@ -88,7 +88,7 @@ class ReadAhead:
         if cached is None or cached[0] != mark.where:
             self._check_retained(shard, mark)
             cached = (mark.where, self.stream.iterator(shard, mark))
-        asked = int(self.now() * 1000)
+        requested_at = int(self.now() * 1000)
         answer = self.stream.records(cached[1], most)
         if answer is None:
             self._iterators.pop(shard, None)  # it expired: the next step requests another
@@ -96,10 +96,10 @@ class ReadAhead:
         if answer.records:
             last = answer.records[-1]
             arrived = int(last["ApproximateArrivalTimestamp"].timestamp() * 1000)
-            seen = asked if answer.at_tip else min(arrived, asked)
+            seen = requested_at if answer.at_tip else min(arrived, requested_at)
             mark = ShardOffset(str(last["SequenceNumber"]), max(mark.seen_ms, seen))
-        elif answer.at_tip and asked - mark.seen_ms >= SEEN_EVERY_MS:
-            mark = ShardOffset(mark.where, asked)
+        elif answer.at_tip and requested_at - mark.seen_ms >= SEEN_EVERY_MS:
+            mark = ShardOffset(mark.where, requested_at)
         ended = answer.after is None or (answer.at_tip and not answer.records and self._shards[shard].closed)
         marks[shard] = END if ended else str(mark)
         if ended or answer.after is None:

@@ -68,10 +68,10 @@ class KinesisStreamSource(RecordSource):
         return frozenset({self.place.name})
 
     def ids(self) -> dict[str, str]:
-        return {self.place.name: self._ask(lambda stream: stream.summary()[0])}
+        return {self.place.name: self._request(lambda stream: stream.summary()[0])}
 
     def still_has(self, stream: str, at: str, known: Collection[str]) -> None:
-        self._ask(lambda source: continuity.check(stream, source, at, time.time()))
+        self._request(lambda source: continuity.check(stream, source, at, time.time()))
 
     def canonical(self, offset: str) -> str:
         return shard_offsets.canonical(offset)
@@ -96,7 +96,7 @@ class KinesisStreamSource(RecordSource):
     def newest(self, session: SparkSession, most: int) -> DataFrame:
         from lakeward.connectors.kinesis import datasource, sample
 
-        rows = self._ask(lambda stream: sample.newest(stream, most, time.time()))
+        rows = self._request(lambda stream: sample.newest(stream, most, time.time()))
         return _shape(session.createDataFrame(rows, datasource.COLUMNS))
 
     def _start(self) -> ShardOffset:
@@ -106,7 +106,7 @@ class KinesisStreamSource(RecordSource):
         moment = where.moment_ms
         return ShardOffset.at(int(time.time() * 1000) if moment is None else moment)
 
-    def _ask(self, question: Callable[[Stream], _Answer]) -> _Answer:
+    def _request(self, question: Callable[[Stream], _Answer]) -> _Answer:
         """Send requests to Kinesis from the driver, without a query.
 
         Raises:

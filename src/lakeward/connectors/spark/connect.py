@@ -134,18 +134,18 @@ def activate(spark: SparkSession) -> None:
     pyspark keeps its first session as the default and the active one even after that has stopped: a library in a
     process that outlived a server would then look for a server by the environment.
     """
-    kept: Any = type(spark)
-    kept._default_session = spark
-    kept._active_session.session = spark
+    session_type: Any = type(spark)
+    session_type._default_session = spark
+    session_type._active_session.session = spark
 
 
 def close(spark: SparkSession) -> None:
-    """Close a session's channel from any thread: statements that wait for it fail. The server is not told."""
+    """Close a session's channel from any thread: statements that wait for it fail. The server is not notified."""
     spark.client.set_retry_policies([])
     spark.client.close = _closed_already  # type: ignore[method-assign]  # see _release
     try:
         spark.client._channel.close()  # pyspark's own close waits for calls that never end
-    except Exception as error:  # noqa: BLE001 - it is closed or broken, which is what is wanted
+    except Exception as error:  # noqa: BLE001 - it is closed or broken, which is the goal
         log.warning("A channel could not be closed", error=type(error).__name__)
 
 

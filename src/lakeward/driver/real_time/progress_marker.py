@@ -17,7 +17,7 @@ from lakeward.engine.checkpoint import files
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_KEPT = 3
+_RETAINED = 3
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class ProgressMarkers:
             stream.write(json.dumps({"end": mark.end}).encode())
         finally:
             stream.close()
-        for old in self._numbers()[_KEPT:]:
+        for old in self._numbers()[_RETAINED:]:
             system.delete(path(old), False)
 
     def _numbers(self) -> list[int]:

@@ -25,7 +25,7 @@ class RunningRealTimeQuery(Running):
             self.accounts.stop_after = self.accounts.newest
 
     @property
-    def _asked(self) -> bool:
+    def _stop_requested(self) -> bool:
         return self.accounts.stop_after is not None
 
     def drained(self) -> bool:

@@ -53,19 +53,19 @@ def judge(stream: str, checkpoint: Checkpoint, position: Position | None, query:
     return _names(stream, position, query) if position is not None else None
 
 
-def notes(checkpoint: Checkpoint, query: Query, wanted: Mapping[str, str | None]) -> list[str]:
+def notes(checkpoint: Checkpoint, query: Query, configured: Mapping[str, str | None]) -> list[str]:
     """Notes for people on a checkpoint that can be used: frozen options, new topics, missing files.
 
     Args:
-        wanted: the options of the stream's session.
+        configured: the options of the stream's session.
     """
     if checkpoint.newest < 0:
         return []
     found = []
     for name, frozen in sorted(checkpoint.conf.items()):
-        asked = wanted.get(name)
-        if asked is not None and asked != frozen and (query.stateful or name not in _OF_STATE):
-            found.append(f"{name} stays {frozen}: the checkpoint has frozen it; {asked} takes effect after reset")
+        value = configured.get(name)
+        if value is not None and value != frozen and (query.stateful or name not in _OF_STATE):
+            found.append(f"{name} stays {frozen}: the checkpoint has frozen it; {value} takes effect after reset")
     entry = checkpoint.offsets[checkpoint.newest]
     for source, end in zip(query.sources, entry.ends, strict=False):
         new = sorted(source.topics - topics_of(end)) if topics_of(end) else []

@@ -65,7 +65,7 @@ def renamed(
         landed: the positions of other streams in the table.
         declared: the declared streams; a declared one that reads the same topics is a stream of its own.
         topic_ids: topic -> id, of this stream's sources.
-        otherwise: stream id -> what to do if both are wanted, as the text after `or, if both are meant`.
+        otherwise: stream id -> what to do if both are required, as the text after `or, if both are meant`.
     """
     if not checkpoint.empty:
         return None

@@ -18,11 +18,11 @@ SUFFIX = ".start"
 """Suffix of the folder. A checkpoint of an earlier generation, whose source resumes, is kept beside it."""
 
 
-def begin(session: SparkSession, wanted: Assignment) -> Assignment:
+def begin(session: SparkSession, assignment: Assignment) -> Assignment:
     """Give the stream an empty checkpoint, and remove that of its previous start."""
-    folder = wanted.checkpoint.rstrip("/") + SUFFIX
+    folder = assignment.checkpoint.rstrip("/") + SUFFIX
     jvm: Any = session._jvm
     path = jvm.org.apache.hadoop.fs.Path(folder)
     removed = path.getFileSystem(session._jsparkSession.sessionState().newHadoopConf()).delete(path, True)
-    _log.info("fresh checkpoint", stream=wanted.stream, checkpoint=folder, removed=bool(removed))
-    return replace(wanted, checkpoint=folder, known_query=None)
+    _log.info("fresh checkpoint", stream=assignment.stream, checkpoint=folder, removed=bool(removed))
+    return replace(assignment, checkpoint=folder, known_query=None)

@@ -22,7 +22,7 @@ _PAIR = re.compile(r"Existing (\w+)_schema=(.*?) and new \w+_schema=(.*?)\.\s*(?
 _FIELD = re.compile(r"StructField\(([^(),]+),(\w+?)Type(\([^)]*\))?,(?:true|false)\)")
 
 
-def of(wanted: Assignment, throwable: Any) -> Blocked | None:
+def of(assignment: Assignment, throwable: Any) -> Blocked | None:
     """The error of a stream whose state does not fit; None for another failure.
 
     Args:
@@ -33,14 +33,14 @@ def of(wanted: Assignment, throwable: Any) -> Blocked | None:
             return None
         text = str(throwable.getMessage() or "")
         if _SAYS.search(text):
-            return blocked(wanted, text)
+            return blocked(assignment, text)
         throwable = throwable.getCause()
     return None
 
 
-def blocked(wanted: Assignment, text: str) -> Blocked:
+def blocked(assignment: Assignment, text: str) -> Blocked:
     """The error for Spark's text: the columns in the state, those of the query, and what a person can do."""
-    stream, condition = wanted.stream, _SAYS.search(text)
+    stream, condition = assignment.stream, _SAYS.search(text)
     pair = _PAIR.search(text)
     if pair:
         stored, needed = (columns(struct) for struct in pair.group(2, 3))
@@ -48,8 +48,8 @@ def blocked(wanted: Assignment, text: str) -> Blocked:
     else:
         difference = text.split("] ", 1)[-1].splitlines()[0].rstrip(".")
     return Blocked(
-        f"The state of stream {stream} does not fit generation {wanted.generation}",
-        why=f"{wanted.checkpoint}/state: {difference}. The state was not changed "
+        f"The state of stream {stream} does not fit generation {assignment.generation}",
+        why=f"{assignment.checkpoint}/state: {difference}. The state was not changed "
         f"({condition[0] if condition else 'Spark'})",
         next=f"lakeward streams rollback {stream}   runs the previous generation, which can use the state; or give "
         f"the changed stream a new id and a new table (conf/streams/{stream}.yaml), then: lakeward deploy",

@@ -26,7 +26,7 @@ public class LinkLogStore extends LocalLogStore {
     /** Delta's contract: FileAlreadyExistsException when the version is taken; readers see a whole commit or none. */
     public void write(org.apache.hadoop.fs.Path path, Iterator actions, Boolean overwrite, Configuration conf)
             throws IOException {
-        if (overwrite.booleanValue()) { // _last_checkpoint, a hint: whoever comes last is right
+        if (overwrite.booleanValue()) { // _last_checkpoint, a hint: the last writer is right
             super.write(path, actions, overwrite, conf);
             return;
         }

@@ -55,7 +55,7 @@ def backfill(
     into: str | None = None,
     named: str | None = None,
     dry_run: bool = False,
-    tell: Callable[[Report], None] = lambda report: None,
+    report_progress: Callable[[Report], None] = lambda report: None,
 ) -> Report:
     """Land a range of the source. Safe to repeat with the same range: it continues at its position.
 
@@ -66,7 +66,7 @@ def backfill(
         into: another table than the stream's; created if missing.
         named: the position's name, if the caller has checked what else is in the table.
         dry_run: change nothing.
-        tell: takes the report after each batch.
+        report_progress: takes the report after each batch.
 
     Raises:
         Refused: rows could land twice, or the range cannot be processed on its own.
@@ -87,7 +87,7 @@ def backfill(
         into=into,
         named=named,
         dry_run=dry_run,
-        tell=tell,
+        report_progress=report_progress,
     )
 
 
@@ -100,7 +100,7 @@ def overwrite(
     *,
     readers: Sequence[str] = (),
     dry_run: bool = False,
-    tell: Callable[[Report], None] = lambda report: None,
+    report_progress: Callable[[Report], None] = lambda report: None,
 ) -> Report:
     """Land a range again into the stream's own table and replace the rows of the same records.
 
@@ -119,7 +119,16 @@ def overwrite(
     first, last = strategy.within(start, end)
     # Each batch rewrites the files that it replaces rows in: few large batches write less than many small ones.
     backfill_range = topics(assignment, source, first, last, times=10)
-    return _land_range(spark, assignment, runtime, backfill_range, strategy, into=None, dry_run=dry_run, tell=tell)
+    return _land_range(
+        spark,
+        assignment,
+        runtime,
+        backfill_range,
+        strategy,
+        into=None,
+        dry_run=dry_run,
+        report_progress=report_progress,
+    )
 
 
 def repair_windows(
@@ -132,7 +141,7 @@ def repair_windows(
     margin: timedelta = MARGIN,
     readers: Sequence[str] = (),
     dry_run: bool = False,
-    tell: Callable[[Report], None] = lambda report: None,
+    report_progress: Callable[[Report], None] = lambda report: None,
 ) -> Report:
     """Recompute the windows that lie entirely in a range of event time, with late rows, and replace them in the table.
 
@@ -155,7 +164,16 @@ def repair_windows(
     windows_text = f"{window.column} from {strategy.covers.low.isoformat()} to {strategy.covers.high.isoformat()}"
     if strategy.covers.final < high:
         windows_text += f"; left out: windows that end after {at.complete_through}, which the stream has not closed"
-    done = _land_range(spark, assignment, runtime, backfill_range, strategy, into=None, dry_run=dry_run, tell=tell)
+    done = _land_range(
+        spark,
+        assignment,
+        runtime,
+        backfill_range,
+        strategy,
+        into=None,
+        dry_run=dry_run,
+        report_progress=report_progress,
+    )
     return replace(done, windows=windows_text)
 
 
@@ -167,7 +185,7 @@ def backfill_files(
     *,
     into: str | None = None,
     dry_run: bool = False,
-    tell: Callable[[Report], None] = lambda report: None,
+    report_progress: Callable[[Report], None] = lambda report: None,
 ) -> Report:
     """Land files as if they came from the source. Arguments and errors as of `backfill`, with positions of a listing.
 
@@ -176,7 +194,14 @@ def backfill_files(
     """
     suited(assignment.spec, into, files=True)
     return _land_range(
-        spark, assignment, runtime, backfill_range, _strategy_of(into), into=into, dry_run=dry_run, tell=tell
+        spark,
+        assignment,
+        runtime,
+        backfill_range,
+        _strategy_of(into),
+        into=into,
+        dry_run=dry_run,
+        report_progress=report_progress,
     )
 
 
@@ -194,7 +219,7 @@ def _land_range(
     into: str | None,
     named: str | None = None,
     dry_run: bool,
-    tell: Callable[[Report], None],
+    report_progress: Callable[[Report], None],
 ) -> Report:
     """Land a range that was checked; see `backfill`."""
     spec, source = assignment.spec, backfill_range.source
@@ -241,7 +266,7 @@ def _land_range(
             quarantine.create(own, str(spec.quarantine.table))
         router, counts = RowRouter(assignment.stream, built), built.lineage == "rows"
         done = Work(own, assignment, source, sink, router, references, counts, backfill_range, strategy).run(
-            report, begun, tell
+            report, begun, report_progress
         )
         if not strategy.alone:
             _remove_position(own, table, name)

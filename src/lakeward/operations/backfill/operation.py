@@ -97,7 +97,7 @@ class Backfill(Operation[BackfillPlan]):
 
     Args:
         spark: opens a session with the lake's catalog for a spec.
-        tell: takes the report after each batch.
+        report_progress: takes the report after each batch.
     """
 
     name = "backfill"
@@ -110,12 +110,12 @@ class Backfill(Operation[BackfillPlan]):
         request: Request,
         options: Options,
         spark: Callable[[StreamSpec], AbstractContextManager[SparkSession]],
-        tell: Callable[[Report], None] = lambda report: None,
+        report_progress: Callable[[Report], None] = lambda report: None,
     ) -> None:
         super().__init__(context, request)
         self.options = options
         self.spark = spark
-        self.tell = tell
+        self.report_progress = report_progress
         self._session: SparkSession | None = None
 
     def plan(self) -> BackfillPlan:
@@ -165,20 +165,38 @@ class Backfill(Operation[BackfillPlan]):
         if options.windows is not None:
             return landing.repair_windows(
                 spark, plan.assignment, runtime, *options.windows, margin=options.margin, readers=plan.readers,
-                dry_run=dry_run, tell=self.tell,
+                dry_run=dry_run, report_progress=self.report_progress,
             )  # fmt: skip
         if plan.files is not None:
             return landing.backfill_files(
-                spark, plan.assignment, runtime, plan.files, into=options.into, dry_run=dry_run, tell=self.tell
+                spark,
+                plan.assignment,
+                runtime,
+                plan.files,
+                into=options.into,
+                dry_run=dry_run,
+                report_progress=self.report_progress,
             )
         if plan.offsets is None:
             raise RuntimeError("a plan of a backfill names offsets, files or windows")
         if options.overwrite:
             return landing.overwrite(
-                spark, plan.assignment, runtime, *plan.offsets, readers=plan.readers, dry_run=dry_run, tell=self.tell
+                spark,
+                plan.assignment,
+                runtime,
+                *plan.offsets,
+                readers=plan.readers,
+                dry_run=dry_run,
+                report_progress=self.report_progress,
             )
         return landing.backfill(
-            spark, plan.assignment, runtime, *plan.offsets, into=options.into, dry_run=dry_run, tell=self.tell
+            spark,
+            plan.assignment,
+            runtime,
+            *plan.offsets,
+            into=options.into,
+            dry_run=dry_run,
+            report_progress=self.report_progress,
         )
 
     def _offsets(self, spec: StreamSpec) -> tuple[str, str]:

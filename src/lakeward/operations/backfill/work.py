@@ -72,13 +72,13 @@ class Work:
     backfill_range: BackfillRange
     strategy: WriteStrategy
 
-    def run(self, report: Report, begun: Position | None, tell: Callable[[Report], None]) -> Report:
+    def run(self, report: Report, begun: Position | None, report_progress: Callable[[Report], None]) -> Report:
         """Land batch by batch up to the end of the range."""
         at, number = (begun.end[self.source.name], begun.batch + 1) if begun else (report.start, 0)
         while (upto := self.backfill_range.next(at)) is not None:
             report = self._land(report, number, at, upto)
             at, number = upto, number + 1
-            tell(report)
+            report_progress(report)
         return replace(report, done=True)
 
     def _land(self, report: Report, number: int, start: str, end: str) -> Report:

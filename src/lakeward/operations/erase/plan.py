@@ -231,5 +231,5 @@ def _check_refs(scope: Scope, targets: tuple[Target, ...]) -> None:
 
 def _key(scope: Scope, data: Mapping[str, Any]) -> str:
     """Key of the plan: the request without row counts, because rows that land meanwhile are erased too."""
-    asked = hashlib.sha256(scope.where.encode()).hexdigest()
-    return json.dumps([asked, data["refs"], data["tables"], scope.erase_unreadable])
+    condition = hashlib.sha256(scope.where.encode()).hexdigest()
+    return json.dumps([condition, data["refs"], data["tables"], scope.erase_unreadable])

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from lakeward.engine.assignment import Assignment
     from lakeward.operations.quarantine.remove import Report
     from lakeward.platform.runtime import Project, Runtime
-    from lakeward.quality.runs.process import Tell
+    from lakeward.quality.runs.process import Emit
     from lakeward.spec.model.suite import Expectation, Suite
 
 ROUNDS = 3
@@ -48,7 +48,7 @@ class Policy:
     Attributes:
         connect, registry_url, runtime, project: registry, addresses and project.
         opens: opens a session with the lake's catalog for the streams that land in the table.
-        tell: logs progress: level, sentence, fields.
+        emit: logs progress: level, sentence, fields.
     """
 
     suite: Suite
@@ -57,7 +57,7 @@ class Policy:
     runtime: Runtime
     project: Project
     opens: Opens
-    tell: Tell
+    emit: Emit
     reports: list[Report] = field(default_factory=list)
 
     @property
@@ -86,7 +86,7 @@ class Policy:
         streams, incremental_readers, decided = self._decided(result)
         if decided is None or not decided.checks:
             return self._left(result, decided)
-        self.tell("warning", f"{quarantine_policy.LINE}{decided.why} now (on_fail: quarantine)", {})
+        self.emit("warning", f"{quarantine_policy.LINE}{decided.why} now (on_fail: quarantine)", {})
         with self.opens(streams) as spark:
             for _ in range(ROUNDS):
                 try:
@@ -131,7 +131,7 @@ class Policy:
         run: RunDocument,
     ) -> list[Report]:
         """Move the failing rows of the checks to quarantine."""
-        asked: dict[str, Expectation] = dict(zip(ids(self.suite), self.suite.expectations, strict=True))
+        by_id: dict[str, Expectation] = dict(zip(ids(self.suite), self.suite.expectations, strict=True))
         file = f"expectations/{self.table}.yaml"
         first = run["first_bad_snapshot"]
         since = f", bad since snapshot {first}" if first else ""
@@ -140,7 +140,7 @@ class Policy:
         )
         done = []
         for id in checks:
-            failing = failing_rows(self.connect, self.runtime, self.table, asked[id], by_policy=True)
+            failing = failing_rows(self.connect, self.runtime, self.table, by_id[id], by_policy=True)
             for assignment in streams:
                 report = move_failing_rows(
                     spark, assignment, self.runtime, failing, self.connect, by, readers=incremental_readers
@@ -152,13 +152,13 @@ class Policy:
 
     def _report(self, report: Report, by: QuarantineBy) -> None:
         for entry in report.left:
-            self.tell(
+            self.emit(
                 "warning", f"{quarantine_policy.LINE}{quarantine_policy.rows(entry['count'])} stay: {entry['why']}", {}
             )
         if report.seq is None:
             return
         text = sentence(report, by)
-        self.tell("warning", f"{quarantine_policy.LINE}{text}", {})
+        self.emit("warning", f"{quarantine_policy.LINE}{text}", {})
         with self.connect() as connection:
             incident.add(connection, self.table, f"{quarantine_policy.LINE}{text}")
 
@@ -167,14 +167,14 @@ class Policy:
         tokens = {report.token for report in done if report.token}
         history = metadata.history(metadata.catalog(self.runtime), self.table)
         upto = next((snapshot.id for snapshot in history.ancestry(history.head) if snapshot.wap_id in tokens), None)
-        (result,) = check(self.runtime, self.registry_url, self.project, [self.table], upto=upto, tell=self.tell)
+        (result,) = check(self.runtime, self.registry_url, self.project, [self.table], upto=upto, emit=self.emit)
         return result
 
     def _left(self, result: RunDocument, decided: Decision | None) -> RunDocument:
         """End the policy; if a person has to decide, record that in the log, the run, the incident and the timeline."""
         if decided is not None:
             line = quarantine_policy.declined(decided.why, self.table)
-            self.tell("error", line, {})
+            self.emit("error", line, {})
             with self.connect() as connection:
                 verifications.add_note(connection, result["run"], line)
                 incident.add(connection, self.table, line)

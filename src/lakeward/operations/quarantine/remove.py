@@ -218,7 +218,7 @@ class _QuarantineRun:
             return report
         whole = self.own.read.option("versionAsOf", str(head)).table(quote_table(table, CATALOG))
         bad = whole.where(covers.condition()).localCheckpoint(eager=True)
-        self._told_apart(bad)
+        self._check_distinct(bad)
         shaped = self._shaped(bad, covers).localCheckpoint(eager=True)
         read_again = shaped.where(shaped[quarantine.KEPT] == quarantine.Kept.RECORD.value).count()
         moved = shaped.count()
@@ -311,7 +311,7 @@ class _QuarantineRun:
                 code="LW-2034",
             )
 
-    def _told_apart(self, bad: DataFrame) -> None:
+    def _check_distinct(self, bad: DataFrame) -> None:
         """Check that every failing row is of a different record.
 
         Raises:

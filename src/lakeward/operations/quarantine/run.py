@@ -87,8 +87,10 @@ def failing_rows(
         # If the whole table is read, most of it is proven: the bound applies to the rest.
         return quarantine_policy.too_many(failing, of - (base.total or 0) if base and range_.kind is Kind.TABLE else of)
 
-    asks = ", ".join(f"{key}={value!r}" for key, value in expectation.kwargs.items() if key != "column")
-    made = Failing(name, f"{name}({asks})" if asks else name, unproven, lambda frame: condition(frame, expectation))
+    arguments = ", ".join(f"{key}={value!r}" for key, value in expectation.kwargs.items() if key != "column")
+    made = Failing(
+        name, f"{name}({arguments})" if arguments else name, unproven, lambda frame: condition(frame, expectation)
+    )
     return replace(made, bound=bound, proven=proven) if by_policy else made
 
 

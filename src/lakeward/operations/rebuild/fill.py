@@ -32,7 +32,7 @@ class Fill:
         into: the table that is filled; created if missing.
         name: name of the fill's position in it.
         start: canonical offsets where the fill begins.
-        tell: takes a report after each batch.
+        report_progress: takes a report after each batch.
     """
 
     spark: SparkSession
@@ -41,7 +41,7 @@ class Fill:
     into: str
     name: str
     start: str
-    tell: Callable[[Report], None] = lambda report: None
+    report_progress: Callable[[Report], None] = lambda report: None
     _new: bool = field(default=False, init=False)
 
     @property
@@ -70,7 +70,14 @@ class Fill:
                 code="LW-2038",
             )
         backfill(
-            self.spark, self.assignment, self.runtime, self.start, end, into=self.into, named=self.name, tell=self.tell
+            self.spark,
+            self.assignment,
+            self.runtime,
+            self.start,
+            end,
+            into=self.into,
+            named=self.name,
+            report_progress=self.report_progress,
         )
         self._new = False
 

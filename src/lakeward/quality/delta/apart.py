@@ -30,9 +30,9 @@ def why_not_table(head: Head) -> str | None:
     if strange:
         return f"the table uses {', '.join(strange)}"
     kinds = {field["name"]: field["type"] for field in head.fields}
-    odd = next((column for column in head.partition_columns if kinds.get(column) not in _PLAIN), None)
-    if odd is not None:
-        return f"the table is partitioned by {odd}, which is {kinds.get(odd)}"
+    unsupported = next((column for column in head.partition_columns if kinds.get(column) not in _PLAIN), None)
+    if unsupported is not None:
+        return f"the table is partitioned by {unsupported}, which is {kinds.get(unsupported)}"
     return None
 
 

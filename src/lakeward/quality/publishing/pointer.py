@@ -90,26 +90,26 @@ def point(lake: Catalog, table: str, snapshot: int) -> None:
     keeps its snapshot log in order of time) the entry is dropped and registered again.
     """
     main, name = lake.load_table(name_parts(table)), pointer_name(table)
-    wanted = _metadata(main, snapshot)
+    target = _metadata(main, snapshot)
     pointer = _load(lake, name)
-    if pointer is not None and _reaches(pointer.metadata, wanted) and _same_table(pointer, main):
-        _commit(lake, pointer, wanted)
+    if pointer is not None and _reaches(pointer.metadata, target) and _same_table(pointer, main):
+        _commit(lake, pointer, target)
         return
     if pointer is not None:
         lake.drop_table(name)
-    _register(lake, name, main, wanted)
+    _register(lake, name, main, target)
 
 
 def _keep(session: SparkSession, table: str, main: Table, snapshots: set[int | None]) -> None:
     """Tag each of the snapshots that still exists; drop tags of earlier moves."""
     name, refs = quote_table(table, CATALOG), main.metadata.refs
     known = {snapshot.snapshot_id for snapshot in main.metadata.snapshots}
-    wanted = {f"{_TAG}{snapshot}": snapshot for snapshot in snapshots if snapshot in known}
-    for tag, snapshot in wanted.items():
+    required = {f"{_TAG}{snapshot}": snapshot for snapshot in snapshots if snapshot in known}
+    for tag, snapshot in required.items():
         if tag not in refs:
             session.sql(f"ALTER TABLE {name} CREATE OR REPLACE TAG {quote(tag)} AS OF VERSION {snapshot:d}").collect()
     for tag in refs:
-        if tag.startswith(_TAG) and tag not in wanted:
+        if tag.startswith(_TAG) and tag not in required:
             session.sql(f"ALTER TABLE {name} DROP TAG IF EXISTS {quote(tag)}").collect()
 
 
@@ -153,30 +153,30 @@ def _name(main: Table) -> str:
     return ".".join(main.name())
 
 
-def _reaches(now: TableMetadata, wanted: TableMetadata) -> bool:
+def _reaches(now: TableMetadata, target: TableMetadata) -> bool:
     """Whether a commit leads from one metadata to the other: forward in time, and no id with two meanings."""
-    same_specs = all(spec in wanted.partition_specs for spec in now.partition_specs)
-    same_schemas = all(schema in wanted.schemas for schema in now.schemas)
+    same_specs = all(spec in target.partition_specs for spec in now.partition_specs)
+    same_schemas = all(schema in target.schemas for schema in now.schemas)
     return (
-        now.format_version == wanted.format_version == 2
-        and wanted.last_updated_ms >= now.last_updated_ms
-        and wanted.current_snapshot_id != now.current_snapshot_id
+        now.format_version == target.format_version == 2
+        and target.last_updated_ms >= now.last_updated_ms
+        and target.current_snapshot_id != now.current_snapshot_id
         and same_specs
         and same_schemas
     )
 
 
-def _commit(lake: Catalog, pointer: Table, wanted: TableMetadata) -> None:
+def _commit(lake: Catalog, pointer: Table, target: TableMetadata) -> None:
     from pyiceberg.table import update as changes
 
     # pydantic hides these constructors from mypy
     make: Any = changes
-    now, snapshot = pointer.metadata, wanted.snapshots[0]
-    schemas = [schema for schema in wanted.schemas if schema not in now.schemas]
-    specs = [spec for spec in wanted.partition_specs if spec not in now.partition_specs]
+    now, snapshot = pointer.metadata, target.snapshots[0]
+    schemas = [schema for schema in target.schemas if schema not in now.schemas]
+    specs = [spec for spec in target.partition_specs if spec not in now.partition_specs]
     updates = (
         *(make.AddSchemaUpdate(schema=schema) for schema in schemas),
-        make.SetCurrentSchemaUpdate(schema_id=wanted.current_schema_id),
+        make.SetCurrentSchemaUpdate(schema_id=target.current_schema_id),
         *(make.AddPartitionSpecUpdate(spec=spec) for spec in specs),
         make.AddSnapshotUpdate(snapshot=snapshot),
         make.SetSnapshotRefUpdate(ref_name="main", type="branch", snapshot_id=snapshot.snapshot_id),
@@ -192,10 +192,10 @@ def _commit(lake: Catalog, pointer: Table, wanted: TableMetadata) -> None:
     )
 
 
-def _register(lake: Catalog, name: str, main: Table, wanted: TableMetadata) -> None:
-    file = f"{wanted.location}/metadata/00000-{uuid4()}.metadata.json"
+def _register(lake: Catalog, name: str, main: Table, target: TableMetadata) -> None:
+    file = f"{target.location}/metadata/00000-{uuid4()}.metadata.json"
     # Not by PyIceberg's writer, which refuses format v3 because of encryption keys; these tables have none.
-    text = json.dumps(wanted.model_dump(mode="json", by_alias=True, exclude_none=True))
+    text = json.dumps(target.model_dump(mode="json", by_alias=True, exclude_none=True))
     with main.io.new_output(file).create() as out:
         out.write(text.encode())
     lake.register_table(name, file)

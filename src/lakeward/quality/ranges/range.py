@@ -116,7 +116,7 @@ def _decide(history: History, proofs: Sequence[Mark]) -> Range:
     base, chain = proofs[0], between(history, proofs[0], head.id)
     if chain.cut is None:
         return _classify(history, base, head, chain)
-    reason = _tell(history, chain.cut, base, head, chain)
+    reason = _describe(history, chain.cut, base, head, chain)
     for older in proofs[1:]:  # after a rollback the newest proof that is still on main remains valid
         below = between(history, older, head.id)
         if below.cut is None:
@@ -192,14 +192,14 @@ def _classify(history: History, base: Mark, head: Snapshot, chain: Chain) -> Ran
     if rewritten and any(snapshot.why for snapshot in snapshots):
         return Range(table, Kind.TABLE, base, head, snapshots, f"{rewritten}: the whole table")
     if rewritten:
-        odd = miscounts(snapshots, history.snapshots.get(base.snapshot)) or untraced(base, head)
-        if odd:
-            return Range(table, Kind.TABLE, base, head, snapshots, f"{rewritten}, and {odd}: the whole table")
+        reason = miscounts(snapshots, history.snapshots.get(base.snapshot)) or untraced(base, head)
+        if reason:
+            return Range(table, Kind.TABLE, base, head, snapshots, f"{rewritten}, and {reason}: the whole table")
         text = f"{rewritten}: rows changed since snapshot {base.snapshot}, by row lineage"
         return Range(table, Kind.CHANGES, base, head, snapshots, text)
-    odd = miscounts(snapshots, history.snapshots.get(base.snapshot))
-    if odd:
-        return Range(table, Kind.TABLE, base, head, snapshots, f"{odd}: the whole table")
+    reason = miscounts(snapshots, history.snapshots.get(base.snapshot))
+    if reason:
+        return Range(table, Kind.TABLE, base, head, snapshots, f"{reason}: the whole table")
     compactions = sum(snapshot.operation == "replace" for snapshot in snapshots)
     count = len(snapshots) - compactions
     text = f"{count} commit{'' if count == 1 else 's'} since {history.noun} {base.snapshot}"
@@ -238,7 +238,7 @@ def _window(found: Range, history: History, now: datetime) -> Read | None:
     return None  # the window starts before the first remaining snapshot: read the whole table
 
 
-def _tell(history: History, cut: Cut, proof: Mark, head: Snapshot, chain: Chain) -> str:
+def _describe(history: History, cut: Cut, proof: Mark, head: Snapshot, chain: Chain) -> str:
     noun, line = history.noun, "main" if history.noun == "snapshot" else "the table"
     verified = f"verified {noun} {proof.snapshot}"
     if cut is Cut.WRONG_ORDER:

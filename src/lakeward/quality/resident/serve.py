@@ -147,7 +147,7 @@ class Resident:
         try:
             process.ask(
                 Request.model_validate({**self._where(), "warm": True}),
-                timeout_s=machine.patience(WARM_WITHIN_S), tell=lambda level, text, fields: None,
+                timeout_s=machine.patience(WARM_WITHIN_S), emit=lambda level, text, fields: None,
             )  # fmt: skip
         except LakewardError as error:
             log.warning("Checker error", error=f"{error.what}: {error.why}")

@@ -114,8 +114,8 @@ def present(table: Table, runs: Sequence[str], since: datetime) -> set[str]:
 
     if table.current_snapshot() is None:
         return set()
-    wanted = And(GreaterThanOrEqual(term="month", value=_month(since)), In(term="run", literals=list(runs)))
-    found = table.scan(row_filter=wanted, selected_fields=("run",)).to_arrow()
+    condition = And(GreaterThanOrEqual(term="month", value=_month(since)), In(term="run", literals=list(runs)))
+    found = table.scan(row_filter=condition, selected_fields=("run",)).to_arrow()
     return set(found.column("run").to_pylist())
 
 
@@ -195,5 +195,5 @@ def _arrow(rows: Sequence[Mapping[str, object]]) -> pa.Table:
     import pyarrow as pa
     from pyiceberg.io.pyarrow import schema_to_pyarrow
 
-    wanted = schema_to_pyarrow(_schema(), include_field_ids=False)
-    return pa.Table.from_pylist(list(rows), schema=wanted)
+    target = schema_to_pyarrow(_schema(), include_field_ids=False)
+    return pa.Table.from_pylist(list(rows), schema=target)

@@ -20,7 +20,7 @@ from lakeward.platform import machine
 from lakeward.platform.errors import DependencyDown, LakewardError, TimedOut
 from lakeward.platform.runtime import Project, Runtime, resolved
 from lakeward.quality.runs.following import Next, Step, decide
-from lakeward.quality.runs.process import TIMEOUT_S, CheckingProcess, Tell
+from lakeward.quality.runs.process import TIMEOUT_S, CheckingProcess, Emit
 from lakeward.quality.runs.request import Request, Scope, place, raise_line
 from lakeward.quality.runs.working import TTL, Connect, RunWork, withdraw
 from lakeward.registry import check_runs, version
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger(__name__)
 
-WANTED = timedelta(seconds=30)
+REQUEST_EVERY = timedelta(seconds=30)
 """A run is not started later than this after the requester's last heartbeat."""
 _LOOK_S = 2.0
 _AWAY_S = 60.0
@@ -50,7 +50,7 @@ def check(
     suite: Path | None = None,
     upto: int | None = None,
     timeout_s: float = TIMEOUT_S,
-    tell: Tell | None = None,
+    emit: Emit | None = None,
 ) -> list[RunDocument]:
     """Check tables against their suites, record the results and move `verified`.
 
@@ -62,7 +62,7 @@ def check(
         suite: a suite file for this run only; `verified` then stays where it is.
         upto: the last snapshot to check, for one table; the head by default.
         timeout_s: after this the run is ended and its statements interrupted.
-        tell: receives each event; by default it is logged, so that it appears in the Airflow task's log.
+        emit: receives each event; by default it is logged, so that it appears in the Airflow task's log.
 
     Returns:
         One result a checked table, as the contract's JSON of `quality run`; empty when none was due. A failed check
@@ -84,7 +84,7 @@ def check(
         suite=resolved(suite) if suite else None,
         upto=upto,
     )
-    asker = Requester(request, tell or _log)
+    asker = Requester(request, emit or _log)
     try:
         run = asker.ask(timeout_s)
     except DependencyDown:
@@ -102,30 +102,30 @@ def check(
 class Requester:
     """Requests a run and waits for its answer."""
 
-    def __init__(self, request: Request, tell: Tell) -> None:
-        self._request, self._tell = request, tell
+    def __init__(self, request: Request, emit: Emit) -> None:
+        self._request, self._emit = request, emit
         self._place = place(request.project, request.runtime.lake)
         self._name = f"{socket.gethostname()}:{os.getpid()}"
         self.connect: Connect = lambda: version.connect(request.registry_url, request.runtime.pgpass)
 
     def ask(self, timeout_s: float) -> int:
         """Insert the request into the registry; returns its id."""
-        asked = self._request.model_dump(mode="json", include={"tables", "scope", "suite", "upto"})
+        document = self._request.model_dump(mode="json", include={"tables", "scope", "suite", "upto"})
         with self.connect() as connection:
             return check_runs.ask(
-                connection, self._place, cast("RunRequest", asked),
-                asked_by=self._name, timeout=timedelta(seconds=timeout_s), wait=WANTED,
+                connection, self._place, cast("RunRequest", document),
+                asked_by=self._name, timeout=timedelta(seconds=timeout_s), wait=REQUEST_EVERY,
             )  # fmt: skip
 
     def follow(self, run: int) -> list[RunDocument]:
         """Pass on the run's events and return its answer. Work on the run here if no checker does."""
-        told = 0
+        emitted = 0
         with Notifications(self._request.registry_url, self._request.runtime.pgpass, check_runs.CHANNEL) as notices:
             while True:
                 seen, served = self._look(run)
-                for level, text, fields in (seen.told if seen else [])[told:]:
-                    self._tell(level, text, fields)
-                    told += 1
+                for level, text, fields in (seen.told if seen else [])[emitted:]:
+                    self._emit(level, text, fields)
+                    emitted += 1
                 what = decide(seen, served, machine.patience)
                 if what.step is Step.WAIT:
                     notices.wait(_LOOK_S)
@@ -141,7 +141,7 @@ class Requester:
         while True:
             try:
                 with self.connect() as connection:
-                    return check_runs.extend_wait(connection, run, WANTED), alive(connection, self._place)
+                    return check_runs.extend_wait(connection, run, REQUEST_EVERY), alive(connection, self._place)
             except DependencyDown:
                 if time.monotonic() > until:
                     raise
@@ -153,12 +153,12 @@ class Requester:
             claimed = check_runs.claim(connection, self._name, TTL, place=self._place, run=run)
         if claimed is None:
             return None
-        self._tell("warning", why, {"check_run": run})
+        self._emit("warning", why, {"check_run": run})
         try:
             with CheckingProcess(self._request.runtime) as process:
-                worked = RunWork(self.connect).do(claimed, process, self._request, self._tell)
+                worked = RunWork(self.connect).do(claimed, process, self._request, self._emit)
         except Fenced as fenced:  # this process was paused too long
-            self._tell("warning", f"{fenced.what}: {fenced.why}", {"check_run": run})
+            self._emit("warning", f"{fenced.what}: {fenced.why}", {"check_run": run})
             return None
         if worked.error is not None:
             raise worked.error

@@ -64,7 +64,7 @@ def _planned(table: str, run_order: RunOrder, engines: Engines) -> Planned:
 
 def _read(table: str, suite: Suite, run_order: RunOrder, engines: Engines) -> Planned:
     known = observe(table, suite, run_order, engines)
-    wanted = known.due(suite)
-    rows = known.found.rows if known.found is not None and wanted.due else None
+    schedule = known.due(suite)
+    rows = known.found.rows if known.found is not None and schedule.due else None
     size = f"; {rows:,} rows" if rows is not None else ""
-    return Planned(table, wanted.due, f"{wanted.why}{size}, {len(suite.expectations)} checks")
+    return Planned(table, schedule.due, f"{schedule.why}{size}, {len(suite.expectations)} checks")

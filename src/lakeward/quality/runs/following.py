@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 
-from lakeward.registry.check_runs import ASKED, CLAIMS, WORKING, Run
+from lakeward.registry.check_runs import CLAIMS, REQUESTED, WORKING, Run
 
 BEGUN_WITHIN_S = 30.0
 """A live checker has to start a run within this time; otherwise it is busy or hangs."""
@@ -50,8 +50,8 @@ def decide(run: Run | None, served: bool, patience: Callable[[float], float] = l
     if run.answer is not None:
         return Next(Step.ANSWERED)
     if run.remaining_s < (-GRACE_S if run.state == WORKING else 0):
-        return Next(Step.LATE, f"it was {'at work' if run.state == WORKING else 'waiting'} for {run.asked_s:.0f} s")
-    idle = run.state == ASKED or run.expired_s is not None
+        return Next(Step.LATE, f"it was {'at work' if run.state == WORKING else 'waiting'} for {run.waited_s:.0f} s")
+    idle = run.state == REQUESTED or run.expired_s is not None
     if idle and run.claim >= CLAIMS:
         return Next(Step.LOST, f"it was started {run.claim} times, and each process ended, last {run.owner}")
     if not idle:
@@ -61,10 +61,10 @@ def decide(run: Run | None, served: bool, patience: Callable[[float], float] = l
         return Next(Step.TAKE, f"{died}no checker is up: this run starts a process of its own, slower; next: {START}")
     if run.expired_s is not None and run.expired_s > patience(TAKEN_WITHIN_S):
         return Next(Step.TAKE, f"{run.owner} died during this run: it continues in a process of its own, slower")
-    if run.state == ASKED and run.asked_s > patience(BEGUN_WITHIN_S):
+    if run.state == REQUESTED and run.waited_s > patience(BEGUN_WITHIN_S):
         return Next(
             Step.TAKE,
-            f"the checker has not started this run for {run.asked_s:.0f} s, it is busy with another: this run starts a "
-            "process of its own, slower; next: lakeward stack status",
+            f"the checker has not started this run for {run.waited_s:.0f} s, it is busy with another: this run starts "
+            "a process of its own, slower; next: lakeward stack status",
         )
     return Next(Step.WAIT)

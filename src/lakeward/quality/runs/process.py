@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 TIMEOUT_S = 1800.0
 _GRACE_S = 20.0
 _TAIL = 2000  # characters of the process's stderr shown when it dies
-Tell = Callable[[str, str, Mapping[str, object]], None]
+Emit = Callable[[str, str, Mapping[str, object]], None]
 """Receives level, text and fields of one event."""
 
 
@@ -93,8 +93,8 @@ class CheckingProcess:
         except psutil.Error:
             return 0
 
-    def ask(self, request: Request, *, timeout_s: float = TIMEOUT_S, tell: Tell) -> list[RunDocument]:
-        """The results of one request; events are passed to `tell` as they arrive. Concurrent calls wait.
+    def ask(self, request: Request, *, timeout_s: float = TIMEOUT_S, emit: Emit) -> list[RunDocument]:
+        """The results of one request; events are passed to `emit` as they arrive. Concurrent calls wait.
 
         Raises:
             LakewardError: as for `runs.ask.check`.
@@ -110,7 +110,7 @@ class CheckingProcess:
         timer.start()
         try:
             with self._turn:
-                answer = self._answer(request, tell)
+                answer = self._answer(request, emit)
         finally:
             timer.cancel()
         if answer is None and late.is_set():
@@ -149,7 +149,7 @@ class CheckingProcess:
             self._process.kill()
             self._process.wait()
 
-    def _answer(self, request: Request, tell: Tell) -> Answer | None:
+    def _answer(self, request: Request, emit: Emit) -> Answer | None:
         stdin = expect(self._process.stdin, "the pipe to the process")
         stdout = expect(self._process.stdout, "the pipe from the process")
         with contextlib.suppress(BrokenPipeError, ValueError):  # it ended: stdout is at its end too
@@ -159,7 +159,7 @@ class CheckingProcess:
             event: dict[str, object] = json.loads(line)
             if "results" in event or "failed" in event:
                 return cast("Answer", event)
-            tell(str(event.pop("level", "info")), str(event.pop("event", "")), event)
+            emit(str(event.pop("level", "info")), str(event.pop("event", "")), event)
         return None
 
     def _last_words(self) -> str:

@@ -92,8 +92,8 @@ def _table(table: str, suite: Suite, order: RunOrder, engines: Engines) -> Resul
         )
     if history is not None and order.own_suite:
         pointer.update_pointer(engines, suite, history.verified)
-    if order.tables is None and not (wanted := known.due(suite)).due:
-        log.info("Table not due for a check", table=table, why=wanted.why)
+    if order.tables is None and not (schedule := known.due(suite)).due:
+        log.info("Table not due for a check", table=table, why=schedule.why)
         return None
     if history is None or found is None:
         raise metadata.no_table(table)  # requested by name, or checked before: the table is missing

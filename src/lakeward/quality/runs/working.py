@@ -11,7 +11,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Self
 
 from lakeward.platform.errors import DependencyDown, LakewardError, TimedOut, expect
-from lakeward.quality.runs.process import CheckingProcess, Ended, Tell
+from lakeward.quality.runs.process import CheckingProcess, Emit, Ended
 from lakeward.quality.runs.request import Request, error_line
 from lakeward.registry import check_runs
 from lakeward.registry.check_runs import CLAIMS, DONE, FAILED, TIMED_OUT, Answer, Claim, Claimed, Fenced, Line
@@ -54,7 +54,7 @@ class Heartbeats:
         self._over.set()
         self._thread.join()
 
-    def tell(self, level: str, text: str, fields: Mapping[str, object]) -> None:
+    def emit(self, level: str, text: str, fields: Mapping[str, object]) -> None:
         """Keep an event for the next heartbeat."""
         with self._lock:
             self._lines.append((level, text, fields))
@@ -109,19 +109,19 @@ class RunWork:
     alive: Callable[[Connection], None] = lambda connection: None
     again: bool = False
 
-    def do(self, claimed: Claimed, process: CheckingProcess, request: Request, tell: Tell) -> RunOutcome:
+    def do(self, claimed: Claimed, process: CheckingProcess, request: Request, emit: Emit) -> RunOutcome:
         """Let the process work, and record the answer of the run.
 
         Args:
             request: complete except for the claim.
-            tell: receives each event in addition to the registry.
+            emit: receives each event in addition to the registry.
 
         Raises:
             Fenced: another process has taken the run over; no answer was recorded.
             DependencyDown: the registry does not answer; the results are recorded already, or will be computed again.
         """
         claim = claimed.claim
-        asked = request.model_copy(update={"claim": claim, "left": claimed.session_id})
+        claimed_request = request.model_copy(update={"claim": claim, "left": claimed.session_id})
 
         def beat(lines: list[Line]) -> bool:
             with self.connect() as connection:
@@ -130,11 +130,11 @@ class RunWork:
 
         with Heartbeats(beat, process.hang_up) as beats:
 
-            def told(level: str, text: str, fields: Mapping[str, object]) -> None:
-                beats.tell(level, text, fields)
-                tell(level, text, fields)
+            def emit_both(level: str, text: str, fields: Mapping[str, object]) -> None:
+                beats.emit(level, text, fields)
+                emit(level, text, fields)
 
-            worked = self._asked(process, asked, max(claimed.remaining_s, _LEAST_S), told)
+            worked = self._run_request(process, claimed_request, max(claimed.remaining_s, _LEAST_S), emit_both)
         # The heartbeats have stopped: one after the answer would find the claim ended, and close a warm process.
         with self.connect() as connection:
             recorded = self._answer(connection, claim, worked, beats.take())
@@ -147,19 +147,19 @@ class RunWork:
             )
         return worked
 
-    def _asked(self, process: CheckingProcess, request: Request, limit_s: float, tell: Tell) -> RunOutcome:
+    def _run_request(self, process: CheckingProcess, request: Request, limit_s: float, emit: Emit) -> RunOutcome:
         claim = expect(request.claim, "the claim of the run")
         try:
-            return RunOutcome(DONE, process.ask(request, timeout_s=limit_s, tell=tell))
+            return RunOutcome(DONE, process.ask(request, timeout_s=limit_s, emit=emit))
         except TimedOut as error:
             return RunOutcome(TIMED_OUT, error=error)
         except Ended as error:
-            return RunOutcome(check_runs.ASKED if self.again and claim.number < CLAIMS else FAILED, error=error)
+            return RunOutcome(check_runs.REQUESTED if self.again and claim.number < CLAIMS else FAILED, error=error)
         except LakewardError as error:
             return RunOutcome(FAILED, error=error)
 
     def _answer(self, connection: Connection, claim: Claim, worked: RunOutcome, lines: list[Line]) -> bool:
-        if worked.state == check_runs.ASKED:
+        if worked.state == check_runs.REQUESTED:
             return check_runs.give_back(connection, claim, lines)
         answer: Answer = error_line(worked.error) if worked.error else {"results": worked.results}
         return check_runs.finish(connection, claim, worked.state, answer, lines)

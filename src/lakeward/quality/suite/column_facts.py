@@ -156,7 +156,7 @@ def _aggregate(
     frame = rows(session, table, read)
     row = frame.selectExpr(*(f"{sql} AS {quote(name)}" for name, sql in aggregates.items())).collect()[0]
     return row["rows"], [
-        _told(column, {fact: row[f"c{index}_{fact}"] for fact in _facts(column)})
+        _described(column, {fact: row[f"c{index}_{fact}"] for fact in _facts(column)})
         for index, column in enumerate(columns)
     ]
 
@@ -179,7 +179,7 @@ def _facts(column: ColumnProfile) -> dict[str, str]:
     return aggregates
 
 
-def _told(column: ColumnProfile, found: dict[str, Any]) -> ColumnProfile:
+def _described(column: ColumnProfile, found: dict[str, Any]) -> ColumnProfile:
     common = found.pop("common", None)
     if "nan" in found:
         found["nan"] = bool(found["nan"])

@@ -52,16 +52,16 @@ class ConfiguredCheck:
 
     def blank(self, state: State, error: str | None = None) -> Check:
         """A result without findings."""
-        asked = self.expectation
+        configured = self.expectation
         return Check(
             id=self.id,
-            expectation=asked.type,
-            severity=asked.severity,
+            expectation=configured.type,
+            severity=configured.severity,
             state=state,
-            kwargs=dict(asked.kwargs),
-            on_fail=asked.on_fail,
+            kwargs=dict(configured.kwargs),
+            on_fail=configured.on_fail,
             scope=self.scope,
-            why=asked.why,
+            why=configured.why,
             excuse=self.excuse,
             error=error,
         )

@@ -45,8 +45,8 @@ def order(request: Request, *, strict: bool = False) -> RunOrder:
             keep=_keep(request.project), patience_s=request.patience_s, invalid=invalid,
             files=_files(request.project, valid),
         )  # fmt: skip
-    asked = {f"expectations/{table}.yaml" for table in request.tables}
-    raise_if_any([problem for problem in wrong if problem.file in asked], LINT)
+    paths = {f"expectations/{table}.yaml" for table in request.tables}
+    raise_if_any([problem for problem in wrong if problem.file in paths], LINT)
     for table in request.tables:
         if table not in suites:
             raise SpecError(

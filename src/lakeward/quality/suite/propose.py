@@ -110,15 +110,15 @@ def without(made: Proposal, failed: Mapping[int, str]) -> Proposal:
     Args:
         failed: index of an expectation -> what was found.
     """
-    kept = [index for index in range(len(made.expectations)) if index not in failed]
+    remaining = [index for index in range(len(made.expectations)) if index not in failed]
     left = dict(made.left)
     for index, found in failed.items():
         kwargs = made.expectations[index]["kwargs"]
         name = str(kwargs.get("column", made.expectations[index]["type"]))
-        if not any(made.expectations[each]["kwargs"].get("column") == name for each in kept):
+        if not any(made.expectations[each]["kwargs"].get("column") == name for each in remaining):
             left[name] = f"its own rows failed {made.expectations[index]['type']}: {found}"
-    expectations = [made.expectations[index] for index in kept]
-    return Proposal(expectations, {new: made.comments[old] for new, old in enumerate(kept)}, left)
+    expectations = [made.expectations[index] for index in remaining]
+    return Proposal(expectations, {new: made.comments[old] for new, old in enumerate(remaining)}, left)
 
 
 def propose(seen: TableProfile) -> Proposal:

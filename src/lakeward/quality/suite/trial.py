@@ -31,12 +31,12 @@ def tried(made: Proposal, session: SparkSession, table: str, read: Read) -> Prop
     Raises:
         PySparkException: no server answers.
     """
-    asked = [
+    configured = [
         ConfiguredCheck(str(index), Expectation(type=each["type"], kwargs=each["kwargs"]), "table")
         for index, each in enumerate(made.expectations)
         if each["type"] not in OWN
     ]
-    if not asked:
+    if not configured:
         return made
     with connect_mode(), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of what Great Expectations imports
@@ -44,7 +44,7 @@ def tried(made: Proposal, session: SparkSession, table: str, read: Read) -> Prop
         from lakeward.quality.engine.settling import settle_all
 
         frame = rows(session, table, read)
-        sound, results = settle_all(asked, frame)
+        sound, results = settle_all(configured, frame)
         results |= bridge.check(frame, sound, sampled=False)
     failed = {
         int(check.id): check.error or str(check.observed)

@@ -64,5 +64,5 @@ def _quoted(value: Any) -> Any:
     """Quote text that ruamel would write plain and read back differently: in flow style a leading `?` or `:` is YAML
     syntax, and NEL is the end of a line.
     """
-    odd = isinstance(value, str) and (value.startswith(("?", ":")) or "\x85" in value)
-    return DoubleQuotedScalarString(value) if odd else value
+    needs_quotes = isinstance(value, str) and (value.startswith(("?", ":")) or "\x85" in value)
+    return DoubleQuotedScalarString(value) if needs_quotes else value

@@ -45,7 +45,7 @@ def waive(
         )
     made = waivers.add(connection, table, check, name, author=author, reason=reason.strip(), until=end)
     text = f"Check {name} is waived until {minute(end)} by {author}: {made.reason}"
-    _tell(connection, made, "waive", text, author, reason)
+    _record_event(connection, made, "waive", text, author, reason)
     incidents.closed(connection, KIND, f"{table}/{check}", text)
     return made
 
@@ -66,7 +66,7 @@ def unwaive(connection: Connection, table: str, check: str, *, author: str, comm
             code="LW-5025",
         )
     text = f"The waiver of check {found.name} by {found.author} ({found.reason}) was ended by {author}"
-    _tell(connection, found, "unwaive", text, author, comment)
+    _record_event(connection, found, "unwaive", text, author, comment)
     return found
 
 
@@ -107,7 +107,7 @@ def _failed(connection: Connection, waiver: Waiver) -> str | None:
     return None
 
 
-def _tell(connection: Connection, waiver: Waiver, change: str, text: str, author: str, comment: str) -> None:
+def _record_event(connection: Connection, waiver: Waiver, change: str, text: str, author: str, comment: str) -> None:
     fields = {"check": waiver.check, "until": waiver.until.isoformat()}
     events.record(connection, "table", waiver.table, change, text, **fields)
     changes.record(

@@ -78,23 +78,23 @@ def excuses(suite: Suite, recorded: Sequence[Waiver], now: datetime) -> dict[str
     return found
 
 
-def choose(suite: Suite, wanted: str) -> tuple[str, str]:
+def choose(suite: Suite, requested: str) -> tuple[str, str]:
     """The id and the name of the check that matches: by id, prefix of the id, or name.
 
     Raises:
         SpecError: no check matches, or more than one; lists the checks.
     """
     named = dict(zip(ids(suite), map(name_of, suite.expectations), strict=True))
-    short = wanted.removeprefix("expect_")
-    found = [key for key, name in named.items() if wanted == key or short in (name, name.split("(")[0])]
-    if not found and len(wanted) >= 4:
-        found = [key for key in named if key.startswith(wanted)]
+    short = requested.removeprefix("expect_")
+    found = [key for key, name in named.items() if requested == key or short in (name, name.split("(")[0])]
+    if not found and len(requested) >= 4:
+        found = [key for key in named if key.startswith(requested)]
     if len(found) == 1:
         return found[0], named[found[0]]
     listed = "; ".join(f"{key} {name}" for key, name in named.items() if not found or key in found)
     close = None if found else nearest(short, list(named.values()))
     raise SpecError(
-        f"{wanted} matches {'more than one check' if found else 'no check'} of expectations/{suite.table}.yaml",
+        f"{requested} matches {'more than one check' if found else 'no check'} of expectations/{suite.table}.yaml",
         why=f"{f'Did you mean {close}? ' if close else ''}Checks: {listed}.",
         next=f"lakeward quality show {suite.table}   shows the ids of its checks",
         code="LW-5026",

@@ -43,8 +43,8 @@ def conf(specs: Iterable[Mapping[str, Any]], settings: DriverSettings | None = N
 
 def _spread(specs: list[Mapping[str, Any]], base: DriverSettings) -> dict[str, str]:
     """Executors on a standalone cluster: dynamic allocation between two bounds, or a fixed number."""
-    asked = [wish["executors"] for spec in specs if (wish := spec.get("resources") or {}).get("executors")]
-    executors = base.executors or (Executors.model_validate(asked[0]) if asked else Executors())
+    requests = [wish["executors"] for spec in specs if (wish := spec.get("resources") or {}).get("executors")]
+    executors = base.executors or (Executors.model_validate(requests[0]) if requests else Executors())
     settings = {
         "spark.master": str(base.master),
         "spark.executor.cores": str(executors.cores),

@@ -12,7 +12,7 @@ from pydantic_core import CoreSchema, core_schema
 from lakeward.spec.model.types import Written
 from lakeward.spec.sql.statements import quote
 
-_WANTED = "a partition field is a column, days(column), months(column), bucket(16, column) or truncate(4, column)"
+_EXPECTED = "a partition field is a column, days(column), months(column), bucket(16, column) or truncate(4, column)"
 _FIELD = re.compile(
     r"\s*(?:(?P<transform>[A-Za-z]+)\s*\(\s*(?:(?P<number>[0-9]+)\s*,\s*)?(?P<inner>[A-Za-z_][A-Za-z0-9_]*)\s*\)"
     r"|(?P<column>[A-Za-z_][A-Za-z0-9_]*))\s*"
@@ -37,13 +37,13 @@ class PartitionField(str):
     def __new__(cls, text: str) -> PartitionField:
         match = _FIELD.fullmatch(text) if isinstance(text, str) else None
         if not match:
-            raise ValueError(_WANTED)
+            raise ValueError(_EXPECTED)
         named = (match["transform"] or "identity").lower()
         transform = _TIMES.get(named, named)
         if transform not in ("identity", "years", "months", "days", "hours", "bucket", "truncate"):
-            raise ValueError(_WANTED)
+            raise ValueError(_EXPECTED)
         if (transform in ("bucket", "truncate")) != (match["number"] is not None):
-            raise ValueError(_WANTED)
+            raise ValueError(_EXPECTED)
         if match["number"] is not None and not (len(match["number"]) <= 10 and 1 <= int(match["number"]) <= _MOST):
             raise ValueError(f"the number in {transform}(number, column) is 1 to {_MOST}")
         field = super().__new__(cls, text)

@@ -16,7 +16,7 @@ from lakeward.spec.read.problems import nearest
 from lakeward.spec.read.text_positions import place_of
 from lakeward.spec.sql.statements import SqlProblem, quote
 
-_WANTED = "a schema is columns with Spark types: carrier STRING, dep_delay DOUBLE"
+_EXPECTED = "a schema is columns with Spark types: carrier STRING, dep_delay DOUBLE"
 _TYPES = {
     "BOOLEAN": "BOOLEAN", "TINYINT": "TINYINT", "BYTE": "TINYINT", "SMALLINT": "SMALLINT", "SHORT": "SMALLINT",
     "INT": "INT", "INTEGER": "INT", "BIGINT": "BIGINT", "LONG": "BIGINT", "FLOAT": "FLOAT", "REAL": "FLOAT",
@@ -67,7 +67,7 @@ class _Reader:
 
     def columns(self) -> dict[str, str]:
         if self.kind == "end":
-            raise SqlProblem(_WANTED)
+            raise SqlProblem(_EXPECTED)
         columns: dict[str, str] = {}
         while True:
             start = self.start
@@ -106,8 +106,8 @@ class _Reader:
         comma = self.start
         if not self._took(","):
             if self.kind in ("word", "quoted"):
-                self._refuse(f"a comma is missing before {self.token!r}; {_WANTED}")
-            self._refuse(f"unexpected {self.token!r}; {_WANTED}")
+                self._refuse(f"a comma is missing before {self.token!r}; {_EXPECTED}")
+            self._refuse(f"unexpected {self.token!r}; {_EXPECTED}")
         if self.kind == "end" or self._is(",", ">"):
             self._refuse("a trailing comma", comma)
 
@@ -121,7 +121,7 @@ class _Reader:
         if self._is(","):
             self._refuse("a comma without a column before it")
         if self.kind != "word" or _NUMBER.fullmatch(token):
-            self._refuse(f"{token!r} is not a valid column name; quote it in backquotes; {_WANTED}")
+            self._refuse(f"{token!r} is not a valid column name; quote it in backquotes; {_EXPECTED}")
         self._step()
         if self._is(".", "-"):
             sign, start = self.token, self.start
@@ -157,7 +157,7 @@ class _Reader:
             if self.kind == "end":
                 self._refuse(f"{name} is never closed with >", start)
             self._separator()
-            inside.append(self._field(start) if name == "STRUCT" else self._type(_WANTED))
+            inside.append(self._field(start) if name == "STRUCT" else self._type(_EXPECTED))
         written = f"{name}<{', '.join(inside)}>"
         if name != "STRUCT" and len(inside) != (1 if name == "ARRAY" else 2):
             self._refuse(f"{written} is not a type here; {_VALID}", start)
@@ -175,10 +175,10 @@ class _Reader:
 
     def _after(self, name: str) -> None:
         if self._took("NOT") and not self._took("NULL"):
-            self._refuse(f"NULL is missing behind NOT; {_WANTED}")
+            self._refuse(f"NULL is missing behind NOT; {_EXPECTED}")
         if self._took("COMMENT"):
             if self.kind != "text":
-                self._refuse(f"a comment is text: COMMENT 'why'; {_WANTED}")
+                self._refuse(f"a comment is text: COMMENT 'why'; {_EXPECTED}")
             self._step()
         if self.kind == "word" and self.token.upper() in _CLAUSES:
             self._refuse(f"column {name} has more than a name and a type; only NOT NULL and COMMENT may follow")

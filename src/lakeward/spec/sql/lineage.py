@@ -34,8 +34,8 @@ def decide(spec: StreamSpec, facts: SqlFacts | None) -> Lineage:
         return Lineage("none", f"derived: {why}")
     if obstacle:
         text = f"{obstacle}, so a row of the sink has no one record behind it"
-        asked = spec.lineage == "rows"
-        return Lineage("none", f"derived: {text}", f"{text}; write lineage: none" if asked else None)
+        per_row = spec.lineage == "rows"
+        return Lineage("none", f"derived: {text}", f"{text}; write lineage: none" if per_row else None)
     why = "written in the file" if spec.lineage else "default: every record can be accounted for, by its position"
     if any(source.deduplicate for source in spec.sources.values()):
         why += "; a duplicate that is dropped counts as filtered"

@@ -18,7 +18,7 @@ class Life(StrEnum):
     """What is left of a launch."""
 
     ALIVE = "alive"
-    REMNANT = "remnant"  # the driver itself is gone, processes it started still run
+    REMNANT = "remnant"  # the driver itself has ended, processes it started still run
     GONE = "gone"
     UNKNOWN = "unknown"  # it cannot be asked from here
 

@@ -1,7 +1,7 @@
 """Process identity on this machine: boot id, pid and start time. A pid alone is not unique over time.
 
 A detached driver has pid 1 as its parent, so its starter cannot wait() for it. It is recognised by boot id and start
-time, and counts as gone when it is a zombie. Its children (the JVM) share its process group.
+time, and counts as ended when it is a zombie. Its children (the JVM) share its process group.
 """
 
 from __future__ import annotations

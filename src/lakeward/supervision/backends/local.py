@@ -108,7 +108,7 @@ class LocalBackend:
         """SIGTERM to the driver (it ends at the next batch boundary), then SIGKILL to its group."""
         if job.handle is None or not identity.signal_leader(job.handle, signal.SIGTERM):
             return self.kill(job)
-        if self._gone(job.handle, within_s=grace_s):
+        if self._ended(job.handle, within_s=grace_s):
             return True
         return self.kill(job)
 
@@ -117,7 +117,7 @@ class LocalBackend:
         if job.handle is None:
             return job.life is Life.GONE
         identity.signal_group(job.handle, signal.SIGKILL)
-        return self._gone(job.handle, within_s=5.0)
+        return self._ended(job.handle, within_s=5.0)
 
     def dump(self, job: Job) -> str | None:
         """Write the threads of the driver and of its JVM to a file in the launch's folder."""
@@ -126,7 +126,7 @@ class LocalBackend:
         written = threads.write(int(job.handle["pid"]), Path(job.log))
         return None if written is None else str(written)
 
-    def _gone(self, handle: Handle, *, within_s: float) -> bool:
+    def _ended(self, handle: Handle, *, within_s: float) -> bool:
         deadline = time.monotonic() + within_s
         while True:
             _reap()

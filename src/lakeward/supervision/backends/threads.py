@@ -64,8 +64,8 @@ def _states(pid: int) -> str:
         except (OSError, IndexError):
             continue  # the thread ended
         states[state] = states.get(state, 0) + 1
-    told = ", ".join(f"{number} in state {state}" for state, number in sorted(states.items())) or "not known"
-    return f"Process {pid} is stopped (SIGSTOP, or a suspended host), so it has no stacks to read. Threads: {told}"
+    listed = ", ".join(f"{number} in state {state}" for state, number in sorted(states.items())) or "not known"
+    return f"Process {pid} is stopped (SIGSTOP, or a suspended host), so it has no stacks to read. Threads: {listed}"
 
 
 def _java(pid: int) -> str:

@@ -78,7 +78,7 @@ def _effect(m: Material, command: str) -> str:
     others = (
         f"; {listed(beside)} in the same driver {'continues' if len(beside) == 1 else 'continue'}" if beside else ""
     )
-    down = m.view.process_gone(m.stream)
+    down = m.view.process_ended(m.stream)
     launched = f"launches driver {m.stream.driver}" + (f" together with {listed(beside)}" if beside else "")
     words = {
         "streams start": f"{launched if down else f'starts its query{others}'}; no row lands twice",

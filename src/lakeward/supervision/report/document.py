@@ -181,7 +181,7 @@ class _Known(_Identified, LagFields, ProgressFields):
 
 
 class StreamDocument(_Known):
-    """The JSON of `streams status`. `unanswered` is present if something could not be asked."""
+    """The JSON of `streams status`. `unanswered` is present if a system did not answer."""
 
     unanswered: NotRequired[list[str]]
 
@@ -205,16 +205,16 @@ def entry(view: View, stream: Stream) -> StreamEntry:
 
 def entries_of(view: View) -> tuple[list[StreamEntry], list[str]]:
     """Every stream of `streams list`, and those of which something in the registry cannot be read."""
-    rows, odd = [], []
+    rows, unreadable = [], []
     for stream in view.facts.streams:
         seen = attempt(f"stream {stream.id}", partial(entry, view, stream))
         if isinstance(seen, Failure):
             seen = _unread(stream, seen)
-            odd.append(stream.id)
+            unreadable.append(stream.id)
         elif view.verdicts[stream.id].odd:
-            odd.append(stream.id)
+            unreadable.append(stream.id)
         rows.append(seen)
-    return rows, odd
+    return rows, unreadable
 
 
 def _unread(stream: Stream, failure: Failure) -> StreamEntry:
@@ -239,7 +239,7 @@ def document(m: Material) -> StreamDocument:
     observed = facts.observations.get(stream.id)
     watch: Watch = (observed.watch if observed else None) or {}
     progress: Progress = (observed.progress if observed else None) or {}
-    position, lag = m.asked.position, m.asked.lag or of_watch(watch, facts.now)
+    position, lag = m.sources_read.position, m.sources_read.lag or of_watch(watch, facts.now)
     failure = facts.failure(stream)
     pair = [(stream.driver, stream.id), (stream.driver, None)]
     committed = (m.newest.committed_at if m.newest else None) or (observed.committed_at if observed else None)
@@ -285,8 +285,8 @@ def document(m: Material) -> StreamDocument:
         "log_tail": [mask(str(line)) for line in (stream.blocked or {}).get("log") or m.tail],
     }
     result = cast("StreamDocument", known)
-    if m.asked.trouble:
-        result["unanswered"] = [mask(line) for line in m.asked.trouble]
+    if m.sources_read.trouble:
+        result["unanswered"] = [mask(line) for line in m.sources_read.trouble]
     return result
 
 
@@ -446,7 +446,7 @@ def _failed(m: Material) -> FailureDocument | None:
 def _links(view: View, stream: Stream) -> Links:
     driver = view.driver(stream)
     return {
-        "spark_ui": driver.spark_ui if driver is not None and not view.process_gone(stream) else None,
+        "spark_ui": driver.spark_ui if driver is not None and not view.process_ended(stream) else None,
         "log": f"{driver.log}/driver.log" if driver is not None and driver.log else None,
         "runbook": advice.RUNBOOK,
     }

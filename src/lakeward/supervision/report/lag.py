@@ -35,7 +35,7 @@ class Partition:
     Attributes:
         position: the landed position; None before the first batch.
         end: the offset of the next record.
-        begin: the first offset that the source still has; None if it was not asked.
+        begin: the first offset that the source still has; None if it was not read.
         held: offsets after `end` that cannot be read before an open transaction ends.
     """
 
@@ -82,7 +82,7 @@ class Lag:
         arriving_per_second: records that arrived in the last minute, per second.
         retention_s: shortest retention of the topics; None if it is unlimited.
         per_second: slope of the lag as the driver measured it, in records; None without a measurement.
-        age_s: age of the figures; 0 if the source was asked just now.
+        age_s: age of the figures; 0 if the source was read just now.
         held_s: age of the oldest record behind an open transaction; None without one, or if it is not known.
     """
 
@@ -125,7 +125,7 @@ def of_kafka(name: str, source: KafkaSource, position: str, runtime: Runtime) ->
     topics = [str(topic) for topic in source.topics] or list(landed)  # librdkafka takes str only, no subclass
     begins = begin_offsets(cluster, topics)
     ends = end_offsets(cluster, topics, isolation=source.isolation_level)
-    last = end_offsets(cluster, topics)  # asked after `ends`, so that it is not before them
+    last = end_offsets(cluster, topics)  # read after `ends`, so that it is not before them
     partitions = tuple(
         Partition(
             name,
@@ -182,7 +182,7 @@ def of_iceberg(stream: str, name: str, source: IcebergSource, position: str, run
 
     table = history.read(runtime, str(source.table))
     if table is None:
-        raise DependencyDown(f"Source {name} cannot be asked", why=f"there is no table {source.table}", code="LW-2505")
+        raise DependencyDown(f"Source {name} cannot be read", why=f"there is no table {source.table}", code="LW-2505")
     landed = position != NO_DATA
     at = source_position.parse(position) if landed else continuity.first(stream, name, source, table)
     continuity.check(stream, name, at, table, source.skip)
@@ -213,7 +213,7 @@ def of_delta(stream: str, name: str, source: DeltaSource, position: str, runtime
 
     folder = location.folder_of(runtime.lake, str(source.table))
     if not location.exists(folder):
-        raise DependencyDown(f"Source {name} cannot be asked", why=f"{folder} is not a Delta table", code="LW-2506")
+        raise DependencyDown(f"Source {name} cannot be read", why=f"{folder} is not a Delta table", code="LW-2506")
     at = None if position == NO_DATA else history.parse(position)
     if at is None and source.starting_version is not None:
         at = history.Offset("", source.starting_version, whole=False)

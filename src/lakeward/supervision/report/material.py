@@ -64,8 +64,8 @@ class View:
         """The newest launch of the driver that hosts it."""
         return self.facts.drivers.get(stream.driver)
 
-    def process_gone(self, stream: Stream) -> bool:
-        """Whether its driver's process is known to be gone or was never started; False if that is not known."""
+    def process_ended(self, stream: Stream) -> bool:
+        """Whether its driver's process is known to have ended or was never started; False if that is not known."""
         driver = self.driver(stream)
         if driver is None or driver.ended:
             return True
@@ -93,7 +93,7 @@ class Material:
 
     view: View
     stream: Stream
-    asked: Sources
+    sources_read: Sources
     newest: Batch | None = None
     late: int | None = None
     late_since: datetime | None = None
@@ -114,13 +114,13 @@ class Material:
     @property
     def halt(self) -> BlockReason | None:
         """Why the table takes no batch now, for a stream that the table blocked; None if it takes one."""
-        return self.asked.halt if self._of_the_table else None
+        return self.sources_read.halt if self._of_the_table else None
 
     @property
     def cured(self) -> bool:
-        """Whether the table, asked now, has everything that the block missed: a start is all that is left."""
-        answered = self.asked.table_answered is True and self.asked.position is not None
-        return self._of_the_table and answered and self.asked.halt is None
+        """Whether the table, read now, has everything that the block missed: a start is all that is left."""
+        answered = self.sources_read.table_answered is True and self.sources_read.position is not None
+        return self._of_the_table and answered and self.sources_read.halt is None
 
     @property
     def _of_the_table(self) -> bool:
@@ -128,7 +128,7 @@ class Material:
 
 
 Explain = Callable[[Presence], Presence]
-"""Adds the cause of missing supervision, where it can be asked."""
+"""Adds the cause of missing supervision, where it can be read."""
 
 
 def observe_all(connect: Connect, backend: Backend, explain: Explain | None = None) -> View:
@@ -159,18 +159,18 @@ def gather(connect: Connect, runtime: Runtime, view: View, stream: str) -> Mater
         happened = recent.read(connection, row, table, since)
         stable, differs = _compared(connection, view, row)
         incident = _incident(incidents.open_ones(connection), stream)
-    asked = Sources()
+    sources_read = Sources()
     if spec is not None:
         ends = (newest.end_offsets if newest else None) or {}
         generation = view.facts.generations[stream]
-        asked = sources.ask(runtime, spec, ends, since, runtime.checkpoint_of(generation.checkpoint))
-    if table is not None and asked.others:
+        sources_read = sources.ask(runtime, spec, ends, since, runtime.checkpoint_of(generation.checkpoint))
+    if table is not None and sources_read.others:
         with connect() as connection:
-            happened += recent.of_others(connection, table, asked.others)
+            happened += recent.of_others(connection, table, sources_read.others)
     return Material(
         view=view,
         stream=row,
-        asked=asked,
+        sources_read=sources_read,
         newest=newest,
         late=late,
         late_since=late_since,

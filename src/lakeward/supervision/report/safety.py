@@ -112,12 +112,12 @@ def lost(m: Material) -> Answer:
 
 
 def _dropped(m: Material) -> str:
-    """Records that the source had, that no table has, and that nobody will read again."""
+    """Records that the source had, that no table has, and that no stream will read again."""
     parts = []
     if m.late:
         since = f" since {moment(m.late_since)}" if m.late_since is not None else ""
         parts.append(f"{count(m.late, 'late record')} {'was' if m.late == 1 else 'were'} dropped{since}")
-    skipped = m.asked.position.totals.skipped if m.asked.position is not None else 0
+    skipped = m.sources_read.position.totals.skipped if m.sources_read.position is not None else 0
     if skipped:
         parts.append(f"{count(skipped, 'record')} {'was' if skipped == 1 else 'were'} skipped by a person")
     return " and ".join(parts)
@@ -135,11 +135,11 @@ def _lost(m: Material) -> Answer:
     if spec is not None and any(source.socket for source in spec.sources.values()):
         text = "a socket has no retention: what it sent while the stream was down, or just before its end, is lost"
         return Answer(Lost.UNKNOWN, text)
-    expired = _expired(m.asked.lag)
+    expired = _expired(m.sources_read.lag)
     if expired:
         return Answer(Lost.YES, f"records expired at the source before they landed: {expired}")
     rest = "the source still has the rest"
-    if m.asked.lag is None:
+    if m.sources_read.lag is None:
         rest = "the rest waits at the source, which could not be asked now"
     if reason in _STOPPED_IN_TIME:
         return Answer(Lost.NO, f"it was stopped before a row was lost or doubled; {rest}")
@@ -147,28 +147,28 @@ def _lost(m: Material) -> Answer:
     if sink is not None:
         return Answer(Lost.NO, f"{rest}; but sink {sink} is at least once: the last batch may be written twice")
     recorded = _recorded(m)
-    if m.asked.table_answered is False:
+    if m.sources_read.table_answered is False:
         last = "no batch yet" if recorded is None else f"{recorded} as the last one"
         return Answer(Lost.UNKNOWN, f"no sign of it, but the table could not be asked; the registry has {last}")
-    if m.asked.position is None:
+    if m.sources_read.position is None:
         if recorded is not None:
             return _without_position(m, recorded)
         return Answer(Lost.NO, f"nothing has landed yet; {rest}")
-    risk = at_risk(m.asked.lag)
+    risk = at_risk(m.sources_read.lag)
     if risk:
         return Answer(
             Lost.AT_RISK, f"nothing is lost yet, but records wait almost as long as the source's retention{risk}"
         )
     where = _table(m)
-    if m.asked.position.totals.quarantined:
-        where += f" or its quarantine ({count(m.asked.position.totals.quarantined, 'record')} so far)"
+    if m.sources_read.position.totals.quarantined:
+        where += f" or its quarantine ({count(m.sources_read.position.totals.quarantined, 'record')} so far)"
     tail = "; the state of the driver is not known" if m.verdict.state is State.UNKNOWN else ""
     return Answer(Lost.NO, f"every record up to the offsets below is in {where} exactly once, and {rest}{tail}")
 
 
 def safe_to(m: Material) -> SafePosition | None:
     """The position up to which data is safe: the table's, or the registry's copy if the table has none or is down."""
-    position = m.asked.position
+    position = m.sources_read.position
     if position is not None:
         return {
             "by": "table",
@@ -178,7 +178,7 @@ def safe_to(m: Material) -> SafePosition | None:
             "snapshot_id": position.snapshot,
             "offsets": dict(position.end),
         }
-    if m.newest is None or m.asked.table_missing:
+    if m.newest is None or m.sources_read.table_missing:
         return None
     return {
         "by": "registry",
@@ -195,9 +195,9 @@ def replays(m: Material) -> NextBatch | None:
 
     `again` is True for a batch that was planned and not finished: Spark repeats it with the same end offsets.
     """
-    if m.asked.table_missing and _recorded(m) is not None:
+    if m.sources_read.table_missing and _recorded(m) is not None:
         return None
-    safe, plan = safe_to(m), m.asked.planned
+    safe, plan = safe_to(m), m.sources_read.planned
     start = safe["offsets"] if safe is not None else {}
     if plan is None:
         return None if safe is None else {"again": False, "batch_id": None, "from": start, "to": None, "records": None}
@@ -305,7 +305,7 @@ def _expired(lag: Lag | None) -> str:
 
 def _without_position(m: Material, recorded: str) -> Answer:
     """The answer for landed batches without a position in any table."""
-    if m.asked.table_missing:
+    if m.sources_read.table_missing:
         return Answer(
             Lost.YES,
             f"{_table(m)} does not exist any more, and the registry has {recorded} as landed in it: its rows are "

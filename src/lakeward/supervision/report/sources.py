@@ -47,10 +47,10 @@ class Sources:
     """The answers.
 
     Attributes:
-        position: the table's position; None if the sink has none, or if it could not be asked.
-        table_answered: whether the table could be asked; None for a sink without a table.
+        position: the table's position; None if the sink has none, or if it could not be read.
+        table_answered: whether the table could be read; None for a sink without a table.
         table_missing: whether the table does not exist (yet, or any more).
-        halt: why no batch may land in the table as it is now; None if one may, or if that could not be asked.
+        halt: why no batch may land in the table as it is now; None if one may, or if that could not be read.
         lag: the lag, measured at the source.
         others: commits by others on the table, newest last.
         planned: the checkpoint's newest batch.
@@ -107,7 +107,7 @@ def ask(
 
 
 def measure(runtime: Runtime, spec: StreamSpec, ends: Mapping[str, str]) -> Lag | None:
-    """The lag of all sources from `ends` (source -> landed position); None if no source can be asked yet."""
+    """The lag of all sources from `ends` (source -> landed position); None if no source can be read yet."""
     lags = []
     for name, source in spec.sources.items():
         at = ends.get(str(name), NO_DATA)

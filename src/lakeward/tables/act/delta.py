@@ -10,7 +10,7 @@ from pathlib import Path
 from lakeward.connectors.delta import location
 from lakeward.spec.sql.statements import quote_table
 from lakeward.tables.act.statements import set_properties
-from lakeward.tables.plan.delta import LEAST_KEPT
+from lakeward.tables.plan.delta import MIN_FILE_AGE
 from lakeward.tables.plan.model import Action, Rewrite
 
 _AT_ONCE = 2  # file groups rewritten in parallel: the server is shared
@@ -27,16 +27,16 @@ def statements(folder: Path, action: Action, now: datetime | None = None) -> lis
     return vacuum(folder, action.cutoff, now or datetime.now(UTC))
 
 
-def optimize(folder: Path, wanted: Rewrite) -> list[str]:
+def optimize(folder: Path, rewrite: Rewrite) -> list[str]:
     """Compaction of partitions into larger files, or in Z-order, in one commit that changes no row."""
-    order = f" ZORDER BY ({', '.join(map(quote_table, wanted.order.columns))})" if wanted.order is not None else ""
-    where = " OR ".join(f"({condition})" for condition in wanted.where)
+    order = f" ZORDER BY ({', '.join(map(quote_table, rewrite.order.columns))})" if rewrite.order is not None else ""
+    where = " OR ".join(f"({condition})" for condition in rewrite.where)
     return [
         *_settings({
-            "spark.databricks.delta.optimize.minFileSize": wanted.below,
-            "spark.databricks.delta.optimize.maxFileSize": wanted.target,
+            "spark.databricks.delta.optimize.minFileSize": rewrite.below,
+            "spark.databricks.delta.optimize.maxFileSize": rewrite.target,
             # A file is rewritten if its share of deleted rows is above this: from the policy's share on.
-            "spark.databricks.delta.optimize.maxDeletedRowsRatio": f"{max(wanted.deleted - _SLIGHTLY, 0.0):.9f}",
+            "spark.databricks.delta.optimize.maxDeletedRowsRatio": f"{max(rewrite.deleted - _SLIGHTLY, 0.0):.9f}",
             "spark.databricks.delta.optimize.maxThreads": _AT_ONCE,
         }),
         f"OPTIMIZE {location.by_path(folder)}" + (f" WHERE {where}" if where else "") + order,
@@ -49,14 +49,14 @@ def vacuum(folder: Path, older_than: datetime, now: datetime) -> list[str]:
 
     RETAIN is rounded up to a third of a second, so that no file younger than planned is deleted.
     """
-    kept = now - older_than
-    hours = math.ceil(kept.total_seconds() / 3600 * 10_000) / 10_000
+    retained_from = now - older_than
+    hours = math.ceil(retained_from.total_seconds() / 3600 * 10_000) / 10_000
     settings: dict[str, str | int] = {
         # Without it this version of Delta ignores RETAIN and uses the table's property.
         "spark.databricks.delta.vacuum.retentionWindowIgnore.enabled": "false",
         "spark.sql.sources.parallelPartitionDiscovery.parallelism": _LISTING,
     }
-    if kept < LEAST_KEPT:
+    if retained_from < MIN_FILE_AGE:
         settings["spark.databricks.delta.retentionDurationCheck.enabled"] = "false"
     return [*_settings(settings), f"VACUUM {location.by_path(folder)} RETAIN {hours:.4f} HOURS"]
 

@@ -35,8 +35,8 @@ def verify_live_rows(
     from grpc import RpcError
     from pyspark.errors import PySparkException
 
-    asked = action.action in ("compact", "deletes") and before.format != "delta" and before.profile.delete_files > 0
-    if verdict.harmed or not asked:
+    required = action.action in ("compact", "deletes") and before.format != "delta" and before.profile.delete_files > 0
+    if verdict.harmed or not required:
         return verdict
     try:
         for each in between(before, after) or ():

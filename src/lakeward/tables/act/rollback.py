@@ -29,9 +29,9 @@ def roll_back(table: Table, head: int, to: int) -> bool:
     from pyiceberg.table.update import AssertRefSnapshotId, AssertTableUUID, SetSnapshotRefUpdate
 
     update = SetSnapshotRefUpdate(**{"ref-name": MAIN, "type": "branch", "snapshot-id": to})
-    wanted = AssertRefSnapshotId(**{"ref": MAIN, "snapshot-id": head})
+    requirement = AssertRefSnapshotId(**{"ref": MAIN, "snapshot-id": head})
     try:
-        table.catalog.commit_table(table, (AssertTableUUID(uuid=table.metadata.table_uuid), wanted), (update,))
+        table.catalog.commit_table(table, (AssertTableUUID(uuid=table.metadata.table_uuid), requirement), (update,))
     except CommitFailedException:
         return False
     return True

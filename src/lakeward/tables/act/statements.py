@@ -33,34 +33,34 @@ def statements(table: str, action: Action, policy: Policy) -> list[str]:
     raise Internal(f"Action {action.action} of an Iceberg table has no statement", code="LW-4102")
 
 
-def rewrite(table: str, wanted: Rewrite, policy: Policy) -> str:
+def rewrite(table: str, planned: Rewrite, policy: Policy) -> str:
     """Compaction of partitions, in one commit unless it exceeds the bytes of one file group."""
     options: dict[str, str | int | float] = {
-        "target-file-size-bytes": wanted.target,
-        "min-file-size-bytes": wanted.below,
+        "target-file-size-bytes": planned.target,
+        "min-file-size-bytes": planned.below,
         "min-input-files": 2,
         "max-file-group-size-bytes": policy.compact.max_group_size.bytes,
         "max-concurrent-file-group-rewrites": _AT_ONCE,
         "rewrite-job-order": "files-desc",
     }
-    if wanted.takes_bytes > policy.compact.max_group_size.bytes:
+    if planned.takes_bytes > policy.compact.max_group_size.bytes:
         # Finished groups stay committed. Iceberg's default would report success even if every commit failed.
         options |= {
             "partial-progress.enabled": "true",
             "partial-progress.max-commits": policy.compact.max_commits,
             "partial-progress.max-failed-commits": policy.compact.max_failed_commits,
         }
-    if wanted.delete_files:
+    if planned.delete_files:
         options |= {
-            "delete-file-threshold": 1 if wanted.shared_deletes else policy.deletes.min_delete_files,
+            "delete-file-threshold": 1 if planned.shared_deletes else policy.deletes.min_delete_files,
             "delete-ratio-threshold": policy.deletes.deleted_rows_ratio,
             "remove-dangling-deletes": "true",
         }
-    if wanted.mode == "layout":
+    if planned.mode == "layout":
         options["rewrite-all"] = "true"
-    order = {"strategy": "sort", "sort_order": wanted.order.iceberg} if wanted.order is not None else {}
+    order = {"strategy": "sort", "sort_order": planned.order.iceberg} if planned.order is not None else {}
     chosen = {key: str(option) for key, option in options.items()}
-    return _call("rewrite_data_files", table, {**order, **_where(wanted.where)}, chosen)
+    return _call("rewrite_data_files", table, {**order, **_where(planned.where)}, chosen)
 
 
 def merge_deletes(table: str, where: Sequence[str]) -> str:
@@ -80,7 +80,7 @@ def set_properties(place: str, properties: Mapping[str, str]) -> str:
 
 def make_tag(table: str, tag: Tag) -> str:
     """A tag that expiry drops once its snapshot is old enough. An existing tag is left alone, to keep its snapshot."""
-    max_age = f"{tag.kept // timedelta(minutes=1)} MINUTES"
+    max_age = f"{tag.max_age // timedelta(minutes=1)} MINUTES"
     at = f"AS OF VERSION {tag.snapshot_id:d} RETAIN {max_age}"
     return f"ALTER TABLE {quote_table(table, CATALOG)} CREATE TAG IF NOT EXISTS {quote(tag.name)} {at}"
 

@@ -97,13 +97,13 @@ def count(table: Table, file: DataFile, match: Matching) -> int:
 def live(table: Table, files: set[str], match: Matching, columns: tuple[str, ...] = ()) -> pa.Table:
     """Such rows of main's head, with these columns as far as the table has them."""
     names = [field.name for field in table.schema().fields]
-    wanted = tuple(name for name in names if name in {*columns, *match.columns})
+    columns_read = tuple(name for name in names if name in {*columns, *match.columns})
     found = [
         rows.filter(match.mask(rows))
         for task in _tasks(table, files)
-        for rows in [_scan(table, wanted).to_table([task])]
+        for rows in [_scan(table, columns_read).to_table([task])]
     ]
-    return pa.concat_tables(found) if found else _scan(table, wanted).to_table([])
+    return pa.concat_tables(found) if found else _scan(table, columns_read).to_table([])
 
 
 def rewrite(
@@ -134,17 +134,17 @@ def rewrite(
         going = live(table, files, match, columns)
         name, counter = uuid.uuid4(), itertools.count(0)
         access.write(f"{_folder(table)}/{_NOTE}{name}", b"[]")  # every file of this commit has the name
-        told = {"lakeward.erase": str(name)}
+        properties = {"lakeward.erase": str(name)}
         try:
             with table.transaction() as change:
-                with change.update_snapshot(snapshot_properties=told).overwrite(commit_uuid=name) as step:
+                with change.update_snapshot(snapshot_properties=properties).overwrite(commit_uuid=name) as step:
                     for task in tasks:
                         rows = _scan(table).to_table([task])
                         stay = rows.filter(pc.invert(match.mask(rows)))
                         step.delete_data_file(task.file)
                         for each in _written(table, task.file, stay, name, counter) if stay.num_rows else ():
                             step.append_data_file(each)
-                change.update_snapshot(snapshot_properties=told).fast_append().commit()
+                change.update_snapshot(snapshot_properties=properties).fast_append().commit()
                 change.set_properties(dict(own(table, going)))
                 failpoints.hit("erase-before-commit")
         except (CommitFailedException, ValidationException):  # PyIceberg's own retry raises the second
@@ -212,8 +212,8 @@ def forget(
         table = load()
         metadata = table.metadata
         stay = {ref.snapshot_id for name, ref in metadata.refs.items() if name not in drop}
-        gone = [snapshot.snapshot_id for snapshot in metadata.snapshots if snapshot.snapshot_id not in stay]
-        if not gone and not drop & metadata.refs.keys():
+        expired = [snapshot.snapshot_id for snapshot in metadata.snapshots if snapshot.snapshot_id not in stay]
+        if not expired and not drop & metadata.refs.keys():
             return 0
         left = table.metadata.model_copy(
             update={
@@ -227,7 +227,7 @@ def forget(
         access.write(f"{_folder(table)}/{_NOTE}{uuid.uuid4().hex}", json.dumps(going).encode())
         updates: list[Any] = [
             *(RemoveSnapshotRefUpdate(**{"ref-name": each}) for each in sorted(drop & metadata.refs.keys())),
-            *([RemoveSnapshotsUpdate(**{"snapshot-ids": gone})] if gone else []),
+            *([RemoveSnapshotsUpdate(**{"snapshot-ids": expired})] if expired else []),
             *(RemoveStatisticsUpdate(**{"snapshot-id": statistic.snapshot_id}) for statistic in metadata.statistics),
             SetPropertiesUpdate(updates=dict(own(table))),
         ]
@@ -238,7 +238,7 @@ def forget(
         except CommitFailedException:
             continue
         failpoints.hit("erase-forgotten")
-        return len(gone)
+        return len(expired)
     raise _contention(load())
 
 
@@ -254,23 +254,23 @@ def delete(table: Table, access: FileAccess) -> int:
         return 0
     needed = {reference.path for reference in references(table, set())}
     location = table.location().rstrip("/")
-    kept = {relative(each, location) for each in needed}
+    required = {relative(each, location) for each in needed}
     marks = [note.removeprefix(_NOTE) for note in notes]
     going = [path for note in notes for path in json.loads(access.content(f"{folder}/{note}") or b"[]")]
     going += [
         f"{location}/{path}"
         for path, each in _below(location, access)
-        if path not in kept and not each.name.startswith(_NOTE) and any(mark in each.name for mark in marks)
+        if path not in required and not each.name.startswith(_NOTE) and any(mark in each.name for mark in marks)
     ]
-    gone = 0
+    deleted = 0
     for path in going:
         if path not in needed:
             access.remove(path)
-            gone += 1
+            deleted += 1
             failpoints.hit("erase-one-deleted")
     for each in notes:
         access.remove(f"{folder}/{each}")
-    return gone
+    return deleted
 
 
 def strays(table: Table, match: Matching, access: FileAccess) -> Iterator[tuple[str, datetime, bool]]:

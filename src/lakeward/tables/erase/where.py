@@ -228,9 +228,9 @@ class Results:
 
     def mask(self, rows: pa.Table) -> pa.Array:
         found = rows.select(list(self.columns)).to_pylist()
-        told = [[each[name] or "" for name in self.columns[1:]] for each in found]
+        values = [[each[name] or "" for name in self.columns[1:]] for each in found]
         goes = [
             each["table"] == self.table and any(map(self.where.in_text, of))
-            for each, of in zip(found, told, strict=True)
+            for each, of in zip(found, values, strict=True)
         ]
         return pa.array(goes, pa.bool_())

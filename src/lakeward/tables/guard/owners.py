@@ -3,7 +3,7 @@
 A table owns the files below its location that no other table names. For each table of the catalog, and each Delta
 table of the warehouse, the files it names outside of its own location are kept in an SQLite file: of most tables none.
 Manifests never change, so each is read once; a table whose catalog entry is unchanged is not even loaded. Tables of
-other catalogs cannot be asked: `gc.enabled=false` on a table protects its files from every deletion.
+other catalogs cannot be read: `gc.enabled=false` on a table protects its files from every deletion.
 """
 
 from __future__ import annotations
@@ -206,7 +206,7 @@ class Owners:
                 location = self._known(name, pointer) or self._iceberg(name, identifier)
             except NoSuchTableError:
                 continue  # dropped meanwhile
-            except Exception as error:  # noqa: BLE001 - boundary: a table that cannot be read is told, and the others go on
+            except Exception as error:  # noqa: BLE001 - boundary: a table that cannot be read is reported, and the others go on
                 unreadable[name] = _words(error)
                 continue
             locations[name] = location
@@ -260,8 +260,8 @@ class Owners:
                     named = [at, *paths_of(at, table.io)]
                     found += self._elsewhere(name, metadata.location, at, named)
                 seen.add(at)
-        gone = lists - current.keys()
-        exact = bool(gone) and self._db.execute("SELECT 1 FROM files WHERE name = ? LIMIT 1", (name,)).fetchone()
+        dropped = lists - current.keys()
+        exact = bool(dropped) and self._db.execute("SELECT 1 FROM files WHERE name = ? LIMIT 1", (name,)).fetchone()
         if exact:  # rare: what this table still names decides whether files of others go
             seen |= {
                 each.manifest_path for path in current.keys() & lists for each in current[path].manifests(table.io)
@@ -273,7 +273,7 @@ class Owners:
             self._db.executemany("INSERT OR IGNORE INTO lists VALUES (?, ?, ?)", [(name, p, seq) for p in current])
             self._db.executemany("INSERT OR REPLACE INTO manifests VALUES (?, ?, ?)", [(name, p, seq) for p in seen])
             self._db.executemany("INSERT OR IGNORE INTO files VALUES (?, ?, ?, ?)", found)
-            self._db.executemany("DELETE FROM lists WHERE name = ? AND path = ?", [(name, p) for p in gone])
+            self._db.executemany("DELETE FROM lists WHERE name = ? AND path = ?", [(name, p) for p in dropped])
             if exact:
                 unseen = [(name, path) for path in manifests - seen]
                 self._db.executemany("DELETE FROM manifests WHERE name = ? AND path = ?", unseen)

@@ -75,9 +75,9 @@ def in_common(used: Sequence[PartitionSpec], spec: PartitionSpec, values: Sequen
     fields = [dict(_fields(each)) for each in used]
     shared = sorted(set.intersection(*(set(each) for each in fields)))
     at = dict(_fields(spec))
-    kept = [at[key] for key in shared]
-    name = partition_name(spec, values) if len(used) == 1 else partition_name(spec, values, kept)
-    return Partition(tuple(comparable(values[each]) for each in kept), name)
+    kept_values = [at[key] for key in shared]
+    name = partition_name(spec, values) if len(used) == 1 else partition_name(spec, values, kept_values)
+    return Partition(tuple(comparable(values[each]) for each in kept_values), name)
 
 
 def _fields(spec: PartitionSpec) -> list[tuple[tuple[int, str], int]]:

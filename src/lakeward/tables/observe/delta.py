@@ -161,7 +161,7 @@ def _profile(state: State, thresholds: Thresholds, known: Profile | None) -> Pro
 
 
 def _carried(
-    part: PartitionFacts, kept: PartitionFacts | None, newest: Mapping[tuple[str, bool], datetime]
+    part: PartitionFacts, known: PartitionFacts | None, newest: Mapping[tuple[str, bool], datetime]
 ) -> PartitionFacts:
     """A partition with the times it was last written and rewritten, from its commits or from the earlier profile.
 
@@ -171,8 +171,10 @@ def _carried(
         newest: partition and whether rewritten -> the time of the newest such commit.
     """
     written, rewritten = newest.get((part.key, False)), newest.get((part.key, True))
-    if kept is not None:
-        return replace(part, last_written=written or kept.last_written, last_rewritten=rewritten or kept.last_rewritten)
+    if known is not None:
+        return replace(
+            part, last_written=written or known.last_written, last_rewritten=rewritten or known.last_rewritten
+        )
     return replace(part, last_written=written or part.last_written, last_rewritten=rewritten)
 
 

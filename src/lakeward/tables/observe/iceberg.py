@@ -80,7 +80,7 @@ def _ref(each: SnapshotRef, age_ms: str | None) -> Ref:
         snapshot_id=each.snapshot_id,
         min_snapshots=each.min_snapshots_to_keep,
         max_age_ms=each.max_snapshot_age_ms,
-        gone_after_ms=default if each.max_ref_age_ms is None else each.max_ref_age_ms,
+        expires_after_ms=default if each.max_ref_age_ms is None else each.max_ref_age_ms,
     )
 
 

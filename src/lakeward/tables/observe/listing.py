@@ -24,12 +24,12 @@ TRASH_FOLDER: Final = ".lakeward_orphans"
 
 _TABLES = """
 CREATE TABLE files (path TEXT PRIMARY KEY, size INT, at REAL, hidden INT, used INT DEFAULT 0) WITHOUT ROWID;
-CREATE TABLE aside (path TEXT, run TEXT, size INT, PRIMARY KEY (path, run)) WITHOUT ROWID;
+CREATE TABLE trashed (path TEXT, run TEXT, size INT, PRIMARY KEY (path, run)) WITHOUT ROWID;
 CREATE TABLE lost (path TEXT PRIMARY KEY) WITHOUT ROWID;
 CREATE VIEW unnamed AS SELECT path, size, at FROM files WHERE used = 0 AND NOT hidden;
 """
 _USED = 1  # value of `used` for a file that a table names
-_GONE = 2  # value of `used` for a removed file
+_REMOVED = 2  # value of `used` for a removed file
 
 
 class Listing:
@@ -62,7 +62,7 @@ class Listing:
         if top == TRASH_FOLDER:
             run, _, inside = rest.partition("/")
             rows = [(_join(inside, file.name), run, file.size) for file in folder.files]
-            self._db.executemany("INSERT OR REPLACE INTO aside VALUES (?, ?, ?)", rows)
+            self._db.executemany("INSERT OR REPLACE INTO trashed VALUES (?, ?, ?)", rows)
             return
         stranger = _stranger(folder)
         if stranger:
@@ -93,7 +93,7 @@ class Listing:
                 if each.must and fresh is not None and each.by not in fresh:
                     self._db.execute("INSERT OR IGNORE INTO lost VALUES (?)", (path,))
                 continue
-            if row[0] == _GONE:
+            if row[0] == _REMOVED:
                 back.append(path)
             self._db.execute("UPDATE files SET used = ? WHERE path = ?", (_USED, path))
         return back
@@ -110,9 +110,9 @@ class Listing:
         for path, table in named:
             row = self._db.execute("SELECT used FROM files WHERE path = ?", (path,)).fetchone()
             if row is None:
-                self._db.execute("INSERT OR IGNORE INTO lost SELECT path FROM aside WHERE path = ?", (path,))
+                self._db.execute("INSERT OR IGNORE INTO lost SELECT path FROM trashed WHERE path = ?", (path,))
                 continue
-            if row[0] == _GONE:
+            if row[0] == _REMOVED:
                 back.append(path)
             if row[0] != _USED:
                 self.spared[table] += 1
@@ -125,11 +125,11 @@ class Listing:
         listed, size = self._one("SELECT count(*), total(size) FROM files")
         orphans, waste = self._one("SELECT count(*), total(size) FROM unnamed WHERE at < ?", at)
         young, _ = self._one("SELECT count(*), 0 FROM unnamed WHERE at >= ?", at)
-        aside, held = self._one("SELECT count(*), total(size) FROM aside")
+        trashed, held = self._one("SELECT count(*), total(size) FROM trashed")
         lost, _ = self._one("SELECT count(*), 0 FROM lost")
         return Survey(
             listed=listed, listed_bytes=size, orphans=orphans, orphan_bytes=waste, young=young,
-            aside=aside, aside_bytes=held, lost=lost, elsewhere=self.elsewhere,
+            trashed=trashed, trashed_bytes=held, lost=lost, elsewhere=self.elsewhere,
             strangers=tuple(self.strangers[:SAMPLE]), mismatched=tuple(self.mismatched),
             lost_sample=tuple(self.lost(SAMPLE)), sample=tuple(path for path, _ in self.orphans(before, SAMPLE)),
         )  # fmt: skip
@@ -143,20 +143,22 @@ class Listing:
 
     def taken(self, path: str) -> None:
         """Record that a file was removed."""
-        self._db.execute("UPDATE files SET used = ? WHERE path = ?", (_GONE, path))
+        self._db.execute("UPDATE files SET used = ? WHERE path = ?", (_REMOVED, path))
 
     def lost(self, most: int = -1) -> list[str]:
         """Referenced files that were not listed."""
         return [row[0] for row in self._db.execute("SELECT path FROM lost ORDER BY path LIMIT ?", (most,))]
 
-    def put_aside(self) -> Iterator[tuple[str, str]]:
+    def trashed_but_required(self) -> Iterator[tuple[str, str]]:
         """Referenced files that were not listed and are in the trash folder: (path, run)."""
-        with closing(self._db.execute("SELECT path, max(run) FROM aside JOIN lost USING (path) GROUP BY path")) as rows:
+        with closing(
+            self._db.execute("SELECT path, max(run) FROM trashed JOIN lost USING (path) GROUP BY path")
+        ) as rows:
             yield from rows
 
     def runs(self) -> dict[str, tuple[int, int]]:
         """Run -> number and bytes of its files in the trash folder."""
-        rows = self._db.execute("SELECT run, count(*), total(size) FROM aside GROUP BY run")
+        rows = self._db.execute("SELECT run, count(*), total(size) FROM trashed GROUP BY run")
         return {run: (count, int(size)) for run, count, size in rows}
 
     def _one(self, statement: str, *values: float) -> tuple[int, int]:

@@ -44,7 +44,7 @@ def _schema() -> Schema:
 
 @cache
 def _reader() -> Any:
-    """PyIceberg's reader of Avro files, which skips fields of any type: its own accepts no map that is not wanted."""
+    """PyIceberg's reader of Avro files, which skips fields of any type: its own accepts no map that is not read."""
     from pyiceberg.avro.decoder import new_decoder
     from pyiceberg.avro.file import AvroFile
     from pyiceberg.avro.resolver import ReadSchemaResolver, SchemaPartnerAccessor

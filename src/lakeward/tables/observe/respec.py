@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pyiceberg.table import Table
 
 MOST: Final = 10_000
-"""Partitions of one file that are listed; with more it is not told how many there are."""
+"""Partitions of one file that are listed; with more their number is not reported."""
 READ_FILES, READ_ROWS = 500, 5_000_000
 """Files and rows of one group that are read to count partitions; of a larger group the number stays unknown."""
 _SPANS: Final = ("year", "month", "day", "hour")  # coarse to fine
@@ -102,35 +102,35 @@ def _listed(files: Sequence[Targets]) -> int | None:
 
 def _by_partition(field: PartitionField, schema: Schema, transform: str, value: Any) -> Choices | None:
     """The possible values by the value of an earlier field of the same column; None if it does not tell."""
-    wanted = str(field.transform)
-    if wanted == transform or wanted == "void":
-        return (None,) if wanted == "void" else (value,)
+    target = str(field.transform)
+    if target == transform or target == "void":
+        return (None,) if target == "void" else (value,)
     if value is None:
         return (None,)  # a transform is null for nulls alone
     if transform == "identity":
         return (_transformed(field, schema, value),)
-    if transform in _SPANS and wanted in _SPANS:
-        coarse = _SPANS.index(wanted) <= _SPANS.index(transform)
+    if transform in _SPANS and target in _SPANS:
+        coarse = _SPANS.index(target) <= _SPANS.index(transform)
         number = int(comparable(value))  # type: ignore[call-overload]  # a number or a date
-        return (_coarser(transform, wanted, number),) if coarse else _finer(transform, wanted, number)
+        return (_coarser(transform, target, number),) if coarse else _finer(transform, target, number)
     return None
 
 
-def _coarser(transform: str, wanted: str, value: int) -> int:
+def _coarser(transform: str, target: str, value: int) -> int:
     if transform == "month":
         return value // 12
     days = value // 24 if transform == "hour" else value
-    if wanted == "day":
+    if target == "day":
         return days
     on = EPOCH + timedelta(days=days)
-    return on.year - 1970 if wanted == "year" else (on.year - 1970) * 12 + on.month - 1
+    return on.year - 1970 if target == "year" else (on.year - 1970) * 12 + on.month - 1
 
 
-def _finer(transform: str, wanted: str, value: int) -> Choices:
-    if transform == "year" and wanted == "month":
+def _finer(transform: str, target: str, value: int) -> Choices:
+    if transform == "year" and target == "month":
         return tuple(range(value * 12, value * 12 + 12))
     first, end = (_first_day(transform, each) for each in (value, value + 1))
-    return tuple(range(first, end)) if wanted == "day" else tuple(range(first * 24, end * 24))
+    return tuple(range(first, end)) if target == "day" else tuple(range(first * 24, end * 24))
 
 
 def _first_day(transform: str, value: int) -> int:

@@ -1,4 +1,4 @@
-"""Advice on delete files: which writer makes them, and what it can be told. Pure; nothing is changed."""
+"""Advice on delete files: which writer makes them, and what to configure there. Pure; nothing is changed."""
 
 from __future__ import annotations
 

@@ -16,19 +16,19 @@ from lakeward.spec.model.policy import Expire, Policy
 from lakeward.tables.facts import TableFacts
 from lakeward.tables.plan.model import Action, History, Needs, NotPlanned
 
-LEAST_KEPT: Final = timedelta(hours=168)
+MIN_FILE_AGE: Final = timedelta(hours=168)
 """Delta's minimum retention: with less a VACUUM may delete files of a running commit or query."""
 
 
 def plan_vacuum(
     facts: TableFacts, policy: Expire, needs: Needs, history: History, now: datetime
 ) -> Action | NotPlanned:
-    """The VACUUM of a table: never below `needs.least_kept`, and not while a snapshot pin is older."""
+    """The VACUUM of a table: never below `needs.min_file_age`, and not while a snapshot pin is older."""
     if not policy.enabled:
         return NotPlanned("expire", "switched off by policy")
     if needs.refusals:
         return NotPlanned("expire", "; ".join(needs.refusals), refused=True)
-    retention = max(policy.older_than.timedelta, needs.least_kept)
+    retention = max(policy.older_than.timedelta, needs.min_file_age)
     cutoff, last = now - retention, history.done.get("expire")
     seen = last - retention if last is not None else None  # the log still has files that the last one deleted
     remaining = [at for at in facts.tombstones.values() if seen is None or at >= seen]
@@ -50,7 +50,7 @@ def plan_vacuum(
     return Action("expire", what, files=len(going), older_than=cutoff)
 
 
-KEPT: Final = "delta.logRetentionDuration"
+LOG_RETENTION: Final = "delta.logRetentionDuration"
 CLEANED: Final = "delta.enableExpiredLogCleanup"
 _DEFAULT: Final = timedelta(days=30)  # Delta's own
 _AHEAD: Final = timedelta(days=2)  # margin between observing that a reader falls behind and the expiry of its log
@@ -60,38 +60,36 @@ _INTERVAL: Final = re.compile(r"(?:interval\s+)?(\d+)\s+(second|minute|hour|day|
 def plan_log(facts: TableFacts, policy: Policy, needs: Needs, now: datetime) -> Action | NotPlanned:
     """The repair of the property for log retention.
 
-    It is raised, whoever set it, before the clean-up removes what a reader has not read. It is lowered only if it is
-    not set and the log has grown long.
+    It is raised, also if a person set it, before the clean-up removes what a reader has not read. It is lowered only
+    if it is not set and the log has grown long.
     """
     if not policy.metadata.enabled:
         return NotPlanned("metadata", "switched off by policy")
-    files, setting = count(facts.metadata_files, "file") + " in its log", facts.properties.get(KEPT)
+    files, setting = count(facts.metadata_files, "file") + " in its log", facts.properties.get(LOG_RETENTION)
     if facts.properties.get(CLEANED, "true").lower() == "false":
         return NotPlanned("metadata", f"{files}, and no clean-up: {CLEANED} is set to false")
     retention = _DEFAULT if setting is None else _span(setting)
     if retention is None:
-        return NotPlanned("metadata", f"{files}; {KEPT} = {setting} is not an interval")
+        return NotPlanned("metadata", f"{files}; {LOG_RETENTION} = {setting} is not an interval")
     tightest = min(needs.clamps, key=lambda clamp: clamp.at, default=None)
     if tightest is not None and now - tightest.at + _AHEAD > retention:
-        wanted = _days(now - tightest.at + LEAST_KEPT)
+        interval = _days(now - tightest.at + MIN_FILE_AGE)
         why = f"the log reaches {span(retention)} back, and {tightest.who} needs what is {span(now - tightest.at)} old"
-        return Action("metadata", f"{why} ({tightest.why})", properties={KEPT: wanted})
+        return Action("metadata", f"{why} ({tightest.why})", properties={LOG_RETENTION: interval})
     if setting is not None:
-        return NotPlanned("metadata", f"{files}, which reaches {span(retention)} back: {KEPT} is set")
+        return NotPlanned("metadata", f"{files}, which reaches {span(retention)} back: {LOG_RETENTION} is set")
     if facts.metadata_files <= policy.metadata.log_files:
         return NotPlanned("metadata", f"{files} (limit {policy.metadata.log_files})")
-    wanted_span = max(policy.expire.older_than.timedelta, needs.least_kept)
-    if tightest is not None and now - tightest.at + _AHEAD > wanted_span:
+    file_age = max(policy.expire.older_than.timedelta, needs.min_file_age)
+    if tightest is not None and now - tightest.at + _AHEAD > file_age:
         needed = f"{tightest.who} needs what is {span(now - tightest.at)} old"
         return NotPlanned("metadata", f"{files} (limit {policy.metadata.log_files}), but {needed}")
-    why = (
-        f"{files} (limit {policy.metadata.log_files}): it reaches {span(retention)} back, files do {span(wanted_span)}"
-    )
-    return Action("metadata", why, properties={KEPT: _days(wanted_span)})
+    why = f"{files} (limit {policy.metadata.log_files}): it reaches {span(retention)} back, files do {span(file_age)}"
+    return Action("metadata", why, properties={LOG_RETENTION: _days(file_age)})
 
 
-def _days(wanted: timedelta) -> str:
-    return f"interval {math.ceil(wanted / timedelta(days=1))} days"
+def _days(duration: timedelta) -> str:
+    return f"interval {math.ceil(duration / timedelta(days=1))} days"
 
 
 def _span(text: str) -> timedelta | None:

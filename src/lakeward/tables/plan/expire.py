@@ -25,12 +25,12 @@ def expirable(facts: TableFacts, older_than: datetime, retain_last: int, now: da
 
     A ref past its maximum age is dropped too and protects nothing.
     """
-    kept: set[int] = set()
+    retained: set[int] = set()
     outlived = facts.outlived(now)
     refs = [ref for name, ref in facts.refs.items() if name not in outlived]
     for ref in refs:
         if ref.kind == "tag":
-            kept.add(ref.snapshot_id)
+            retained.add(ref.snapshot_id)
             continue
         least = ref.min_snapshots or retain_last
         edge = older_than if ref.max_age_ms is None else now - timedelta(milliseconds=ref.max_age_ms)
@@ -38,12 +38,12 @@ def expirable(facts: TableFacts, older_than: datetime, retain_last: int, now: da
             old = snapshot.at < edge
             if old and number >= max(least, 1):
                 break
-            kept.add(snapshot.id)
+            retained.add(snapshot.id)
     on_branches = {s.id for ref in refs if ref.kind == "branch" for s in facts.ancestors(ref.snapshot_id)}
     for snapshot in facts.snapshots:
         if snapshot.id not in on_branches and snapshot.at >= older_than:
-            kept.add(snapshot.id)
-    return {snapshot.id for snapshot in facts.snapshots} - kept
+            retained.add(snapshot.id)
+    return {snapshot.id for snapshot in facts.snapshots} - retained
 
 
 def _by_itself(facts: TableFacts, older_than: datetime, now: datetime) -> str:

@@ -12,7 +12,7 @@ from lakeward.tables.facts import TableFacts
 from lakeward.tables.plan.model import Action, History, NotPlanned
 
 DELETE: Final = "write.metadata.delete-after-commit.enabled"
-KEPT: Final = "write.metadata.previous-versions-max"
+VERSIONS_MAX: Final = "write.metadata.previous-versions-max"
 _NAMED: Final = 100
 """Iceberg's default length of a table's metadata log; older files remain on disk and are not counted."""
 
@@ -52,9 +52,9 @@ def _files(facts: TableFacts, policy: Metadata) -> Action | NotPlanned:
         return NotPlanned("metadata", "gc.enabled is false: its files may belong to another table", refused=True)
     if there is not None:
         return NotPlanned("metadata", f"{files} and growing, but {DELETE} is set to {there}")
-    own = facts.properties.get(KEPT)
+    own = facts.properties.get(VERSIONS_MAX)
     if own is not None and not own.isdecimal():
-        return NotPlanned("metadata", f"{files} and growing, but {KEPT} = {own} is not a number")
+        return NotPlanned("metadata", f"{files} and growing, but {VERSIONS_MAX} = {own} is not a number")
     # From a log at its limit, files are removed and remain on disk.
     limit = min(policy.previous_versions, _NAMED) if own is None else max(int(own), 1)
     if facts.metadata_files - 1 < limit:
@@ -63,7 +63,10 @@ def _files(facts: TableFacts, policy: Metadata) -> Action | NotPlanned:
         "metadata",
         f"{files} in its log (limit {limit} and the current one), and none is ever deleted: {DELETE} is not set",
         files=facts.metadata_files - 1 - limit,
-        properties={DELETE: "true", **({} if KEPT in facts.properties else {KEPT: str(limit)})},
+        properties={
+            DELETE: "true",
+            **({} if VERSIONS_MAX in facts.properties else {VERSIONS_MAX: str(limit)}),
+        },
     )
 
 
@@ -79,7 +82,7 @@ def plan_manifests(facts: TableFacts, policy: Manifests, history: History, now: 
     if count > policy.max_manifests:
         why = f"{count} manifests (limit {policy.max_manifests})"
     elif count >= WORTH and density < policy.min_files_per_manifest:
-        why = f"{density:.1f} files a manifest in {count} manifests (wanted {policy.min_files_per_manifest})"
+        why = f"{density:.1f} files a manifest in {count} manifests (required: {policy.min_files_per_manifest})"
     else:
         return NotPlanned("manifests", f"{count} manifests, {density:.1f} files in each")
     last = history.done.get("manifests")

@@ -35,14 +35,14 @@ class Needs:
         refusals: why expiry must not run at all: a position off main, a hold, `gc.enabled=false`.
         hold_until: no maintenance before this time.
         forbidden: why no action may run, e.g. another table under its location.
-        least_kept: minimum age of files that a VACUUM of a Delta table deletes.
+        min_file_age: minimum age of files that a VACUUM of a Delta table deletes.
     """
 
     clamps: tuple[SnapshotPin, ...] = ()
     refusals: tuple[str, ...] = ()
     hold_until: datetime | None = None
     forbidden: str = ""
-    least_kept: timedelta = timedelta()
+    min_file_age: timedelta = timedelta()
 
 
 @dataclass(frozen=True)
@@ -107,7 +107,7 @@ class Tag:
 
     name: str
     snapshot_id: int
-    kept: timedelta
+    max_age: timedelta
 
 
 class ActionDocument(TypedDict):

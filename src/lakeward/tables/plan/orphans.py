@@ -29,7 +29,7 @@ class Survey:
         listed, listed_bytes: files below the location, without the trash folder.
         orphans, orphan_bytes: unreferenced and old enough.
         young: unreferenced and too young.
-        aside, aside_bytes: files in the trash folder.
+        trashed, trashed_bytes: files in the trash folder.
         lost: referenced files that were not listed; `lost_sample` are some of them.
         elsewhere: referenced files outside of the location, which are not checked.
         strangers: other tables or checkpoints below the location.
@@ -42,8 +42,8 @@ class Survey:
     orphans: int = 0
     orphan_bytes: int = 0
     young: int = 0
-    aside: int = 0
-    aside_bytes: int = 0
+    trashed: int = 0
+    trashed_bytes: int = 0
     lost: int = 0
     elsewhere: int = 0
     strangers: tuple[str, ...] = ()
@@ -63,7 +63,7 @@ class Survey:
         }
 
 
-def oldest_kept(policy: Orphans, longest_batch_s: float, now: datetime) -> datetime:
+def oldest_removable(policy: Orphans, longest_batch_s: float, now: datetime) -> datetime:
     """Only files written before this time may be removed: a file of a running batch is not referenced yet."""
     return now - max(policy.older_than.timedelta, timedelta(seconds=3 * longest_batch_s))
 
@@ -73,9 +73,11 @@ def rules(policy: Orphans, location: str) -> dict[str, object]:
     return {"location": location, **policy.model_dump(mode="json", exclude={"enabled", "every"})}
 
 
-def shown(wanted: Mapping[str, object], ledger: Sequence[LedgerRow]) -> bool:
+def shown(planned_rules: Mapping[str, object], ledger: Sequence[LedgerRow]) -> bool:
     """Whether an earlier run with the same rules ended: people have seen its result before files are removed."""
-    return any(row["result"] in ("done", "skipped") and (row["before"] or {}).get("rules") == wanted for row in ledger)
+    return any(
+        row["result"] in ("done", "skipped") and (row["before"] or {}).get("rules") == planned_rules for row in ledger
+    )
 
 
 def not_listed_because(

@@ -72,5 +72,5 @@ def erase_refused(
 
 
 def _examples(paths: Sequence[str], claims: Mapping[str, str]) -> str:
-    told = [f"{path}: {claims[path]}" if path in claims else path for path in paths[:_SHOWN]]
-    return ", ".join(told) + (", .." if len(paths) > _SHOWN else "")
+    listed = [f"{path}: {claims[path]}" if path in claims else path for path in paths[:_SHOWN]]
+    return ", ".join(listed) + (", .." if len(paths) > _SHOWN else "")

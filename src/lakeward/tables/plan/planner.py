@@ -30,7 +30,7 @@ def plan(
     needs: Needs,
     history: History,
     now: datetime,
-    wanted: Collection[str] = ORDER,
+    selected: Collection[str] = ORDER,
     only: Collection[str] = (),
 ) -> Plan:
     """The plan of one table.
@@ -41,11 +41,11 @@ def plan(
         needs: the needs of streams, checks and people.
         history: the history of maintenance.
         now: the moment every age is measured from.
-        wanted: the actions to plan. Naming an action does not make it due.
+        selected: the actions to plan. Naming an action does not make it due.
         only: the partitions to plan; all by default.
     """
     found: list[Action | NotPlanned] = []
-    for name in (each for each in ORDER if each in wanted):
+    for name in (each for each in ORDER if each in selected):
         stop = _stopped(name, policy, needs, history, now)
         if stop is not None:
             found.append(stop)

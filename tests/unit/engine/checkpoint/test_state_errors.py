@@ -9,7 +9,7 @@ import pytest
 from lakeward.engine.assignment import Assignment
 from lakeward.engine.checkpoint import state_errors
 
-WANTED = Assignment("flights", 3, {}, "/ck/flights")
+ASSIGNMENT = Assignment("flights", 3, {}, "/ck/flights")
 VALUES = (
     "[STATE_STORE_VALUE_SCHEMA_NOT_COMPATIBLE] Provided value schema does not match existing state value schema.\n"
     "Please check number and type of fields.\nExisting value_schema=StructType(StructField(count,LongType,false)) and "
@@ -34,7 +34,7 @@ class Throwable:
 
 
 def test_what_is_kept_and_what_would_be_stand_beside_each_other() -> None:
-    found = state_errors.of(WANTED, Throwable(None, Throwable(VALUES)))
+    found = state_errors.of(ASSIGNMENT, Throwable(None, Throwable(VALUES)))
     assert found is not None
     assert (found.reason, found.what) == ("state-unfit", "The state of stream flights does not fit generation 3")
     assert found.why == (
@@ -56,14 +56,14 @@ def test_what_is_kept_and_what_would_be_stand_beside_each_other() -> None:
     ],
 )  # fmt: skip
 def test_other_conditions_in_sparks_own_words(said: str, words: str) -> None:
-    found = state_errors.of(WANTED, Throwable(said))
+    found = state_errors.of(ASSIGNMENT, Throwable(said))
     assert found is not None
     assert words in found.why
 
 
 def test_other_failures_are_none_of_the_states() -> None:
-    assert state_errors.of(WANTED, None) is None
+    assert state_errors.of(ASSIGNMENT, None) is None
     assert (
-        state_errors.of(WANTED, Throwable("[STATE_STORE_INVALID_PROVIDER] x", Throwable("no space left on device")))
+        state_errors.of(ASSIGNMENT, Throwable("[STATE_STORE_INVALID_PROVIDER] x", Throwable("no space left on device")))
         is None
     )

@@ -82,7 +82,7 @@ def test_what_does_not_answer_is_told_as_such(runtime: Runtime, project: Path, p
 def asked(runtime: Runtime, project: Path, timeout_s: float = 60) -> list[dict]:
     request = Request(runtime=runtime, registry_url=NOWHERE, project=project, tables=("ns.t",))
     with CheckingProcess(runtime) as made:
-        return made.ask(request, timeout_s=timeout_s, tell=lambda level, text, fields: None)
+        return made.ask(request, timeout_s=timeout_s, emit=lambda level, text, fields: None)
 
 
 def test_a_process_that_dies_is_an_error_with_its_last_words(runtime: Runtime, project: Path, monkeypatch) -> None:

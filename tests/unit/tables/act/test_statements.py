@@ -13,11 +13,11 @@ from lakeward.tables.act.statements import literal, rewrite, statements
 from lakeward.tables.plan.model import Action, Rewrite
 
 MB = 1 << 20
-WANTED = Rewrite("final", ("o=O'Hare", "o=x"), ("`o` = 'O\\'Hare'", "`o` = 'x'"), 96 * MB, 128 * MB, 6, 2, 60 * MB)
+REWRITE = Rewrite("final", ("o=O'Hare", "o=x"), ("`o` = 'O\\'Hare'", "`o` = 'x'"), 96 * MB, 128 * MB, 6, 2, 60 * MB)
 
 
 def test_partitions_are_joined_and_quoted_once_more():
-    text = rewrite("nyc.flights", WANTED, Policy())
+    text = rewrite("nyc.flights", REWRITE, Policy())
     assert text.startswith("CALL `lake`.`system`.`rewrite_data_files`(table => 'lake.nyc.flights', where => '")
     assert "(`o` = \\'O\\\\\\'Hare\\') OR (`o` = \\'x\\')" in text
     inner = sqlglot.parse_one(text.split("where => ")[1].split(", options")[0], dialect="spark").this
@@ -25,7 +25,7 @@ def test_partitions_are_joined_and_quoted_once_more():
 
 
 def test_one_commit_unless_it_is_more_than_a_group():
-    assert "partial-progress" not in rewrite("a.t", WANTED, Policy())
+    assert "partial-progress" not in rewrite("a.t", REWRITE, Policy())
     big = Rewrite("final", ("",), (), 96 * MB, 128 * MB, 6, 2, 11 << 30)
     text = rewrite("a.t", big, Policy())
     assert "'partial-progress.enabled', 'true'" in text
@@ -45,7 +45,7 @@ def test_a_moment_is_truncated_to_milliseconds():
 
 def test_every_planned_action_has_its_statements():
     at = datetime(2026, 3, 1, tzinfo=UTC)
-    assert len(statements("a.t", Action("compact", "", rewrites=(WANTED, WANTED)), Policy())) == 2
+    assert len(statements("a.t", Action("compact", "", rewrites=(REWRITE, REWRITE)), Policy())) == 2
     assert "rewrite_manifests" in statements("a.t", Action("manifests", ""), Policy())[0]
     with pytest.raises(Internal, match="has no statement"):  # it is a commit without an engine
         statements("a.t", Action("expire", "", older_than=at, retain_last=1), Policy())

@@ -8,11 +8,11 @@ import pytest
 from lakeward.spec.model.policy import Expire, Metadata, Policy
 from lakeward.spec.model.types import Duration
 from lakeward.tables.plan import plan
-from lakeward.tables.plan.delta import CLEANED, KEPT, LEAST_KEPT, plan_log, plan_vacuum
+from lakeward.tables.plan.delta import CLEANED, LOG_RETENTION, MIN_FILE_AGE, plan_log, plan_vacuum
 from lakeward.tables.plan.model import Action, History, Needs, NotPlanned, SnapshotPin
 
 WEEKLY = Expire(older_than=Duration("7d"), every=Duration("7d"))
-SAFE = Needs(least_kept=LEAST_KEPT)
+SAFE = Needs(min_file_age=MIN_FILE_AGE)
 
 
 @pytest.fixture
@@ -31,7 +31,7 @@ def test_files_taken_out_before_what_is_kept_go(table, now) -> None:
 def test_delta_s_floor_holds_whatever_the_policy_says_unless_unsafe(table, now) -> None:
     hourly = Expire(older_than=Duration("6h"))
     action = plan_vacuum(table, hourly, SAFE, History(), now)
-    assert isinstance(action, Action) and action.older_than == now - LEAST_KEPT
+    assert isinstance(action, Action) and action.older_than == now - MIN_FILE_AGE
     action = plan_vacuum(table, hourly, Needs(), History(), now)
     assert isinstance(action, Action) and action.files == 10
 
@@ -70,7 +70,7 @@ POLICY = Policy(expire=Expire(older_than=Duration("7d")), metadata=Metadata(log_
 
 def needs(now, days: float | None = None) -> Needs:
     clamps = (SnapshotPin("stream totals", "it has read up to snapshot 3", now - timedelta(days=days)),) if days else ()
-    return Needs(clamps=clamps, least_kept=LEAST_KEPT)
+    return Needs(clamps=clamps, min_file_age=MIN_FILE_AGE)
 
 
 @pytest.fixture
@@ -84,21 +84,21 @@ def logged(facts, chain):
 def test_a_long_log_nobody_spoke_of_is_cut_to_what_files_are_kept(logged, now) -> None:
     found = plan(logged(1001), POLICY, needs(now), History(), now, ["metadata"]).action("metadata")
     assert found is not None
-    assert found.properties == {KEPT: "interval 7 days"}
+    assert found.properties == {LOG_RETENTION: "interval 7 days"}
     assert found.why == "1,001 files in its log (limit 1000): it reaches 30 days back, files do 7 days"
     short = POLICY.model_copy(update={"expire": Expire(older_than=Duration("1h"))})
     floor = plan_log(logged(1001), short, needs(now), now)
-    assert isinstance(floor, Action) and floor.properties == {KEPT: "interval 7 days"}
+    assert isinstance(floor, Action) and floor.properties == {LOG_RETENTION: "interval 7 days"}
 
 
 @pytest.mark.parametrize(("days", "wanted"), [(28.5, "interval 36 days"), (40, "interval 47 days")])
 def test_a_reader_that_falls_behind_gets_a_longer_log_before_it_is_cut(logged, now, days, wanted) -> None:
     found = plan_log(logged(5), POLICY, needs(now, days), now)
     assert isinstance(found, Action)
-    assert found.properties == {KEPT: wanted}
+    assert found.properties == {LOG_RETENTION: wanted}
     assert "stream totals needs what is" in found.why
-    weekly = plan_log(logged(5, **{KEPT: "interval 1 week"}), POLICY, needs(now, 6), now)
-    assert isinstance(weekly, Action) and weekly.properties == {KEPT: "interval 13 days"}
+    weekly = plan_log(logged(5, **{LOG_RETENTION: "interval 1 week"}), POLICY, needs(now, 6), now)
+    assert isinstance(weekly, Action) and weekly.properties == {LOG_RETENTION: "interval 13 days"}
     assert isinstance(plan_log(logged(5), POLICY, needs(now, 27.9), now), NotPlanned)
 
 
@@ -106,8 +106,8 @@ def test_a_reader_that_falls_behind_gets_a_longer_log_before_it_is_cut(logged, n
     ("files", "properties", "days", "why"),
     [
         (1000, {}, None, "1,000 files in its log (limit 1000)"),
-        (9000, {KEPT: "interval 20 days"}, None, "9,000 files in its log, which reaches 20 days back"),
-        (9000, {KEPT: "INTERVAL '1-2' YEAR TO MONTH"}, None, "is not an interval"),
+        (9000, {LOG_RETENTION: "interval 20 days"}, None, "9,000 files in its log, which reaches 20 days back"),
+        (9000, {LOG_RETENTION: "INTERVAL '1-2' YEAR TO MONTH"}, None, "is not an interval"),
         (9000, {CLEANED: "false"}, 90, "no clean-up"),
         (9000, {}, 6, "but stream totals needs what is 6 days old"),
     ],

@@ -98,7 +98,7 @@ def test_a_branch_with_an_age_of_its_own_keeps_or_gives_its_snapshots_by_it(fact
 
 
 def test_verified_is_not_let_go_by_its_age(facts, chain, now):
-    held = facts(chain(20), refs={"verified": Ref("branch", 8, gone_after_ms=60_000)})
+    held = facts(chain(20), refs={"verified": Ref("branch", 8, expires_after_ms=60_000)})
     found = plan_expire(held, POLICY, Needs(), History(), now)
     assert isinstance(found, NotPlanned) and found.refused
     assert "branch verified would be dropped" in found.why

@@ -8,7 +8,7 @@ import pytest
 
 from lakeward.connectors.commit_protocol.position import Position
 from lakeward.spec.model.policy import Metadata
-from lakeward.tables.plan.metadata import DELETE, KEPT, RETRIES, plan_metadata
+from lakeward.tables.plan.metadata import DELETE, RETRIES, VERSIONS_MAX, plan_metadata
 from lakeward.tables.plan.model import Action, NotPlanned
 from lakeward.tables.verify import verify_metadata
 
@@ -26,17 +26,19 @@ def piled(facts):
 def test_many_files_and_no_word_about_them_are_due(piled) -> None:
     planned = plan_metadata(piled(61), Metadata())
     assert isinstance(planned, Action)
-    assert (planned.files, dict(planned.properties)) == (10, {DELETE: "true", KEPT: "50"})
+    assert (planned.files, dict(planned.properties)) == (10, {DELETE: "true", VERSIONS_MAX: "50"})
     assert planned.why.startswith("61 metadata files in its log (limit 50 and the current one)")
 
 
 def test_the_tables_own_number_stands(piled) -> None:
-    assert isinstance(plan_metadata(piled(20, **{KEPT: "20"}), Metadata()), NotPlanned)
-    planned = plan_metadata(piled(21, **{KEPT: "20"}), Metadata())  # as many as Iceberg names; more stand on disk
+    assert isinstance(plan_metadata(piled(20, **{VERSIONS_MAX: "20"}), Metadata()), NotPlanned)
+    planned = plan_metadata(
+        piled(21, **{VERSIONS_MAX: "20"}), Metadata()
+    )  # as many as Iceberg names; more stand on disk
     assert isinstance(planned, Action)
     assert (planned.files, dict(planned.properties)) == (0, {DELETE: "true"})
-    assert verify_metadata(planned, piled(21), piled(21, **{KEPT: "20"}, **planned.properties)).ok
-    one = plan_metadata(piled(2, **{KEPT: "0"}), Metadata())  # Iceberg keeps one
+    assert verify_metadata(planned, piled(21), piled(21, **{VERSIONS_MAX: "20"}, **planned.properties)).ok
+    one = plan_metadata(piled(2, **{VERSIONS_MAX: "0"}), Metadata())  # Iceberg keeps one
     assert isinstance(one, Action)
     assert one.files == 0
 
@@ -49,7 +51,11 @@ def test_a_limit_above_icebergs_own_is_reached_all_the_same(piled) -> None:
     ("files", "properties", "why"),
     [
         (50, {}, "50 metadata files (limit 50 and the current one)"),
-        (90, {KEPT: "many"}, "90 metadata files and growing, but write.metadata.previous-versions-max = many is no"),
+        (
+            90,
+            {VERSIONS_MAX: "many"},
+            "90 metadata files and growing, but write.metadata.previous-versions-max = many is no",
+        ),
         (90, {DELETE: "TRUE"}, "90 metadata files, the oldest is deleted with each commit"),
         (90, {DELETE: "true"}, "90 metadata files, the oldest is deleted with each commit"),
         (90, {DELETE: "false"}, "90 metadata files and growing, but write.metadata"),
@@ -73,7 +79,7 @@ def test_it_is_good_when_the_properties_stand_and_the_files_went(piled) -> None:
     assert isinstance(action, Action)
     after = piled(51, **action.properties)
     assert verify_metadata(action, before, after).ok
-    assert verify_metadata(action, before, piled(51, **{DELETE: "true"})).why == f"not set: {KEPT}"
+    assert verify_metadata(action, before, piled(51, **{DELETE: "true"})).why == f"not set: {VERSIONS_MAX}"
     still = verify_metadata(action, before, piled(52, **action.properties))
     assert (still.ok, still.why) == (False, "52 metadata files are named still, 51 were promised")
 
@@ -98,4 +104,4 @@ def test_a_stream_s_commits_are_tried_again_where_nobody_said_how_often(facts) -
     assert isinstance(plan_metadata(own, Metadata()), NotPlanned)
     both = plan_metadata(replace(landed, metadata_files=61), Metadata())
     assert isinstance(both, Action)
-    assert set(both.properties) == {DELETE, KEPT, *RETRIES}
+    assert set(both.properties) == {DELETE, VERSIONS_MAX, *RETRIES}

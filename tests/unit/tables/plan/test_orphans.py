@@ -11,7 +11,7 @@ from lakeward.spec.model.policy import Orphans
 from lakeward.tables.observe.listing import TRASH_FOLDER, Listing
 from lakeward.tables.observe.references import Reference
 from lakeward.tables.plan.model import Action, Needs, NotPlanned
-from lakeward.tables.plan.orphans import Survey, judge, not_listed_because, oldest_kept, rules, shown
+from lakeward.tables.plan.orphans import Survey, judge, not_listed_because, oldest_removable, rules, shown
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 OLD, YOUNG = NOW - timedelta(days=30), NOW - timedelta(hours=1)
@@ -122,8 +122,8 @@ def test_what_was_put_aside_is_neither_listed_nor_lost_for_good():
     held.add(Folder(f"{TRASH_FOLDER}/20260208T000000Z", (), (Entry("c", 5, OLD),)))
     held.refer(named("data/a.parquet", "data/b.parquet"), fresh=set())
     found = held.survey(BEFORE)
-    assert (found.listed, found.orphans, found.aside, found.aside_bytes, found.lost) == (1, 0, 2, 12, 1)
-    assert list(held.put_aside()) == [("data/b.parquet", "20260201T000000Z")]
+    assert (found.listed, found.orphans, found.trashed, found.trashed_bytes, found.lost) == (1, 0, 2, 12, 1)
+    assert list(held.trashed_but_required()) == [("data/b.parquet", "20260201T000000Z")]
     assert held.runs() == {"20260201T000000Z": (1, 7), "20260208T000000Z": (1, 5)}
 
 
@@ -158,8 +158,8 @@ def test_what_may_go_is_told_in_files_and_bytes():
 
 
 def test_the_longest_batch_counts_three_times():
-    assert oldest_kept(Orphans(), 60, NOW) == NOW - timedelta(days=7)
-    assert oldest_kept(Orphans(), 4 * 86400, NOW) == NOW - timedelta(days=12)
+    assert oldest_removable(Orphans(), 60, NOW) == NOW - timedelta(days=7)
+    assert oldest_removable(Orphans(), 4 * 86400, NOW) == NOW - timedelta(days=12)
 
 
 @pytest.mark.parametrize(

@@ -28,7 +28,7 @@ def test_the_newest_snapshot_of_yesterday_is_tagged(table, now) -> None:
     found = plan_tags(table, Tags(), now)
     assert isinstance(found, Action)
     assert found.tag is not None
-    assert (found.tag.name, found.tag.kept) == ("lakeward-2026-02-28", 7 * DAY)
+    assert (found.tag.name, found.tag.max_age) == ("lakeward-2026-02-28", 7 * DAY)
     day = {each.id: each.at for each in table.snapshots}
     assert day[found.tag.snapshot_id].day == 28
     assert day[found.tag.snapshot_id + 1].day == 1
@@ -67,11 +67,11 @@ def test_a_table_of_today_and_one_that_slept_get_none(facts, chain, table, now) 
 def test_a_part_of_a_minute_is_rounded_up_as_sql_says_minutes(table, now) -> None:
     found = plan_tags(table, Tags(keep=Duration("90030s")), now)
     assert isinstance(found, Action) and found.tag is not None
-    assert found.tag.kept == timedelta(minutes=1501)
+    assert found.tag.max_age == timedelta(minutes=1501)
 
 
 def test_an_expiry_takes_a_tag_whose_age_is_over_and_what_it_alone_kept(table, now) -> None:
-    tagged = replace(table, refs={**table.refs, "lakeward-x": Ref("tag", 2, gone_after_ms=24 * 3600 * 1000)})
+    tagged = replace(table, refs={**table.refs, "lakeward-x": Ref("tag", 2, expires_after_ms=24 * 3600 * 1000)})
     at = {each.id: each.at for each in table.snapshots}[2]
     assert 2 not in expirable(tagged, now, 1, at + DAY)
     assert 2 in expirable(tagged, now, 1, at + DAY + timedelta(milliseconds=1))
@@ -85,7 +85,7 @@ def test_a_tag_elsewhere_or_for_ever_is_not_what_was_planned(table, now) -> None
     def with_tag(**given):
         return replace(table, refs={**table.refs, name: Ref(**{"kind": "tag", "snapshot_id": 14, **given})})
 
-    assert verify_tags(planned, with_tag(gone_after_ms=week)).ok
+    assert verify_tags(planned, with_tag(expires_after_ms=week)).ok
     assert not verify_tags(planned, with_tag()).ok
-    assert not verify_tags(planned, with_tag(gone_after_ms=week, snapshot_id=13)).ok
+    assert not verify_tags(planned, with_tag(expires_after_ms=week, snapshot_id=13)).ok
     assert not verify_tags(planned, table).ok

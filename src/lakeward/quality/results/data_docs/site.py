@@ -1,4 +1,4 @@
-"""The folder of Data Docs: an index and a page for each run, built aside and swapped in at once."""
+"""The folder of Data Docs: an index and a page for each run, built in a temporary folder and swapped in at once."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ def _counts(process: psutil.Process) -> bool:
     return "postgres" not in process.name() and not any("kafka.Kafka" in part for part in process.cmdline())
 
 
-class Ground:
+class BenchEnvironment:
     """Ends all it started. `folder` is removed by whoever made it.
 
     Attributes:
@@ -107,10 +107,10 @@ class Ground:
             jars=jars.spark_folder(),
         )
         name = document["id"]
-        kept = [] if progress is None else progress
-        deaf = SimpleNamespace(note=lambda *_, **__: None, note_progress=lambda _, each: kept.append(each))
+        recorded = [] if progress is None else progress
+        deaf = SimpleNamespace(note=lambda *_, **__: None, note_progress=lambda _, each: recorded.append(each))
         listener = listener_of(name, cast(Any, deaf))
-        starter = QueryLauncher(spark, runtime, lambda stream: None, done.append, lambda wanted: listener)
+        starter = QueryLauncher(spark, runtime, lambda stream: None, done.append, lambda assignment: listener)
         return starter.start(Assignment(name, 1, document, f"{self.folder}/checkpoints/{name}"))
 
     def _catalog(self) -> Lake:
