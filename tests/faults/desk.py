@@ -15,6 +15,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -173,7 +174,7 @@ class Town:
         self.topics: dict[str, str] = {}
         self.ids: dict[str, str] = {}
 
-    @property
+    @cached_property  # a client that is collected never answers
     def admin(self) -> Any:
         from confluent_kafka.admin import AdminClient
 
