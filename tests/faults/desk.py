@@ -48,10 +48,14 @@ def here(words: list[str], *, more: bool) -> tuple[int, str]:
 
 
 class Desk:
-    """What on-call has: a project and the command line."""
+    """What on-call has: a project and the command line.
 
-    def __init__(self, world: World, folder: Path) -> None:
-        self.world = world
+    Attributes:
+        here: whether commands without Spark run in this process, which saves their imports.
+    """
+
+    def __init__(self, world: World, folder: Path, *, here: bool = False) -> None:
+        self.world, self.here = world, here
         self.project, self.home = folder / "project", folder / "home"
         (self.project / "conf" / "streams").mkdir(parents=True)
         secrets = self.home / "secrets"
@@ -74,7 +78,7 @@ class Desk:
         whole = [sys.executable, "-m", "lakeward", *words]
         if re.search(r"streams (?:reset|skip-batch)", command):
             return answered(whole, "the cause is known", words[2])
-        if not _SPARK.search(command):
+        if self.here and not _SPARK.search(command):
             return here(words, more=bool(more))
         done = subprocess.run(whole, capture_output=True, text=True, timeout=600, check=False)
         return done.returncode, done.stdout if more else done.stdout + done.stderr

@@ -41,7 +41,7 @@ def town(request: Any, postgres: Any, kafka: Any, tmp_path_factory: pytest.TempP
     patch.setenv("PGPASSFILE", str(postgres.pgpass))
     registry, catalog = postgres.create_registry(), postgres.create_database()
     world = make_world(postgres, postgres.pgpass, postgres.url(registry), catalog, kafka, folder / "world")
-    made = Town(Desk(world, folder / "desk"))
+    made = Town(Desk(world, folder / "desk", here=True))
     selected = (USES[item.name.removeprefix("test_")] for item in request.session.items if "town" in item.fixturenames)
     made.build(list(dict.fromkeys(selected)))
     yield made
