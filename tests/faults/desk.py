@@ -1,11 +1,10 @@
-"""What an on-call engineer has: a project, the command line, and a terminal that answers questions."""
+"""What an on-call engineer has: a project and the command line; and many streams on one driver to cause trouble on."""
 
 from __future__ import annotations
 
 import io
 import json
 import os
-import pty
 import re
 import shlex
 import shutil
@@ -15,7 +14,6 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -76,8 +74,6 @@ class Desk:
         self.typed.append(command)
         words = [*shlex.split(command)[1:], "--project", str(self.project), "--home", str(self.home), *more]
         whole = [sys.executable, "-m", "lakeward", *words]
-        if re.search(r"streams (?:reset|skip-batch)", command):
-            return answered(whole, "the cause is known", words[2])
         if self.here and not _SPARK.search(command):
             return here(words, more=bool(more))
         done = subprocess.run(whole, capture_output=True, text=True, timeout=600, check=False)
@@ -103,14 +99,11 @@ class Desk:
     def status(self, stream: str) -> dict[str, Any]:
         return dict(json.loads(self.type(f"lakeward streams status {stream}", "-o", "json")[1]))
 
-    def healthy_by_its_next(
-        self, stream: str | Callable[[], str], correct: Callable[[], None] = lambda: None
-    ) -> list[str]:
+    def healthy_by_its_next(self, stream: str, correct: Callable[[], None] = lambda: None) -> list[str]:
         """Type the first way of `next` until the stream is healthy; `correct` does what the way says in prose first."""
         said: list[str] = []
         for _ in range(MOST):
-            name = stream if isinstance(stream, str) else stream()  # a new id is another stream
-            found = self.status(name)
+            found = self.status(stream)
             if found["state"] == "healthy":
                 return said
             way = found["next_text"].split("; or ")[0].split("; then, for nobody")[0]
@@ -131,21 +124,6 @@ class Desk:
         code, told = self.type(f"lakeward streams audit {stream}", "-o", "json")
         assert code == 0, told
         assert (json.loads(told)["missing"], json.loads(told)["duplicates"]) == (0, 0)
-
-
-def answered(command: list[str], *answers: str) -> tuple[int, str]:
-    """Run a command in a terminal and answer its questions; returns its exit code and what it printed."""
-    ours, theirs = pty.openpty()
-    process = subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True)
-    os.close(theirs)
-    for answer in answers:
-        os.write(ours, f"{answer}\n".encode())
-    said = b""
-    with suppress(OSError):  # the end of a terminal
-        while part := os.read(ours, 65536):
-            said += part
-    os.close(ours)
-    return process.wait(600), said.decode()
 
 
 @contextmanager
@@ -178,12 +156,6 @@ class Town:
         self.topics: dict[str, str] = {}
         self.ids: dict[str, str] = {}
 
-    @cached_property  # a client that is collected never answers
-    def admin(self) -> Any:
-        from confluent_kafka.admin import AdminClient
-
-        return AdminClient({"bootstrap.servers": self.desk.world.kafka.bootstrap})
-
     def build(self, names: Sequence[str]) -> None:
         """Deploy and start the streams; one that is named `later` has no topic yet."""
         settings = {"drivers": {"town": {"cores": 2, "memory": "1500m", "compiler": "quick"}}}
@@ -210,7 +182,7 @@ class Town:
         table = f"{self.desk.world.name}.{self.ids[name].removeprefix(self.desk.world.name + '_')}"
         made = simple_stream(
             self.ids[name], self.topics.get(name, ""), table, tags=["town"], resources={"driver": "town"},
-            trigger={"every": "2s"}, restart={"max_backoff": "1s" if name == "newer" else "20s"},
+            trigger={"every": "2s"}, restart={"max_backoff": "20s"},
         )  # fmt: skip
         if name == "window":
             made["source"]["watermark"] = {"column": "_kafka_timestamp", "delay": "1s"}
@@ -221,8 +193,6 @@ class Town:
                 "files": {"path": str(self.folder / "files"), "format": "json", "max_files_per_trigger": 10}
             }
             made |= {"lineage": "none"}
-        elif name == "newer":
-            made["transform"] = {"sql": "SELECT *, 100 DIV (n - 7) AS part FROM source"}
         if name == "bad":
             del made["quarantine"]
         self.desk.write({key: value for key, value in {**made, **more}.items() if value is not None})
@@ -253,7 +223,7 @@ class Town:
         return create_topic(self.desk.world.kafka.bootstrap, self.topics[name], 1)
 
     def send(self, name: str) -> None:
-        """Five records, none of which is 7."""
+        """Five records."""
         first = 100 + self.sent[name]
         self.sent[name] += 5
         if name == "files":
@@ -282,12 +252,6 @@ class Town:
     def settle(self, name: str) -> None:
         self.desk.world.wait_for("a batch", lambda: self.desk.status(self.ids[name])["state"] == "healthy")
 
-    def renew(self, name: str) -> None:
-        """Give the stream a new id and a new table, as the text says."""
-        (self.desk.project / "conf" / "streams" / f"{self.ids[name]}.yaml").unlink()
-        self.ids[name] += "2"
-        self.write(name)
-
     def kill(self) -> None:
         """SIGKILL of the driver and its JVM."""
         os.killpg(self.pid, signal.SIGKILL)
@@ -306,7 +270,7 @@ class Town:
         """Wait for the trouble, type the first way of `next` until the stream is healthy, and demand an exact audit."""
         down = ("blocked", "stalled", "restarting", "unknown")
         self.desk.world.wait_for("the trouble", lambda: self.desk.status(self.ids[name])["state"] in down, 300)
-        said = self.desk.healthy_by_its_next(lambda: self.ids[name], correct)
+        said = self.desk.healthy_by_its_next(self.ids[name], correct)
         self.exact(name)
         return said
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from desk import Desk, Town, sending
+from desk import Desk, Town
 from world import make_world
 
 pytestmark = [pytest.mark.timeout(1800), pytest.mark.campaign]  # a bound for a hang; a busy machine may need minutes
@@ -19,15 +19,11 @@ USES = {
     "an_older_copy_of_a_checkpoint": "older",
     "an_older_copy_of_the_checkpoint_of_files": "files",
     "bad_rows_without_a_quarantine_table": "bad",
-    "retention_passed": "expired",
-    "a_topic_made_again": "again",
     "a_position_removed_from_the_table": "unset",
     "a_column_dropped_from_the_table": "drift",
-    "a_newer_generation_waits": "newer",
     "a_topic_that_does_not_exist_yet": "later",
     "staging_switched_off": "wap",
     "a_renamed_table": "renamed",
-    "a_replaced_table": "replaced",
     "a_hold_of_a_stream_whose_driver_is_killed": "held",
     "a_killed_driver": "held",
     "a_frozen_driver": "held",
@@ -106,26 +102,6 @@ def test_bad_rows_without_a_quarantine_table(town: Town) -> None:
     town.exact("bad")
 
 
-def test_retention_passed(town: Town) -> None:
-    from confluent_kafka import TopicPartition
-
-    with town.stopped("expired"):
-        for _ in range(3):
-            town.send("expired")
-        end = town.sent["expired"]
-        for done in town.admin.delete_records([TopicPartition(town.topic("expired"), 0, end - 2)]).values():
-            done.result(30)
-    town.walk("expired")
-
-
-def test_a_topic_made_again(town: Town) -> None:
-    with town.stopped("again"):
-        town.admin.delete_topics([town.topic("again")])[town.topic("again")].result(30)
-        town.later("again")
-        town.send("again")
-    town.walk("again", lambda: town.renew("again"))
-
-
 def test_a_position_removed_from_the_table(town: Town) -> None:
     with town.stopped("unset"):
         table = town.table("unset")
@@ -138,15 +114,6 @@ def test_a_column_dropped_from_the_table(town: Town) -> None:
     with town.stopped("drift"), town.table("drift").update_schema() as change:
         change.delete_column("s")
     town.walk("drift")
-
-
-def test_a_newer_generation_waits(town: Town) -> None:
-    town.desk.world.numbers(town.topic("newer"), [7])
-    town.desk.blocked(town.stream("newer"))
-    town.write("newer", transform={"sql": "SELECT *, CASE WHEN n = 7 THEN 0 ELSE 1 END AS part FROM source"})
-    town.desk.done("lakeward deploy")
-    with sending(town.desk.world, town.topic("newer"), 1000):  # a generation is proven by batches
-        town.walk("newer")
 
 
 def test_a_topic_that_does_not_exist_yet(town: Town) -> None:
@@ -164,13 +131,6 @@ def test_a_renamed_table(town: Town) -> None:
         name = f"{town.desk.world.name}.renamed"
         town.desk.world.catalog().rename_table(name, f"{name}_x")
     town.walk("renamed")
-
-
-def test_a_replaced_table(town: Town) -> None:
-    with town.stopped("replaced"):
-        name = f"lake.{town.desk.world.name}.replaced"
-        town.desk.sql(f"CREATE OR REPLACE TABLE {name} USING iceberg AS SELECT * FROM {name} LIMIT 1")
-    town.walk("replaced", lambda: town.renew("replaced"))
 
 
 def test_a_hold_of_a_stream_whose_driver_is_killed(town: Town) -> None:
