@@ -1,13 +1,15 @@
 """What a whole stream costs against the same stream written by hand: Kafka, the declared JSON, an Iceberg table.
 
-    python benchmarks/engine.py [--mode append|upsert] [--decode same|plain] [--per-batch 20000] [--pairs 9]
+    python benchmarks/engine.py [--mode append|upsert] [--decode same|plain] [--against hand|counted]
+        [--per-batch 20000] [--pairs 9]
 
 Both read the same topic (flights) in the same batches with the same columns, into fresh tables, in one JVM, in turns
 ABBA. By hand is what the guides show: `writeStream.toTable` for append, `foreachBatch` with a window and a MERGE for
 upsert. `--decode same`: it decodes as the declared stream does, and drops a broken record. `--decode plain`: by
 `from_json` alone, which makes nulls of what does not fit and tells nobody. Counted are rows per CPU second of the
-process tree (Python and the JVM), from the end of the first batch to the end of the last. One JSON object: the median
-and the quartiles of the ratios of the pairs. Times depend on the machine; ratios less so.
+process tree (Python and the JVM), from the end of the first batch to the end of the last. `--against counted`: the
+other side is the declared stream too, with every batch counted by queries instead of in one pass (ADR 81). One JSON
+object: the median and the quartiles of the ratios of the pairs. Times depend on the machine; ratios less so.
 """
 
 from __future__ import annotations
@@ -56,8 +58,8 @@ class Bench:
         self.decode = _plain if decode == "plain" else _same
         self.spark = bench_env.spark()
 
-    def lakeward(self) -> float:
-        """Rows per CPU second of the declared stream."""
+    def lakeward(self, *, one_pass: bool = True) -> float:
+        """Rows per CPU second of the declared stream; without `one_pass` every batch is counted by queries."""
         name = f"ours{uuid4().hex[:8]}"
         done: list[Any] = []
         sink: dict[str, Any] = {"table": f"bench.{name}", "mode": self.mode}
@@ -72,10 +74,15 @@ class Bench:
             "trigger": {"every": "100ms"},
         }
         running = self.bench_env.start(self.spark, document, done)
+        running.function.one_pass.possible &= one_pass
         try:
             return self._measure(lambda: sum(each.consumed for each in done), running.failure)
         finally:
             running.stop(60)
+
+    def counted(self) -> float:
+        """Rows per CPU second of the declared stream whose batches are all counted by queries."""
+        return self.lakeward(one_pass=False)
 
     def by_hand(self) -> float:
         """Rows per CPU second of the same, written by hand."""
@@ -156,6 +163,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--mode", choices=("append", "upsert"), default="append")
     parser.add_argument("--decode", choices=("same", "plain"), default="same")
+    parser.add_argument("--against", choices=("hand", "counted"), default="hand")
     parser.add_argument("--records", type=int, default=200_000)
     parser.add_argument("--per-batch", type=int, default=20_000, help="each batch costs both sides a fixed part")
     parser.add_argument("--pairs", type=int, default=9)
@@ -164,14 +172,15 @@ def main() -> None:
         topic = bench_env.topic("flights", partitions=2)
         _fill(bench_env.bootstrap, topic, arguments.records)
         bench = Bench(bench_env, topic, arguments.records, arguments.per_batch, arguments.mode, arguments.decode)
-        for side in (bench.by_hand, bench.lakeward, bench.by_hand, bench.lakeward):
+        other = bench.by_hand if arguments.against == "hand" else bench.counted
+        for side in (other, bench.lakeward, other, bench.lakeward):
             side()  # the JVM compiles what both use
         ratios = []
         for pair in range(arguments.pairs):
             if pair % 2:
-                ours, hand = bench.lakeward(), bench.by_hand()
+                ours, hand = bench.lakeward(), other()
             else:
-                hand, ours = bench.by_hand(), bench.lakeward()
+                hand, ours = other(), bench.lakeward()
             ratios.append(ours / hand)
             print(f"{ours:8.0f} against {hand:8.0f} rows per CPU-s: {ratios[-1]:.2f}", file=sys.stderr, flush=True)
     quartiles = statistics.quantiles(ratios, n=4)
@@ -181,6 +190,7 @@ def main() -> None:
                 "machine": f"{platform.machine()}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}",
                 "mode": arguments.mode,
                 "decode": arguments.decode,
+                "against": arguments.against,
                 "records": arguments.records,
                 "per_batch": arguments.per_batch,
                 "pairs": len(ratios),

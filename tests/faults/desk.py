@@ -264,7 +264,7 @@ class Town:
         with self.desk.world.connect() as connection:
             row = drivers.find(connection, "town")
         assert row is not None
-        return int(row.handle["pid"])
+        return int((row.handle or {})["pid"])
 
     def walk(self, name: str, correct: Callable[[], None] = lambda: None) -> list[str]:
         """Wait for the trouble, type the first way of `next` until the stream is healthy, and demand an exact audit."""

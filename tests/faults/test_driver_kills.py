@@ -14,6 +14,9 @@ EVERY_STEP = ("batch-start", "after-stage", "after-quarantine", "before-publish"
 
 pytestmark = pytest.mark.timeout(1200)  # a bound for a hang; a busy machine may need minutes
 
+IN_ONE_PASS = ("after-stage:2", "before-figures", "before-publish:2", "after-publish:2")
+"""Steps of the second batch of a start; the first one is counted by queries."""
+
 DIES_ONCE = """\
 import os, pathlib
 def run(source):
@@ -69,6 +72,41 @@ def test_no_step_of_a_batch_loses_or_doubles_a_row_when_the_driver_dies_there(
         "filtered": 0,
         "skipped": 0,
     }
+
+
+@pytest.mark.campaign
+def test_no_step_of_a_batch_in_one_pass_loses_or_doubles_a_row_when_the_driver_dies_there(
+    world: Any, simple: Callable[..., Any]
+) -> None:
+    topic = world.kafka.create_topic(partitions=2)
+    stream, table = f"{world.name}_s", f"{world.name}.t"
+    world.deploy(simple(stream, topic, table, transform={"sql": "SELECT * FROM source WHERE n % 5 <> 0"}))
+    sent = 0
+    for step in IN_ONE_PASS:
+        world.numbers(topic, range(sent, sent + 50))
+        dying = world.launch(env={"LAKEWARD_FAILPOINT": step, "LAKEWARD_FAILPOINTS_ALLOWED": "1"})
+        _first_batch(world, dying, table, stream, _expected(sent + 50))
+        world.numbers(topic, range(sent + 50, sent + 100))
+        sent += 100
+        assert dying.exit() == -9, f"{step}: {dying.said()}"
+        world.forget_leases()
+
+    last = world.launch()
+    world.wait_landed(table, stream, _expected(sent))
+    assert last.terminate() == 0, last.said()
+    assert sorted(row["n"] for row in world.rows(table)) == [n for n in range(sent) if n % 5]
+    totals = world.position(table, stream)["totals"]
+    filtered = sent - _expected(sent)
+    assert totals == {"consumed": sent, "landed": _expected(sent), "quarantined": 0, "filtered": filtered, "skipped": 0}
+
+
+def _first_batch(world: Any, driver: Any, table: str, stream: str, rows: int) -> None:
+    """Wait for rows; if they come in two batches, the driver dies already."""
+    wait_for("a batch", lambda: driver.process.poll() is not None or world.landed(table, stream) >= rows)
+
+
+def _expected(sent: int) -> int:
+    return sum(1 for n in range(sent) if n % 5)
 
 
 def test_a_hop_that_is_killed_loses_nothing_and_repeats_only_what_came_since_its_last_boundary(

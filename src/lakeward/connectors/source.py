@@ -182,6 +182,10 @@ class StreamSource(ABC):
     def again(self, session: SparkSession, start: str, end: str) -> DataFrame:
         """The raw records of a range as a batch: after position `start`, up to position `end`."""
 
+    def most(self, start: str, end: str) -> int | None:
+        """The most records that a range can hold, by its positions alone; None if they do not say it."""
+        return None
+
     def newest(self, session: SparkSession, most: int) -> DataFrame | None:
         """The newest raw records as a batch, for a preview; None if they are fetched outside of Spark."""
         return None

@@ -22,6 +22,7 @@ from lakeward.connectors.source import REASON
 from lakeward.engine import rows, transform
 from lakeward.engine.flow import Flow
 from lakeward.engine.gate import Draining, Gate
+from lakeward.engine.one_pass import OnePass, Unproven, suits
 from lakeward.engine.references import References
 from lakeward.engine.routing import Bad, RowRouter, keep
 from lakeward.engine.sinks.base import StreamSink
@@ -94,7 +95,12 @@ class BatchFunction:
     """The batch that failed, with its offsets; None if they could not be read."""
     landed: tuple[int, int] = field(default=(0, 0), init=False)
     """Batches and rows of this start, without those that had landed before."""
+    one_pass: OnePass = field(init=False)
+    """Which batches are landed by one Spark job."""
     _thread: int | None = field(default=None, init=False)
+
+    def __post_init__(self) -> None:
+        self.one_pass = OnePass(self.flow, possible=self.sink.one_pass and suits(self.flow))
 
     def __call__(self, frame: DataFrame, batch_id: int) -> None:
         """Land one batch, or raise. Spark commits the batch when this returns."""
@@ -154,10 +160,25 @@ class BatchFunction:
 
     def _land(self, frame: DataFrame, batch_id: int, began: float) -> FinishedBatch:
         checked = [source for source in self.flow.sources if source.checked]
-        batch = self.sink.running(batch_id) if checked else None
+        batch = self.sink.running(batch_id) if checked or self.one_pass.due else None
         if batch is not None:
             for source in checked:
                 source.before_reading(self.stream, batch.start[source.name], batch.end[source.name])
+
+        def check_read() -> None:
+            if batch is not None and checked:
+                listed = offsets.files_read(offsets.execution_of(self.session, self.stream))
+                for source in checked:
+                    source.before_landing(self.stream, batch.start[source.name], batch.end[source.name], listed)
+
+        if batch is not None and self.one_pass.due:
+            try:
+                observed = self.one_pass.route(frame, batch)
+                outcome = self.sink.land(observed.good, batch_id, observed, check_read if checked else None, None)
+                return self._finished(batch_id, began, outcome, outcome.counts.consumed)
+            except Unproven as why:
+                _log.info("batch counted by queries", stream=self.stream, batch=batch_id, why=str(why))
+                self.one_pass.failed()
         with ExitStack() as held:
             shape = self._with_state if self.flow.stateful else self._by_row
             good, consumed, bad, complete = shape(frame, batch_id, held)
@@ -166,10 +187,7 @@ class BatchFunction:
                 raise self._no_quarantine(bad)
 
             def before_publish() -> None:
-                if batch is not None:
-                    listed = offsets.files_read(offsets.execution_of(self.session, self.stream))
-                    for source in checked:
-                        source.before_landing(self.stream, batch.start[source.name], batch.end[source.name], listed)
+                check_read()
                 for kept, number, identity in bad:
                     if number and self.quarantine_table is not None:
                         quarantine.insert(kept, self.quarantine_table, self.stream, identity, self.generation)
@@ -183,6 +201,17 @@ class BatchFunction:
                 before_publish if quarantined or checked else None,
                 complete,
             )
+        return self._finished(batch_id, began, outcome, consumed, quarantined, complete)
+
+    def _finished(
+        self,
+        batch_id: int,
+        began: float,
+        outcome: BatchResult,
+        consumed: int,
+        quarantined: int = 0,
+        complete: str | None = None,
+    ) -> FinishedBatch:
         return FinishedBatch(
             stream=self.stream,
             generation=self.generation,
@@ -198,6 +227,7 @@ class BatchFunction:
     def _by_row(self, raw: DataFrame, batch_id: int, held: ExitStack) -> tuple[DataFrame, int, list[Bad], str | None]:
         """Decode, transform and split the records, which are read once."""
         routed = self._router.by_row(raw, self.references.frames(raw.sparkSession), held)
+        self.one_pass.counted(clean=not routed.doubtful and not any(number for _, number, _ in routed.bad))
         return routed.good, routed.consumed, routed.bad, None
 
     @property

@@ -2,7 +2,8 @@
 
 There are two shapes. *Row by row*: the streaming plan reads raw records only. Everything else happens for each batch in
 `foreachBatch`, on records that are read once and cached until the batch has landed. So every record is counted at
-decode, invalid ones are split off before the transform can drop them, and references are as fresh as the batch. *With
+decode, invalid ones are split off before the transform can drop them, and references are as fresh as the batch. A batch
+that is expected to be clean is not cached, see `lakeward.engine.one_pass`. *With
 state* (windows, aggregates, deduplication, joins of streams): decode and transform are part of the streaming plan. The
 records of a batch are read a second time, as a batch over the same offsets, to count and quarantine them. See
 docs/adr/0010.
@@ -57,6 +58,8 @@ class Flow:
         lineage: `rows` if each row is one record of the source.
         joins: whether references are joined or Python maps rows: only then can one record become several rows.
         keeps_all: no record can be dropped either (left joins, no filter): then equal counts prove one row per record.
+        linear: the transform is projections and filters of one source, without references and Python.
+        filters: it is `linear` and may drop records.
         transformed: the transform's result as a stream, for real-time queries; None if `stateful`.
     """
 
@@ -68,6 +71,8 @@ class Flow:
     lineage: str
     joins: bool = False
     keeps_all: bool = False
+    linear: bool = False
+    filters: bool = False
     transformed: DataFrame | None = None
 
 
@@ -121,7 +126,20 @@ def build(
         return Flow(spec, sources, transformed, True, transformed.schema, lineage, joined)
     raw = _raw(session, sources, start)
     whole = keeps_all(transformed, len(sources))
-    return Flow(spec, sources, raw, False, transformed.schema, lineage, joined, whole, transformed)
+    steps = None if len(sources) > 1 or references or spec.transform.python else chain(transformed)
+    return Flow(
+        spec,
+        sources,
+        raw,
+        stateful=False,
+        columns=transformed.schema,
+        lineage=lineage,
+        joins=joined,
+        keeps_all=whole,
+        linear=steps is not None,
+        filters=steps is not None and "Filter" in steps,
+        transformed=transformed,
+    )
 
 
 def stream_of(source: StreamSource, session: SparkSession, start: Start) -> DataFrame:
@@ -217,6 +235,18 @@ def keeps_all(frame: DataFrame, sources: int) -> bool:
             return False
         pending.extend(children)
     return sources == 1 and joins > 0
+
+
+def chain(frame: DataFrame) -> set[str] | None:
+    """The operators between a transform's result and its source's view; None if they are no chain of projections and
+    filters without subqueries."""
+    node, found = frame._jdf.queryExecution().analyzed(), set[str]()
+    while (kind := str(node.getClass().getSimpleName())) != "View":
+        if kind not in ("Project", "Filter", "SubqueryAlias") or node.subqueries().size():
+            return None
+        found.add(kind)
+        node = node.children().head()
+    return found
 
 
 def _streaming_nodes(plan: Any) -> list[Any]:

@@ -35,11 +35,13 @@ class RoutedRows:
         good: rows of the transform that land.
         consumed: number of input records.
         bad: invalid rows, in the columns of the quarantine table.
+        doubtful: number of records that were decoded a second time.
     """
 
     good: DataFrame
     consumed: int
     bad: list[Bad]
+    doubtful: int = 0
 
 
 @dataclass(frozen=True)
@@ -72,11 +74,11 @@ class RowRouter:
         frames = dict(references)
         for name, table in references.items():
             table.createOrReplaceTempView(name)
-        consumed, bad = 0, list[Bad]()
+        consumed, doubtful, bad = 0, 0, list[Bad]()
         for source in self.flow.sources:
             own = raw if len(self.flow.sources) == 1 else raw.where(F.col(flows.SOURCE) == source.name)
-            decoded, all_rows, bad_rows = decode(source, own, held)
-            consumed += all_rows
+            decoded, all_rows, bad_rows, in_doubt = decode(source, own, held)
+            consumed, doubtful = consumed + all_rows, doubtful + in_doubt
             if bad_rows:
                 bad.append((rows.undecoded(source, decoded), bad_rows, source.identity))
             frames[source.name] = flows.good(source, decoded)
@@ -87,7 +89,7 @@ class RowRouter:
         if self.flow.lineage == "rows" and self.flow.joins:
             records_in = consumed - sum(number for _, number, _ in bad)
             self.one_to_one(good, records_in, rows_out)
-        return RoutedRows(good, consumed, bad + broken)
+        return RoutedRows(good, consumed, bad + broken, doubtful)
 
     def judge(
         self, result: DataFrame, held: ExitStack, raw: DataFrame | None = None
@@ -145,26 +147,26 @@ class RowRouter:
         )
 
 
-def decode(source: StreamSource, raw: DataFrame, held: ExitStack) -> tuple[DataFrame, int, int]:
+def decode(source: StreamSource, raw: DataFrame, held: ExitStack) -> tuple[DataFrame, int, int, int]:
     """Decode the records of a batch, which are read once; records in doubt are decoded a second time, from their bytes.
 
     Most batches have none in doubt: the rules that read them exactly are then not planned at all.
 
     Returns:
-        The decoded records, cached; the number of all records; the number of bad ones.
+        The decoded records, cached; the number of all records, of bad ones, and of those in doubt.
     """
     from pyspark.sql import functions as F
 
     fast = keep(source.decode_fast(raw), held)
     records, marked = tally(fast, REASON)
     if not marked or not source.decodes_twice:
-        return fast, records, marked
+        return fast, records, marked, 0
     in_doubt = F.col(REASON).eqNullSafe(F.lit(DOUBT))
     settled = keep(source.decode_doubtful(fast.where(in_doubt)), held)
     doubtful, bad = tally(settled, REASON)
     if not doubtful:
-        return fast, records, marked
-    return fast.where(~in_doubt).unionByName(settled), records, marked - doubtful + bad
+        return fast, records, marked, 0
+    return fast.where(~in_doubt).unionByName(settled), records, marked - doubtful + bad, doubtful
 
 
 def keep(frame: DataFrame, held: ExitStack) -> DataFrame:

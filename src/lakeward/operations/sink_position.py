@@ -198,7 +198,7 @@ def columns(runtime: Runtime, spec: StreamSpec) -> dict[str, Any] | None:
 
     try:
         if spec.sink.delta is not None:
-            snapshot = log.read(place.folder_of(runtime.lake, str(spec.sink.delta.table)))
+            snapshot = log.read(place.folder_of(runtime.lake, str(spec.sink.delta.table)), deletion_vectors=True)
             return None if snapshot is None else json.loads(snapshot.metadata["schemaString"])
         if spec.sink.iceberg is not None:
             return spark_schema(lake_of(runtime).load_table(str(spec.sink.iceberg.table)).schema())

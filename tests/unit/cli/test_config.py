@@ -54,6 +54,27 @@ def test_validate_shows_declared_formats(lakeward, tmp_path):
     assert (code, out.splitlines()[0]) == (0, "good: source.ts TIMESTAMP: milliseconds since 1970")
 
 
+def test_validate_shows_a_wide_stream_by_type_and_all_of_its_columns_as_json(lakeward, tmp_path):
+    kinds = ("DOUBLE", "STRING", "ARRAY<STRUCT<n: INT>>")
+    columns = ", ".join(f"c{n} {kinds[n % 3]}" for n in range(999))
+    write(tmp_path, "wide.yaml", GOOD.replace("year INT", columns).replace("a.good", "a.wide"))
+    code, out, _ = lakeward("config", "validate")
+    assert (code, out.splitlines()) == (
+        0,
+        [
+            "wide: source.c0, c3, c6 and 330 more DOUBLE: "
+            "a JSON number; whole numbers exactly, fractions as the nearest value",
+            "wide: source.c1, c4, c7 and 330 more STRING: any value; a number keeps its text",
+            "wide: source.c2, c5, c8 and 330 more ARRAY<STRUCT<n: INT>>: its JSON, each value by its own type",
+            "wide: source.ts TIMESTAMP: yyyy-MM-ddTHH:mm:ss with a zone; without a zone: UTC",
+            "ok: 1 stream, 0 suites",
+        ],
+    )
+    accepts = json.loads(lakeward("config", "validate", "-o", "json")[1])["accepts"]["wide"]
+    assert len(accepts) == 1000
+    assert accepts[999] == "source.ts TIMESTAMP: yyyy-MM-ddTHH:mm:ss with a zone; without a zone: UTC"
+
+
 def test_validate_points_into_declared_formats(lakeward, tmp_path):
     block = "{schema: 'ts TIMESTAMP, x TINYINT', timestamps: 'HH:mm', datums: iso}"
     write(tmp_path, "bad.yaml", GOOD.replace('"year INT, ts TIMESTAMP"', block))

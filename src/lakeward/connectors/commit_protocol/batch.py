@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Protocol
 
 
 @dataclass(frozen=True)
@@ -28,13 +29,33 @@ class RunningBatch:
         return dict(self.start) != dict(self.end)
 
 
+class Counting(Protocol):
+    """How the counts of a batch become known, once its rows are staged."""
+
+    def before(self) -> None:
+        """Called before each write of the rows.
+
+        Raises:
+            Exception: of the caller, to end the batch before the write.
+        """
+        ...
+
+    def after(self, landed: int) -> Counted:
+        """The counts, given the number of staged rows.
+
+        Raises:
+            Exception: of the caller, to end the batch before anything is visible.
+        """
+        ...
+
+
 @dataclass(frozen=True)
 class Counted:
     """What the caller knows about a batch besides the rows it lands.
 
-    `consumed` must be the result of a query (`tally`), not an accumulator or an `Observation`: those count a task twice
-    when its shuffle output was lost. `landed` is not here: the staged snapshot's `added-records` is exact, because it
-    contains only the files of committed tasks.
+    `consumed` must be the result of a query (`tally`), or proven (`engine.one_pass`): an accumulator or an
+    `Observation` counts a task twice when its shuffle output was lost. `landed` is not here: the staged snapshot's
+    `added-records` is exact, because it contains only the files of committed tasks.
 
     Attributes:
         consumed: records decoded; None if not counted: a source that cannot be read twice, in a stateful query.
@@ -46,6 +67,13 @@ class Counted:
     consumed: int | None = None
     quarantined: int = 0
     traced: bool = True
+
+    def before(self) -> None:
+        """Nothing: the rows may be written any number of times."""
+
+    def after(self, landed: int) -> Counted:
+        """Itself: the counts are known before the rows are written."""
+        return self
 
     def filtered(self, landed: int) -> int | None:
         """Records the transform dropped, given the number of landed rows; None where that is not known."""

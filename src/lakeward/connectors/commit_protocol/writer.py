@@ -26,7 +26,7 @@ from lakeward.connectors.commit_protocol.attempt import (
     new_attempt,
     pause,
 )
-from lakeward.connectors.commit_protocol.batch import Counted, RunningBatch
+from lakeward.connectors.commit_protocol.batch import Counted, Counting, RunningBatch
 from lakeward.connectors.commit_protocol.follow import AlreadyLanded, BlockReason, Decision, Land, follow
 from lakeward.connectors.commit_protocol.position import Position, Totals, totals_of
 from lakeward.connectors.commit_protocol.result import BatchResult
@@ -96,7 +96,7 @@ class TableWriter(ABC, Generic[R, W]):
     _expected: str | None = field(default=None, init=False, repr=False)
     _began: bool = field(default=False, init=False, repr=False)
     _batch: int = field(default=-1, init=False, repr=False)
-    _staged_counts: dict[str, Totals] = field(default_factory=dict, init=False, repr=False)
+    _staged_counts: dict[str, tuple[Counted, Totals]] = field(default_factory=dict, init=False, repr=False)
 
     @property
     @abstractmethod
@@ -168,7 +168,7 @@ class TableWriter(ABC, Generic[R, W]):
         rows: DataFrame,
         batch_id: int,
         *,
-        counted: Counted | None = None,
+        counted: Counting | None = None,
         before_publish: Callable[[], None] | None = None,
         complete_through: str | None = None,
     ) -> BatchResult:
@@ -177,7 +177,7 @@ class TableWriter(ABC, Generic[R, W]):
         Args:
             rows: the rows to land, columns by name.
             batch_id: the batch number from Spark.
-            counted: records consumed and quarantined.
+            counted: records consumed and quarantined. It is evaluated when the rows are staged.
             before_publish: called for a new batch before anything is visible: the quarantine insert.
             complete_through: event time up to which the table is final with this batch.
 
@@ -195,7 +195,7 @@ class TableWriter(ABC, Generic[R, W]):
         self,
         rows: DataFrame,
         batch_id: int,
-        counted: Counted,
+        counting: Counting,
         before_publish: Callable[[], None] | None,
         complete_through: str | None,
     ) -> BatchResult:
@@ -209,9 +209,9 @@ class TableWriter(ABC, Generic[R, W]):
             if isinstance(decision, BlockReason):
                 raise decision.error()
             if isinstance(decision, AlreadyLanded):
-                return self._already(rows, batch, decision.position, counted)
+                return self._already(rows, batch, decision.position, counting)
             try:
-                return self._write(rows, batch, state, decision, counted, before_publish, complete_through)
+                return self._write(rows, batch, state, decision, counting, before_publish, complete_through)
             except SourceUnavailable:
                 raise
             except DependencyDown as down:
@@ -286,14 +286,15 @@ class TableWriter(ABC, Generic[R, W]):
             code="LW-3025",
         )
 
-    def _already(self, rows: DataFrame, batch: RunningBatch, position: Position, counted: Counted) -> BatchResult:
+    def _already(self, rows: DataFrame, batch: RunningBatch, position: Position, counting: Counting) -> BatchResult:
         """The table has the batch: from an earlier run, or from an attempt of this run whose answer was lost."""
-        counts_of_this_run = self._staged_counts.get(position.attempt)
+        own = self._staged_counts.get(position.attempt)
         if not self._staged_counts and self.stateful is not False:
             # The state store commits when the rows are executed: without that the query would fail at every restart.
             self.execute(rows)
         _log.info("batch already landed", stream=self.stream, batch=batch.batch, seq=position.seq)
-        counts = counts_of_this_run or Totals()
+        unwritten = counting if isinstance(counting, Counted) else Counted()
+        counted, counts = own or (unwritten, Totals())
         return BatchResult(
             batch=batch,
             counts=counts,
@@ -301,7 +302,7 @@ class TableWriter(ABC, Generic[R, W]):
             seq=position.seq,
             snapshot=position.snapshot,
             totals=position.totals,
-            already=counts_of_this_run is None,
+            already=own is None,
             position=position,
         )
 
@@ -311,20 +312,22 @@ class TableWriter(ABC, Generic[R, W]):
         batch: RunningBatch,
         state: R,
         land: Land,
-        counted: Counted,
+        counting: Counting,
         before_publish: Callable[[], None] | None,
         complete_through: str | None,
     ) -> BatchResult:
         """Steps 2 and 3."""
         failpoints.hit("after-check")
+        counting.before()
         began = time.monotonic()
         attempt = new_attempt(self.stream, land.seq)
         self._own_attempts.append(attempt)
         staged = self.stage(rows, state, attempt)
         failpoints.hit("after-stage")
         before = state.position.totals if state.position else Totals()
+        counted = counting.after(staged.rows)
         counts = totals_of(counted, staged.rows)
-        self._staged_counts[staged.attempt] = counts
+        self._staged_counts[staged.attempt] = counted, counts
         if staged.rows == 0 and not batch.advances and state.position is not None and not counts.quarantined:
             # The staged snapshot stays unreferenced; expiry removes it.
             return BatchResult(

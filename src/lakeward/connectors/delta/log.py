@@ -1,6 +1,6 @@
 """Reads a Delta log without a JVM: what each commit did, which stream published it, which files hold the rows.
 
-It supports classic checkpoints, and neither column mapping nor, where rows are read, deletion vectors. A table that
+It supports classic checkpoints, and no column mapping; deletion vectors only for callers that know them. A table that
 uses more is refused with the name of the feature, so it is never read wrongly. Spark can still read it.
 """
 
@@ -22,6 +22,7 @@ import pyarrow.parquet as pq
 from lakeward.connectors.commit_protocol import ancestry
 from lakeward.connectors.commit_protocol.ancestry import Ancestry, Link
 from lakeward.connectors.commit_protocol.audit import Scan
+from lakeward.connectors.delta.deletion_vectors import deleted_rows
 from lakeward.connectors.delta.delta_log import LOG as LOG
 from lakeward.connectors.delta.delta_log import Action, DeltaLog
 from lakeward.platform.errors import Internal
@@ -234,6 +235,7 @@ class TableLog:
         files: path as in the log -> the values of the partition columns, as text.
         domains: domain -> configuration.
         metadata: id, configuration and columns of the table.
+        vectors: path as in the log -> the file's deletion vector, for files that have one.
     """
 
     folder: Path
@@ -241,6 +243,7 @@ class TableLog:
     files: Mapping[str, Mapping[str, str | None]]
     domains: Mapping[str, str]
     metadata: Mapping[str, Any]
+    vectors: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
 
 def read(folder: Path, *, deletion_vectors: bool = False) -> TableLog | None:
@@ -262,6 +265,7 @@ def read(folder: Path, *, deletion_vectors: bool = False) -> TableLog | None:
         raise log.unreadable(INCOMPLETE)
     version = following[-1] if following else base
     files: dict[str, Mapping[str, str | None]] = {}
+    vectors: dict[str, Mapping[str, Any]] = {}
     domains: dict[str, str] = {}
     metadata: Mapping[str, Any] = {}
     newest_protocol: Mapping[str, Any] = {}
@@ -272,6 +276,7 @@ def read(folder: Path, *, deletion_vectors: bool = False) -> TableLog | None:
                 added[add["path"]] = add
             if (remove := action.get("remove")) is not None:
                 files.pop(remove["path"], None)
+                vectors.pop(remove["path"], None)
             _set_domain(domains, action)
             metadata = action.get("metaData") or metadata
             if (protocol := action.get("protocol")) is not None and protocol.get("minReaderVersion"):
@@ -280,11 +285,12 @@ def read(folder: Path, *, deletion_vectors: bool = False) -> TableLog | None:
         if not deletion_vectors and any(add.get("deletionVector") for add in added.values()):
             raise log.unreadable("it has deletion vectors")
         files |= {path: dict(add.get("partitionValues") or {}) for path, add in added.items()}
+        vectors |= {path: vector for path, add in added.items() if (vector := add.get("deletionVector"))}
     _refuse_unknown(log, newest_protocol)
     configuration = dict(metadata.get("configuration") or {})
     if configuration.get("delta.columnMapping.mode", "none") != "none":
         raise log.unreadable("it maps column names")
-    return TableLog(folder, version, files, domains, metadata)
+    return TableLog(folder, version, files, domains, metadata, vectors)
 
 
 def _refuse_unknown(log: DeltaLog, protocol: Mapping[str, Any]) -> None:
@@ -298,7 +304,7 @@ def _refuse_unknown(log: DeltaLog, protocol: Mapping[str, Any]) -> None:
 
 
 def scan(table: TableLog) -> Scan:
-    """Reads the identity columns of the rows of the newest version, file by file."""
+    """Reads the identity columns of the rows of the newest version, file by file, without deleted rows."""
 
     def rows(topics: Sequence[str], stream: str | None) -> Iterator[pa.RecordBatch]:
         if stream is not None:
@@ -310,6 +316,8 @@ def scan(table: TableLog) -> Scan:
         topic = IDENTITY_COLUMNS["kafka"][0]
         for path, values in table.files.items():
             records = _identity(table.folder, path, values)
+            if (vector := table.vectors.get(path)) is not None:
+                records = _without(records, deleted_rows(table.folder, vector))
             yield from records.filter(pc.is_in(records.column(topic), value_set=pa.array(topics))).to_batches()
 
     return rows
@@ -327,6 +335,12 @@ def _identity(folder: Path, path: str, values: Mapping[str, str | None]) -> pa.T
         for name, kind in _TYPES.items()
     }
     return pa.table(columns)
+
+
+def _without(records: pa.Table, deleted: pa.Array) -> pa.Table:
+    """The rows of one file, without the deleted ones."""
+    numbers = pa.array(range(records.num_rows), pa.int64())
+    return records.filter(pc.invert(pc.is_in(numbers, value_set=deleted)))
 
 
 def absolute(folder: Path, path: str) -> Path:

@@ -94,7 +94,7 @@ class DeltaPositionStore(PositionStore):
         )
 
     def scan(self) -> Scan:
-        table = log.read(self.folder)
+        table = log.read(self.folder, deletion_vectors=True)  # `log.scan` leaves deleted rows out
         if table is None:
             raise LakewardError(
                 f"Delta table {self.name} does not exist",

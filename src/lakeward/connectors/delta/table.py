@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 PROPERTIES: Mapping[str, str] = {
     # The position is stored as domain metadata, in the commit of its rows.
     "delta.feature.domainMetadata": "supported",
-    # The audit reads the positions of rows without Spark, and does not support deletion vectors.
+    # A stream that reads the table reads whole files: it does not support deletion vectors.
     "delta.enableDeletionVectors": "false",
 }
 

@@ -41,6 +41,13 @@ def same_partitions(start: str, end: str) -> tuple[Offsets, Offsets]:
     return {t: {p: first.get(t, {}).get(p, EARLIEST) for p in parts} for t, parts in last.items()}, last
 
 
+def span(start: str, end: str) -> int | None:
+    """The number of offsets of a range; None if the beginning of a partition is not known."""
+    first, last = same_partitions(start, end)
+    parts = [(first[topic][part], to) for topic, parts in last.items() for part, to in parts.items()]
+    return None if any(begin < 0 for begin, _ in parts) else sum(to - begin for begin, to in parts)
+
+
 def behind(position: str, ends: Mapping[str, Mapping[int, int]]) -> int:
     """The number of offsets between a position and the ends; partitions that the position lacks count from 0."""
     landed = parse(position)

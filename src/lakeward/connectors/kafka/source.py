@@ -58,6 +58,9 @@ class KafkaStreamSource(RecordSource):
         topics = tuple(str(topic) for topic in self.kafka.topics) or tuple(position.parse(at))
         return LagProbe(self.cluster, topics, self.kafka.isolation_level)
 
+    def most(self, start: str, end: str) -> int | None:
+        return position.span(start, end)
+
     def read(self, session: SparkSession, *, fresh: bool, begin: str | None) -> DataFrame:
         return reader.read(session, self.kafka, self.cluster, fresh=fresh, begin=begin, unbatched=self.unbatched)
 

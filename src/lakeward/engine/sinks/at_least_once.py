@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from lakeward.connectors.commit_protocol import offsets
-from lakeward.connectors.commit_protocol.batch import Counted, RunningBatch
+from lakeward.connectors.commit_protocol.batch import Counting, RunningBatch
 from lakeward.connectors.commit_protocol.position import totals_of
 from lakeward.connectors.commit_protocol.result import BatchResult
 from lakeward.connectors.commit_protocol.row_count import tally
@@ -39,6 +39,7 @@ class AtLeastOnceSink:
     output_mode: str = "append"
     notes: tuple[str, ...] = field(default=(), init=False)
     exact = False
+    one_pass = False
 
     def location(self) -> None:
         """None: it is not a table."""
@@ -66,12 +67,13 @@ class AtLeastOnceSink:
         self,
         rows: DataFrame,
         batch_id: int,
-        counted: Counted,
+        counted: Counting,
         before_publish: Callable[[], None] | None,
         complete_through: str | None,
     ) -> BatchResult:
         """Write the rows after checking the lease."""
         batch = self.running(batch_id)
+        counted.before()
         cached = rows.persist()
         try:
             (landed,) = tally(cached)
@@ -83,7 +85,8 @@ class AtLeastOnceSink:
                 self.write(cached, batch)
         finally:
             cached.unpersist()
-        return BatchResult(batch, totals_of(counted, landed), counted.filtered(landed))
+        known = counted.after(landed)
+        return BatchResult(batch, totals_of(known, landed), known.filtered(landed))
 
 
 @dataclass

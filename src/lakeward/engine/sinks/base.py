@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from lakeward.connectors.commit_protocol.batch import Counted, RunningBatch
+from lakeward.connectors.commit_protocol.batch import Counting, RunningBatch
 from lakeward.connectors.commit_protocol.follow import BlockReason
 from lakeward.connectors.commit_protocol.offsets import Canonical
 from lakeward.connectors.commit_protocol.position import Position
@@ -109,6 +109,11 @@ class StreamSink(Protocol):
         ...
 
     @property
+    def one_pass(self) -> bool:
+        """Whether a batch can be counted by its write alone: its rows are staged, and appended as they are."""
+        ...
+
+    @property
     def output_mode(self) -> str:
         """Spark's output mode of the query."""
         ...
@@ -165,7 +170,7 @@ class StreamSink(Protocol):
         self,
         rows: DataFrame,
         batch_id: int,
-        counted: Counted,
+        counted: Counting,
         before_publish: Callable[[], None] | None,
         complete_through: str | None,
     ) -> BatchResult:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from lakeward.connectors.commit_protocol.batch import Counted, RunningBatch
+from lakeward.connectors.commit_protocol.batch import Counting, RunningBatch
 from lakeward.connectors.commit_protocol.follow import BlockReason
 from lakeward.connectors.commit_protocol.position import Position
 from lakeward.connectors.commit_protocol.result import BatchResult
@@ -51,6 +51,11 @@ class ExactSink(ABC, Generic[W]):
     """How rows of the transform are put into the table's columns; set by `prepare`."""
     _observed: ObservedSinkTable | None = field(default=None, init=False)
     exact = True
+
+    @property
+    def one_pass(self) -> bool:
+        """Whether a batch's rows are counted exactly, and invisible, before they are published."""
+        return False
 
     @abstractmethod
     def observe_table(self) -> ObservedSinkTable | None:
@@ -157,7 +162,7 @@ class ExactSink(ABC, Generic[W]):
         self,
         rows: DataFrame,
         batch_id: int,
-        counted: Counted,
+        counted: Counting,
         before_publish: Callable[[], None] | None,
         complete_through: str | None,
     ) -> BatchResult:

@@ -51,6 +51,11 @@ class IcebergStreamSink(ExactSink[IcebergWriter]):
         writer = context.writer(IcebergWriter, str(sink.table), change=_change(sink))
         return cls(writer, sink=sink, additive=context.additive)
 
+    @property
+    def one_pass(self) -> bool:
+        """An append has in `added-records` what it wrote."""
+        return isinstance(self.writer.change, Append)
+
     def observe_table(self) -> ObservedSinkTable | None:
         """Read the table's metadata from the catalog."""
         stream, name = self.writer.stream, self.writer.table

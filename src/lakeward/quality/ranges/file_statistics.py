@@ -127,7 +127,7 @@ def _column(files: Sequence[Any], kind: Any, number: int) -> ColumnFacts:
 
 
 def _value(kind: Any, stored: bytes | None) -> Any:
-    """A bound; None when it is missing, or stored in an older type of the column."""
+    """A bound; None when it is missing, stored in an older type of the column, or a time too far for Python."""
     import struct
 
     from pyiceberg.conversions import from_bytes
@@ -138,8 +138,11 @@ def _value(kind: Any, stored: bytes | None) -> Any:
         value: Any = from_bytes(kind, stored)
     except (struct.error, ValueError):
         return None
-    if str(kind) == "date":
-        return _DAY_ZERO + timedelta(days=value)
-    if str(kind) in ("timestamp", "timestamptz"):
-        return (_ZERO + timedelta(microseconds=value)).replace(tzinfo=None)
+    try:
+        if str(kind) == "date":
+            return _DAY_ZERO + timedelta(days=value)
+        if str(kind) in ("timestamp", "timestamptz"):
+            return (_ZERO + timedelta(microseconds=value)).replace(tzinfo=None)
+    except OverflowError:  # a year before 1 or after 9999: Spark compares it
+        return None
     return value

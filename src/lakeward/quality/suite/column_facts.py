@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from lakeward.platform.errors import expect
@@ -123,8 +123,16 @@ def _known(field: NestedField, metrics: Metrics | None, partitioned: set[int]) -
     if kind in ("integer", "number") and metrics.bounded and metrics.low is not None:
         known = replace(known, low=metrics.low, high=metrics.high)
     if _timestamp(field) and metrics.high is not None:
-        known = replace(known, newest=datetime.fromtimestamp(metrics.high / 1e6, UTC))
+        known = replace(known, newest=_time(metrics.high))
     return known
+
+
+def _time(microseconds: int) -> datetime | None:
+    """A time since 1970; None in a year before 1 or after 9999, which no time of an event is."""
+    try:
+        return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=microseconds)
+    except OverflowError:
+        return None
 
 
 def _timestamp(field: NestedField) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from lakeward.spec.model.formats import Formats
 from lakeward.spec.model.sources import Source
@@ -10,17 +10,52 @@ from lakeward.spec.model.stream import StreamSpec
 from lakeward.spec.sql.ddl import ddl_columns
 
 _LONGEST = 60
+_WIDE = 20
+"""Columns of a source from which on its columns are shown together, by type."""
+_NAMED = 3
+"""Columns that are named where several are shown together."""
 
 
 def accepted_columns(spec: StreamSpec) -> Iterator[str]:
     """A line for each column of a source that decodes JSON or CSV: `source.column TYPE: what it accepts`."""
+    for name, columns in _by_source(spec):
+        for column, kind, accepted in columns:
+            yield f"{name}.{column} {kind}: {accepted}"
+
+
+def accepted_types(spec: StreamSpec) -> Iterator[str]:
+    """As `accepted_columns`, but a source of more than 20 columns has a line for each type, with its first columns."""
+    for name, columns in _by_source(spec):
+        together: dict[tuple[str, ...], list[str]] = {}
+        for column, kind, accepted in columns:
+            alone = () if len(columns) > _WIDE else (column,)
+            together.setdefault((kind, accepted, *alone), []).append(column)
+        for (kind, accepted, *_), alike in together.items():
+            yield f"{name}.{_names(alike)} {kind}: {accepted}"
+
+
+def _names(columns: Sequence[str]) -> str:
+    more = len(columns) - _NAMED
+    return ", ".join(columns) if more <= 0 else f"{', '.join(columns[:_NAMED])} and {more} more"
+
+
+def _by_source(spec: StreamSpec) -> Iterator[tuple[str, list[tuple[str, str, str]]]]:
+    """Each source that decodes JSON or CSV, with name, type (shortened) and what it accepts of each of its columns."""
     for name, source in spec.sources.items():
         csv = source.files is not None and source.files.format == "csv"
         ddl = source.files.columns if csv and source.files else source.decode.ddl if source.decode else None
         if ddl is not None:
-            for column, kind in ddl_columns(ddl).items():
-                shown = kind if len(kind) <= _LONGEST else kind[:_LONGEST] + ".."
-                yield f"{name}.{column} {shown}: {accepts(kind, _formats(source), csv=csv)}"
+            yield (
+                name,
+                [
+                    (
+                        column,
+                        kind if len(kind) <= _LONGEST else kind[:_LONGEST] + "..",
+                        accepts(kind, _formats(source), csv=csv),
+                    )
+                    for column, kind in ddl_columns(ddl).items()
+                ],
+            )
 
 
 def _formats(source: Source) -> Formats:

@@ -16,6 +16,7 @@ from lakeward.connectors.commit_protocol import audit as counting
 from lakeward.connectors.commit_protocol.batch import Counted
 from lakeward.connectors.commit_protocol.position import key, parse
 from lakeward.connectors.delta import log
+from lakeward.connectors.delta.position_store import DeltaPositionStore
 from lakeward.platform.errors import Fenced, SpecError, Transient
 from lakeward.quality.delta.commits import Commits
 from lakeward.quality.engine.custom.landed import batch_of
@@ -239,3 +240,22 @@ def test_the_audit_reads_the_table_without_spark_across_checkpoints_and_partitio
     assert (result.landed, result.missing, result.duplicates, result.beyond) == (11 * ROWS - 1, 1, 2, 0)
     assert result.partitions[0].gaps == ((6, 7),)
     assert parted.land(11).seq == 12, "the log behind the position may be gone"
+
+
+@pytest.mark.campaign
+def test_the_audit_leaves_out_the_rows_of_deletion_vectors(rig: Rig) -> None:
+    rig.sql("ALTER TABLE {t} SET TBLPROPERTIES ('delta.enableDeletionVectors' = 'true')")
+    writer = rig.writer()
+    for batch in range(2):
+        rig.land(batch, writer)
+    for offset in (1, ROWS + 2, ROWS + 3):  # the last one replaces a vector by another
+        rig.sql(f"DELETE FROM {{t}} WHERE _kafka_offset = {offset}")
+
+    found = log.read(rig.folder, deletion_vectors=True)
+    assert found is not None
+    assert len(found.vectors) == 2, "the rows were deleted by vectors, not by new files"
+    position = parse(found.domains[key("flights")], "flights", rig.table)
+    result = counting.audit(DeltaPositionStore(rig.folder, rig.table, "flights").scan(), "flights", position)
+
+    assert (result.landed, result.missing, result.duplicates) == (2 * ROWS - 3, 3, 0)
+    assert result.partitions[0].gaps == ((1, 2), (ROWS + 2, ROWS + 4))

@@ -192,3 +192,58 @@ def test_whatever_comes_between_each_record_lands_once(rig: Rig, seed: int) -> N
         "quarantined": len(bad),
         "filtered": BATCHES * ROWS - len(expected) - len(bad),
     }
+
+
+class _Proof:
+    """Counts that are known after the write, of rows that may be written once."""
+
+    def __init__(self, counted: Counted | None) -> None:
+        self.counted, self.written, self.landed = counted, 0, list[int]()
+
+    def before(self) -> None:
+        self.written += 1
+        if self.written > 1:
+            raise ArithmeticError("written again")
+
+    def after(self, landed: int) -> Counted:
+        self.landed.append(landed)
+        if self.counted is None:
+            raise ArithmeticError("not proven")
+        return self.counted
+
+
+def test_counts_that_the_write_itself_gives_are_of_the_staged_rows(rig: Rig) -> None:
+    proof = _Proof(Counted(ROWS + 1))
+    landed = rig.land(0, counted=proof)
+    assert proof.landed == [ROWS]
+    assert (landed.counts.consumed, landed.filtered, rig.position.totals.consumed) == (ROWS + 1, 1, ROWS + 1)
+
+
+def test_counts_that_are_not_proven_leave_nothing_behind_and_the_batch_may_be_landed_otherwise(rig: Rig) -> None:
+    writer, quarantined = rig.writer(), list[int]()
+    with pytest.raises(ArithmeticError, match="not proven"):
+        rig.land(0, writer, counted=_Proof(None), before_publish=lambda: quarantined.append(1))
+    assert (rig.values(), rig.raw, quarantined) == ([], None, [])
+    landed = rig.land(0, writer, counted=Counted(ROWS))
+    assert (landed.already, landed.counts.consumed, rig.values()) == (False, ROWS, list(range(ROWS)))
+
+
+def test_rows_that_may_be_written_once_are_not_written_again(rig: Rig) -> None:
+    writer = rig.writer()
+    writer.fails["publish"] = [RetryCommit("the table changed")]
+    with pytest.raises(ArithmeticError, match="written again"):
+        rig.land(0, writer, counted=_Proof(Counted(ROWS)))
+    assert (writer.trace.count("stage"), rig.values(), rig.raw) == (1, [], None)
+
+
+def test_counts_of_an_own_publication_whose_answer_was_lost_are_those_of_its_write(rig: Rig, held: ExitStack) -> None:
+    writer, lost = rig.writer(), [RetryCommit("the answer was lost")]
+
+    def lose() -> None:
+        if lost:
+            raise lost.pop()
+
+    at(held, "after-publish", lose)
+    landed = rig.land(0, writer, counted=_Proof(Counted(ROWS + 2)))
+    assert (landed.already, landed.counts.consumed, landed.filtered) == (False, ROWS + 2, 2)
+    assert rig.values() == list(range(ROWS))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from lakeward.connectors.kafka import position
 
 
@@ -23,3 +25,17 @@ def test_nothing_read_yet() -> None:
 
 def test_a_topic_recreated_shorter_is_not_negative_lag() -> None:
     assert position.behind('{"t":{"0":50}}', {"t": {0: 4}}) == 0
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "records"),
+    [
+        ('{"t":{"0":5,"1":7}}', '{"t":{"0":9,"1":7}}', 4),
+        ('{"t":{"0":5},"u":{"0":0}}', '{"t":{"0":6},"u":{"0":3}}', 4),
+        ('{"t":{"0":5}}', '{"t":{"0":6,"1":3}}', None),  # a new partition, whose beginning is not known
+        ("-", '{"t":{"0":6}}', None),
+        ('{"t":{"0":-2}}', '{"t":{"0":6}}', None),
+    ],
+)
+def test_the_span_of_a_range_is_the_most_records_it_can_hold(start: str, end: str, records: int | None) -> None:
+    assert position.span(start, end) == records

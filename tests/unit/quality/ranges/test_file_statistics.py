@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable
 from datetime import UTC, date, datetime
 from pathlib import Path
@@ -9,11 +10,13 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from pyiceberg.types import DateType, NestedField, TimestampType, TimestamptzType
 
-from lakeward.quality.ranges.file_statistics import FileStatistics, file_statistics
+from lakeward.quality.ranges.file_statistics import FileStatistics, _value, file_statistics
 from lakeward.quality.ranges.metadata import _snapshot
 from lakeward.quality.ranges.range import Read
 from lakeward.quality.ranges.snapshot_chain import Snapshot
+from lakeward.quality.suite.column_facts import Metrics, _known
 
 SCHEMA = pa.schema(
     [("id", pa.int64()), ("n", pa.int32()), ("text", pa.string()), ("day", pa.date32()),
@@ -102,3 +105,18 @@ def test_no_rows_and_a_snapshot_that_is_gone_are_not_known(table, append) -> Non
     head = append(range(3))
     assert file_statistics(table, Read(None, 1), ()) is None
     assert file_statistics(table, Read(head.id, head.id), ()) is None
+
+
+@pytest.mark.parametrize(("kind", "stored"), [
+    (DateType(), struct.pack("<i", 20_819_000)), (DateType(), struct.pack("<i", -2_000_000)),
+    (TimestamptzType(), struct.pack("<q", 1_767_225_600_000_000_000)),
+    (TimestampType(), struct.pack("<q", -100_000_000_000_000_000)),
+])  # fmt: skip
+def test_bounds_that_python_cannot_hold_are_left_to_spark(kind: Any, stored: bytes) -> None:
+    assert _value(kind, stored) is None
+
+
+def test_a_profile_of_times_that_python_cannot_hold_has_no_newest() -> None:
+    field = NestedField(1, "at", TimestamptzType())
+    assert _known(field, Metrics(low=0, high=1_767_225_600_000_000_000), set()).newest is None
+    assert _known(field, Metrics(low=0, high=1_000_000), set()).newest == datetime(1970, 1, 1, 0, 0, 1, tzinfo=UTC)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
 from functools import reduce
 from operator import or_
 from typing import TYPE_CHECKING, Any
@@ -12,7 +13,7 @@ import structlog
 
 from lakeward.quality.engine.bridge.families import condition_of, covers, engine_of, is_unique, keys_of
 from lakeward.quality.engine.bridge.passes import Metrics, no_server
-from lakeward.quality.engine.bridge.results import SAMPLE, Failing, as_check, repeated, samples
+from lakeward.quality.engine.bridge.results import SAMPLE, Failing, as_check, columns_of, repeated, samples
 from lakeward.quality.engine.bridge.stated import family_of_statistics
 from lakeward.quality.ranges.file_statistics import FileStatistics
 from lakeward.quality.results.json_values import plain, sentence
@@ -140,7 +141,8 @@ def _failing(needs: Needs, metrics: Metrics) -> Failing | None:
         fails = repeated(metrics.domains.rows(domain), keys_of(accessor), SAMPLE)
     if fails is None:
         return None
-    return Failing(_within(domain, fails, metrics), metrics.values[metric.id] or 0)
+    about = columns_of(needs.asked.kwargs)
+    return Failing(_within(domain, fails, metrics), metrics.values[metric.id] or 0, about)
 
 
 def _refusal(error: Exception) -> str:
@@ -213,7 +215,8 @@ def _graph(asked: ConfiguredCheck, engine: Any) -> Graph:
     from great_expectations.validator.validation_graph import ValidationGraph
 
     expectation = get_expectation_impl(asked.expectation.type)(**asked.kwargs)
-    vars(expectation).update(asked.exact)  # the model makes a float of every number, and a day of a text
+    # The model makes a float of every number, and a day of a text. Values of rows come without a zone, in UTC.
+    vars(expectation).update({name: _as_collected(value) for name, value in asked.exact.items()})
     dependencies = expectation.get_validation_dependencies(execution_engine=engine, runtime_configuration=_runtime())
     metrics = tuple(dependencies.get_metric_configurations())
     graph = ValidationGraph(execution_engine=engine)
@@ -223,6 +226,15 @@ def _graph(asked: ConfiguredCheck, engine: Any) -> Graph:
     for metric in metrics:
         _make_exact(metric, asked.exact, set())
     return expectation, metrics, given
+
+
+def _as_collected(value: Any) -> Any:
+    """An argument as Spark Connect returns such a value of a row: times have no zone."""
+    if isinstance(value, list | tuple):
+        return [_as_collected(each) for each in value]
+    if isinstance(value, datetime) and value.tzinfo is not None:
+        return value.astimezone(UTC).replace(tzinfo=None)
+    return value
 
 
 def _make_exact(metric: Any, exact: Mapping[str, Any], seen: set[int]) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from lakeward.platform.errors import Internal
 from lakeward.quality.engine.bridge.families import Aggregate, Domains, Family, Free, Groups, Known, plan
+from lakeward.quality.engine.collecting import collected
 from lakeward.quality.engine.timeouts import interrupted
 from lakeward.quality.results.json_values import sentence
 
@@ -128,7 +129,7 @@ def no_server(error: Exception) -> bool:
 
 
 def _row(frame: DataFrame) -> Sequence[Any]:
-    return tuple(frame.collect()[0])
+    return tuple(collected(frame)[0])
 
 
 def _row_of(frame: DataFrame, column: Any, keys: Sequence[Any]) -> Sequence[Any]:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from operator import and_, or_
 from typing import TYPE_CHECKING, Any
 
+from lakeward.quality.engine.collecting import collected
 from lakeward.quality.results.json_values import plain, sentence
 from lakeward.quality.suite.configured import ConfiguredCheck
 from lakeward.quality.verdicts.verdict import Check, State
+from lakeward.spec.model.position_columns import OWN_COLUMNS
+from lakeward.spec.sql.statements import quote
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -79,16 +82,38 @@ _FAILED = "_lakeward_failed"
 _MARGIN = 4  # if many rows fail a check, a random share of this many times the requested rows is sampled
 
 
+_SHOWN = 50
+"""Columns of a table up to which samples are whole rows: the registry stores up to ten rows for each failed check."""
+_FIRST = 20
+"""Columns of a wider table that every sample has, from the left: keys usually come first."""
+
+
 @dataclass(frozen=True)
 class Failing:
-    """The condition of a failing row of one check, and the number of such rows."""
+    """The condition of a failing row of one check, the number of such rows, and the columns that the check names."""
 
     rows: Column
     count: int
+    columns: frozenset[str] = frozenset()
+
+
+def columns_of(kwargs: Mapping[str, Any]) -> frozenset[str]:
+    """The columns that the arguments of a check name; of a field of a struct also the struct."""
+    names = [kwargs.get(key) for key in ("column", "column_A", "column_B")] + list(kwargs.get("column_list") or ())
+    plain = [str(name).strip("`") for name in names if name]
+    return frozenset(plain) | {name.partition(".")[0] for name in plain}
+
+
+def shown(columns: Sequence[str], about: frozenset[str]) -> list[str]:
+    """The columns of a sample row: of a table with more than 50 the first 20, those of the check, and the position."""
+    if len(columns) <= _SHOWN:
+        return list(columns)
+    kept = {*columns[:_FIRST], *about, *OWN_COLUMNS}
+    return [name for name in columns if name in kept]
 
 
 def samples(frame: DataFrame, failing: Mapping[str, Failing], most: int) -> dict[str, list[dict[str, Any]]]:
-    """Up to `most` whole failing rows of each check.
+    """Up to `most` failing rows of each check, whole unless the table is wide (`shown`).
 
     If many rows fail a check, only a random share is taken, so that checks with few failing rows get samples too.
     Nothing is sorted or shuffled.
@@ -103,13 +128,16 @@ def samples(frame: DataFrame, failing: Mapping[str, Failing], most: int) -> dict
         taken = each.rows if share >= 1 else each.rows & (fn.rand(seed) < share)
         flags.append(fn.when(taken, fn.lit(name)))
     marked = frame.withColumn(_FAILED, fn.array_compact(fn.array(*flags)))
-    found = marked.filter(fn.size(_FAILED) > 0).limit(2 * _MARGIN * most * len(failing)).collect()
+    chosen = {name: shown(frame.columns, each.columns) for name, each in failing.items()}
+    wanted = shown(frame.columns, frozenset().union(*chosen.values()))
+    sampled = marked.filter(fn.size(_FAILED) > 0).limit(2 * _MARGIN * most * len(failing))
+    found = collected(sampled.select(*map(quote, wanted), _FAILED), far_as_text=True)
     rows: dict[str, list[dict[str, Any]]] = {name: [] for name in failing}
     for row in found:
         whole = row.asDict()
         for name in whole.pop(_FAILED):
             if len(rows[name]) < most:
-                rows[name].append(whole)
+                rows[name].append({column: whole[column] for column in chosen[name]})
     return rows
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
-from lakeward.platform.text import moment
+from lakeward.platform.text import instant, moment
 from lakeward.quality.engine.custom.base import CheckContext, result
 from lakeward.quality.engine.custom.outlier import OutlierScore, judge
 from lakeward.quality.ranges.range import Kind
@@ -74,4 +74,4 @@ def _span(seconds: float) -> str:
 
 
 def _time(seconds: float) -> str:
-    return moment(datetime.fromtimestamp(seconds, UTC))
+    return moment(instant(seconds * 1000))

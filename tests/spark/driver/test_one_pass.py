@@ -1,0 +1,248 @@
+"""One pass: a clean batch is one Spark job; whatever is not proven clean is counted by queries, and lands once."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lakeward.connectors.commit_protocol.batch import Counted, RunningBatch
+from lakeward.connectors.commit_protocol.position import Totals
+from lakeward.connectors.kafka.cluster import Cluster
+from lakeward.connectors.kafka.source import KafkaStreamSource
+from lakeward.engine import one_pass
+from lakeward.engine.flow import Flow, chain
+from lakeward.engine.gate import wait_until
+from lakeward.engine.one_pass import Doubt, Observed, OnePass, Unproven
+from lakeward.spec.model.stream import StreamSpec
+from lakeward.telemetry import failpoints
+
+pytestmark = pytest.mark.timeout(1200)  # a bound for a hang; a busy machine may need minutes
+
+RECORDS, MAPS = 40, 4
+
+
+def test_a_clean_batch_is_one_job_and_any_other_is_counted_by_queries(lab: Any) -> None:
+    from confluent_kafka import Producer
+
+    topic = lab.topic()
+    document = lab.spec(
+        topic,
+        transform={"sql": "SELECT * FROM source WHERE n % 5 <> 0"},
+        rules={"small": "n < 900"},
+    )
+    running = lab.start(document)
+    tracker, group = lab.spark.sparkContext.statusTracker(), str(running.query.runId)
+    sent = 0
+
+    def batch(*values: Any, transaction: bool = False) -> tuple[Any, int]:
+        """Send the records of one batch; the batch, and the number of jobs that it ran."""
+        nonlocal sent
+        sent += len(values)
+        before = set(tracker.getJobIdsForGroup(group))
+        if transaction:
+            producer = Producer({"bootstrap.servers": lab.kafka.bootstrap, "transactional.id": topic})
+            producer.init_transactions(60)
+            producer.begin_transaction()
+            for value in values:
+                producer.produce(topic, json.dumps(value), partition=0)
+            producer.commit_transaction(60)
+        else:
+            lab.produce(topic, values)
+        lab.until("the batch", lambda: sum(done.consumed for done in lab.done) == sent)
+        return lab.done[-1], len(set(tracker.getJobIdsForGroup(group)) - before)
+
+    _, jobs = batch({"n": 1}, {"n": 5})
+    assert jobs > 1, "the first batch of a start is counted by queries"
+    assert running.function.one_pass.due
+    done, jobs = batch({"n": 2}, {"n": 10}, {"n": 3})
+    assert jobs == 1
+    assert (done.consumed, done.outcome.landed, done.outcome.filtered, done.quarantined) == (3, 2, 1, 0)
+
+    done, jobs = batch({"n": 4}, {"n": 15}, transaction=True)
+    spans = [json.loads(each["source"])[topic]["0"] for each in (done.outcome.start, done.outcome.end)]
+    assert spans[1] - spans[0] == 3, "the marker of the transaction has an offset, and is no record"
+    assert (jobs, done.consumed, done.outcome.landed, done.outcome.filtered) == (1, 2, 1, 1)
+
+    assert running.function.one_pass.due
+    done, jobs = batch({"n": 6}, "junk", {"n": 901}, {"n": 20})
+    assert jobs > 1
+    assert (done.consumed, done.outcome.landed, done.outcome.filtered, done.quarantined) == (4, 1, 1, 2)
+    assert not running.function.one_pass.due, "the next batches are not tried"
+    done, jobs = batch({"n": 7})
+    assert jobs > 1
+    assert running.stop(60)
+
+    assert sorted(row["n"] for row in lab.rows()) == [1, 2, 3, 4, 6, 7]
+    assert sorted(row["reason"] for row in lab.rows("q")) == ["decode", "small"]
+    rows = lab.spark.sql(f"SHOW TBLPROPERTIES lake.{lab.namespace}.t").collect()
+    text = next(row["value"] for row in rows if row["key"] == f"lakeward.stream.{document['id']}.position")
+    assert json.loads(text)["totals"] == {"consumed": 12, "landed": 6, "quarantined": 2, "filtered": 4, "skipped": 0}
+
+
+@pytest.mark.parametrize(
+    ("sql", "filters"),
+    [
+        ("SELECT * FROM source", False),
+        ("SELECT n + 1 AS n FROM (SELECT * FROM source) AS s", False),
+        ("SELECT * FROM source WHERE n > 1", True),
+        ("SELECT * FROM source UNION ALL SELECT * FROM source", None),
+        ("SELECT explode(array(n, n)) AS n FROM source", None),
+        ("SELECT DISTINCT n FROM source", None),
+        ("SELECT a.n FROM source AS a LEFT JOIN source AS b ON a.n = b.n", None),
+        ("SELECT * FROM source WHERE n IN (SELECT n FROM source)", None),
+        ("SELECT n, (SELECT max(n) FROM source) AS m FROM source", None),
+        ("SELECT /*+ REPARTITION(2) */ * FROM source", None),
+    ],
+)
+def test_only_projections_and_filters_are_one_row_for_one_record(lab: Any, sql: str, filters: bool | None) -> None:
+    lab.spark.range(3).withColumnRenamed("id", "n").createOrReplaceTempView("source")
+    steps = chain(lab.spark.sql(sql))
+    assert (steps is None) == (filters is None)
+    assert steps is None or ("Filter" in steps) == filters
+
+
+@pytest.fixture
+def observed(lab: Any) -> Iterator[Observed]:
+    """Forty records in four partitions, a quarter of them filtered."""
+    from pyspark.sql import functions as F
+
+    spec = StreamSpec.model_validate(
+        lab.spec("t", decode={"json": "n INT"}, transform={"sql": "SELECT * FROM source WHERE n % 4 <> 0"})
+    )
+    source = KafkaStreamSource("source", spec.source, Cluster("c", "h:1"))
+    flow = Flow(spec, [source], lab.spark, False, None, "rows", linear=True, filters=True)
+    record = F.to_json(F.struct(F.col("id").alias("n"))).cast("binary").alias("_value")
+    columns = [F.lit("t").alias("_kafka_topic"), F.lit(0).alias("_kafka_partition"), F.col("id").alias("_kafka_offset")]
+    times = [F.current_timestamp().alias(name) for name in ("_kafka_timestamp", "_ingested_at")]
+    raw = lab.spark.range(0, RECORDS, 1, MAPS).select(record, *columns, *times)
+    at = ['{"t":{"0":0}}', f'{{"t":{{"0":{RECORDS}}}}}']
+    batch = RunningBatch("q", 1, {"source": at[0]}, {"source": at[1]})
+    yield OnePass(flow, possible=True).route(raw, batch)
+
+
+LANDED = RECORDS * 3 // 4
+
+
+def test_the_figures_of_a_plain_write_prove_it(observed: Observed) -> None:
+    observed.before()
+    observed.good.write.format("noop").mode("overwrite").save()
+    assert observed.after(LANDED) == Counted(RECORDS)
+    with pytest.raises(Unproven) as again:
+        observed.before()
+    assert again.value.doubt is Doubt.AGAIN
+
+
+def test_a_stage_that_runs_again_because_its_output_was_lost_is_found(
+    lab: Any, observed: Observed, tmp_path: Path
+) -> None:
+    folders = list(lab.spark.sparkContext._jsc.sc().env().blockManager().diskBlockManager().localDirsString())
+    lost = str(tmp_path / "lost")
+
+    def lose(frames: Any) -> Any:
+        """Delete the output of one task of the first stage, once, while the second stage reads."""
+        found = [file for folder in folders for file in Path(folder).glob("*/shuffle_*.index")]
+        with suppress(FileExistsError):
+            Path(lost).touch(exist_ok=False)
+            max(found, key=lambda file: file.stat().st_mtime_ns).unlink()
+        yield from frames
+
+    good = observed.good
+    shuffled = good.repartition(8, "n").mapInPandas(lose, good.schema)
+    observed.before()
+    lab.spark.conf.set("spark.sql.adaptive.coalescePartitions.enabled", "false")
+    try:
+        shuffled.write.format("noop").mode("overwrite").save()
+    finally:
+        lab.spark.conf.unset("spark.sql.adaptive.coalescePartitions.enabled")
+    assert Path(lost).exists()
+    with pytest.raises(Unproven) as found:
+        observed.after(LANDED)
+    assert found.value.doubt is Doubt.TWICE
+
+
+def test_figures_that_are_spoiled_are_found(lab: Any, observed: Observed) -> None:
+    from pyspark.sql import Observation
+    from pyspark.sql import functions as F
+
+    row = "SELECT CAST({} AS BIGINT) AS consumed, 0L AS bad, array({}) AS partitions"
+    for consumed, partitions, landed, doubt in (
+        (RECORDS, "0, 1", RECORDS, None),
+        (RECORDS, "0, 0", RECORDS, Doubt.TWICE),
+        (RECORDS + 1, "0, 1", RECORDS, Doubt.DISAGREE),
+        (RECORDS - 1, "0, 1", RECORDS, Doubt.DISAGREE),
+        (RECORDS + 1, "0, 1", RECORDS + 1, Doubt.DISAGREE),  # more than the offsets hold
+    ):
+        spoiled: Any = Observation()
+        lab.spark.range(1).observe(spoiled, F.count(F.lit(1)))
+        spoiled._jo.setMetricsAndNotify(lab.spark.sql(row.format(consumed, partitions))._jdf.head())
+        assert _doubt(Observed(observed.good, RECORDS, spoiled, None), landed) == doubt
+
+
+def _doubt(seen: Observed, landed: int) -> Doubt | None:
+    try:
+        seen.after(landed)
+    except Unproven as unproven:
+        return unproven.doubt
+    return None
+
+
+def test_figures_that_never_arrive_end_the_wait(observed: Observed, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(one_pass, "_ARRIVES_S", 0.3)
+    observed.before()
+    with pytest.raises(Unproven) as found:
+        observed.after(0)
+    assert found.value.doubt is Doubt.MISSING
+
+
+def test_a_batch_whose_figures_are_not_proven_lands_once_with_exact_counts(lab: Any) -> None:
+    """The failpoint is after the rows were staged: what is staged is never published."""
+    topic = lab.topic()
+    document = lab.spec(topic, sink={"iceberg": {"table": f"{lab.namespace}.t", "partition_by": ["n"]}})
+    running = lab.start(document)
+    for number in (1, 2):
+        lab.produce(topic, [{"n": number}])
+        lab.until("a batch", lambda number=number: sum(done.consumed for done in lab.done) == number)
+    assert running.function.one_pass.due, "clean, and the write shuffles its rows"
+
+    def spoil() -> None:
+        raise Unproven(Doubt.DISAGREE)
+
+    with failpoints.on("before-figures", spoil):
+        lab.produce(topic, [{"n": 3}, {"n": 4}])
+        lab.until("the third batch", lambda: sum(done.consumed for done in lab.done) == 4)
+    assert not running.function.one_pass.due
+    assert running.stop(60)
+    assert sorted(row["n"] for row in lab.rows()) == [1, 2, 3, 4]
+    assert [(done.outcome.already, done.outcome.landed) for done in lab.done] == [(False, 1), (False, 1), (False, 2)]
+    snapshots = lab.spark.sql(f"SELECT count(*) FROM lake.{lab.namespace}.t.snapshots").first()[0]
+    assert snapshots == 4, "one for each batch, and one that was staged and never published"
+
+
+@pytest.mark.parametrize("step", ["after-stage", "before-figures", "before-publish", "after-publish"])
+def test_a_batch_in_one_pass_that_dies_at_a_step_lands_once(lab: Any, step: str) -> None:
+    class Died(RuntimeError):
+        pass
+
+    def die() -> None:
+        raise Died
+
+    topic = lab.topic()
+    document = lab.spec(topic, transform={"sql": "SELECT * FROM source WHERE n % 5 <> 0"})
+    running = lab.start(document)
+    lab.produce(topic, [{"n": 1}, {"n": 5}])
+    lab.until("the first batch", lambda: sum(done.consumed for done in lab.done) == 2)
+    assert running.function.one_pass.due
+    with failpoints.on(step, die):
+        lab.produce(topic, [{"n": 2}, {"n": 10}, {"n": 3}])
+        wait_until(lambda: not running.active, 600)
+    assert isinstance(running.failure()[0], Died)
+    lab.started.clear()
+    lab.run(document, 3)
+
+    assert sorted(row["n"] for row in lab.rows()) == [1, 2, 3]
+    assert lab.done[-1].outcome.position.totals == Totals(consumed=5, landed=3, filtered=2)
