@@ -11,7 +11,7 @@ from typer.main import get_command
 
 from lakeward.cli.app import app
 
-_COMMAND = re.compile(r"""lakeward (?:"[^"]*"|(?!\blakeward )[^;"])+""")
+_COMMAND = re.compile(r"""lakeward (?:"[^"]*"|(?<=--write )'[^']*'|(?!\blakeward )[^;"])+""")
 _END = re.compile(r"   |, then|,? or |\)| {2}#")
 
 
@@ -21,8 +21,8 @@ def commands(text: str) -> list[str]:
 
 
 def _cut(found: str) -> str:
-    at = 0
-    while (end := _END.search(found, at)) and found[: end.start()].count('"') % 2:
+    at, quote = 0, "'" if "--write '" in found else '"'
+    while (end := _END.search(found, at)) and found[: end.start()].count(quote) % 2:
         at = end.end()  # within quotes
     return (found[: end.start()] if end else found).strip()
 

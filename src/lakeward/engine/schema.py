@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -50,11 +51,17 @@ def check(
     alters = schema_evolution.alters(compared, table, catalog)
     if alters and not additive:
         steps.append("to let the stream change the table, write schema: {evolution: additive}")
-    statements = "; ".join(alters) or f"ALTER TABLE {catalog}.{table} ..."
+    enough = bool(alters) and not list(schema_evolution.differences(compared, dropped, additive=True))
+    if alters and not enough:
+        steps.append(f"for what the table can take, run {'; '.join(alters)}")
+    ways = [f"{' or '.join(steps)}, then: lakeward deploy"]
+    if enough:
+        typed = "; ".join(f"lakeward sql --write {shlex.quote(statement)}" for statement in alters)
+        ways.insert(0, f"{typed}; then: lakeward streams start {stream}")
     raise SpecError(
         f"The transform of stream {stream} gives other columns than table {table} has",
         why="; ".join(why),
-        next=f"{'; '.join(steps)}; or the table: {statements}",
+        next="; or ".join(ways),
         code="LW-2215",
     )
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import structlog
-from sqlalchemy import Connection
 
 from lakeward.operations.operation import HeldLocks
 from lakeward.operations.request import Outcome, Plan, StreamOperation
@@ -11,6 +10,9 @@ from lakeward.operations.stream import OnStream, set_desired
 from lakeward.registry import generations, observations, operations, streams
 from lakeward.registry.streams import Stream
 from lakeward.supervision.abandoned_operations import RESUME
+from lakeward.supervision.decide.health import State
+
+_RUNS = frozenset({State.HEALTHY, State.LAGGING})
 
 log = structlog.get_logger(__name__)
 
@@ -22,7 +24,17 @@ class Start(OnStream[Plan]):
 
     def plan(self) -> Plan:
         row = self.row()
-        return Plan(f"run on driver {row.driver}, generation {row.generation}{_passed_over(row)}")
+        text = f"run on driver {row.driver}, generation {row.generation}{_passed_over(row)}"
+        return Plan(text, nothing=self._runs(row))
+
+    def _runs(self, row: Stream) -> str:
+        """That the stream runs, as a sentence; empty if a start changes something."""
+        if row.desired != "running" or row.blocked is not None or row.hold_until is not None:
+            return ""
+        if row.state not in _RUNS:  # a start was requested, and no pass has seen that it is complete
+            return ""
+        seen = self.context.observe(row.id).verdict  # asked now: the driver may have died since the last pass
+        return f"it runs already: {seen.why}{_passed_over(row)}" if seen.state in _RUNS else ""
 
     def apply(self, plan: Plan, held: HeldLocks) -> Outcome:
         waiting = held.streams[self.stream]
@@ -53,25 +65,35 @@ class Stop(OnStream[Plan]):
     name = StreamOperation.STOP.value
 
     def plan(self) -> Plan:
-        return Plan(f"stop at the end of the running batch; desired state now: {self.row().desired}")
+        row = self.row()
+        text = f"stop at the end of the running batch; desired state now: {row.desired}"
+        return Plan(text, nothing=self._stands(row))
+
+    def _stands(self, row: Stream) -> str:
+        """That the stream is stopped, as a sentence; empty if a stop changes something, e.g. suspends a schedule."""
+        if row.desired == "running" or self._schedule(row) is not None:
+            return ""
+        seen = self.context.observe(row.id).verdict
+        return f"it is stopped already: {seen.why}" if seen.state is State.STOPPED else ""
+
+    def _schedule(self, row: Stream) -> str | None:
+        with self.context.connect() as connection:
+            generation = generations.get(connection, row.id, row.generation)
+        trigger = {} if generation is None else generation.spec.get("trigger") or {}
+        found: str | None = trigger.get("schedule")
+        return found
 
     def apply(self, plan: Plan, held: HeldLocks) -> Outcome:
-        waiting = held.streams[self.stream]
+        waiting, schedule = held.streams[self.stream], self._schedule(self.row())
         with self.context.connect() as connection:
             row = streams.get(connection, self.stream)
             set_desired(connection, row, "stopped")
-            self._suspend_schedule(connection, row)
+            if row.desired != "running" and schedule is not None:  # else its schedule would start the idle stream
+                observations.record(connection, row.id, query_state="stopped")
             self.changed(connection, {"desired": row.desired, "state": row.state}, {"desired": "stopped"})
         if not self.request.wait:
             return self.done("asked to stop at the end of its running batch")
         return self.done(waiting.stopped(kill=self.request.kill))
-
-    def _suspend_schedule(self, connection: Connection, row: Stream) -> None:
-        """Mark an idle scheduled stream as stopped by a person, so that its schedule does not start it."""
-        generation = generations.get(connection, row.id, row.generation)
-        trigger = {} if generation is None else generation.spec.get("trigger") or {}
-        if row.desired != "running" and trigger.get("schedule") is not None:
-            observations.record(connection, row.id, query_state="stopped")
 
 
 class Restart(OnStream[Plan]):

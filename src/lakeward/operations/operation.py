@@ -155,6 +155,10 @@ class Operation(ABC, Generic[P]):
         """The outcome of an operation that succeeded."""
         return Outcome(self.name, self.kind, self.subject, "done", detail, {} if data is None else data, lines)
 
+    def unchanged(self, why: str, data: Mapping[str, Any] | None = None) -> Outcome:
+        """The outcome of an operation that changed nothing."""
+        return replace(self.done(why, data), result="skipped")
+
     def record_change(
         self, connection: Connection, detail: Mapping[str, Any], *, of: tuple[str, str] | None = None
     ) -> None:

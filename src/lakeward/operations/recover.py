@@ -3,12 +3,17 @@
 For a checkpoint that is lost, damaged, an older copy, or of another query. Possible only if the position alone defines
 where to continue: the source has stable offsets (Kafka) or a log that is copied beside the table (files), and the
 transform keeps no state.
+
+A position that was removed from an Iceberg table, or that cannot be read, is put back from an earlier metadata file
+instead; the checkpoint stays, so that is possible for every shape of a stream.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from lakeward.connectors.iceberg import put_back
+from lakeward.connectors.iceberg.put_back import Earlier
 from lakeward.operations import sink_position
 from lakeward.operations.generation import accept_again, next_checkpoint
 from lakeward.operations.operation import HeldLocks
@@ -16,15 +21,21 @@ from lakeward.operations.request import Outcome, Plan, StreamOperation
 from lakeward.operations.stream import OnStream, set_desired, spec_of
 from lakeward.platform.errors import Refused
 from lakeward.registry import streams
+from lakeward.registry.streams import Stream
+from lakeward.spec.model.stream import StreamSpec
+
+PUT_BACK = frozenset({"no-position", "position-unreadable"})
+"""Reasons of a block after which an earlier metadata file may have the position."""
 
 
 @dataclass(frozen=True)
 class RecoverPlan(Plan):
-    """The new checkpoint begins at `end`."""
+    """The new checkpoint begins at `end`. `earlier`: the position that is put back instead, with the old checkpoint."""
 
     seq: int = 0
     end: dict[str, str] = field(default_factory=dict)
     checkpoint: str = ""
+    earlier: Earlier | None = None
 
 
 class Recover(OnStream[RecoverPlan]):
@@ -42,7 +53,22 @@ class Recover(OnStream[RecoverPlan]):
                 code="LW-2045",
             )
         generation = self.generation(row.generation)
-        sink = sink_position.of(self.context, spec_of(generation), sink_position.RECOVER)
+        spec = spec_of(generation)
+        if (row.blocked or {}).get("reason") in PUT_BACK and spec.sink.iceberg is not None:
+            table = str(spec.sink.iceberg.table)
+            found = put_back.earlier(sink_position.table_of(self.context.runtime, table), table, row.id)
+            if found is not None:
+                return RecoverPlan(
+                    f"put the position of seq {found.position.seq} back into {table}, as {found.file} has it, and "
+                    "start with the same checkpoint",
+                    (),
+                    {"seq": found.position.seq, "metadata_file": found.file},
+                    found.raw,
+                    found.position.seq + 1,
+                    dict(found.position.end),
+                    earlier=found,
+                )
+        sink = sink_position.of(self.context, spec, sink_position.RECOVER)
         if sink.position is None:
             raise Refused(
                 f"Stream {row.id} has nothing to recover",
@@ -68,6 +94,9 @@ class Recover(OnStream[RecoverPlan]):
         with self.context.connect() as connection:
             row = streams.get(connection, self.stream)
         generation = self.generation(row.generation)
+        if plan.earlier is not None:
+            done = self._put_back(row, spec_of(generation), plan.earlier)
+            return self._started(done, held)
         sink = sink_position.of(self.context, spec_of(generation), sink_position.RECOVER)
         if sink.position is None or f"{sink.raw}" != plan.key:
             raise Refused(
@@ -86,7 +115,26 @@ class Recover(OnStream[RecoverPlan]):
                 {"generation": generation.generation, "checkpoint": generation.checkpoint, "end": sink.position.end},
                 {"generation": number, "checkpoint": plan.checkpoint, "end": plan.end, "seq": plan.seq},
             )
-        done = f"it goes on after seq {plan.seq - 1} of {sink.name} with checkpoint {plan.checkpoint}"
+        return self._started(
+            f"it goes on after seq {plan.seq - 1} of {sink.name} with checkpoint {plan.checkpoint}", held
+        )
+
+    def _put_back(self, row: Stream, spec: StreamSpec, found: Earlier) -> str:
+        """Put the earlier position back, and let the stream run."""
+        table = str(spec.sink.table)
+        if not put_back.put_back(sink_position.lake_of(self.context.runtime), table, row.id, found):
+            raise Refused(
+                f"Cannot put the position of stream {row.id} back",
+                why=f"{table} has changed since the plan was made, and has other batches than the position counts",
+                next=f"lakeward streams recover {row.id} --dry-run   shows the new plan",
+                code="LW-2170",
+            )
+        with self.context.connect() as connection:
+            set_desired(connection, row, "running")
+            self.changed(connection, {"position": found.present}, {"position": found.raw, "metadata_file": found.file})
+        return f"the position of seq {found.position.seq} is back in {table}, as {found.file} has it"
+
+    def _started(self, done: str, held: HeldLocks) -> Outcome:
         if not self.request.wait:
             self.context.reconcile()
             return self.done(f"{done}; asked to run")

@@ -76,7 +76,7 @@ class Runner(Context):
         operation.request = replace(operation.request, dry_run=True)
         plan = self.plan(operation)
         return replace(
-            operation.done(f"dry run: would {plan.text}", plan.data, plan.lines), result="skipped"
+            operation.done(f"dry run: {plan.nothing or f'would {plan.text}'}", plan.data, plan.lines), result="skipped"
         )  # fmt: skip
 
     def run(self, requested: Request | Operation[Any]) -> Outcome:
@@ -111,7 +111,7 @@ class Runner(Context):
         """Make the plan, and carry it out if it is the approved one."""
         plan = operation.plan()
         if plan.nothing:
-            return operation.done(plan.nothing, plan.data)
+            return operation.unchanged(plan.nothing, plan.data)
         check_approval(operation, plan)
         return self._carry_out(operation, plan, held, ended)
 
@@ -237,7 +237,8 @@ class Runner(Context):
             end(result=result, verified=False, why=operation.failure(error))
             raise
         after = {} if ended.outcome is None else dict(operation.ledger_after(ended.outcome))
-        end(result="done", verified=True, why=operation.request.comment, after=after)
+        result = "done" if ended.outcome is None else ended.outcome.result
+        end(result=result, verified=True, why=operation.request.comment, after=after)
 
 
 @dataclass

@@ -177,6 +177,17 @@ def lake_of(runtime: Runtime) -> Catalog:
     return load_catalog(CATALOG, **catalog.pyiceberg_properties(runtime.lake, runtime.pgpass))
 
 
+def table_of(runtime: Runtime, name: str) -> Table:
+    """An Iceberg table.
+
+    Raises:
+        NoSuchTableError: it does not exist.
+        DependencyDown: the catalog does not answer.
+    """
+    with answering():
+        return lake_of(runtime).load_table(name_parts(name))
+
+
 def columns(runtime: Runtime, spec: StreamSpec) -> dict[str, Any] | None:
     """The columns of the sink's table as Spark's JSON schema; None if the table does not exist or cannot be read.
 

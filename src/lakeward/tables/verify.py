@@ -112,9 +112,9 @@ def verify_compact(
         why = f"files fell by {taken - given}, {promised} were promised"
         return Verdict(False, why, False, ours, figures)
     came = _net(others, "data-files")
-    meanwhile = f" and {came} came meanwhile" if came > 0 else ""
+    meanwhile = f", {came} came meanwhile" if came > 0 else ""
     counted = count(sum(did.rows_in for _, _, did in parts), "row")
-    why = f"{count(taken, 'file')} became {given}{meanwhile}, {counted} kept"
+    why = f"{taken} → {given} files rewritten{meanwhile}, {counted} kept"
     return Verdict(True, why, False, ours, figures)
 
 
@@ -167,7 +167,7 @@ def verify_manifests(before: TableFacts, after: TableFacts) -> Verdict:
     if after.profile.data_manifests - meanwhile >= before.profile.data_manifests:
         why = f"there are {after.profile.data_manifests} manifests, {before.profile.data_manifests} before"
         return Verdict(False, why, False, ours)
-    why = f"{before.profile.data_manifests} manifests became {after.profile.data_manifests}"
+    why = f"{before.profile.data_manifests} → {after.profile.data_manifests} manifests"
     if after.profile.data_manifests >= before.profile.data_manifests:
         why = f"{why}: {count(meanwhile, 'commit')} meanwhile added as many as the rewrite merged"
         return Verdict(True, why, False, ours, changed=False)
@@ -202,7 +202,7 @@ def verify_deletes(action: Action, before: TableFacts, after: TableFacts) -> Ver
         return Verdict(
             False, f"delete files fell by {taken - given}, {action.files} were promised", False, ids, figures
         )
-    return Verdict(True, f"{count(taken, 'delete file')} became {given}", False, ids, figures)
+    return Verdict(True, f"{taken} → {given} delete files", False, ids, figures)
 
 
 def verify_metadata(action: Action, before: TableFacts, after: TableFacts) -> Verdict:

@@ -288,7 +288,7 @@ class Work:
         with self.site.registry() as connection:
             finish_action(connection, action_id, entry)
             self._record_entry(connection, entry)
-        report = log.info if entry["result"] == "done" else log.error
+        report = log.info if entry["result"] in ("done", "skipped") else log.error
         report(
             "Maintenance ended",
             table=self.table,

@@ -41,7 +41,7 @@ def test_delete_files_are_merged_and_every_row_stays_deleted(site, piled):
     assert deletes(piled) == 14
     done = maintain_table(site, piled.name, ["deletes"])
     (merged,) = done["actions"]
-    assert (merged["result"], merged["verified"], merged["why"]) == ("done", True, "14 delete files became 2"), merged
+    assert (merged["result"], merged["verified"], merged["why"]) == ("done", True, "14 → 2 delete files"), merged
     assert merged["before"]["partitions"] == ["origin=EWR", "origin=O'Hare"]
     assert (deletes(piled), rows(piled)) == (2, left)
     again = maintain_table(site, piled.name, ["deletes"])

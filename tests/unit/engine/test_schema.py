@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import Any
 
 import pytest
+from typed import commands, parsed
 
 from lakeward.connectors import schema_evolution
 from lakeward.connectors.schema_evolution import Comparison, alters, compare, grows, sql_type
 from lakeward.engine.schema import check
 from lakeward.platform.errors import SpecError
+from lakeward.supervision.decide.remedy import of_block
 
 
 def struct(required: str = "", **fields: Any) -> dict[str, Any]:
@@ -66,6 +69,18 @@ def test_everything_that_does_not_fit_is_said_at_once() -> None:
     assert "schema: {evolution: additive}" in error.next
     assert "ALTER TABLE `lake`.`ns`.`t` ADD COLUMNS (`carrier_name` STRING)" in error.next
     assert "ALTER TABLE `lake`.`ns`.`t` ALTER COLUMN `n` TYPE BIGINT" in error.next
+
+
+def test_a_statement_that_is_enough_is_a_command_that_can_be_typed() -> None:
+    told = why(struct(a="string", s="string"), struct(a="string"), additive=False).next
+    statement = "ALTER TABLE `lake`.`ns`.`t` ADD COLUMNS (`s` STRING)"
+    assert told.startswith(
+        f"lakeward sql --write '{statement}'; then: lakeward streams start s; or change the transform"
+    )
+    assert told.endswith(", then: lakeward deploy")
+    for command in commands(of_block("s", {"reason": "config", "next": told})):
+        parsed(command)
+    assert shlex.split(commands(told)[0])[-1] == statement
 
 
 def test_what_a_table_can_take_at_any_depth() -> None:

@@ -116,6 +116,18 @@ def test_a_start_in_a_driver_that_runs_waits_for_this_start_and_not_for_an_old_b
     assert operator().run(Request(StreamOperation.START, "flights")).result == "done"
 
 
+def test_a_start_of_a_stream_that_runs_and_a_stop_of_one_that_is_stopped_change_nothing(operator, deployed) -> None:
+    deployed("flights", desired="stopped")
+    start, stop = Request(StreamOperation.START, "flights"), Request(StreamOperation.STOP, "flights")
+    assert operator().run(start).result == "done"
+    operator().reconcile()
+    again = operator().run(start)
+    assert (again.result, again.detail.split(":")[0]) == ("skipped", "it runs already")
+    assert operator().run(stop).result == "done"
+    again = operator().run(stop)
+    assert (again.result, again.detail.split(":")[0]) == ("skipped", "it is stopped already")
+
+
 def test_a_stream_that_waits_for_a_person_is_refused_with_her_next_step(operator, deployed, connected, runtime) -> None:
     deployed("flights", desired="stopped")
     runtime.drivers.mkdir(parents=True, exist_ok=True)

@@ -40,7 +40,7 @@ def before(facts):
 
 def test_a_rewrite_as_promised_is_good(facts, before):
     verdict = verify_compact(COMPACT, before, facts((snapshot(1), rewrite(2))), {2: KEPT})
-    assert (verdict.ok, verdict.ours, verdict.why) == (True, (2,), "10 files became 1, 100 rows kept")
+    assert (verdict.ok, verdict.ours, verdict.why) == (True, (2,), "10 → 1 files rewritten, 100 rows kept")
 
 
 def test_what_streams_append_meanwhile_is_not_held_against_it(facts, before):
@@ -130,7 +130,7 @@ def test_manifests_that_are_as_many_as_before_are_no_change_whoever_added_them(f
     commits = (snapshot(1), snapshot(2), snapshot(3, "replace"))
     same = verify_manifests(start, manifests(facts, 12, *commits))
     assert (same.ok, same.changed) == (True, False)
-    assert same.why == "12 manifests became 12: 1 commit meanwhile added as many as the rewrite merged"
+    assert same.why == "12 → 12 manifests: 1 commit meanwhile added as many as the rewrite merged"
     assert _result(Run(), same) == ("skipped", same.why)
     fewer = verify_manifests(start, manifests(facts, 3, *commits))
     assert (fewer.changed, _result(Run(), fewer)[0]) == (True, "done")
@@ -140,7 +140,7 @@ def test_files_that_came_during_a_rewrite_are_told_beside_those_it_rewrote(facts
     other = snapshot(3, added_data_files=4)
     after = facts((snapshot(1), rewrite(2), other))
     assert verify_compact(COMPACT, before, after, {2: KEPT}).why == (
-        "10 files became 1 and 4 came meanwhile, 100 rows kept"
+        "10 → 1 files rewritten, 4 came meanwhile, 100 rows kept"
     )
 
 

@@ -52,8 +52,7 @@ def check_table(state: TableState) -> BlockReason | None:
             "no-position",
             f"The position of stream {stream} is missing in {table}",
             f"snapshot {stray.snapshot} has its batch {stray.wap_id}, so the property was removed",
-            "set the property to its value in the newest metadata file that has it, "
-            f"then: lakeward streams start {stream}",
+            f"lakeward streams recover {stream}   puts back the position of the newest metadata file that has it",
             code="LW-3067",
         )
     if stray is not None:

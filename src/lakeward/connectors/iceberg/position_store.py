@@ -104,7 +104,7 @@ def block_reason_of(metadata: TableMetadata, stream: str, table: str) -> BlockRe
     return check_table(replace(state_of(metadata, stream, table), staging=True))
 
 
-class _AssertPosition(ValidatableTableRequirement):
+class AssertPosition(ValidatableTableRequirement):
     """The replaced metadata must still have the expected position."""
 
     type: Literal["assert-lakeward-position"] = "assert-lakeward-position"
@@ -118,6 +118,21 @@ class _AssertPosition(ValidatableTableRequirement):
             now = f"at seq {at.seq}, batch {at.batch} of query {at.query_id or 'none'}" if at else "missing"
             why = f"the position is now {now}"
             raise moved_meanwhile(self.stream, why)
+
+
+def check_catalog(catalog: Catalog, stream: str) -> None:
+    """Raises:
+    Refused: the catalog is a REST catalog, whose commits do not compare properties.
+    """
+    from pyiceberg.catalog.rest import RestCatalog
+
+    if isinstance(catalog, RestCatalog):
+        raise Refused(
+            f"The position of stream {stream} cannot be set through a REST catalog",
+            why="a REST commit compares branches, not properties: it could overwrite a concurrent batch",
+            next="run the operation in a driver (lakeward.connectors.iceberg.publish.write_position)",
+            code="LW-3077",
+        )
 
 
 @answering()
@@ -137,15 +152,7 @@ def write_position(catalog: Catalog, table: str, stream: str, new: Position, exp
         Transient: other writers committed first at every attempt.
         DependencyDown: the catalog does not answer. If it failed during the commit, the position may have been set.
     """
-    from pyiceberg.catalog.rest import RestCatalog
-
-    if isinstance(catalog, RestCatalog):
-        raise Refused(
-            f"The position of stream {stream} cannot be set through a REST catalog",
-            why="a REST commit compares branches, not properties: it could overwrite a concurrent batch",
-            next="run the operation in a driver (lakeward.connectors.iceberg.publish.write_position)",
-            code="LW-3077",
-        )
+    check_catalog(catalog, stream)
     before = position.parse(expected, stream, table) if expected is not None else None
     if before is not None and new.seq <= before.seq:
         raise seq_falls(stream, before, new)
@@ -169,7 +176,7 @@ def write_position(catalog: Catalog, table: str, stream: str, new: Position, exp
         update = SetPropertiesUpdate(updates={position.key(stream): moved.to_json()})
         requirements = (
             AssertTableUUID(uuid=loaded.metadata.table_uuid),
-            _AssertPosition(stream=stream, expected=expected),
+            AssertPosition(stream=stream, expected=expected),
         )
         try:
             catalog.commit_table(loaded, requirements, (update,))  # type: ignore[arg-type]  # a requirement of our own: SqlCatalog validates whatever it is given
@@ -202,7 +209,7 @@ def remove_position(
         updates = [RemovePropertiesUpdate(removals=[name for name in removed if name in loaded.properties])]
         requirements = (
             AssertTableUUID(uuid=loaded.metadata.table_uuid),
-            _AssertPosition(stream=stream, expected=expected),
+            AssertPosition(stream=stream, expected=expected),
         )
         try:
             catalog.commit_table(loaded, requirements, (*updates, SetPropertiesUpdate(updates=restored)))  # type: ignore[arg-type]  # see above

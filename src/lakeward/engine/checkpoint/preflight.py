@@ -131,7 +131,9 @@ def _presence(stream: str, checkpoint: Checkpoint, expected: str | None, positio
             else f"lakeward streams recover {stream}",
         )
     if checkpoint.query_id == "":
-        return _truncated(stream, checkpoint, "metadata", "it has no query id", "put it back from a copy")
+        return _truncated(
+            stream, checkpoint, position, "metadata", "it has no query id", "put the file back from a copy"
+        )
     return None
 
 
@@ -141,31 +143,33 @@ def _files(stream: str, checkpoint: Checkpoint, expected: str | None, position: 
         if checkpoint.offsets[number].broken:
             unfinished = number == newest and number not in checkpoint.commits
             repair = (
-                f"its batch never finished: remove {checkpoint.folder}/offsets/{number} (and .{number}.crc) and start"
+                f"its batch never finished: remove {checkpoint.folder}/offsets/{number} (and .{number}.crc)"
                 if unfinished
-                else "put it back from a copy"
+                else "put the file back from a copy"
             )
-            return _truncated(stream, checkpoint, f"offsets/{number}", checkpoint.offsets[number].broken, repair)
+            broken = checkpoint.offsets[number].broken
+            return _truncated(stream, checkpoint, position, f"offsets/{number}", broken, repair)
     if committed >= 0 and checkpoint.commits[committed].broken:
         return _truncated(
             stream,
             checkpoint,
+            position,
             f"commits/{committed}",
             checkpoint.commits[committed].broken,
-            f"remove {checkpoint.folder}/commits/{committed} (and .{committed}.crc) and start: "
+            f"remove {checkpoint.folder}/commits/{committed} (and .{committed}.crc): "
             "the batch runs again, and the table knows whether it landed",
         )
     if newest > 0 and newest - 1 not in checkpoint.offsets:
-        return _truncated(
-            stream, checkpoint, f"offsets/{newest - 1}", "it is missing; Spark needs the newest two", "put it back"
-        )
+        why = "it is missing; Spark needs the newest two"
+        return _truncated(stream, checkpoint, position, f"offsets/{newest - 1}", why, "put the file back from a copy")
     if committed > newest:
         return _truncated(
             stream,
             checkpoint,
+            position,
             f"offsets/{committed}",
             f"it is missing, but commits/{committed} says that its batch is finished; it would be planned again",
-            "put it back from a copy",
+            "put the file back from a copy",
         )
     return None
 
@@ -196,9 +200,10 @@ def _checksums(stream: str, checkpoint: Checkpoint, expected: str | None, positi
     return _truncated(
         stream,
         checkpoint,
+        position,
         file,
         f"its checksum in {sums} does not fit: the file was edited or damaged after it was written",
-        f"put both back from a copy; or, if the file is right as it is, remove {sums} and start",
+        f"put both back from a copy; or, if the file is right as it is, remove {sums}",
     )
 
 
@@ -215,10 +220,11 @@ def _beginning(stream: str, checkpoint: Checkpoint, expected: str | None, positi
             return _truncated(
                 stream,
                 checkpoint,
+                position,
                 f"sources/{index}/0",
                 f"{entry.broken if entry is not None else 'it is missing'}: batch 0 is unfinished and its start is "
                 "unknown; Spark would begin at the newest records",
-                f"no batch has landed yet: remove the folder {checkpoint.folder} and start",
+                f"no batch has landed yet: remove the folder {checkpoint.folder}",
             )
     return None
 
@@ -262,7 +268,12 @@ def _same_ends(entry: Entry, position: Position) -> bool:
     return sorted(entry.ends) == sorted(position.end.values()) or not entry.ends
 
 
-def _truncated(stream: str, checkpoint: Checkpoint, file: str, why: str, repair: str) -> Verdict:
+def _truncated(
+    stream: str, checkpoint: Checkpoint, position: Position | None, file: str, why: str, repair: str
+) -> Verdict:
+    """A damaged file. The position, if there is one, needs no file of the checkpoint."""
+    if position is not None:
+        repair = f"lakeward streams recover {stream}   continues at the table's position; or {repair}"
     return Verdict(
         Finding.TRUNCATED,
         f"The checkpoint of stream {stream} is damaged",

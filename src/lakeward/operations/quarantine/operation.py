@@ -99,6 +99,8 @@ class Quarantine(Operation[QuarantinePlan]):
     def apply(self, plan: QuarantinePlan, held: HeldLocks) -> Outcome:
         data = self._moved(plan, dry_run=False)
         moved = sum(entry["moved"] for entry in data["streams"])
+        if not moved:
+            return self.unchanged(f"no row of {self.subject} fails {self.check_name}", data)
         return self.done(f"{moved:,} rows of {self.subject} that fail {self.check_name} moved to quarantine", data)
 
     def _moved(self, plan: QuarantinePlan, *, dry_run: bool) -> dict[str, Any]:

@@ -92,6 +92,8 @@ class Replay(Operation[ReplayPlan]):
                 with self.context.connect() as connection:
                     self.record_change(connection, recorded, of=("stream", assignment.stream))
         rows, records = (sum(report[name] for report in done) for name in ("landed", "found"))
+        if not records:
+            return self.unchanged(f"no quarantined record of {self.subject} waits for a replay", self._data(done))
         return self.done(f"{rows:,} of {records:,} quarantined records landed in {self.subject}", self._data(done))
 
     def _replayed(self, assignment: Assignment, plan: ReplayPlan, *, dry_run: bool) -> dict[str, Any]:

@@ -32,6 +32,8 @@ _ENDS = re.compile(
 )
 """Commands that start the stream themselves, or only read: no start follows them."""
 _OTHER_STREAM = re.compile(r"\bnew (?:id|table)\b|another id")
+_PUT_BACK = frozenset({"no-position", "position-unreadable"})
+"""Reasons after which `recover` puts a position back: possible for every shape of a stream."""
 _WAYS = re.compile(r"(?:;|,) or:? ")
 
 SUPERVISED = Presence(Supervised.OK)
@@ -48,6 +50,7 @@ class Situation:
         cured: whether the table, asked now, has everything that the block missed.
         table_next: the next command by the table as it is now, if a batch may not land there.
         paused: the table whose rewrite the stream waits for; None if it does not wait.
+        held: until when automatic restarts are held, in words; None if they are not.
         late: why records are dropped as late (`Facts.late`); None if few are.
     """
 
@@ -60,6 +63,7 @@ class Situation:
     cured: bool = False
     table_next: str | None = None
     paused: str | None = None
+    held: str | None = None
     late: str | None = None
 
 
@@ -101,6 +105,9 @@ def _of_state(seen: Situation) -> Remedy:
             name, seen.blocked, spec=seen.spec, pending=seen.pending, cured=seen.cured, table_next=seen.table_next
         )
         return Remedy(command, command, command)
+    if state is State.RESTARTING and seen.held is not None:
+        start = f"lakeward streams start {name} --wait"
+        return Remedy(start, f"{start}   lifts the hold: nothing restarts it before {seen.held}", start)
     if state is State.RESTARTING:
         start = f"lakeward streams start {name}"
         return Remedy(
@@ -161,17 +168,26 @@ def of_block(
     start = f"lakeward streams start {stream}"
     if cured:
         return start
+    if blocked.get("reason") == "position-unreadable" and spec is not None and spec.sink.iceberg is not None:
+        return f"lakeward streams recover {stream}   puts back the newest position that can be read"
     told = str(table_next or blocked.get("next") or f"lakeward streams status {stream}")
     ways = [_upgraded(stream, way) for way in _WAYS.split(told)]
     if pending is not None and (blocked.get("reason") in OF_THE_GENERATION or "lakeward deploy" in ways[0]):
         ways[0] = f"lakeward streams upgrade {stream} --wait   runs generation {pending}, which waits"
-    fit = [way for way in ways if not _refused(way, spec)]
+    ways = [_renewed(stream, way) for way in ways]
+    fit = [way for way in ways if blocked.get("reason") in _PUT_BACK or not _refused(way, spec)]
     if not fit:
-        fit = [
-            f"restore the checkpoint from a copy, then: {start}",
-            f"give the stream a new id and a new table (conf/streams/{stream}.yaml), then: lakeward deploy",
-        ]
+        fit = [f"restore the checkpoint from a copy, then: {start}", _new_id(stream)]
     return "; or ".join(way if _ENDS.search(way) else f"{way}; then: {start}" for way in fit)
+
+
+def _new_id(stream: str) -> str:
+    return f"give the stream a new id and a new table (conf/streams/{stream}.yaml), then: lakeward deploy"
+
+
+def _renewed(stream: str, way: str) -> str:
+    """The way with the deploy that starts the stream of another id: a start would run the old one."""
+    return way if "lakeward " in way or not _OTHER_STREAM.search(way) else _new_id(stream)
 
 
 def _upgraded(stream: str, way: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from lakeward.platform.text import listed
+from lakeward.platform.text import listed, minute
 from lakeward.registry.backpressure import Level
 from lakeward.supervision.decide.remedy import Situation, remedy
 from lakeward.supervision.report.material import Material
@@ -46,6 +46,7 @@ def situation(m: Material) -> Situation:
     """What the decision about the next step needs, of everything that is known."""
     name, spec = m.stream.id, m.view.spec(m.stream.id)
     pressed = m.facts.backpressure(name)
+    held = m.stream.hold_until
     paused = pressed is not None and pressed.level is not Level.RELEASED
     return Situation(
         stream=name,
@@ -57,6 +58,7 @@ def situation(m: Material) -> Situation:
         cured=m.cured,
         table_next=m.halt.next if m.halt is not None else None,
         paused=(m.facts.table(name) or str(spec.sink.label if spec else name)) if paused else None,
+        held=minute(held) if held is not None and held > m.facts.now else None,
         late=m.facts.late(name),
     )
 
@@ -98,6 +100,8 @@ def _effect(m: Material, command: str) -> str:
     if "--dry-run" in command:
         return "only shows what it would do; without --dry-run it " + _effect(m, command.replace("--dry-run", ""))
     typed = command.removeprefix("lakeward ")
+    if typed.startswith("streams recover") and "puts back" in command:
+        return f"sets one property of the table, keeps the checkpoint, and {words['streams start']}"
     known = next((text for start, text in words.items() if typed.startswith(start)), None)
     if known is not None:
         return known

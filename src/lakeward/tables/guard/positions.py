@@ -111,5 +111,6 @@ def _problem(facts: TableFacts, stream: str, held: position.Position, finding: F
         f"Rows of stream {stream} may be missing from {facts.table}: {words[finding]}",
         f"position seq {held.seq} is snapshot {held.snapshot} (sequence {held.snapshot_seq}), "
         f"main's head is {facts.snapshot_id} (sequence {facts.sequence})",
-        f"lakeward streams audit {stream}",
+        f"lakeward streams audit {stream}   shows whether rows are missing; if none is, then: "
+        f"lakeward streams start {stream}",
     )

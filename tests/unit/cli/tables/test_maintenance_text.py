@@ -32,9 +32,9 @@ def test_the_decision_who_holds_history_and_the_ledger(site, landed):
         )
         after = {"files": 1, "files_taken": 9, "files_given": 1}
         maintenance.finish_action(
-            connection, number, result="done", verified=True, why="9 files became 1", after=after, duration_s=2.0
+            connection, number, result="done", verified=True, why="9 → 1 files rewritten", after=after, duration_s=2.0
         )
-    assert "9 → 1 files. 9 files became 1" in site.lakeward("tables", "why", "nyc.flights").out
+    assert "9 → 1 files. 9 → 1 files rewritten" in site.lakeward("tables", "why", "nyc.flights").out
     assert "9 → 1 files" in site.lakeward("tables", "history", "nyc.flights").out
     assert site.lakeward("-o", "json", "tables", "savings", "nyc.flights").json["files_removed"] == 8
     assert "files_taken - files_given" in site.lakeward("tables", "savings", "nyc.flights").out

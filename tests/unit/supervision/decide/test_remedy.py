@@ -22,13 +22,13 @@ NOW = datetime(2026, 11, 21, 3, 0, tzinfo=UTC)
 PLACEHOLDER = re.compile(r"\b(?:CHECK|STREAM|NAMESPACE|WHY|N)\b|<[a-z]+>|\.\.(?!/)")
 START = "lakeward streams start flights"
 UPGRADE = "lakeward streams upgrade flights --wait"
-SKIP = "lakeward streams skip-batch flights --batch 7 --dry-run"
+SKIP = "lakeward streams skip-batch flights --batch 7"
 RECOVER = "lakeward streams recover flights"
 RENEW = "give the stream a new id and a new table (conf/streams/flights.yaml), then: lakeward deploy"
 TRANSFORM = f"correct the transform in conf/streams/flights.yaml, then: lakeward deploy; {UPGRADE}"
 SET_BACK = "lakeward sql --write \"CALL lake.system.set_current_snapshot('nyc.flights', 551)\"   restores the rows"
 REASONS: dict[str, str] = {
-    "poison": f"{TRANSFORM}; or skip its records: {SKIP}   shows them first",
+    "poison": f"{TRANSFORM}; or skip its records: {SKIP}   shows them and asks",
     "config": f"correct it, then: {START}",
     "state-unfit": "lakeward streams rollback flights   runs the previous generation, which can use the state",
     "checkpoint-missing": f"{RECOVER}   continues at the table's position",
@@ -42,10 +42,15 @@ REASONS: dict[str, str] = {
     "table-missing": f"lakeward sql --write \"CALL lake.system.register_table(table => 'nyc.flights', metadata_file => "
     f"'/w/3-a.metadata.json')\"   restores it with all its rows; or {RENEW}",
     "wap-off": "lakeward sql --write \"ALTER TABLE lake.nyc.flights SET TBLPROPERTIES ('a'='true')\"   then: " + START,
-    "source-expired": "lakeward streams reset flights --to available --dry-run   continues with the available records",
+    "source-expired": "lakeward streams reset flights --to available   continues with the available records",
     "source-rewritten": "set skip: [delete] at source source in conf/streams/flights.yaml, then: lakeward deploy",
     "topic-replaced": RENEW,
     "unstaged": "lakeward sql --write \"CALL lake.system.rollback_to_snapshot('nyc.flights', 5)\"   removes the batch",
+    "no-position": f"{RECOVER}   puts back the position of the newest metadata file that has it",
+    "changed-sources": "put the sources back as they were in conf/streams/flights.yaml and lakeward deploy; or give "
+    "the stream a new id and a new table",
+    "source-rolled-back": "roll the table forward, or give the stream a new id and a new table",
+    "expired-unseen": "lakeward streams audit flights   shows whether rows are missing; if none is, then: " + START,
     "unheard-of": "",
 }
 SHAPES: dict[str, dict[str, Any]] = {
@@ -93,7 +98,7 @@ def test_a_blocked_stream_gets_commands_that_can_be_typed_and_end_with_it_runnin
         parsed(command)
     assert not PLACEHOLDER.search(found.text), found.text
     assert present == "ok" or PRESENT[present].next in found.text
-    if shape != "rows":
+    if shape != "rows" and reason != "no-position":
         assert not any(f"streams {word}" in found.text for word in ("recover", "skip-batch", "reset"))
     for way in re.split(r"; or ", found.text):
         assert re.search(r"streams (start|upgrade|recover|skip-batch|reset|rollback|status)|lakeward deploy", way)
@@ -156,6 +161,23 @@ def test_a_stream_that_keeps_state_is_not_sent_to_what_refuses_it() -> None:
     assert help_for("poison", "windows") == TRANSFORM
     assert help_for("foreign-checkpoint", "windows") == f"put the right folder back; then: {START}"
     assert help_for("checkpoint-missing", "rows").startswith(RECOVER)
+
+
+def test_a_hold_is_lifted_by_a_start_and_not_waited_for() -> None:
+    held = Situation("flights", State.RESTARTING, held="2030-01-01 00:00 UTC")
+    assert remedy(held).text == f"{START} --wait   lifts the hold: nothing restarts it before 2030-01-01 00:00 UTC"
+
+
+@pytest.mark.parametrize("shape", ["rows", "windows"])
+@pytest.mark.parametrize("reason", ["no-position", "position-unreadable"])
+def test_a_position_is_put_back_for_every_shape(reason: str, shape: str) -> None:
+    stored = {"reason": reason, "next": REASONS["no-position"]}
+    assert of_block("flights", stored, spec=spec(shape)).startswith(f"{RECOVER}   puts back")
+
+
+def test_another_id_is_deployed_and_the_old_one_is_not_started() -> None:
+    assert help_for("source-rolled-back").endswith(f"; or {RENEW}")
+    assert help_for("changed-sources").endswith(f"; or {RENEW}")
 
 
 def test_the_last_step_of_several_is_told() -> None:

@@ -158,6 +158,14 @@ def test_one_thing_or_the_other_is_not_one_after_the_other_and_a_dry_run_only_sh
     assert second.startswith("only shows what it would do; without --dry-run it skips all records of the batch")
 
 
+def test_a_position_that_is_put_back_makes_no_new_checkpoint(scenes) -> None:
+    made = scenes["poison"]
+    step = "lakeward streams recover flights   puts back the position of the newest metadata file that has it"
+    blocked = {**(made.stream.blocked or {}), "reason": "gap", "next": step}
+    effect = made.changed(stream=replace(made.stream, blocked=blocked)).document()["next_effect"]
+    assert effect.startswith("sets one property of the table, keeps the checkpoint, and starts its query")
+
+
 def test_an_application_of_the_launch_before_is_not_shown_as_this_ones(scenes) -> None:
     made = scenes["healthy"]
     fresh = made.document()["driver"]

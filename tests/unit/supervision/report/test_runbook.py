@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import ast
+import re
 from pathlib import Path
 
 import pytest
 
+from lakeward.engine.checkpoint import state_errors
+from lakeward.engine.checkpoint.preflight import Finding, Verdict
+from lakeward.platform.errors import Blocked
 from lakeward.platform.failures import FailureClass
 from lakeward.supervision import incidents, observe
 from lakeward.supervision.decide.health import State
@@ -56,6 +60,45 @@ def kinds() -> set[str]:
                 name = kind.id if isinstance(kind, ast.Name) else ""
                 found.add(named.get(name) or IMPORTED.get(name, name))
     return found
+
+
+COMPUTED = {
+    "kind": {"gap", "overlap", "discontinuous"},  # ranges.kind_of
+    "str(self.finding)": {str(finding) for finding in Finding if not Verdict(finding).fit},
+    "self.reason": set(),  # of a BlockReason, whose own call is found
+    "REASON": {state_errors.REASON},
+    "reason": set(),  # passed on by the class itself
+}
+"""Reasons that are not written where the block is made, by the expression there."""
+
+
+def reasons() -> set[str]:
+    """The reasons of a block that the code gives: in `Blocked`, in `BlockReason`, and by the guard of positions."""
+    found = {str(FailureClass.POISON), str(FailureClass.CONFIG), Blocked("a default").reason}
+    for file in SOURCES.rglob("*.py"):
+        for node in ast.walk(ast.parse(file.read_text())):
+            if isinstance(node, ast.Call) and ast.unparse(node.func) in ("Blocked", "BlockReason"):
+                named = {word.arg: word.value for word in node.keywords}
+                given = named.get("reason") or (node.args[0] if ast.unparse(node.func) == "BlockReason" else None)
+                if given is None:
+                    continue  # the default
+                written = {each.value for each in _alternatives(given) if isinstance(each, ast.Constant)}
+                found |= written or COMPUTED[ast.unparse(given)]
+            if isinstance(node, ast.Dict) and file.name == "positions.py" and file.parent.name == "guard":
+                values = [each.value for each in node.values if isinstance(each, ast.Constant)]
+                found |= {str(value) for value in values if " " not in str(value)}
+    return found
+
+
+def _alternatives(given: ast.expr) -> list[ast.expr]:
+    return [given.body, given.orelse] if isinstance(given, ast.IfExp) else [given]
+
+
+def test_every_reason_of_a_block_has_its_row_and_every_row_its_reason() -> None:
+    there = reasons()
+    assert {"rolled-back", "expired-unseen", "damaged-state", "gap", "source-replaced", "state-unfit"} <= there
+    table = TEXT.split("## Reasons of a block", 1)[1].split("\n## ", 1)[0]
+    assert set(re.findall(r"^\| `([a-z-]+)` \|", table, re.MULTILINE)) == there
 
 
 def test_every_kind_of_incident_has_its_row() -> None:
