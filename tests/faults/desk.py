@@ -256,15 +256,13 @@ class Town:
         """SIGKILL of the driver and its JVM."""
         os.killpg(self.pid, signal.SIGKILL)
 
-    def freeze(self) -> None:
-        os.killpg(self.pid, signal.SIGSTOP)
-
     @property
     def pid(self) -> int:
         with self.desk.world.connect() as connection:
             row = drivers.find(connection, "town")
         assert row is not None
-        return int((row.handle or {})["pid"])
+        assert row.handle is not None
+        return int(row.handle["pid"])
 
     def walk(self, name: str, correct: Callable[[], None] = lambda: None) -> list[str]:
         """Wait for the trouble, type the first way of `next` until the stream is healthy, and demand an exact audit."""

@@ -26,7 +26,6 @@ USES = {
     "a_renamed_table": "renamed",
     "a_hold_of_a_stream_whose_driver_is_killed": "held",
     "a_killed_driver": "held",
-    "a_frozen_driver": "held",
 }
 """The stream of each test: only those of the selected tests are started."""
 
@@ -141,9 +140,4 @@ def test_a_hold_of_a_stream_whose_driver_is_killed(town: Town) -> None:
 
 def test_a_killed_driver(town: Town) -> None:
     town.kill()
-    town.walk("held")
-
-
-def test_a_frozen_driver(town: Town) -> None:
-    town.freeze()
     town.walk("held")
