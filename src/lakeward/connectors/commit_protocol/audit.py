@@ -66,7 +66,7 @@ class Audit:
     """The audit of a whole stream; see `PartitionAudit`. `missing`: records that no filter, skip or erase explains.
 
     Of the `unverified` offsets those count as missing for which the batches counted a record. Records that a reset read
-    again, and that were not in the table then, are counted by the batches twice: they may be reported as missing.
+    again are counted by the batches twice: they may be reported as missing.
     """
 
     stream: str
@@ -153,10 +153,7 @@ def audit(
     unverified = sum(partition.unverified for partition in partitions)
     absent_records = consumed - (accounted - both) - skipped
     # Of what the source no longer has, only the batches' own count can tell records from offsets without a record.
-    # They counted a record again that a reset read again, so rows that landed twice are taken off.
-    again = sum(partition.duplicates for partition in partitions) - both
-    counted = position.totals.consumed - again
-    lost = min(unverified, max(0, counted - (accounted - both) - (absent_records - unverified)))
+    lost = min(unverified, max(0, position.totals.consumed - (accounted - both) - (absent_records - unverified)))
     if lost:
         partitions = tuple(
             _with_lost(each, found[part], skips.get(part, ()), all_lost=lost == unverified) if each.unverified else each

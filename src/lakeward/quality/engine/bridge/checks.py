@@ -215,8 +215,7 @@ def _graph(asked: ConfiguredCheck, engine: Any) -> Graph:
     from great_expectations.validator.validation_graph import ValidationGraph
 
     expectation = get_expectation_impl(asked.expectation.type)(**asked.kwargs)
-    # The model makes a float of every number, and a day of a text. Values of rows come without a zone, in UTC.
-    vars(expectation).update({name: _as_collected(value) for name, value in asked.exact.items()})
+    vars(expectation).update(asked.exact)  # the model makes a float of every number, and a day of a text
     dependencies = expectation.get_validation_dependencies(execution_engine=engine, runtime_configuration=_runtime())
     metrics = tuple(dependencies.get_metric_configurations())
     graph = ValidationGraph(execution_engine=engine)
@@ -225,12 +224,16 @@ def _graph(asked: ConfiguredCheck, engine: Any) -> Graph:
     given = tuple(metric.id for metric in metrics)
     for metric in metrics:
         _make_exact(metric, asked.exact, set())
+    if getattr(expectation, "map_metric", None) is None:
+        # It compares its bounds in Python, with values of rows: they come without a zone, in UTC. A check of each row
+        # compares in Spark, and finds its metrics by its arguments.
+        vars(expectation).update({name: _as_collected(value) for name, value in vars(expectation).items()})
     return expectation, metrics, given
 
 
 def _as_collected(value: Any) -> Any:
     """An argument as Spark Connect returns such a value of a row: times have no zone."""
-    if isinstance(value, list | tuple):
+    if isinstance(value, list):
         return [_as_collected(each) for each in value]
     if isinstance(value, datetime) and value.tzinfo is not None:
         return value.astimezone(UTC).replace(tzinfo=None)
