@@ -12,5 +12,5 @@ class JdbcClient(SqlCatalog):
 
     def _init_catalog(self) -> None:
         self.engine.dispose()  # made by PyIceberg, which takes no arguments for the connections
-        self.engine = client.pool(self.properties["uri"], "lakeward catalog", 2, 8)
+        self.engine = client.pool(self.properties["uri"], "lakeward-catalog", 2, 8)
         super()._init_catalog()
