@@ -38,7 +38,7 @@ def die(connected) -> None:
 
 
 def test_a_second_operation_is_refused_with_who_what_and_since_when(operator, deployed, connected) -> None:
-    deployed("flights", "alerts", desired="stopped")
+    deployed("flights", "alerts", desired="running")
     ticket = begin(connected)
     with pytest.raises(Refused, match="locked by another operation") as refused:
         operator.run(Request(StreamOperation.STOP, "flights", wait=False))

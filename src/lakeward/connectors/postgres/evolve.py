@@ -47,8 +47,7 @@ def evolve(link: connection, state: TableState, added: Mapping[str, str], moved:
         # If no row was updated, 1 / 0 fails and rolls the new columns back.
         statements += (
             f"; WITH moved AS (UPDATE {state.table.positions.quoted} SET position = %s "  # noqa: S608  # all quoted
-            "WHERE stream = %s AND table_name = %s AND position::jsonb = %s::jsonb RETURNING 1) "
-            "SELECT 1 / count(*) FROM moved"
+            "WHERE stream = %s AND table_name = %s AND position = %s RETURNING 1) SELECT 1 / count(*) FROM moved"
         )
     failpoints.hit("before-evolve")
     try:

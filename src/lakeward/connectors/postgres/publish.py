@@ -22,7 +22,7 @@ def publish(link: connection, state: TableState, moved: Position, rows: str | No
     """Move the position and insert the rows, both or neither; returns False if the position has changed.
 
     Args:
-        state: the state that was read and checked; the compare-and-set compares its `raw` as JSON, by value.
+        state: the state that was read and checked; the compare-and-set compares its `raw`.
         rows: the INSERT from `insert`; None if the batch has no rows.
     """
     positions = state.table.positions.quoted
@@ -35,7 +35,7 @@ def publish(link: connection, state: TableState, moved: Position, rows: str | No
     else:
         move = (
             f"UPDATE {positions} SET position = %s, table_oid = %s, landed_at = now() "  # noqa: S608  # all quoted
-            "WHERE stream = %s AND table_name = %s AND position::jsonb = %s::jsonb RETURNING 1"
+            "WHERE stream = %s AND table_name = %s AND position = %s RETURNING 1"
         )
         values.append(state.raw)
     landed = "" if rows is None else f", landed AS ({rows})"

@@ -16,7 +16,6 @@ from lakeward.platform.errors import Refused
 from lakeward.quality.results.data_docs.pages import STYLES, Pages, closed
 from lakeward.quality.results.data_docs.results import moment
 from lakeward.quality.results.records import CheckDocument, RunDocument
-from lakeward.spec.sql.names import name_parts
 
 Run = RunDocument
 """A recorded run with its checks, in the form of `records.recorded`."""
@@ -90,7 +89,7 @@ def outdated(folder: Path, keep: timedelta) -> bool:
 def _write(folder: Path, pages: Pages, run: RunDocument) -> IndexLine:
     """Write the page of a run; returns its line of the index."""
     at = moment(run["at"]).astimezone(UTC)
-    table = [_safe(part) for part in name_parts(run["table"])]
+    table = [_safe(part) for part in str(run["table"]).split(".")]  # any text: a folder, not a name to resolve
     # At GX's own folder depth: its page links to the index by a relative path.
     place = Path("validations", *table, _safe(run["run"]), f"{at:%Y%m%dT%H%M%S}", f"{'.'.join(table)}.html")
     private.write(private.folder(folder / place.parent) / place.name, pages.page(run))
