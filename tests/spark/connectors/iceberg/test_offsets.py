@@ -81,7 +81,7 @@ def test_sources_that_cannot_be_told_apart_are_refused(rig: Any) -> None:
     rig.sink = named
     rig.produce(1)
 
-    with pytest.raises(LakewardError, match="told apart"):
+    with pytest.raises(LakewardError, match="cannot be distinguished"):
         rig.run(rows=rig.read().unionByName(rig.read()))
 
 
