@@ -3,27 +3,24 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from contextlib import suppress
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
+import lost_shuffle
 import pytest
+from lost_shuffle import LANDED, RECORDS
 
-from lakeward.connectors.commit_protocol.batch import Counted, RunningBatch
+from lakeward.connectors.commit_protocol.batch import Counted
 from lakeward.connectors.commit_protocol.position import Totals
-from lakeward.connectors.kafka.cluster import Cluster
-from lakeward.connectors.kafka.source import KafkaStreamSource
 from lakeward.engine import one_pass
-from lakeward.engine.flow import Flow, chain
+from lakeward.engine.flow import chain
 from lakeward.engine.gate import wait_until
-from lakeward.engine.one_pass import Doubt, Observed, OnePass, Unproven
-from lakeward.spec.model.stream import StreamSpec
+from lakeward.engine.one_pass import Doubt, Observed, Unproven
 from lakeward.telemetry import failpoints
 
 pytestmark = pytest.mark.timeout(1200)  # a bound for a hang; a busy machine may need minutes
-
-RECORDS, MAPS = 40, 4
 
 
 def test_a_clean_batch_is_one_job_and_any_other_is_counted_by_queries(lab: Any) -> None:
@@ -107,25 +104,18 @@ def test_only_projections_and_filters_are_one_row_for_one_record(lab: Any, sql: 
 
 
 @pytest.fixture
-def observed(lab: Any) -> Iterator[Observed]:
-    """Forty records in four partitions, a quarter of them filtered."""
-    from pyspark.sql import functions as F
-
-    spec = StreamSpec.model_validate(
-        lab.spec("t", decode={"json": "n INT"}, transform={"sql": "SELECT * FROM source WHERE n % 4 <> 0"})
+def document(lab: Any) -> dict[str, Any]:
+    """A stream that filters a quarter of its records."""
+    made: dict[str, Any] = lab.spec(
+        "t", decode={"json": "n INT"}, transform={"sql": "SELECT * FROM source WHERE n % 4 <> 0"}
     )
-    source = KafkaStreamSource("source", spec.source, Cluster("c", "h:1"))
-    flow = Flow(spec, [source], lab.spark, False, None, "rows", linear=True, filters=True)
-    record = F.to_json(F.struct(F.col("id").alias("n"))).cast("binary").alias("_value")
-    columns = [F.lit("t").alias("_kafka_topic"), F.lit(0).alias("_kafka_partition"), F.col("id").alias("_kafka_offset")]
-    times = [F.current_timestamp().alias(name) for name in ("_kafka_timestamp", "_ingested_at")]
-    raw = lab.spark.range(0, RECORDS, 1, MAPS).select(record, *columns, *times)
-    at = ['{"t":{"0":0}}', f'{{"t":{{"0":{RECORDS}}}}}']
-    batch = RunningBatch("q", 1, {"source": at[0]}, {"source": at[1]})
-    yield OnePass(flow, possible=True).route(raw, batch)
+    return made
 
 
-LANDED = RECORDS * 3 // 4
+@pytest.fixture
+def observed(lab: Any, document: dict[str, Any]) -> Observed:
+    """Forty records in four partitions, a quarter of them filtered."""
+    return lost_shuffle.observed(lab.spark, document)
 
 
 def test_the_figures_of_a_plain_write_prove_it(observed: Observed) -> None:
@@ -137,32 +127,12 @@ def test_the_figures_of_a_plain_write_prove_it(observed: Observed) -> None:
     assert again.value.doubt is Doubt.AGAIN
 
 
-def test_a_stage_that_runs_again_because_its_output_was_lost_is_found(
-    lab: Any, observed: Observed, tmp_path: Path
-) -> None:
-    folders = list(lab.spark.sparkContext._jsc.sc().env().blockManager().diskBlockManager().localDirsString())
-    lost = str(tmp_path / "lost")
-
-    def lose(frames: Any) -> Any:
-        """Delete the output of one task of the first stage, once, while the second stage reads."""
-        found = [file for folder in folders for file in Path(folder).glob("*/shuffle_*.index")]
-        with suppress(FileExistsError):
-            Path(lost).touch(exist_ok=False)
-            max(found, key=lambda file: file.stat().st_mtime_ns).unlink()
-        yield from frames
-
-    good = observed.good
-    shuffled = good.repartition(8, "n").mapInPandas(lose, good.schema)
-    observed.before()
-    lab.spark.conf.set("spark.sql.adaptive.coalescePartitions.enabled", "false")
-    try:
-        shuffled.write.format("noop").mode("overwrite").save()
-    finally:
-        lab.spark.conf.unset("spark.sql.adaptive.coalescePartitions.enabled")
-    assert Path(lost).exists()
-    with pytest.raises(Unproven) as found:
-        observed.after(LANDED)
-    assert found.value.doubt is Doubt.TWICE
+def test_a_stage_that_runs_again_because_its_output_was_lost_is_found(document: dict[str, Any], tmp_path: Path) -> None:
+    run = subprocess.run(
+        [sys.executable, lost_shuffle.__file__, json.dumps(document), str(tmp_path)],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert "doubt: TWICE" in run.stdout, run.stderr[-2000:]
 
 
 def test_figures_that_are_spoiled_are_found(lab: Any, observed: Observed) -> None:
