@@ -67,9 +67,9 @@ class Stop(OnStream[Plan]):
     def plan(self) -> Plan:
         row = self.row()
         text = f"stop at the end of the running batch; desired state now: {row.desired}"
-        return Plan(text, nothing=self._stands(row))
+        return Plan(text, nothing=self._stopped(row))
 
-    def _stands(self, row: Stream) -> str:
+    def _stopped(self, row: Stream) -> str:
         """That the stream is stopped, as a sentence; empty if a stop changes something, e.g. suspends a schedule."""
         if row.desired == "running" or self._schedule(row) is not None:
             return ""

@@ -23,9 +23,7 @@ from lakeward.platform.errors import Refused
 from lakeward.registry import streams
 from lakeward.registry.streams import Stream
 from lakeward.spec.model.stream import StreamSpec
-
-PUT_BACK = frozenset({"no-position", "position-unreadable"})
-"""Reasons of a block after which an earlier metadata file may have the position."""
+from lakeward.supervision.decide.remedy import PUT_BACK
 
 
 @dataclass(frozen=True)

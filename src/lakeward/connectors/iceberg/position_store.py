@@ -37,6 +37,7 @@ from lakeward.spec.sql.names import name_parts
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
     from pyiceberg.table import Table
+    from pyiceberg.table.update import TableUpdate
 
 
 @dataclass(frozen=True)
@@ -120,6 +121,23 @@ class AssertPosition(ValidatableTableRequirement):
             raise moved_meanwhile(self.stream, why)
 
 
+def swap(catalog: Catalog, loaded: Table, stream: str, expected: str | None, *updates: TableUpdate) -> bool:
+    """Commit `updates` if the table still has the position `expected`; False if another writer's commit came first.
+
+    Raises:
+        Fenced: the table has another position.
+    """
+    requirements = (
+        AssertTableUUID(uuid=loaded.metadata.table_uuid),
+        AssertPosition(stream=stream, expected=expected),
+    )
+    try:
+        catalog.commit_table(loaded, requirements, updates)  # type: ignore[arg-type]  # a requirement of our own: SqlCatalog validates whatever it is given
+    except CommitFailedException:
+        return False
+    return True
+
+
 def check_catalog(catalog: Catalog, stream: str) -> None:
     """Raises:
     Refused: the catalog is a REST catalog, whose commits do not compare properties.
@@ -173,16 +191,10 @@ def write_position(catalog: Catalog, table: str, stream: str, new: Position, exp
                 "snapshot_seq": (head.sequence_number or 0) if head else 0,
             }
         )
-        update = SetPropertiesUpdate(updates={position.key(stream): moved.to_json()})
-        requirements = (
-            AssertTableUUID(uuid=loaded.metadata.table_uuid),
-            AssertPosition(stream=stream, expected=expected),
-        )
-        try:
-            catalog.commit_table(loaded, requirements, (update,))  # type: ignore[arg-type]  # a requirement of our own: SqlCatalog validates whatever it is given
-        except CommitFailedException:
-            continue  # another writer's commit came first; nothing was written
-        return moved
+        if swap(
+            catalog, loaded, stream, expected, SetPropertiesUpdate(updates={position.key(stream): moved.to_json()})
+        ):
+            return moved
     raise Transient(
         f"The position of stream {stream} in {table} was not set: contention",
         why=f"other writers committed first in each of {SWAP_ATTEMPTS} attempts",
@@ -206,16 +218,9 @@ def remove_position(
     restored = {name: value for name, value in properties.items() if value is not None}
     for _ in range(SWAP_ATTEMPTS):
         loaded = catalog.load_table(name_parts(table))
-        updates = [RemovePropertiesUpdate(removals=[name for name in removed if name in loaded.properties])]
-        requirements = (
-            AssertTableUUID(uuid=loaded.metadata.table_uuid),
-            AssertPosition(stream=stream, expected=expected),
-        )
-        try:
-            catalog.commit_table(loaded, requirements, (*updates, SetPropertiesUpdate(updates=restored)))  # type: ignore[arg-type]  # see above
-        except CommitFailedException:
-            continue  # another writer's commit came first; nothing was written
-        return
+        without = RemovePropertiesUpdate(removals=[name for name in removed if name in loaded.properties])
+        if swap(catalog, loaded, stream, expected, without, SetPropertiesUpdate(updates=restored)):
+            return
     raise Transient(
         f"The position of stream {stream} was not removed from {table}: contention",
         why=f"other writers committed first in each of {SWAP_ATTEMPTS} attempts",

@@ -9,15 +9,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pyiceberg.exceptions import CommitFailedException
 from pyiceberg.serializers import FromInputFile
 from pyiceberg.table.metadata import TableMetadata
-from pyiceberg.table.update import AssertTableUUID, SetPropertiesUpdate
+from pyiceberg.table.update import SetPropertiesUpdate
 
 from lakeward.connectors.commit_protocol import position
 from lakeward.connectors.commit_protocol.position import Position
 from lakeward.connectors.commit_protocol.position_store import SWAP_ATTEMPTS
-from lakeward.connectors.iceberg.position_store import AssertPosition, answering, block_reason_of, check_catalog
+from lakeward.connectors.iceberg.position_store import answering, block_reason_of, check_catalog, swap
 from lakeward.platform.errors import Blocked, Transient
 from lakeward.spec.sql.names import name_parts
 
@@ -45,6 +44,8 @@ class Earlier:
 def earlier(table: Table, name: str, stream: str) -> Earlier | None:
     """The newest readable position of the metadata log, if the table has exactly the batches that it counts.
 
+    None if a newer metadata file cannot be read: no older position is known to be the newest.
+
     Args:
         name: of the table, for messages.
     """
@@ -52,10 +53,13 @@ def earlier(table: Table, name: str, stream: str) -> Earlier | None:
     for entry in reversed(table.metadata.metadata_log):
         try:
             before = FromInputFile.table_metadata(table.io.new_input(entry.metadata_file))
-            raw = before.properties.get(key)
+        except (OSError, ValueError):
+            return None  # it may have a newer position than the next one: a reset moves it without a snapshot
+        raw = before.properties.get(key)
+        try:
             found = None if raw is None else position.parse(raw, stream, name)
-        except (OSError, ValueError, Blocked):
-            continue  # the file was removed, or it has the same text that cannot be read
+        except Blocked:
+            continue  # the same text that cannot be read
         if raw is None or found is None:
             continue
         complete = block_reason_of(_with(table.metadata, key, raw), stream, name) is None
@@ -79,15 +83,8 @@ def put_back(catalog: Catalog, name: str, stream: str, found: Earlier) -> bool:
         loaded = catalog.load_table(name_parts(name))
         if block_reason_of(_with(loaded.metadata, key, found.raw), stream, name) is not None:
             return False
-        requirements = (
-            AssertTableUUID(uuid=loaded.metadata.table_uuid),
-            AssertPosition(stream=stream, expected=found.present),
-        )
-        try:
-            catalog.commit_table(loaded, requirements, (SetPropertiesUpdate(updates={key: found.raw}),))  # type: ignore[arg-type]  # a requirement of our own: SqlCatalog validates whatever it is given
-        except CommitFailedException:
-            continue  # another writer's commit came first; nothing was written
-        return True
+        if swap(catalog, loaded, stream, found.present, SetPropertiesUpdate(updates={key: found.raw})):
+            return True
     raise Transient(
         f"The position of stream {stream} in {name} was not put back: contention",
         why=f"other writers committed first in each of {SWAP_ATTEMPTS} attempts",

@@ -15,13 +15,13 @@ class Act(StrEnum):
     Attributes:
         LEAVE: nothing works on what was given up.
         WAIT: others use it; look again after the next run.
-        TELL: it has to be started anew, and this process cannot do it.
+        WARN: it has to be restarted, and this process cannot do it.
         END: end it.
     """
 
     LEAVE = "leave"
     WAIT = "wait"
-    TELL = "tell"
+    WARN = "warn"
     END = "end"
 
 
@@ -45,7 +45,7 @@ class ServerFacts:
 def decide(facts: ServerFacts) -> Act:
     """What to do."""
     if not facts.local:
-        return Act.TELL
+        return Act.WARN
     if facts.working == 0:
         return Act.LEAVE
     if facts.others and facts.since_s < PATIENCE_S:

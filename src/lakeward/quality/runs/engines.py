@@ -130,15 +130,15 @@ class Engines:
             log.warning("Connect server works on what was given up; it is restarted later", used_by=others)
             return
         self._given_up = None
-        if act is Act.TELL:
+        if act is Act.WARN:
             log.warning("Connect server may work on what was given up; restart it", next="lakeward stack status")
         if act is not Act.END or process is None:
             return
-        with self.keeping() as connection:
-            text = f"ended to be started anew: {busy} of its threads worked on statements that were given up"
-            events.record(connection, "part", "connect", "restarted", text)
         self.prove()
-        log.warning("Connect server ended; its supervisor starts it anew", threads=busy)
+        with self.keeping() as connection:
+            text = f"ended, so that it is restarted: {busy} of its threads worked on statements that were given up"
+            events.record(connection, "part", "connect", "restarted", text)
+        log.warning("Connect server ended; its supervisor restarts it", threads=busy)
         server_process.end(process)
         self._forget()
         self.wait()

@@ -32,8 +32,8 @@ _ENDS = re.compile(
 )
 """Commands that start the stream themselves, or only read: no start follows them."""
 _OTHER_STREAM = re.compile(r"\bnew (?:id|table)\b|another id")
-_PUT_BACK = frozenset({"no-position", "position-unreadable"})
-"""Reasons after which `recover` puts a position back: possible for every shape of a stream."""
+PUT_BACK = frozenset({"no-position", "position-unreadable"})
+"""Reasons after which `recover` puts the position of an Iceberg table back: possible for every shape of a stream."""
 _WAYS = re.compile(r"(?:;|,) or:? ")
 
 SUPERVISED = Presence(Supervised.OK)
@@ -168,14 +168,15 @@ def of_block(
     start = f"lakeward streams start {stream}"
     if cured:
         return start
-    if blocked.get("reason") == "position-unreadable" and spec is not None and spec.sink.iceberg is not None:
+    puts_back = blocked.get("reason") in PUT_BACK and spec is not None and spec.sink.iceberg is not None
+    if puts_back and blocked.get("reason") == "position-unreadable":
         return f"lakeward streams recover {stream}   puts back the newest position that can be read"
     told = str(table_next or blocked.get("next") or f"lakeward streams status {stream}")
     ways = [_upgraded(stream, way) for way in _WAYS.split(told)]
     if pending is not None and (blocked.get("reason") in OF_THE_GENERATION or "lakeward deploy" in ways[0]):
         ways[0] = f"lakeward streams upgrade {stream} --wait   runs generation {pending}, which waits"
     ways = [_renewed(stream, way) for way in ways]
-    fit = [way for way in ways if blocked.get("reason") in _PUT_BACK or not _refused(way, spec)]
+    fit = [way for way in ways if puts_back or not _refused(way, spec)]
     if not fit:
         fit = [f"restore the checkpoint from a copy, then: {start}", _new_id(stream)]
     return "; or ".join(way if _ENDS.search(way) else f"{way}; then: {start}" for way in fit)

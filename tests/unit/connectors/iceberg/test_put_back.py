@@ -90,5 +90,17 @@ def test_a_batch_that_lands_meanwhile_is_not_overwritten(lake: SqlCatalog, store
         put_back(lake, "n.t", "flights", found)
 
 
+def test_an_older_position_is_not_taken_for_the_newest_when_a_metadata_file_cannot_be_read(
+    lake: SqlCatalog, store: IcebergPositionStore
+) -> None:
+    first = store.read().position
+    assert first is not None
+    _set(store, first.moved("reset", "bob").to_json())  # without a snapshot: the batches say nothing of it
+    _set(store, None)
+    newest = store.table.metadata.metadata_log[-1].metadata_file
+    Path(newest.removeprefix("file://")).unlink()
+    assert earlier(store.table, "n.t", "flights") is None
+
+
 def test_a_stream_that_never_landed_has_no_earlier_position(store: IcebergPositionStore) -> None:
     assert earlier(store.table, "n.t", "alerts") is None

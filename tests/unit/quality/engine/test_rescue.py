@@ -203,7 +203,7 @@ def test_an_error_of_one_check_is_no_reason_to_compute_it_again() -> None:
         (ServerFacts(local=True, working=1, others=(), since_s=1), Act.END),
         (ServerFacts(local=True, working=1, others=("compact of a.b",), since_s=1), Act.WAIT),
         (ServerFacts(local=True, working=1, others=("compact of a.b",), since_s=601), Act.END),
-        (ServerFacts(local=False, working=0, others=(), since_s=1), Act.TELL),
+        (ServerFacts(local=False, working=0, others=(), since_s=1), Act.WARN),
     ],
 )
 def test_a_server_is_ended_only_if_it_works_on_what_was_given_up_and_nobody_uses_it(
