@@ -4,7 +4,7 @@ RUN pip install --no-cache-dir uv==0.13.8
 WORKDIR /opt/lakeward
 COPY pyproject.toml uv.lock README.md LICENSE ./
 COPY src ./src
-RUN uv sync --frozen --no-dev --no-editable --extra airflow --extra spark --extra quality
+RUN uv sync --frozen --no-dev --no-editable --extra airflow --extra spark --extra quality --extra lineage
 
 FROM python:3.11.14-slim-bookworm
 RUN apt-get update \

@@ -28,6 +28,7 @@ BLOCKS = {
     "connectors": (3000, "Connectors"),
     "tables": (4000, "Tables"),
     "quality": (5000, "Quality"),
+    "lineage": (5800, "Lineage"),
     "registry": (6000, "Registry"),
     "airflow": (6200, "Airflow"),
     "stack": (7000, "The stack on one machine"),

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import structlog
 from airflow.triggers.base import BaseEventTrigger, TriggerEvent
 
+from lakeward.airflow import lineage
 from lakeward.platform.boundary import worded
 from lakeward.platform.errors import LakewardError
 
@@ -49,8 +50,16 @@ class StreamsTrigger(BaseEventTrigger):
     @classmethod
     async def open_shared_stream(cls, kwargs: dict[str, Any]) -> AsyncIterator[list[str]]:
         """Poll for ever. What goes wrong is logged and tried again: a watcher that ends watches nothing."""
+        sending = asyncio.create_task(lineage.send_forever(), name="lineage")
+        try:
+            async for reasons in cls._polls(float(kwargs.get("poll_s", POLL_S))):
+                yield reasons
+        finally:
+            sending.cancel()
+
+    @classmethod
+    async def _polls(cls, pause: float) -> AsyncIterator[list[str]]:
         eyes: tuple[Alarm, HeartbeatMonitor, Relaunch] | None = None
-        pause = float(kwargs.get("poll_s", POLL_S))
         while True:
             try:
                 if eyes is None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import Connection, DateTime, Integer, String, cast, column, func, or_, select
+from sqlalchemy import Connection, DateTime, Integer, String, cast, column, func, or_, select, true
 from sqlalchemy.dialects.postgresql import JSONB, insert
 
 from lakeward.registry import version
@@ -104,6 +104,44 @@ def since(connection: Connection, stream: str, seq: int) -> list[Batch]:
         select(*_READ).where(batches.c.stream == stream, batches.c.seq >= seq).order_by(batches.c.seq)
     )
     return [Batch(**row._mapping) for row in rows]
+
+
+def after(
+    connection: Connection, moments: Mapping[str, datetime | None], *, settled_s: float, most: int
+) -> dict[str, list[Batch]]:
+    """The batches of each stream that were committed after a moment, oldest first.
+
+    Args:
+        moments: stream -> the moment; None: only its newest batch.
+        settled_s: younger batches are left out: a transaction that began earlier may still add an older one.
+        most: batches of one stream.
+    """
+    if not moments:
+        return {}
+    rows = [{"stream": name, "at": None if at is None else at.isoformat()} for name, at in moments.items()]
+    requested = (
+        func.jsonb_to_recordset(cast(rows, JSONB))
+        .table_valued(column("stream", String), column("at", DateTime(timezone=True)), name="requested")
+        .render_derived(with_types=True)
+    )
+    of_stream = (
+        batches.c.stream == requested.c.stream,
+        batches.c.committed_at < func.now() - timedelta(seconds=settled_s),
+    )
+    newest = select(func.max(batches.c.committed_at)).where(*of_stream).correlate(requested).scalar_subquery()
+    first = func.coalesce(requested.c.at, newest - timedelta(microseconds=1))
+    later = (
+        select(*_READ)
+        .where(*of_stream, batches.c.committed_at > first)
+        .order_by(batches.c.committed_at, batches.c.batch_id)
+        .limit(most)
+        .correlate(requested)
+        .lateral("later")
+    )
+    result: dict[str, list[Batch]] = {}
+    for row in connection.execute(select(later).select_from(requested.join(later, true()))):
+        result.setdefault(row.stream, []).append(Batch(**row._mapping))
+    return {name: sorted(items, key=lambda item: (item.committed_at, item.batch_id)) for name, items in result.items()}
 
 
 def generation_before(connection: Connection, stream: str, seq: int) -> int | None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import TypedDict, cast
 
-from sqlalchemy import Connection, func, insert, select, update
+from sqlalchemy import Connection, func, insert, literal, select, tuple_, update
 from sqlalchemy.dialects.postgresql import distinct_on
 from sqlalchemy.dialects.postgresql import insert as upsert
 
@@ -201,6 +201,25 @@ def newest_actions(
         statement = statement.where(actions.c.table == table)
     if action is not None:
         statement = statement.where(actions.c.action == action)
+    return [cast("LedgerRow", dict(row._mapping)) for row in connection.execute(statement)]
+
+
+def ended_after(
+    connection: Connection, moment: datetime, action_id: int, *, settled_s: float, most: int
+) -> list[LedgerRow]:
+    """Actions that ended after a row of the ledger (its end and id), oldest end first.
+
+    Args:
+        settled_s: actions that ended later than this many seconds ago are left out: a transaction that began earlier
+            may still end another.
+    """
+    statement = (
+        select(actions)
+        .where(tuple_(actions.c.finished_at, actions.c.id) > tuple_(literal(moment), literal(action_id)))
+        .where(actions.c.finished_at < func.now() - timedelta(seconds=settled_s))
+        .order_by(actions.c.finished_at, actions.c.id)
+        .limit(most)
+    )
     return [cast("LedgerRow", dict(row._mapping)) for row in connection.execute(statement)]
 
 

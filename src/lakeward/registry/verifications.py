@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, NotRequired, TypedDict, cast
 
-from sqlalchemy import Connection, Row, Select, case, func, insert, null, select, update
+from sqlalchemy import Connection, Row, Select, case, func, insert, literal, null, select, tuple_, update
 
 from lakeward.platform.errors import expect
 from lakeward.registry.schema import checks, verifications
@@ -119,6 +119,24 @@ def newest(connection: Connection, table: str, *, suite: str | None = None, limi
         statement = statement.where(verifications.c.suite == suite)
     rows = connection.execute(statement.order_by(verifications.c.at.desc()).limit(limit))
     return [_read(row) for row in rows]
+
+
+def recorded_after(
+    connection: Connection, moment: datetime, run: str, *, settled_s: float, most: int
+) -> list[Verification]:
+    """Runs recorded after a run (its time and id), oldest first.
+
+    Args:
+        settled_s: younger runs are left out: a transaction that began earlier may still add an older one.
+    """
+    statement = (
+        select(verifications)
+        .where(tuple_(verifications.c.at, verifications.c.run) > tuple_(literal(moment), literal(run)))
+        .where(verifications.c.at < func.now() - timedelta(seconds=settled_s))
+        .order_by(verifications.c.at, verifications.c.run)
+        .limit(most)
+    )
+    return [_read(row) for row in connection.execute(statement)]
 
 
 def heads(connection: Connection, table: str) -> list[tuple[int | None, int, int]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import os
 import subprocess
 import sys
 from datetime import UTC, datetime
@@ -80,8 +81,11 @@ class Triggerer(AirflowPart):
 
 def environment(site: StackContext) -> dict[str, str]:
     """The environment of Airflow's processes and tasks."""
+    # The triggerer sends lineage where OpenLineage is configured, by that project's own variables.
+    lineage = {name: value for name, value in os.environ.items() if name.startswith("OPENLINEAGE_")}
     return site.environment(
         AIRFLOW_HOME=str(site.airflow_home),
+        **lineage,
         **{SUPERVISION_POOL: airflow_pool.NAME},
         OBJC_DISABLE_INITIALIZE_FORK_SAFETY="YES",  # otherwise macOS kills forked workers
     )

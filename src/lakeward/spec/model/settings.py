@@ -89,6 +89,13 @@ class Checker(SpecModel):
     """Memory above which the checking process is restarted; it needs about 400 MB when idle."""
 
 
+class Lineage(SpecModel):
+    """OpenLineage events, which are sent where OpenLineage is configured (`OPENLINEAGE_URL`, `openlineage.yml`)."""
+
+    every: Span = Duration("5m")
+    """Shortest interval between two events of a running stream. Each event covers all batches since the one before."""
+
+
 class Keep(SpecModel):
     """Retention of Lakeward's own records. Positions and generations are kept forever."""
 
@@ -150,6 +157,7 @@ class Settings(SpecModel):
     drivers: dict[DriverName, Driver] = Field(default_factory=dict)
     reconcile: Reconcile = Reconcile()
     checker: Checker = Checker()
+    lineage: Lineage = Lineage()
     keep: Keep = Keep()
 
     def driver(self, name: str) -> Driver:

@@ -1,0 +1,1 @@
+"""Lineage: OpenLineage events of streams, maintenance and check runs, made from the registry by one process."""
