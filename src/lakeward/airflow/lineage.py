@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from typing import TYPE_CHECKING
 
 import structlog
 
 from lakeward.platform.errors import LakewardError
+
+if TYPE_CHECKING:
+    from openlineage.client import OpenLineageClient
 
 log = structlog.get_logger(__name__)
 
@@ -22,11 +26,12 @@ async def send_forever() -> None:
     if not transport.configured():
         return
     log.info("lineage is sent by OpenLineage", namespace=transport.namespace(), every_s=PAUSE_S)
-    reported = ""
+    reported, client = "", None
     while True:
         pause = PAUSE_S
         try:
-            trouble = await _pass()
+            client = client or transport.client()  # once: some transports have threads and connections of their own
+            trouble = await _pass(client)
         except LakewardError as error:
             trouble, pause = str(error), _AFTER_ERROR_S
         except Exception as error:  # noqa: BLE001  # named boundary: lineage never ends the watcher, nor itself
@@ -40,14 +45,11 @@ async def send_forever() -> None:
         await asyncio.sleep(pause)
 
 
-async def _pass() -> str:
+async def _pass(client: OpenLineageClient) -> str:
     """One pass; why something could not be sent, empty if everything was."""
     from lakeward.airflow.connections import runtime_async
     from lakeward.airflow.project import settings
-    from lakeward.lineage import transport
-
-    transport.require()
-    from lakeward.lineage import emit
+    from lakeward.lineage import emit, transport
     from lakeward.platform.runtime import Project
     from lakeward.supervision.reconcile import registry_of
 
@@ -57,7 +59,7 @@ async def _pass() -> str:
         sent = emit.run(
             registry_of(runtime),
             emit.addresses_of(runtime, str(Project.locate().root)),
-            transport.client(),
+            client,
             transport.namespace(),
             settings().lineage.every.timedelta,
         )

@@ -13,6 +13,8 @@ from lakeward.platform.errors import SpecError, Unhealthy
 if TYPE_CHECKING:
     from sqlalchemy import Connection
 
+_CLOSE_S = 30.0
+"""How long a transport that sends in the background has for what is still in its queue."""
 app = typer.Typer(help="Lineage in OpenLineage's format: what was sent, and sending it now.", no_args_is_help=True)
 
 
@@ -82,13 +84,15 @@ def send() -> None:
     def connect() -> AbstractContextManager[Connection]:
         return here.registry()
 
+    client = transport.client()
     sent = emit.run(
         connect,
         emit.addresses_of(here.runtime, str(here.project.root)),
-        transport.client(),
+        client,
         transport.namespace(),
         usable_settings(here.project).lineage.every.timedelta,
     )
+    client.close(_CLOSE_S)
     here.output.show(
         {"events": sent.events, "waiting": dict(sent.waiting), "failure": sent.failure or None, "skipped": sent.skipped}
     )

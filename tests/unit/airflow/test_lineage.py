@@ -26,7 +26,7 @@ def test_it_goes_on_after_any_failure(monkeypatch: pytest.MonkeyPatch, failure: 
     passes: list[int] = []
     ended = asyncio.Event()
 
-    async def one_pass() -> str:
+    async def one_pass(client: object) -> str:
         passes.append(1)
         if len(passes) == 1:
             raise failure
