@@ -54,8 +54,10 @@ format: install ## format the code
 	$(RUN) ruff format .
 	$(RUN) python tools/package_map.py
 	$(RUN) python tools/error_codes.py
-schemas: install ## write the JSON Schemas and reference pages generated from the code
+schemas: install ## write the JSON Schemas, reference pages and dashboards generated from the code
 	$(RUN) python -m lakeward.spec.docs.schema
+	$(RUN) python -m lakeward.metrics.definitions docs/reference/metrics.md
+	$(RUN) python tools/dashboards.py
 
 ##@ Prove it
 .PHONY: nightly

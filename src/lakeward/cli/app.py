@@ -11,7 +11,21 @@ from typing import Annotated
 import typer
 
 from lakeward import __version__
-from lakeward.cli import config, context, demo, deploy, doctor, init, lineage, quality, sql, stack, streams, tables
+from lakeward.cli import (
+    config,
+    context,
+    demo,
+    deploy,
+    doctor,
+    init,
+    lineage,
+    metrics,
+    quality,
+    sql,
+    stack,
+    streams,
+    tables,
+)
 from lakeward.platform.errors import Internal, LakewardError
 from lakeward.telemetry import logs
 
@@ -46,6 +60,7 @@ app.add_typer(streams.app, name="streams")
 app.add_typer(tables.app, name="tables")
 app.add_typer(quality.app, name="quality")
 app.add_typer(lineage.app, name="lineage")
+app.add_typer(metrics.app, name="metrics")
 app.command()(sql.sql)
 
 

@@ -108,6 +108,8 @@ class Recorder:
             # A batch without rows has no snapshot; the previous one stays.
             **{name: value for name, value in known.items() if value is not None},
         )
+        if outcome.seq is not None:
+            self.watch(done.stream, totals=outcome.totals.model_dump())
         _log.info(
             "batch landed" if not outcome.already else "batch already landed",
             stream=done.stream,

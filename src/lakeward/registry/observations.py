@@ -61,6 +61,8 @@ class Watch(TypedDict, total=False):
         lag_per_second: slope of the lag over the last minutes, in records; negative: it catches up.
         phases: phase -> seconds of the last batch, Spark's names and our own (`stage`, `publish`, ...).
         app_id: Spark's application id.
+        totals: consumed, landed, quarantined, filtered, skipped: since the stream's first position, as the sink has
+            them.
     """
 
     at: str
@@ -73,6 +75,7 @@ class Watch(TypedDict, total=False):
     state: StateSize
     late: Lateness
     app_id: str
+    totals: dict[str, int]
 
 
 class StateOperator(TypedDict, total=False):

@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from typing import Any, NotRequired, TypedDict, cast
 
 from sqlalchemy import Connection, Row, Select, case, func, insert, literal, null, select, tuple_, update
+from sqlalchemy.dialects.postgresql import distinct_on
 
 from lakeward.platform.errors import expect
 from lakeward.registry.schema import checks, verifications
@@ -119,6 +120,13 @@ def newest(connection: Connection, table: str, *, suite: str | None = None, limi
         statement = statement.where(verifications.c.suite == suite)
     rows = connection.execute(statement.order_by(verifications.c.at.desc()).limit(limit))
     return [_read(row) for row in rows]
+
+
+def newest_of_tables(connection: Connection) -> list[Verification]:
+    """The newest run of each table."""
+    order = (verifications.c.table, verifications.c.at.desc())
+    statement = select(verifications).ext(distinct_on(verifications.c.table)).order_by(*order)
+    return [_read(row) for row in connection.execute(statement)]
 
 
 def recorded_after(

@@ -172,3 +172,17 @@ def test_a_new_start_of_a_query_forgets_how_much_waited_for_the_one_before(
     with connect() as connection:
         seen = observations.latest(connection)[stream]
     assert (seen.query_state, seen.lag_records, seen.lag_s) == ("running", None, None)
+
+
+def test_the_totals_of_the_position_are_what_metrics_count(connect: Any, driver: str, stream: str) -> None:
+    recorder = Recorder(connect, driver)
+    recorder.start()
+    running = RunningBatch("q", 1, {"source": "-"}, {"source": '{"t":{"0":5}}'})
+    totals = Totals(consumed=50, landed=40, quarantined=3, filtered=7)
+    outcome = BatchResult(running, Totals(landed=4), seq=2, snapshot=77, totals=totals)
+    recorder.note_batch(FinishedBatch(stream, 1, 1, outcome, 5, 1, None, time.monotonic(), 0.25))
+    recorder.close()
+    with connect() as connection:
+        watch = observations.latest(connection)[stream].watch
+    assert watch is not None
+    assert watch["totals"] == {"consumed": 50, "landed": 40, "quarantined": 3, "filtered": 7, "skipped": 0}

@@ -1,0 +1,86 @@
+"""`lakeward metrics`: what the registry knows, in Prometheus' format."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from lakeward.cli.context import state
+from lakeward.platform import ports
+from lakeward.platform.errors import Refused, SpecError
+
+if TYPE_CHECKING:
+    from prometheus_client.registry import CollectorRegistry
+    from sqlalchemy import Connection
+
+app = typer.Typer(help="Metrics of streams, tables and checks for Prometheus.", no_args_is_help=True)
+
+PORT = 9464
+"""The port that OpenTelemetry's Prometheus exporters use."""
+Partitions = Annotated[bool, typer.Option("--partitions", help="Export the lag of each partition, too.")]
+
+
+@app.command()
+def show(partitions: Partitions = False) -> None:
+    """Print the metrics once, as a scrape would see them."""
+    registry = _registry(partitions)
+    from prometheus_client import generate_latest
+
+    state().output.text(generate_latest(registry).decode().rstrip("\n"))
+
+
+@app.command()
+def serve(
+    port: Annotated[int, typer.Option(min=0, max=65535, help="0: any free port.")] = PORT,
+    host: Annotated[str, typer.Option(help="Address to listen on. The endpoint has no login.")] = ports.HOST,
+    partitions: Partitions = False,
+) -> None:
+    """Answer Prometheus' scrapes at /metrics until it is stopped.
+
+    Raises:
+        Refused: the port is taken.
+    """
+    registry = _registry(partitions)
+    from prometheus_client import start_http_server
+
+    stop = threading.Event()
+    try:
+        server, thread = start_http_server(port, host, registry)
+    except OSError as error:
+        raise Refused(
+            f"Cannot listen on {host}:{port}",
+            why=str(error),
+            next=f"lakeward metrics serve --port {ports.any_free()}",
+            code="LW-1292",
+        ) from None
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stop.set())
+    state().output.note(f"metrics at http://{host}:{server.server_port}/metrics")
+    stop.wait()
+    server.shutdown()
+    thread.join()
+
+
+def _registry(partitions: bool) -> CollectorRegistry:
+    try:
+        import prometheus_client  # noqa: F401  # asked for its presence
+    except ImportError as error:
+        raise SpecError(
+            "The client library of Prometheus is not installed",
+            why=str(error),
+            next="uv pip install 'lakeward[metrics]'",
+            code="LW-1293",
+        ) from error
+    from lakeward.metrics import exporter
+    from lakeward.supervision.reconcile import backend_of
+
+    here = state()
+
+    def connect() -> AbstractContextManager[Connection]:
+        return here.registry()
+
+    return exporter.registry_of(exporter.reader(connect, backend_of(here.runtime), partitions=partitions))

@@ -1,0 +1,1 @@
+"""Metrics: what the registry knows, for Prometheus and whatever reads its format."""
