@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +15,12 @@ from lost_shuffle import LANDED, RECORDS
 
 from lakeward.connectors.commit_protocol.batch import Counted
 from lakeward.connectors.commit_protocol.position import Totals
+from lakeward.connectors.postgres import connection
 from lakeward.engine import one_pass
 from lakeward.engine.flow import chain
 from lakeward.engine.gate import wait_until
 from lakeward.engine.one_pass import Doubt, Observed, Unproven
+from lakeward.platform.runtime import Database
 from lakeward.telemetry import failpoints
 
 pytestmark = pytest.mark.timeout(1200)  # a bound for a hang; a busy machine may need minutes
@@ -79,6 +82,54 @@ def test_a_clean_batch_is_one_job_and_any_other_is_counted_by_queries(lab: Any) 
     rows = lab.spark.sql(f"SHOW TBLPROPERTIES lake.{lab.namespace}.t").collect()
     text = next(row["value"] for row in rows if row["key"] == f"lakeward.stream.{document['id']}.position")
     assert json.loads(text)["totals"] == {"consumed": 12, "landed": 6, "quarantined": 2, "filtered": 4, "skipped": 0}
+
+
+@pytest.mark.parametrize("sink", ["delta", "postgres"])
+def test_other_sinks_that_stage_an_append_land_a_clean_batch_in_one_pass(
+    lab: Any, postgres: Any, database: str, sink: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    where = Database(host=postgres.host, port=postgres.port, database=database, user=postgres.user)
+    lab.runtime = lab.runtime.model_copy(update={"postgres": {"there": where}, "pgpass": postgres.pgpass})
+    target = {"table": f"{lab.namespace}.t"} if sink == "delta" else {"connection": "there", "table": "t"}
+    document = lab.spec(lab.topic(), sink={sink: target}, lineage="rows", rules={"small": "n < 900"})
+    document["transform"] = {"sql": "SELECT * FROM source WHERE n % 5 <> 0"}
+    (topic,) = document["source"]["kafka"]["topics"]
+    proven: list[Counted] = []
+    after = Observed.after
+
+    def noted(observed: Observed, landed: int) -> Counted:
+        proven.append(after(observed, landed))
+        return proven[-1]
+
+    monkeypatch.setattr(Observed, "after", noted)
+    running = lab.start(document)
+
+    def batch(*values: Any) -> Any:
+        before = sum(done.consumed for done in lab.done)
+        lab.produce(topic, values)
+        lab.until("the batch", lambda: sum(done.consumed for done in lab.done) == before + len(values))
+        return lab.done[-1]
+
+    batch({"n": 1}, {"n": 5})
+    assert proven == [], "the first batch of a start is counted by queries"
+    done = batch({"n": 2}, {"n": 10}, {"n": 3})
+    assert proven == [Counted(3)]
+    assert (done.consumed, done.outcome.landed, done.outcome.filtered) == (3, 2, 1)
+    done = batch({"n": 4}, "junk", {"n": 901}, {"n": 15})
+    assert len(proven) == 1, (
+        "records are invalid: what was staged is never published"
+    )
+    assert (done.consumed, done.outcome.landed, done.outcome.filtered, done.quarantined) == (4, 1, 1, 2)
+    assert running.stop(60)
+
+    if sink == "delta":
+        landed = sorted(row["n"] for row in lab.spark.sql(f"SELECT n FROM spark_catalog.{lab.namespace}.t").collect())
+    else:
+        with closing(connection.connect(where, postgres.pgpass, "test")) as link, link.cursor() as cursor:
+            cursor.execute("SELECT n FROM t ORDER BY n")
+            landed = [n for (n,) in cursor.fetchall()]
+    assert landed == [1, 2, 3, 4]
+    assert sorted(row["reason"] for row in lab.rows("q")) == ["decode", "small"]
 
 
 @pytest.mark.parametrize(

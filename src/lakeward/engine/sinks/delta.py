@@ -41,6 +41,11 @@ class DeltaStreamSink(ExactSink[DeltaWriter]):
         writer = context.writer(DeltaWriter, name, folder=location.folder_of(lake, name), change=_change(sink))
         return cls(writer, sink=sink, additive=context.additive, lake=lake)
 
+    @property
+    def one_pass(self) -> bool:
+        """An append has in the footers of its data files what it wrote; no commit names them yet."""
+        return isinstance(self.writer.change, Append)
+
     def observe_table(self) -> ObservedSinkTable | None:
         """Read the table's newest version from its folder."""
         stream, name, folder = self.writer.stream, self.writer.table, self.writer.folder

@@ -50,6 +50,11 @@ class PostgresStreamSink(ExactSink[PostgresWriter]):
         )
         return cls(writer, sink=sink, additive=context.additive)
 
+    @property
+    def one_pass(self) -> bool:
+        """Of an append, COPY returns the number of rows that are in the temporary table."""
+        return self.writer.upsert is None
+
     def observe_table(self) -> ObservedSinkTable | None:
         """Read the table, and the positions in the table beside it.
 
