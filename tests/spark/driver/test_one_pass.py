@@ -116,9 +116,7 @@ def test_other_sinks_that_stage_an_append_land_a_clean_batch_in_one_pass(
     assert proven == [Counted(3)]
     assert (done.consumed, done.outcome.landed, done.outcome.filtered) == (3, 2, 1)
     done = batch({"n": 4}, "junk", {"n": 901}, {"n": 15})
-    assert len(proven) == 1, (
-        "records are invalid: what was staged is never published"
-    )
+    assert len(proven) == 1, "records are invalid: what was staged is never published"
     assert (done.consumed, done.outcome.landed, done.outcome.filtered, done.quarantined) == (4, 1, 1, 2)
     assert running.stop(60)
 
