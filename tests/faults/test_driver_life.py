@@ -8,6 +8,7 @@ from typing import Any
 
 import psutil
 import pytest
+from consumer_groups import committed
 
 from lakeward.registry import batches, drivers, leases
 
@@ -30,6 +31,11 @@ def test_streams_share_a_driver_and_one_that_cannot_run_disturbs_no_other(
     assert "`missing`" in blocked["why"]
     assert world.observation(bad).error["class"] == "config"
     world.wait_for("lag", lambda: world.observation(good).lag_records == 0)
+    group = f"lakeward.{good}"
+    world.wait_for(
+        "the landed offsets in Kafka's group",
+        lambda: sum(committed(world.kafka.bootstrap, group, topic, 2).values()) == 1200,
+    )
     with world.connect() as connection:
         assert leases.current(connection, "stream", [good])[good].live
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from sqlalchemy import MetaData, func, select
 from lakeward.connectors.kafka import broker
 from lakeward.connectors.kafka.cluster import find
 from lakeward.platform import private
-from lakeward.platform.errors import DependencyDown, SpecError
+from lakeward.platform.errors import DependencyDown, Refused, SpecError
 from lakeward.registry import generations
 from lakeward.spec.model.sources import KafkaSource
 from lakeward.spec.model.stream import StreamSpec
@@ -84,6 +85,25 @@ def test_a_refused_user_authority_or_topic_is_named_with_what_helps(guard: Guard
     assert "connection strangers, ssl.ca.location of the machine" in unknown.value.why
     for error in (seen, shut, wrong, unknown):
         assert not any(core in str(error.value).encode() for core in CORES)
+
+
+def test_a_login_that_may_not_set_group_offsets_is_named_with_what_helps(
+    world: Any, guard: Guard, connect: Callable[..., Any]
+) -> None:
+    create_topic(guard.broker.bootstrap, "grouped")
+    guard.allow("ward", "grouped", "READ", "DESCRIBE")
+    orders = connect("orders")
+    with pytest.raises(Refused, match="does not allow User:ward to set the offsets of consumer group") as no:
+        broker.set_group_offsets(orders, "lakeward.s", {"grouped": {0: 3}})
+    assert "--allow-principal User:ward --group lakeward.s --operation Read" in no.value.next
+    guard.allow_groups("ward", "lakeward.")
+
+    def is_set() -> bool:
+        with suppress(DependencyDown):  # the first group of a broker: its coordinator is being made
+            return broker.set_group_offsets(orders, "lakeward.s", {"grouped": {0: 3}}) == []
+        return False
+
+    world.wait_for("the offsets", is_set)
 
 
 def test_streams_land_through_sasl_ssl_and_no_password_is_anywhere(

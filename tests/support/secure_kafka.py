@@ -98,6 +98,13 @@ class Guard:
     def allow(self, name: str, topic: str, *operations: str) -> None:
         self._each(self._admin.create_acls, self._rules(name, topic, operations))
 
+    def allow_groups(self, name: str, prefix: str) -> None:
+        rule = AclBinding(
+            ResourceType.GROUP, prefix, ResourcePatternType.PREFIXED, f"User:{name}", "*", AclOperation.READ,
+            AclPermissionType.ALLOW,
+        )  # fmt: skip
+        self._each(self._admin.create_acls, [rule])
+
     def _rules(self, name: str, topic: str, operations: tuple[str, ...]) -> list[Any]:
         return [
             AclBinding(

@@ -43,12 +43,14 @@ class Reader(Protocol):
 class LagProbe:
     """A cluster and its topics, whose end offsets are read outside of any query to measure lag.
 
-    `isolation`: at which the query reads; it decides what the end is (`kafka.broker.end_offsets`).
+    `isolation`: at which the query reads; it decides what the end is (`kafka.broker.end_offsets`). `mirrored`: whether
+    landed offsets are copied to a consumer group.
     """
 
     cluster: Cluster
     topics: tuple[str, ...]
     isolation: Isolation = "read_committed"
+    mirrored: bool = False
 
 
 @dataclass

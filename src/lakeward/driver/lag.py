@@ -70,7 +70,8 @@ def _slope(points: list[tuple[float, int]]) -> float | None:
 class Watched:
     """One source of one running stream: cluster, topics, the landed position, and the isolation level of its query.
 
-    Its lag counts to the last stable offset where the query cannot read past it.
+    Its lag counts to the last stable offset where the query cannot read past it. `mirrored`: whether the position is
+    copied to a consumer group.
     """
 
     stream: str
@@ -79,6 +80,7 @@ class Watched:
     topics: tuple[str, ...]
     at: str
     isolation: Isolation = "read_committed"
+    mirrored: bool = False
 
 
 @dataclass
@@ -109,14 +111,20 @@ class _Oldest:
 
 
 class LagThread:
-    """Measures every few seconds; passes the sums to `note` and the details to `watch`."""
+    """Measures every few seconds; passes the sums to `note` and the details to `watch`.
+
+    Args:
+        mirror: takes the positions before each measurement; returns at once.
+    """
 
     def __init__(
         self,
         watched: Callable[[], Sequence[Watched]],
         note: Callable[[str, int, float | None], None],
         watch: Callable[[str, Watch], None],
+        mirror: Callable[[Sequence[Watched]], None] = lambda _: None,
     ) -> None:
+        self._mirror = mirror
         self._watched = watched
         self._note = note
         self._watch = watch
@@ -154,6 +162,7 @@ class LagThread:
         A broker that is down does not affect the others.
         """
         watched = list(self._watched())
+        self._mirror(watched)
         down: LakewardError | None = None
         for cluster in sorted({target.cluster for target in watched}, key=lambda target: target.connection):
             of_cluster = [target for target in watched if target.cluster == cluster]

@@ -51,5 +51,15 @@ class LagTargets:
                 at = ends.get(source.name)
                 gauge = None if at is None else source.gauge(at)
                 if at is not None and gauge is not None:
-                    found.append(Watched(query.stream, source.name, gauge.cluster, gauge.topics, at, gauge.isolation))
+                    found.append(
+                        Watched(
+                            query.stream,
+                            source.name,
+                            gauge.cluster,
+                            gauge.topics,
+                            at,
+                            gauge.isolation,
+                            gauge.mirrored,
+                        )
+                    )
         return found

@@ -19,6 +19,7 @@ import structlog
 
 from lakeward.driver.control import Control, DriverEnd
 from lakeward.driver.failing import Failures
+from lakeward.driver.group_offsets import GroupOffsets
 from lakeward.driver.jvm import Jvm
 from lakeward.driver.lag import LagThread
 from lakeward.driver.listener import listener_of
@@ -146,10 +147,11 @@ def _run(launch: Launch) -> DriverEnd:
         found["app_id"] = app_id
         recorder.watch(stream, **found)
 
-    lag = LagThread(control.watched, measured, watched)
+    group_offsets = GroupOffsets(lambda stream, kind, text: recorder.event("stream", stream, kind, text))
+    lag = LagThread(control.watched, measured, watched, group_offsets.offer)
     rotator = event_log.EventLogRotator(launch.folder)
     link.state = "running"
-    for thread in (recorder, lag, rotator):
+    for thread in (recorder, lag, group_offsets, rotator):
         thread.start()
     link.refresh()
     recorder.event("driver", launch.driver, "started", "driver started", pid=os.getpid(), spark_ui=link.spark_ui)
@@ -169,6 +171,7 @@ def _run(launch: Launch) -> DriverEnd:
     finally:
         link.state = "stopping"
         lag.close()
+        group_offsets.close()
         rotator.close()
         cause = judge(text=end.why).cause if end.code else None
         recorder.event(

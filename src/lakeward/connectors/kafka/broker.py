@@ -187,6 +187,51 @@ def _offsets(
     return _request(cluster, request_offsets)
 
 
+def set_group_offsets(cluster: Cluster, group: str, at: Offsets, timeout_s: float = TIMEOUT_S) -> list[str]:
+    """Set the offsets of a consumer group that has no members. The group is created by it.
+
+    Returns:
+        The partitions that were refused, with the broker's reason, e.g. of a topic that was deleted.
+
+    Raises:
+        DependencyDown: the broker does not answer, or the group's coordinator is just being found.
+        Refused: the login may not use the group, or the group has members.
+        SpecError: the broker refuses the login.
+    """
+    from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaException, TopicPartition
+
+    parts = [TopicPartition(topic, part, offset) for topic, parts in at.items() for part, offset in parts.items()]
+    moving = (
+        KafkaError.NOT_COORDINATOR,
+        KafkaError.COORDINATOR_NOT_AVAILABLE,
+        KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+    )
+    if not parts:
+        return []
+
+    def altered(admin: Any) -> list[str]:
+        answers = admin.alter_consumer_group_offsets(
+            [ConsumerGroupTopicPartitions(group, parts)], request_timeout=timeout_s
+        )
+        try:
+            result = answers[group].result(timeout=timeout_s + 5)
+        except KafkaException as error:
+            refused = refusals.group(cluster, group, error.args[0])
+            if refused is None:
+                raise
+            raise refused from None
+        failed = [part for part in result.topic_partitions if part.error is not None]
+        for part in failed:  # a group with members is refused partition by partition
+            refused = refusals.group(cluster, group, part.error)
+            if refused is not None:
+                raise refused
+            if part.error.code() in moving:
+                raise KafkaException(part.error)
+        return [f"{part.topic}-{part.partition}: {part.error.str()}" for part in failed]
+
+    return _request(cluster, altered)
+
+
 def retentions(cluster: Cluster, topics: Sequence[str], timeout_s: float = TIMEOUT_S) -> dict[str, float | None]:
     """The retention of each topic in seconds; None: unlimited. Missing topics, and topics without access, are left out.
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from lakeward.connectors.kafka.cluster import Cluster
 from lakeward.connectors.kafka.settings import CA, MECHANISM, PASSWORD, USERNAME
-from lakeward.platform.errors import DependencyDown, LakewardError, SpecError
+from lakeward.platform.errors import DependencyDown, LakewardError, Refused, SpecError
 
 _TIMING = re.compile(r" \(after \d+ms in state \w+[^)]*\)|: $")
 
@@ -56,6 +56,33 @@ def denied(cluster: Cluster, operation: str, topic: str, *, described: bool) -> 
         f"--operation {operation} --operation Describe   then start the stream again: lakeward streams start",
         code="LW-3117",
     )
+
+
+def group(cluster: Cluster, name: str, error: Any) -> LakewardError | None:
+    """The error for a consumer group whose offsets cannot be set; None if the broker did not refuse it.
+
+    Args:
+        error: the error of the request (`KafkaError`).
+    """
+    from confluent_kafka import KafkaError
+
+    principal, broker = cluster.settings.principal, cluster.bootstrap.partition(",")[0]
+    if error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED:
+        return Refused(
+            f"Kafka does not allow {principal} to set the offsets of consumer group {name}",
+            why=f"connection {cluster.connection}, brokers {cluster.bootstrap}: Read on the group is not granted",
+            next=f"kafka-acls.sh --bootstrap-server {broker} --add --allow-principal {principal} --group {name} "
+            "--operation Read   or write mirror_offsets: false under kafka: in the stream's file",
+            code="LW-3192",
+        )
+    if error.code() in (KafkaError.UNKNOWN_MEMBER_ID, KafkaError.NON_EMPTY_GROUP):
+        return Refused(
+            f"Consumer group {name} has members",
+            why=f"connection {cluster.connection}, brokers {cluster.bootstrap}: another application consumes with it",
+            next="give it another group, or write mirror_offsets: false under kafka: in the stream's file",
+            code="LW-3193",
+        )
+    return None
 
 
 def _login(cluster: Cluster, reason: str) -> SpecError:

@@ -56,7 +56,7 @@ class KafkaStreamSource(RecordSource):
 
     def gauge(self, at: str) -> LagProbe:
         topics = tuple(str(topic) for topic in self.kafka.topics) or tuple(position.parse(at))
-        return LagProbe(self.cluster, topics, self.kafka.isolation_level)
+        return LagProbe(self.cluster, topics, self.kafka.isolation_level, self.kafka.mirror_offsets is not False)
 
     def most(self, start: str, end: str) -> int | None:
         return position.span(start, end)

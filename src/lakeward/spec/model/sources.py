@@ -64,6 +64,9 @@ class KafkaSource(SpecModel):
     backlog. `real_time` and `continuous` have no batches and do not take it."""
     isolation_level: Isolation = "read_committed"
     """Whether records of open and aborted transactions are read (Kafka's `isolation.level`)."""
+    mirror_offsets: Bool | None = None
+    """Whether the landed offsets are copied to the consumer group `lakeward.<stream>`, in which Kafka's own tools show
+    the lag. Default: `true`. Lakeward never reads the group."""
 
     @field_validator("topics")
     @classmethod
