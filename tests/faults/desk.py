@@ -172,10 +172,15 @@ class Town:
             if name != "later":
                 self.send(name)
         self.desk.done("lakeward deploy")
-        self.desk.done("lakeward streams start --tag town --max-parallel 20")
+        # For the time of a lease after the registry came up, a pass launches nothing: drivers may still renew.
+        self.desk.world.wait_for("the launch", self._launched)
         for name in names:
             if name not in ("later", "window"):
                 self.desk.world.wait_landed(f"{self.desk.world.name}.{name}", self.ids[name], 1)
+
+    def _launched(self) -> bool:
+        self.desk.done("lakeward streams start --tag town --max-parallel 20")
+        return any(self.desk.world.runtime.drivers.rglob("launch.json"))
 
     def write(self, name: str, **more: Any) -> None:
         """The file of a stream."""

@@ -52,6 +52,7 @@ class Situation:
         paused: the table whose rewrite the stream waits for; None if it does not wait.
         held: until when automatic restarts are held, in words; None if they are not.
         late: why records are dropped as late (`Facts.late`); None if few are.
+        awaited: what people have to make before a start can succeed, e.g. a topic; None if nothing is missing.
     """
 
     stream: str
@@ -65,6 +66,7 @@ class Situation:
     paused: str | None = None
     held: str | None = None
     late: str | None = None
+    awaited: str | None = None
 
 
 @dataclass(frozen=True)
@@ -95,7 +97,8 @@ def remedy(seen: Situation) -> Remedy:
     if seen.state is State.UNKNOWN:
         return step
     command = f"lakeward streams {'restart' if seen.state is State.STALLED else 'start'} {seen.stream} --wait"
-    return Remedy(command, f"{command}; then, for {again}", command)
+    first = f"{seen.awaited}; then: {command}" if seen.awaited is not None else command
+    return Remedy(command, f"{first}; then, for {again}", command)
 
 
 def _of_state(seen: Situation) -> Remedy:
@@ -108,6 +111,9 @@ def _of_state(seen: Situation) -> Remedy:
     if state is State.RESTARTING and seen.held is not None:
         start = f"lakeward streams start {name} --wait"
         return Remedy(start, f"{start}   lifts the hold: nothing restarts it before {seen.held}", start)
+    if state is State.RESTARTING and seen.awaited is not None:
+        start = f"lakeward streams start {name}"
+        return Remedy(f"lakeward streams logs {name}", f"{seen.awaited}; to start it at once then: {start}", start)
     if state is State.RESTARTING:
         start = f"lakeward streams start {name}"
         return Remedy(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from lakeward.platform.errors import code_in
 from lakeward.platform.text import listed, minute
 from lakeward.registry.backpressure import Level
 from lakeward.supervision.decide.remedy import Situation, remedy
@@ -13,6 +14,8 @@ from lakeward.telemetry.mask import mask
 
 RUNBOOK = "docs/runbooks/on-call.md"
 READS = "only reads; nothing changes"
+AWAITED = frozenset({"LW-3108"})
+"""Codes of failures that end when a person makes what is missing: no restart helps before."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +63,17 @@ def situation(m: Material) -> Situation:
         paused=(m.facts.table(name) or str(spec.sink.label if spec else name)) if paused else None,
         held=minute(held) if held is not None and held > m.facts.now else None,
         late=m.facts.late(name),
+        awaited=_awaited(m),
     )
+
+
+def _awaited(m: Material) -> str | None:
+    """What a stream waits for that only people can make, e.g. its topic, as its failure says it; None otherwise."""
+    failure = m.facts.failure(m.stream)
+    if failure is None or code_in(failure.error) not in AWAITED:
+        return None
+    lines = (line.strip() for line in failure.error.splitlines())
+    return next((line.removeprefix("next:").strip() for line in lines if line.startswith("next:")), None)
 
 
 def effect(m: Material, text: str) -> str:

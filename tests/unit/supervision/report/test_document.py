@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from lakeward.platform.errors import Awaited
 from lakeward.registry.backpressure import Level, TableBackpressure
 
 TEXT = (Path(__file__).parents[4] / "docs" / "reference" / "stream-json.md").read_text()
@@ -55,3 +57,17 @@ def test_a_stream_that_gives_way_to_maintenance_says_so_and_what_to_ask(scenes, 
     held = scenes["healthy"].changed(pressures={"nyc.flights": TableBackpressure(level, "1000 commits")}).document()
     assert "rewrite of its table" in held["why"]
     assert held["next_text"] == step
+
+
+def test_a_stream_that_waits_for_its_topic_says_first_to_create_it(scenes) -> None:
+    missing = Awaited(
+        "Kafka has no topic flights", why="the brokers at b:9092 have: none", next="create the topic", code="LW-3108"
+    )
+    dead = scenes["dead_driver"]
+    failure = replace(dead.failure, stream="flights", error=str(missing), failure_class="dependency")
+    supervised = dead.changed(failure=failure).document()
+    assert supervised["next_text"] == "create the topic; to start it at once then: lakeward streams start flights"
+    alone = dead.changed(failure=failure, missed="no reconcile pass runs").document()
+    assert alone["next_text"].startswith("create the topic; then: lakeward streams start flights --wait; ")
+    other = replace(failure, error=str(missing).replace("LW-3108", "LW-3116"))
+    assert "create the topic" not in dead.changed(failure=other).document()["next_text"]
