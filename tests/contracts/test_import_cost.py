@@ -18,7 +18,7 @@ ENGINES = ("pyspark", "pyiceberg", "deltalake", "great_expectations", "pandas", 
 PARSERS = ("sqlglot", "ruamel")
 DEFAULTS = {
     "Reference", "Transform", "Trigger", "SchemaPolicy", "Limits", "State", "Resources", "Restart", "StreamDefaults",
-    "Catalog", "Reconcile", "Checker", "Lineage", "Keep",
+    "Catalog", "Reconcile", "Checker", "OpenLineage", "Keep",
 }  # fmt: skip
 """Models whose values are defaults of fields: small, 0.01 CPU-s together. All others are made at their first value."""
 NEEDED = {

@@ -61,7 +61,7 @@ async def _pass(client: OpenLineageClient) -> str:
             emit.addresses_of(runtime, str(Project.locate().root)),
             client,
             transport.namespace(),
-            settings().lineage.every.timedelta,
+            settings().openlineage.every.timedelta,
         )
         waiting = [f"{stream}: {why}" for stream, why in sorted(sent.waiting.items())]
         return "; ".join([*([sent.failure] if sent.failure else []), *waiting])

@@ -90,7 +90,7 @@ def send() -> None:
         emit.addresses_of(here.runtime, str(here.project.root)),
         client,
         transport.namespace(),
-        usable_settings(here.project).lineage.every.timedelta,
+        usable_settings(here.project).openlineage.every.timedelta,
     )
     client.close(_CLOSE_S)
     here.output.show(

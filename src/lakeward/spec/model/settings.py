@@ -89,7 +89,7 @@ class Checker(SpecModel):
     """Memory above which the checking process is restarted; it needs about 400 MB when idle."""
 
 
-class Lineage(SpecModel):
+class OpenLineage(SpecModel):
     """OpenLineage events, which are sent where OpenLineage is configured (`OPENLINEAGE_URL`, `openlineage.yml`)."""
 
     every: Span = Duration("5m")
@@ -157,7 +157,7 @@ class Settings(SpecModel):
     drivers: dict[DriverName, Driver] = Field(default_factory=dict)
     reconcile: Reconcile = Reconcile()
     checker: Checker = Checker()
-    lineage: Lineage = Lineage()
+    openlineage: OpenLineage = OpenLineage()
     keep: Keep = Keep()
 
     def driver(self, name: str) -> Driver:
