@@ -54,6 +54,7 @@ def test_streams_share_a_driver_and_one_that_cannot_run_disturbs_no_other(
     world.desire(good, "stopped")
     assert again.exit() == 0, again.said()
     assert sorted(row["n"] for row in world.rows(table)) == list(range(1500))
+    assert sum(committed(world.kafka.bootstrap, group, topic, 2).values()) == 1500, "also of a stopped stream"
     with world.connect() as connection:
         kept = batches.newest(connection, good, limit=1000)
     assert not any(each.replayed for each in kept)

@@ -186,6 +186,10 @@ class Control:
         """The positions that the lag thread measures."""
         return self.lag_targets.watched(list(self._running.values()))
 
+    def positions(self) -> Sequence[Watched]:
+        """The landed positions of the running streams."""
+        return self.lag_targets.positions(list(self._running.values()))
+
     def _seen(self, started: Running) -> ObservedQuery:
         since = self._draining.get(started.stream)
         draining = since is not None

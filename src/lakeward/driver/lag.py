@@ -114,7 +114,7 @@ class LagThread:
     """Measures every few seconds; passes the sums to `note` and the details to `watch`.
 
     Args:
-        mirror: takes the positions before each measurement; returns at once.
+        measuring: called before each measurement; returns at once.
     """
 
     def __init__(
@@ -122,9 +122,9 @@ class LagThread:
         watched: Callable[[], Sequence[Watched]],
         note: Callable[[str, int, float | None], None],
         watch: Callable[[str, Watch], None],
-        mirror: Callable[[Sequence[Watched]], None] = lambda _: None,
+        measuring: Callable[[], None] = lambda: None,
     ) -> None:
-        self._mirror = mirror
+        self._measuring = measuring
         self._watched = watched
         self._note = note
         self._watch = watch
@@ -161,8 +161,8 @@ class LagThread:
 
         A broker that is down does not affect the others.
         """
+        self._measuring()
         watched = list(self._watched())
-        self._mirror(watched)
         down: LakewardError | None = None
         for cluster in sorted({target.cluster for target in watched}, key=lambda target: target.connection):
             of_cluster = [target for target in watched if target.cluster == cluster]

@@ -39,7 +39,7 @@ class LagTargets:
 
     def watched(self, running: Iterable[Running]) -> list[Watched]:
         """The sources to measure: those of running streams, from the first batch on."""
-        found = []
+        measured = []
         for query in running:
             ends = self._at.get(query.stream, {})
             if query.assignment.spec.trigger.unbatched:
@@ -47,6 +47,14 @@ class LagTargets:
                 if self._gauged.get(query.stream) == ends:
                     continue
                 self._gauged[query.stream] = ends
+            measured.append(query)
+        return self.positions(measured)
+
+    def positions(self, running: Iterable[Running]) -> list[Watched]:
+        """The sources of running streams that have landed something, with their positions."""
+        found = []
+        for query in running:
+            ends = self._at.get(query.stream, {})
             for source in query.function.flow.sources:
                 at = ends.get(source.name)
                 gauge = None if at is None else source.gauge(at)

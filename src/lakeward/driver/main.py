@@ -106,10 +106,14 @@ def _run(launch: Launch) -> DriverEnd:
     from pyspark.util import InheritableThread
 
     recorder = Recorder(link.connect, launch.driver)
+    group_offsets = GroupOffsets(
+        lambda: control.positions(), lambda stream, kind, text: recorder.event("stream", stream, kind, text)
+    )
     control: Control
 
     def report(done: FinishedBatch) -> None:
         control.lag_targets.landed(done.stream, dict(done.outcome.batch.end))
+        group_offsets.refresh()
         recorder.note_batch(done)
 
     def check_lease(stream: str) -> None:
@@ -147,8 +151,7 @@ def _run(launch: Launch) -> DriverEnd:
         found["app_id"] = app_id
         recorder.watch(stream, **found)
 
-    group_offsets = GroupOffsets(lambda stream, kind, text: recorder.event("stream", stream, kind, text))
-    lag = LagThread(control.watched, measured, watched, group_offsets.offer)
+    lag = LagThread(control.watched, measured, watched, group_offsets.refresh)
     rotator = event_log.EventLogRotator(launch.folder)
     link.state = "running"
     for thread in (recorder, lag, group_offsets, rotator):

@@ -35,19 +35,26 @@ def watched(cluster: Cluster, stream: str, at: dict[str, dict[int, int]], *, sou
     return Watched(stream, source, cluster, tuple(at), position.render(at), mirrored=True)
 
 
-def mirror() -> tuple[GroupOffsets, list[tuple[str, str, str]]]:
-    told: list[tuple[str, str, str]] = []
-    return GroupOffsets(lambda *event: told.append(event)), told
+class Rig(GroupOffsets):
+    """With positions that a test sets, the events it caused, and a clock."""
+
+    def __init__(self) -> None:
+        self.now, self.landed, self.told = 1000.0, list[Watched](), list[tuple[str, str, str]]()
+        super().__init__(lambda: self.landed, lambda *event: self.told.append(event), lambda: self.now)
+
+    def offer(self, *landed: Watched) -> None:
+        self.landed = list(landed)
+        self.refresh()
 
 
 def test_the_group_has_the_landed_offsets_and_follows_them_back(kafka: Any, cluster: Cluster, stream: str) -> None:
     topic = kafka.create_topic(partitions=2)
-    made, told = mirror()
+    made = Rig()
     for at in ({0: 5, 1: 7}, {0: 9, 1: 7}, {0: 0, 1: 2}):  # the last one: a person reset the stream
-        made.offer([watched(cluster, stream, {topic: at})])
+        made.offer(watched(cluster, stream, {topic: at}))
         made.once()
         assert committed(kafka.bootstrap, f"lakeward.{stream}", topic, 2) == at
-    assert told == []
+    assert made.told == []
 
 
 def test_an_unchanged_position_costs_no_request_until_kafka_might_forget_it(
@@ -57,11 +64,10 @@ def test_an_unchanged_position_costs_no_request_until_kafka_might_forget_it(
     real: Callable[..., list[str]] = broker.set_group_offsets
     monkeypatch.setattr(broker, "set_group_offsets", lambda *a: requests.append(a[1]) or real(*a))
     topic = kafka.create_topic()
-    now = [1000.0]
-    made = GroupOffsets(lambda *_: None, lambda: now[0])
+    made = Rig()
     for pause in (0, 5, 5, 900):
-        now[0] += pause
-        made.offer([watched(cluster, stream, {topic: {0: 3}})])
+        made.now += pause
+        made.offer(watched(cluster, stream, {topic: {0: 3}}))
         made.once()
     assert len(requests) == 2
 
@@ -91,12 +97,12 @@ def test_a_group_with_members_is_left_alone_and_said_once(kafka: Any, cluster: C
             assert time.monotonic() < end
             consumer.poll(0.2)
         consumer.commit(offsets=[TopicPartition(topic, 0, 1)], asynchronous=False)
-        made, told = mirror()
+        made = Rig()
         for offset in (5, 6):
-            made.offer([watched(cluster, stream, {topic: {0: offset}})])
+            made.offer(watched(cluster, stream, {topic: {0: offset}}))
             made.once()
         assert consumer.committed([TopicPartition(topic, 0)], timeout=30)[0].offset == 1
-        ((of, kind, text),) = told
+        ((of, kind, text),) = made.told
         assert (of, kind) == (stream, "group-offsets")
         assert text == f"Consumer group {group} has members: its lag is not visible in Kafka's tools"
         with pytest.raises(Refused, match="mirror_offsets: false"):
@@ -107,11 +113,11 @@ def test_a_group_with_members_is_left_alone_and_said_once(kafka: Any, cluster: C
 
 def test_a_topic_that_is_gone_costs_only_its_own_partitions(kafka: Any, cluster: Cluster, stream: str) -> None:
     topic = kafka.create_topic()
-    made, told = mirror()
-    made.offer([watched(cluster, stream, {topic: {0: 4}, "gone-topic": {0: 1}})])
+    made = Rig()
+    made.offer(watched(cluster, stream, {topic: {0: 4}, "gone-topic": {0: 1}}))
     made.once()
     assert committed(kafka.bootstrap, f"lakeward.{stream}", topic, 1) == {0: 4}
-    assert told == []
+    assert made.told == []
 
 
 def test_a_broker_that_is_away_raises_nothing_and_is_not_asked_again_at_once(
@@ -121,23 +127,28 @@ def test_a_broker_that_is_away_raises_nothing_and_is_not_asked_again_at_once(
     asked: list[str] = []
     real: Callable[..., list[str]] = broker.set_group_offsets
     monkeypatch.setattr(broker, "set_group_offsets", lambda *a: asked.append(a[1]) or real(*a, timeout_s=1.0))
-    made, told = mirror()
+    made = Rig()
     for offset in (1, 2):
-        made.offer([watched(away, stream, {"t": {0: offset}})])
+        made.offer(watched(away, stream, {"t": {0: offset}}))
         made.once()
     assert asked == [f"lakeward.{stream}"]
-    assert told == []
+    assert made.told == []
 
 
-def test_its_thread_sets_what_is_offered_and_ends(kafka: Any, cluster: Cluster, stream: str) -> None:
+def test_its_thread_sets_what_is_offered_and_at_its_end_what_was_offered_last(
+    kafka: Any, cluster: Cluster, stream: str
+) -> None:
     topic = kafka.create_topic()
-    made, _ = mirror()
+    made = Rig()
     made.start()
-    made.offer([watched(cluster, stream, {topic: {0: 8}})])
+    made.offer(watched(cluster, stream, {topic: {0: 8}}))
     end = time.monotonic() + 60
     while committed(kafka.bootstrap, f"lakeward.{stream}", topic, 1) != {0: 8}:
         assert time.monotonic() < end
         time.sleep(0.05)
+    made.offer(watched(cluster, stream, {topic: {0: 9}}))
+    made.offer()  # the stream has stopped
     made.close()
-    made._thread.join(30)
+    made._thread.join(60)
     assert not made._thread.is_alive()
+    assert committed(kafka.bootstrap, f"lakeward.{stream}", topic, 1) == {0: 9}
