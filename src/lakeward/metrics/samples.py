@@ -1,4 +1,4 @@
-"""From facts to samples. Pure: the facts are read by `lakeward.metrics.read`."""
+"""From facts to samples. Pure: the facts are read by `lakeward.metrics.exporter`."""
 
 from __future__ import annotations
 

@@ -17,6 +17,7 @@ from sqlalchemy import func, select, update
 from lakeward.platform import ports
 from lakeward.registry import batches, maintenance, streams, verifications
 from lakeward.registry.schema import actions
+from lakeward.registry.schema import batches as rows_of_batches
 from lakeward.registry.schema import streams as rows_of_streams
 
 FLIGHTS, ALERTS = "flights", "delay_alerts"
@@ -245,3 +246,25 @@ def test_a_removed_stream_completes_its_run(site, to_file):
         streams.remove(connection, FLIGHTS)
     assert site.lakeward("lineage", "send", "-o", "json").json["events"] == 1
     assert events(to_file)[-1]["eventType"] == "COMPLETE"
+
+
+def test_a_row_that_cannot_be_read_costs_no_other_its_events(site, to_file):
+    observed(site, "nyc.flights", "nyc.flights_quarantine")
+    assert site.lakeward("lineage", "send", "-o", "json").json["events"] == 0  # what was before is not sent
+    landed(site, 0)
+    landed(site, 0, stream=ALERTS)
+    with site.registry() as connection:
+        connection.execute(
+            update(rows_of_batches).where(rows_of_batches.c.stream == FLIGHTS).values(end_offsets=["no mapping"])
+        )
+        for before in (["no mapping"], {"snapshot_id": 7}):
+            begun = maintenance.begin_action(
+                connection, plan="p", table="nyc.flights", action="compact", session_id=None, before={}
+            )
+            maintenance.finish_action(connection, begun, result="done", verified=True, after={"snapshot_id": 8})
+            connection.execute(update(actions).where(actions.c.id == begun).values(before=before))
+    age(site)
+    answer = site.lakeward("lineage", "send", "-o", "json")
+    assert (answer.code, answer.json["events"]) == (0, 4), answer.err
+    assert FLIGHTS in answer.json["waiting"]
+    assert {event["job"]["name"] for event in events(to_file)} == {ALERTS, "nyc.flights.compact"}

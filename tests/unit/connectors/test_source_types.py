@@ -36,10 +36,10 @@ def test_topics_are_measured_at_their_brokers(tmp_path: Path) -> None:
     assert isinstance(source, KafkaStreamSource)
     assert (source.reads, source.gauge("-")) == (
         frozenset({"a", "b"}),
-        LagProbe(Cluster("lakeward_kafka", "b:1"), ("a", "b")),
+        LagProbe(Cluster("lakeward_kafka", "b:1"), ("a", "b"), mirrored=True),
     )
     source = one(tmp_path, {"kafka": {"pattern": "a.*", "max_offsets_per_trigger": 1}})
-    assert source.gauge('{"a1":{"0":3}}') == LagProbe(Cluster("lakeward_kafka", "b:1"), ("a1",)), (
+    assert source.gauge('{"a1":{"0":3}}') == LagProbe(Cluster("lakeward_kafka", "b:1"), ("a1",), mirrored=True), (
         "what a pattern reads, the position says"
     )
     assert not source.checked
