@@ -29,6 +29,7 @@ BLOCKS = {
     "tables": (4000, "Tables"),
     "quality": (5000, "Quality"),
     "lineage": (5800, "Lineage"),
+    "web": (5900, "The page's API"),
     "registry": (6000, "Registry"),
     "airflow": (6200, "Airflow"),
     "stack": (7000, "The stack on one machine"),

@@ -34,6 +34,12 @@ def record(
     )
 
 
+def newest_of_all(connection: Connection, limit: int) -> list[Change]:
+    """The newest changes of everything, newest first."""
+    rows = connection.execute(select(changes).order_by(changes.c.id.desc()).limit(limit))
+    return [Change(**row._mapping) for row in rows]
+
+
 def newest(connection: Connection, scope: str, name: str, limit: int = 50) -> list[Change]:
     """The newest changes of (scope, name), newest first."""
     rows = connection.execute(

@@ -203,6 +203,14 @@ def newest_stable(connection: Connection, stream: str, *, before: int) -> Genera
     return None if row is None else _read(row)
 
 
+def newest(connection: Connection, stream: str, limit: int) -> list[Generation]:
+    """The newest generations of a stream, newest first."""
+    rows = connection.execute(
+        select(generations).where(generations.c.stream == stream).order_by(generations.c.generation.desc()).limit(limit)
+    )
+    return [_read(row) for row in rows]
+
+
 def mark_failed(connection: Connection, stream: str, generation: int, failure: str) -> None:
     """Record that a generation was rolled back automatically, which happens once."""
     connection.execute(

@@ -149,6 +149,20 @@ def newest_facts(connection: Connection) -> dict[str, StoredFacts]:
     return {row.table: StoredFacts(row.at, row.snapshot_id, row.facts) for row in rows}
 
 
+def facts_over_time(connection: Connection, name: str, limit: int) -> list[StoredFacts]:
+    """The newest stored facts of a table, oldest first."""
+    rows = connection.execute(select(facts).where(facts.c.table == name).order_by(facts.c.at.desc()).limit(limit))
+    return [StoredFacts(row.at, row.snapshot_id, row.facts) for row in rows][::-1]
+
+
+def newest_action_of_tables(connection: Connection) -> dict[str, LedgerRow]:
+    """Table -> its newest action."""
+    rows = connection.execute(
+        select(actions).ext(distinct_on(actions.c.table)).order_by(actions.c.table, actions.c.id.desc())
+    )
+    return {row.table: cast("LedgerRow", dict(row._mapping)) for row in rows}
+
+
 def record_plan(connection: Connection, plan_id: str, table: str, plan: Mapping[str, object]) -> None:
     """Store a plan, with its reasons for and against."""
     connection.execute(insert(plans).values(id=plan_id, table=table, plan=plan))

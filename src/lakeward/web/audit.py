@@ -1,0 +1,51 @@
+"""The audit log of the page: who changed what, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import TypedDict
+
+from sqlalchemy import Connection, func, select
+
+from lakeward.registry import changes
+from lakeward.telemetry.mask import mask
+
+
+class ChangeRow(TypedDict):
+    """One change. `scope`: stream | table | driver and others; `name`: of which one."""
+
+    id: int
+    at: datetime
+    scope: str
+    name: str
+    change: str
+    author: str
+    comment: str
+    detail: Mapping[str, object]
+
+
+class Audit(TypedDict):
+    """The newest changes that the user may see, newest first."""
+
+    now: datetime
+    changes: Sequence[ChangeRow]
+
+
+def read(connection: Connection, limit: int) -> Audit:
+    """The newest changes."""
+    now: datetime = connection.execute(select(func.now())).scalar_one()
+    rows: list[ChangeRow] = [
+        {
+            "id": item.id,
+            "at": item.at,
+            "scope": item.scope,
+            "name": item.name,
+            "change": item.change,
+            "author": item.author,
+            "comment": mask(item.comment),
+            "detail": item.detail,
+        }
+        for item in changes.newest_of_all(connection, limit)
+    ]
+    return {"now": now, "changes": rows}

@@ -1,0 +1,185 @@
+"""The readings behind the routes: cached, and only what a caller may see."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Set
+from functools import cached_property
+from typing import TypeVar
+
+from lakeward.operations.request import Plan, Request
+from lakeward.operations.runner import Runner
+from lakeward.platform.runtime import Runtime
+from lakeward.spec.model.settings import Settings
+from lakeward.supervision import report
+from lakeward.supervision.backends.base import Backend
+from lakeward.supervision.context import backend_of
+from lakeward.supervision.observe import Connect
+from lakeward.supervision.reconcile import registry_of
+from lakeward.supervision.report.block import block
+from lakeward.supervision.report.material import observe_all
+from lakeward.web import actions, audit, quality, streams, tables
+from lakeward.web.cached import Cache, Reading
+from lakeward.web.errors import NotFound
+
+T = TypeVar("T")
+FRESH_S = 3.0
+"""A page asks every five seconds; all pages together cost one reading in this time."""
+OF_ALL = "tables_observe"
+"""The Dag that a user must be allowed to read to see what belongs to no stream."""
+
+MayRead = Callable[[Iterable[str]], Set[str]]
+"""Which of these Dags the caller may read."""
+
+
+class Reads:
+    """Everything that the API answers with.
+
+    Args:
+        addresses: the deployment's addresses. Read once: a change needs a restart of the process.
+    """
+
+    def __init__(self, addresses: Callable[[], Runtime], settings: Callable[[], Settings] = Settings) -> None:
+        self._addresses, self._settings = addresses, settings
+        self._streams_cache: Cache[streams.Streams] = Cache(FRESH_S)
+        self._details_cache: Cache[streams.StreamDetail] = Cache(FRESH_S)
+        self._tables_cache: Cache[tables.Tables] = Cache(FRESH_S)
+        self._checks_cache: Cache[quality.Quality] = Cache(FRESH_S)
+
+    @cached_property
+    def runtime(self) -> Runtime:
+        return self._addresses()
+
+    @cached_property
+    def connect(self) -> Connect:
+        return registry_of(self.runtime)
+
+    @cached_property
+    def backend(self) -> Backend:
+        return backend_of(self.runtime)
+
+    def all_streams(self, may_read: MayRead) -> streams.Streams:
+        """All streams that the caller may see."""
+        found = self._streams_reading()
+        seen = may_read([row["dag_id"] for row in found.value["streams"]])
+        return {**streams.visible(found.value, frozenset(seen)), "age_s": found.age_s, "stale": found.stale}
+
+    def one_stream(self, stream: str, may_read: MayRead) -> Reading[streams.StreamDetail]:
+        """One stream.
+
+        Raises:
+            NotFound: there is no such stream, or the caller may not see it.
+        """
+        self._check(stream, may_read)
+        return self._details_cache.get(stream, lambda: self._detail(stream))
+
+    def batches_of(self, stream: str, limit: int, may_read: MayRead) -> streams.Batches:
+        """The newest batches of a stream.
+
+        Raises:
+            NotFound: there is no such stream, or the caller may not see it.
+        """
+        self._check(stream, may_read)
+        return streams.newest_batches(self.connect, stream, limit)
+
+    def all_tables(self, may_read: MayRead) -> tables.Tables:
+        """All tables that the caller may see."""
+        found = self._tables_reading()
+        rows = [row for row in found.value["tables"] if _any_readable(row["streams"], may_read)]
+        return {**found.value, "tables": rows, "age_s": found.age_s, "stale": found.stale}
+
+    def one_table(self, table: str, may_read: MayRead) -> tables.TableDetail:
+        """One table.
+
+        Raises:
+            NotFound: it is not registered, or the caller may not see it.
+        """
+        self._check_table(table, may_read)
+        with self.connect() as connection:
+            return tables.detail(connection, table)
+
+    def all_checks(self, may_read: MayRead) -> quality.Quality:
+        """The checks of all tables that the caller may see."""
+        found = self._checks_cache.get("", self._read_quality)
+        writers = self._writers()
+        rows = [row for row in found.value["tables"] if _any_readable(writers.get(row["table"], ()), may_read)]
+        return {**found.value, "tables": rows, "age_s": found.age_s, "stale": found.stale}
+
+    def checks_of(self, table: str, may_read: MayRead) -> quality.QualityDetail:
+        """The checks of one table.
+
+        Raises:
+            NotFound: it has no check run, or the caller may not see it.
+        """
+        self._check_table(table, may_read)
+        with self.connect() as connection:
+            return quality.detail(connection, table)
+
+    def audit_log(self, limit: int, may_read: MayRead) -> audit.Audit:
+        """The newest changes that the caller may see."""
+        with self.connect() as connection:
+            found = audit.read(connection, limit)
+        writers = self._writers()
+        rows = [row for row in found["changes"] if _any_readable(_streams_of(row, writers), may_read)]
+        return {**found, "changes": rows}
+
+    def plan(self, request: Request, author: str) -> tuple[Plan, bool]:
+        """What an operation would do, and whether it needs an approval; changes nothing.
+
+        Raises:
+            SpecError: the stream does not exist, or the request is not valid.
+            Refused: the operation is not possible in the current state.
+        """
+        runner = Runner(self.connect, self.runtime, author=author, holder="the page", settings=self._settings)
+        operation = runner.of(request)
+        return runner.plan(operation), operation.needs_approval
+
+    def _detail(self, stream: str) -> streams.StreamDetail:
+        view, document = report.read(self.connect, self.runtime, stream, self.backend)
+        return {
+            "document": document,
+            "block": block(document),
+            "actions": actions.offered(document),
+            "generations": streams.generations_of(self.connect, view.facts.by_id[stream]),
+        }
+
+    def _check(self, stream: str, may_read: MayRead) -> None:
+        known = (row["id"] for row in self._streams_reading().value["streams"])
+        if stream in known and may_read([streams.DAG + stream]):
+            return
+        raise NotFound(f"There is no stream {stream!r}", next="lakeward streams list", code="LW-5902")
+
+    def _check_table(self, table: str, may_read: MayRead) -> None:
+        writers = self._writers().get(table)
+        if writers is None or not _any_readable(writers, may_read):
+            raise NotFound(
+                f"There is no registered table {table!r}",
+                why="a table appears after the first observation: those of streams, and those of conf/tables.yaml",
+                next="lakeward tables health '*'",
+                code="LW-5903",
+            )
+
+    def _streams_reading(self) -> Reading[streams.Streams]:
+        return self._streams_cache.get("", lambda: streams.of_view(observe_all(self.connect, self.backend)))
+
+    def _tables_reading(self) -> Reading[tables.Tables]:
+        return self._tables_cache.get("", self._read_tables)
+
+    def _read_tables(self) -> tables.Tables:
+        with self.connect() as connection:
+            return tables.read(connection)
+
+    def _read_quality(self) -> quality.Quality:
+        with self.connect() as connection:
+            return quality.read(connection)
+
+    def _writers(self) -> dict[str, tuple[str, ...]]:
+        return {row["table"]: tuple(row["streams"]) for row in self._tables_reading().value["tables"]}
+
+
+def _streams_of(change: audit.ChangeRow, writers: dict[str, tuple[str, ...]]) -> tuple[str, ...]:
+    return (change["name"],) if change["scope"] == "stream" else writers.get(change["name"], ())
+
+
+def _any_readable(writers: Iterable[str], may_read: MayRead) -> bool:
+    """Whether the caller may see what these streams write to; what no stream writes to belongs to `OF_ALL`."""
+    return bool(may_read([streams.DAG + stream for stream in writers] or [OF_ALL]))

@@ -1,0 +1,159 @@
+"""The tables of the page, from what observations, plans and the ledger of maintenance recorded. No catalog is asked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import NotRequired, TypedDict, cast
+
+from sqlalchemy import Connection, func, select
+
+from lakeward.platform.errors import expect
+from lakeward.registry import maintenance, verifications
+from lakeward.registry.maintenance import Figures, LedgerRow, StoredFacts, Table
+
+FIGURES = (
+    "files", "small_files", "delete_files", "deleted_rows", "manifests", "snapshots", "metadata_files", "size_bytes",
+    "records", "commits_last_hour",
+)  # fmt: skip
+BEFORE_AFTER = (
+    "files", "small_files", "size_bytes", "records", "delete_files", "manifests", "snapshots", "metadata_files",
+    "snapshots_expired", "files_deleted", "deleted_files", "deleted_bytes", "spared_files", "commits",
+)  # fmt: skip
+
+
+class ActionRow(TypedDict):
+    """One maintenance action. `before`, `after`: the figures of `BEFORE_AFTER` that were recorded."""
+
+    id: int
+    action: str
+    result: str | None
+    verified: bool | None
+    why: str
+    before: Mapping[str, object]
+    after: Mapping[str, object]
+    started_at: datetime
+    finished_at: datetime | None
+    duration_s: float | None
+    cpu_s: float | None
+
+
+class TableRow(TypedDict):
+    """One table. `figures`: those of `FIGURES` that were observed; `due_since`: an action has been due since then."""
+
+    table: str
+    format: str
+    location: str | None
+    observed_at: datetime | None
+    figures: Mapping[str, object]
+    streams: Sequence[str]
+    due_since: datetime | None
+    hold_until: datetime | None
+    expiry_hold: str | None
+    verdict: str | None
+    last_action: ActionRow | None
+
+
+class Tables(TypedDict):
+    """Every registered table that the user may see: held ones and those with due maintenance first."""
+
+    now: datetime
+    age_s: NotRequired[float]
+    stale: NotRequired[str | None]
+    tables: Sequence[TableRow]
+
+
+class Moment(TypedDict):
+    """The figures of a table at one observation."""
+
+    at: datetime
+    figures: Mapping[str, object]
+
+
+class TableDetail(TypedDict):
+    """One table: its row, its newest actions, its newest plan as recorded, its figures over time (oldest first)."""
+
+    now: datetime
+    table: TableRow
+    actions: Sequence[ActionRow]
+    plan: Mapping[str, object] | None
+    health: Sequence[Moment]
+
+
+def read(connection: Connection) -> Tables:
+    """All tables."""
+    known, facts = maintenance.all_tables(connection), maintenance.newest_facts(connection)
+    due, last = maintenance.due_since(connection), maintenance.newest_action_of_tables(connection)
+    verdicts = {run["table"]: run["verdict"] for run in verifications.newest_of_tables(connection)}
+    now: datetime = connection.execute(select(func.now())).scalar_one()
+    rows = [
+        _row(table, facts.get(name), due.get(name), verdicts.get(name), last.get(name)) for name, table in known.items()
+    ]
+    return {"now": now, "tables": sorted(rows, key=_order)}
+
+
+def detail(connection: Connection, name: str, limit: int = 50) -> TableDetail:
+    """One registered table."""
+    everything = read(connection)
+    row = expect(next((row for row in everything["tables"] if row["table"] == name), None), f"table {name}")
+    return {
+        "now": everything["now"],
+        "table": row,
+        "actions": [_action(item) for item in maintenance.newest_actions(connection, name, limit)],
+        "plan": maintenance.newest_plan(connection, name),
+        "health": [
+            {"at": moment.at, "figures": _figures(moment)}
+            for moment in maintenance.facts_over_time(connection, name, 200)
+        ],
+    }
+
+
+def _order(row: TableRow) -> tuple[bool, bool, bool, float, str]:
+    waits = -row["due_since"].timestamp() if row["due_since"] is not None else 0.0
+    failed = row["last_action"] is not None and row["last_action"]["result"] in ("failed", "timed_out")
+    held = row["verdict"] in ("hold", "error")
+    return not held, not failed, row["due_since"] is None, -waits, row["table"]
+
+
+def _row(
+    table: Table, facts: StoredFacts | None, due: datetime | None, verdict: str | None, last: LedgerRow | None
+) -> TableRow:
+    streams = (facts.facts if facts else {}).get("streams")
+    return {
+        "table": table.name,
+        "format": table.format,
+        "location": table.location,
+        "observed_at": facts.at if facts else None,
+        "figures": _figures(facts),
+        "streams": [str(stream) for stream in streams] if isinstance(streams, list) else [],
+        "due_since": due,
+        "hold_until": table.hold_until,
+        "expiry_hold": table.expiry_hold,
+        "verdict": verdict,
+        "last_action": None if last is None else _action(last),
+    }
+
+
+def _figures(facts: StoredFacts | None) -> dict[str, object]:
+    return {} if facts is None else {name: facts.facts[name] for name in FIGURES if name in facts.facts}
+
+
+def _action(row: LedgerRow) -> ActionRow:
+    return {
+        "id": row["id"],
+        "action": row["action"],
+        "result": row["result"],
+        "verified": row["verified"],
+        "why": row["why"],
+        "before": _recorded(row["before"]),
+        "after": _recorded(row["after"]),
+        "started_at": row["started_at"],
+        "finished_at": row["finished_at"],
+        "duration_s": row["duration_s"],
+        "cpu_s": row["cpu_s"],
+    }
+
+
+def _recorded(figures: Figures | None) -> dict[str, object]:
+    stored = cast("Mapping[str, object]", figures or {})
+    return {name: stored[name] for name in BEFORE_AFTER if name in stored}

@@ -1,0 +1,204 @@
+"""The page's API over HTTP, on a real registry; the gate stands in for Airflow's permissions."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Set
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from fastapi import HTTPException
+from fastapi.routing import APIRoute
+from fastapi.testclient import TestClient
+from sqlalchemy import update
+
+from lakeward.registry import changes, maintenance, observations, streams
+from lakeward.registry.schema import streams as rows_of_streams
+from lakeward.web.app import CLOSED, DOCUMENTS, Gate, build, routes
+from lakeward.web.body import EXACT, encode
+from lakeward.web.reads import MayRead, Reads
+
+FLIGHTS = "flights"
+BIG = 7_234_567_890_123_456_789
+
+
+class Caller:
+    """Who asks: which Dags they may read, and whether they may operate."""
+
+    def __init__(self) -> None:
+        self.hidden: set[str] = set()
+        self.operator = True
+
+    def gate(self) -> Gate:
+        return Gate(lambda: None, self.may_read, self.operate)
+
+    def may_read(self) -> MayRead:
+        def readable(dags: Iterable[str]) -> Set[str]:
+            return {dag for dag in dags if dag not in self.hidden}
+
+        return readable
+
+    def operate(self, dag_id: str) -> str:
+        if not self.operator or dag_id in self.hidden:
+            raise HTTPException(403)
+        return "ada"
+
+
+@pytest.fixture
+def caller() -> Caller:
+    return Caller()
+
+
+@pytest.fixture
+def client(site, caller: Caller) -> TestClient:
+    return TestClient(build(Reads(lambda: site.runtime), caller.gate()))
+
+
+def asked(client: TestClient, path: str) -> Any:
+    answer = client.get(f"/api/v1/{path}")
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+def test_without_a_gate_every_route_is_refused() -> None:
+    client = TestClient(build(Reads(lambda: pytest.fail("nothing is read"))))
+    known = [route for route in routes.routes if isinstance(route, APIRoute)]
+    assert len(known) > 8
+    for route in known:
+        for method in route.methods:
+            path = route.path.format(stream="s", table="t", dag_id="stream__s")
+            assert client.request(method, path, json={"op": "start"}).status_code == 403, path
+    for path in ("/docs", "/redoc", "/openapi.json"):
+        assert client.get(path).status_code == 404
+
+
+def test_no_route_changes_anything_by_get_and_each_has_a_document() -> None:
+    for route in routes.routes:
+        assert isinstance(route, APIRoute)
+        assert route.name in DOCUMENTS
+        assert route.methods in ({"GET"}, {"POST"})
+        if "POST" in route.methods:
+            assert CLOSED.operate in {item.call for item in route.dependant.dependencies}
+        else:
+            assert CLOSED.may_read in {item.call for item in route.dependant.dependencies}
+
+
+def test_a_stream_has_the_document_of_streams_status(site, client) -> None:
+    listed = asked(client, "streams")
+    by_command = site.lakeward("streams", "list", "-o", "json").json["streams"]
+    assert {row["id"] for row in listed["streams"]} == {row["id"] for row in by_command}
+    assert listed["headline"] == {
+        "level": "ok", "text": f"No stream is meant to run now; {len(by_command)} streams stopped on request",
+    }  # fmt: skip
+    row = next(row for row in listed["streams"] if row["id"] == FLIGHTS)
+    command = next(row for row in by_command if row["id"] == FLIGHTS)
+    assert {key: row[key] for key in command if key != "since"} == {k: v for k, v in command.items() if k != "since"}
+    assert (row["dag_id"], row["lag_records"], row["restarts_24h"]) == ("stream__flights", None, 0)
+    detail = asked(client, f"streams/{FLIGHTS}")
+    status = site.lakeward("streams", "status", FLIGHTS, "-o", "json").json
+    assert detail["document"].keys() == status.keys()
+    assert detail["document"]["next"] == status["next"]
+    assert detail["block"][0].startswith("flights is STOPPED")
+    assert [item["op"] for item in detail["actions"]][0] == "start"
+    assert detail["generations"][0]["state"] == "running"
+
+
+def test_the_worst_stream_is_first_and_in_the_first_line(site, client) -> None:
+    with site.registry() as connection:
+        streams.block(connection, FLIGHTS, {"reason": "gap", "what": "records are gone", "why": "retention", "next": ""})
+    listed = asked(client, "streams")
+    assert listed["streams"][0]["id"] == FLIGHTS
+    assert listed["headline"]["level"] == "trouble"
+    assert listed["headline"]["text"].startswith("flights is BLOCKED since ")
+    assert listed["counts"]["blocked"] == 1
+
+
+def test_what_a_caller_may_not_read_is_not_there(site, client, caller: Caller) -> None:
+    with site.registry() as connection:
+        maintenance.register(connection, "nyc.flights", format="iceberg", location="/w", table_class="append-stream")
+        maintenance.record_facts(connection, "nyc.flights", 1, {"files": 40, "streams": [FLIGHTS]})
+        changes.record(connection, "stream", FLIGHTS, "stop", author="ada", comment="a test")
+        changes.record(connection, "table", "nyc.flights", "hold", author="ada", comment="a test")
+    assert [row["table"] for row in asked(client, "tables")["tables"]] == ["nyc.flights"]
+    assert len(asked(client, "audit")["changes"]) == 2
+    caller.hidden = {"stream__flights"}
+    listed = asked(client, "streams")
+    assert FLIGHTS not in {row["id"] for row in listed["streams"]}
+    assert FLIGHTS not in json.dumps(listed["headline"]) and listed["counts"] == {"stopped": len(listed["streams"])}
+    assert asked(client, "tables")["tables"] == []
+    assert asked(client, "audit")["changes"] == []
+    for path in (f"streams/{FLIGHTS}", f"streams/{FLIGHTS}/batches", "tables/nyc.flights", "quality/nyc.flights"):
+        hidden, missing = client.get(f"/api/v1/{path}"), client.get(f"/api/v1/{path.replace('flights', 'nothing')}")
+        assert (hidden.status_code, missing.status_code) == (404, 404)
+        assert hidden.json()["error"]["code"] == missing.json()["error"]["code"]
+    assert client.post("/api/v1/dags/stream__flights/plan", json={"op": "stop"}).status_code == 403
+
+
+def test_a_plan_is_shown_and_changes_nothing(site, client, caller: Caller) -> None:
+    plan = client.post("/api/v1/dags/stream__flights/plan", json={"op": "start"}).json()
+    assert plan["text"] and not plan["nothing"] and not plan["approval"]
+    with site.registry() as connection:
+        assert streams.get(connection, FLIGHTS).desired == "stopped"
+        assert changes.newest(connection, "stream", FLIGHTS) == []
+    reset = client.post("/api/v1/dags/stream__flights/plan", json={"op": "reset", "to": "sometime"})
+    assert reset.status_code == 409 and reset.json()["error"]["why"]
+    wrong = client.post("/api/v1/dags/stream__flights/plan", json={"op": "explode"}).json()["error"]
+    assert "skip_batch" in wrong["why"]
+    assert client.post("/api/v1/dags/stream__flights/plan", json={"op": "stop", "x": 1}).status_code == 422
+    assert client.post("/api/v1/dags/streams_reconcile/plan", json={"op": "stop"}).status_code == 404
+    caller.operator = False
+    assert client.post("/api/v1/dags/stream__flights/plan", json={"op": "start"}).status_code == 403
+
+
+def test_a_table_has_its_actions_and_its_figures_over_time(site, client) -> None:
+    for files in (10, 40):
+        with site.registry() as connection:
+            maintenance.register(connection, "nyc.flights", format="iceberg", location="/w", table_class="append-stream")
+            maintenance.record_facts(connection, "nyc.flights", BIG, {"files": files, "profile": {"large": True}})
+    with site.registry() as connection:
+        begun = maintenance.begin_action(
+            connection, plan="p", table="nyc.flights", action="compact", session_id=None,
+            before={"snapshot_id": BIG, "files": 40},
+        )  # fmt: skip
+        maintenance.finish_action(connection, begun, result="done", verified=True, after={"files": 2})
+    found = asked(client, "tables/nyc.flights")
+    assert found["table"]["figures"] == {"files": 40}
+    assert [item["figures"]["files"] for item in found["health"]] == [10, 40]
+    (action,) = found["actions"]
+    assert (action["before"], action["after"], action["result"]) == ({"files": 40}, {"files": 2}, "done")
+
+
+def test_a_registry_that_is_away_leaves_the_last_view_with_its_age(site, caller: Caller) -> None:
+    reads = Reads(lambda: site.runtime)
+    client = TestClient(build(reads, caller.gate()))
+    asked(client, "streams")
+    away = site.home / "secrets" / "away.url"
+    away.write_text("postgresql+psycopg2://lakeward:canary@127.0.0.1:1/registry")
+    reads.runtime = site.runtime.model_copy(update={"registry_url_file": away})
+    del reads.connect
+    reads._streams_cache._fresh_s = 0.0
+    listed = asked(client, "streams")
+    assert listed["streams"] and listed["stale"]
+    answer = client.get("/api/v1/audit")
+    assert answer.status_code == 503 and answer.json()["error"]["what"]
+    assert "canary" not in listed["stale"] + answer.text
+
+
+def test_a_stream_that_cannot_be_read_costs_no_other_its_row(site, client) -> None:
+    with site.registry() as connection:
+        connection.execute(
+            update(rows_of_streams).where(rows_of_streams.c.id == FLIGHTS).values(blocked=["no mapping"])
+        )
+        observations.record(connection, "delay_alerts", watch={"at": "x", "partitions": ["odd"]})
+    listed = asked(client, "streams")
+    assert listed["unreadable"] == [FLIGHTS]
+    assert {"delay_alerts", "departures_hourly", FLIGHTS} <= {row["id"] for row in listed["streams"]}
+
+
+def test_integers_that_a_browser_would_round_are_text() -> None:
+    at = datetime(2026, 11, 1, tzinfo=UTC)
+    document = {"id": BIG, "small": EXACT, "at": at, "share": float("nan"), "none": None, "yes": True}
+    assert json.loads(encode(document)) == {
+        "id": str(BIG), "small": EXACT, "at": "2026-11-01T00:00:00.000Z", "share": "nan", "none": None, "yes": True,
+    }  # fmt: skip
