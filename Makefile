@@ -24,7 +24,7 @@ doctor: install ## check Java, memory, disk, ports, jars, and say the next comma
 	$(RUN) lakeward doctor
 
 ##@ Develop it
-.PHONY: install jars test test-fast durations lint format schemas
+.PHONY: install jars test test-fast durations lint format schemas page
 .tools/bin/uv:
 	@echo "fetching uv into .tools"
 	@python3 -m venv .tools && .tools/bin/pip install --quiet --disable-pip-version-check uv
@@ -44,11 +44,12 @@ lint: install ## style, types, import arrows, dependencies, lock file, suppressi
 	$(RUN) ruff format --check .
 	$(RUN) mypy
 	$(RUN) lint-imports
-	$(RUN) deptry src tests tests/support tests/faults benchmarks tools dags spark_jobs plugins
+	$(RUN) deptry src tests tests/support tests/faults benchmarks tools dags spark_jobs
 	$(RUN) deptry src --optional-dependencies-dev-groups dev --ignore DEP002
 	$(RUN) python tools/no_cheat.py
 	$(RUN) python tools/package_map.py --check
 	$(RUN) python tools/error_codes.py --check
+	$(RUN) python tools/openapi.py --check
 format: install ## format the code
 	$(RUN) ruff check --fix .
 	$(RUN) ruff format .
@@ -58,8 +59,12 @@ schemas: install ## write the JSON Schemas, reference pages and dashboards gener
 	$(RUN) python -m lakeward.spec.docs.schema
 	$(RUN) python -m lakeward.metrics.definitions docs/reference/metrics.md
 	$(RUN) python tools/dashboards.py
+	$(RUN) python tools/openapi.py
 
 ##@ Prove it
 .PHONY: nightly
 nightly: install jars ## campaigns and sweeps with random seeds, planted bugs, Airflow's parts: half a day, resumable
 	$(RUN) python tests/faults/nightly.py
+
+page: ## build the page inside Airflow from ui/ (needs Node 20 or newer); what it builds is committed
+	cd ui && npm ci --no-audit --no-fund && npm run check && npm run build

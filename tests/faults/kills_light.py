@@ -92,8 +92,7 @@ def stand(home: Path, names: Sequence[str]) -> Iterator[DemoStack]:
     (project / "conf" / "streams").mkdir(parents=True, exist_ok=True)
     for name in names:
         (project / "conf" / "streams" / f"{name}.yaml").write_text(STREAM.replace("NAME", name))
-    for folder in ("dags", "plugins"):
-        shutil.copytree(ROOT / folder, project / folder, dirs_exist_ok=True)
+    shutil.copytree(ROOT / "dags", project / "dags", dirs_exist_ok=True)
     os.environ[WRAPPER] = shlex.join([sys.executable, str(SMALL_DRIVER)])  # the stack hands it on
     made = DemoStack(Project(project), Home(home), lambda line: print(line, flush=True))
     try:

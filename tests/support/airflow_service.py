@@ -153,16 +153,20 @@ class AirflowService:
                 backend.kill(job)
 
     # -- REST -----------------------------------------------------------------------------------------------------
+    def token_of(self, user: str) -> str:
+        """A token of a user of the stack, each of which has the role of the same name."""
+        secret = "airflow.password" if user == airflow_config.ADMIN else f"airflow.{user}.password"
+        answer = httpx.post(
+            f"{self.url}/auth/token",
+            json={"username": user, "password": self.site.secret(secret)},
+            timeout=30,
+            trust_env=False,
+        )
+        return str(answer.json()["access_token"])
+
     def call(self, method: str, path: str, **options: Any) -> httpx.Response:
         """Call the REST API as the admin."""
-        if not self.token:
-            answer = httpx.post(
-                f"{self.url}/auth/token",
-                json={"username": "admin", "password": self.site.secret("airflow.password")},
-                timeout=30,
-                trust_env=False,
-            )
-            self.token = answer.json()["access_token"]
+        self.token = self.token or self.token_of(airflow_config.ADMIN)
         return httpx.request(
             method,
             f"{self.url}/api/v2{path}",
@@ -261,12 +265,11 @@ def stream_file(name: str) -> str:
 
 @contextmanager
 def project(root: Path, *streams: str) -> Iterator[Project]:
-    """A project with these streams and the repository's own Dag files and plugin."""
+    """A project with these streams and the repository's own Dag files."""
     (root / "conf" / "streams").mkdir(parents=True)
     for name in streams:
         (root / "conf" / "streams" / f"{name}.yaml").write_text(stream_file(name))
-    for folder in ("dags", "plugins"):
-        shutil.copytree(REPOSITORY / folder, root / folder, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(REPOSITORY / "dags", root / "dags", ignore=shutil.ignore_patterns("__pycache__"))
     yield Project(root)
 
 
@@ -313,7 +316,10 @@ def deploy(connection: Connection, *names: str, desired: str = "running") -> Non
 STREAMS = {
     "flights": "nyc",
     "alerts": "nyc",
-    **{name: name for name in ("operated", "survivor", "marked", "contested", "moved", "muted", "awaited", "hourly")},
+    **{
+        name: name
+        for name in ("operated", "survivor", "marked", "contested", "moved", "muted", "awaited", "hourly", "shown")
+    },
 }
 """Stream -> driver: each test file has streams of its own, so that the files may run in any order."""
 

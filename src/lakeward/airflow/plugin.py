@@ -1,4 +1,4 @@
-"""The plugin: mounts the page's API and registers the page with Airflow's UI. Found by its entry point.
+"""The plugin: the page and its API in Airflow's UI, and the links on tasks. Airflow finds it by its entry point.
 
 Every process of Airflow loads plugins. Only the API server builds the application: the others import this module alone.
 """
@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import sys
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow.plugins_manager import AirflowPlugin
+
+from lakeward.airflow.links import SparkUiLink
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
@@ -21,17 +23,18 @@ PREFIX = "/lakeward"
 
 def serves() -> bool:
     """Whether this process is Airflow's API server."""
-    return any(word in sys.argv for word in ("api-server", "standalone"))
+    return "api-server" in sys.argv
 
 
-def application() -> FastAPI:
-    """The application, guarded by Airflow's own permissions."""
+def applications() -> list[dict[str, Any]]:
+    """The API, guarded by Airflow's own permissions."""
     from lakeward.airflow.page_access import gate
     from lakeward.airflow.project import settings
     from lakeward.web.app import build
     from lakeward.web.reads import Reads
 
-    return build(Reads(_addresses, settings), gate())
+    app: FastAPI = build(Reads(_addresses, settings), gate())
+    return [{"app": app, "url_prefix": PREFIX, "name": "Lakeward"}]
 
 
 def _addresses() -> Runtime:
@@ -63,8 +66,11 @@ def pages() -> list[dict[str, Any]]:
 
 
 class LakewardPlugin(AirflowPlugin):
-    """Registers the page in the API server, and nothing elsewhere."""
+    """Registers the links everywhere, and the page in the API server."""
 
-    name = "lakeward"
-    fastapi_apps: list[Any] = [{"app": application(), "url_prefix": PREFIX, "name": "Lakeward"}] if serves() else []
-    react_apps: list[Any] = pages() if serves() else []
+    name = "lakehouse"  # projects made before have a file plugins/lakeward_plugin.py, which is named lakeward
+    global_operator_extra_links: ClassVar[list[Any]] = [SparkUiLink()]
+    fastapi_apps: ClassVar[list[Any]] = (
+        [{"app": application(), "url_prefix": PREFIX, "name": "Lakeward"}] if serves() else []
+    )
+    react_apps: ClassVar[list[Any]] = pages() if serves() else []

@@ -21,7 +21,7 @@ from lakeward.platform.errors import LakewardError, SpecError, TimedOut, expect_
 from lakeward.telemetry.mask import mask
 from lakeward.web import STATIC
 from lakeward.web.audit import Audit
-from lakeward.web.body import encode
+from lakeward.web.body import encode, with_age
 from lakeward.web.cached import Reading
 from lakeward.web.errors import NotFound, body_of, status_of
 from lakeward.web.quality import Quality, QualityDetail
@@ -212,7 +212,7 @@ def _reads(request: Request) -> Reads:
 
 
 async def _answer(read: Callable[[], object]) -> Response:
-    work = asyncio.get_running_loop().run_in_executor(_pool, lambda: encode(_document(read())))
+    work = asyncio.get_running_loop().run_in_executor(_pool, lambda: _body(read()))
     try:
         async with asyncio.timeout(WITHIN_S):
             return Json(await work)
@@ -221,11 +221,13 @@ async def _answer(read: Callable[[], object]) -> Response:
         raise TimedOut("The page's data could not be read", why=why, next="lakeward doctor", code="LW-5904") from None
 
 
-def _document(value: object) -> object:
-    """What was read, with its age if it comes from a cache."""
+def _body(value: object) -> bytes:
+    """What was read as JSON, with its age if it comes from a cache."""
+    if isinstance(value, bytes):
+        return value
     if isinstance(value, Reading):
-        return {**value.value, "age_s": value.age_s, "stale": value.stale}
-    return value
+        return with_age(encode(value.value), value.age_s, value.stale)
+    return encode(value)
 
 
 def _planned(reads: Reads, dag_id: str, body: PlanRequest, author: str) -> PlanDocument:

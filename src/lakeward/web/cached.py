@@ -1,5 +1,7 @@
-"""Cached readings: many clients cost the registry one reading, and a reading that fails leaves the last one, with its
-age and the reason."""
+"""Cached readings: many clients cost the registry one reading, and none of them waits while there is a recent one.
+
+A reading that fails leaves the last one, with its age and the reason.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +9,10 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from lakeward.platform.errors import LakewardError
+from lakeward.platform.errors import LakewardError, expect
 from lakeward.telemetry.mask import mask
 
 T = TypeVar("T")
@@ -24,7 +26,7 @@ class Reading(Generic[T]):
 
     Attributes:
         age_s: seconds since it was read.
-        stale: why it could not be read again; None if it was read just now, or less than the cache's time ago.
+        stale: why it could not be read again; None if the last try succeeded.
     """
 
     value: T
@@ -44,11 +46,15 @@ class Cache(Generic[T]):
     """Readings by key.
 
     Args:
-        fresh_s: a reading younger than this is used again. After a failure no other try is made for as long.
+        fresh_s: a reading younger than this is used as it is. After a failure no other try is made for as long.
+        recent_s: one younger than this is used while it is read again in the background; an older one is waited for.
     """
 
-    def __init__(self, fresh_s: float, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, fresh_s: float, recent_s: float | None = None, clock: Callable[[], float] = time.monotonic
+    ) -> None:  # fmt: skip
         self._fresh_s, self._clock = fresh_s, clock
+        self._recent_s = 5 * fresh_s if recent_s is None else recent_s
         self._lock = threading.Lock()
         self._entries: OrderedDict[str, _Entry[T]] = OrderedDict()
 
@@ -59,19 +65,28 @@ class Cache(Generic[T]):
             LakewardError: it cannot be read, and never was.
         """
         entry = self._entry(key)
+        age_s = self._clock() - entry.at
+        if entry.value is not None and age_s < self._recent_s:
+            if age_s >= self._fresh_s and not self._failed(entry) and not entry.lock.locked():
+                threading.Thread(target=self._renew, args=(entry, read), name="lakeward-reading", daemon=True).start()
+            return self._last(entry)
+        self._renew(entry, read)
+        return self._last(entry)
+
+    def _renew(self, entry: _Entry[T], read: Callable[[], T]) -> None:
+        """Read, unless another caller just did or it failed a moment ago."""
         with entry.lock:
-            now = self._clock()
-            if entry.value is not None and now - entry.at < self._fresh_s:
-                return Reading(entry.value, now - entry.at)
-            if entry.failure is not None and now - entry.failure[0] < self._fresh_s:
-                return self._last(entry, entry.failure[1])
+            if self._clock() - entry.at < self._fresh_s or self._failed(entry):
+                return
             try:
-                entry.value = read()
+                value = read()
             except LakewardError as error:
                 entry.failure = (self._clock(), error)
-                return self._last(entry, error)
-            entry.at, entry.failure = self._clock(), None
-            return Reading(entry.value)
+                return
+            entry.value, entry.at, entry.failure = value, self._clock(), None
+
+    def _failed(self, entry: _Entry[T]) -> bool:
+        return entry.failure is not None and self._clock() - entry.failure[0] < self._fresh_s
 
     def _entry(self, key: str) -> _Entry[T]:
         with self._lock:
@@ -81,8 +96,11 @@ class Cache(Generic[T]):
                 self._entries.popitem(last=False)
             return entry
 
-    def _last(self, entry: _Entry[T], error: LakewardError) -> Reading[T]:
+    def _last(self, entry: _Entry[T]) -> Reading[T]:
+        failure = None if entry.failure is None else entry.failure[1]
         if entry.value is None:
-            raise error
-        why = mask(f"{error.what}: {error.why}" if error.why else error.what)
-        return replace(Reading(entry.value), age_s=self._clock() - entry.at, stale=why)
+            raise expect(failure, "the failure of a reading without a value")
+        why = None
+        if failure is not None:
+            why = mask(f"{failure.what}: {failure.why}" if failure.why else failure.what)
+        return Reading(entry.value, self._clock() - entry.at, why)

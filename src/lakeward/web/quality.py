@@ -88,7 +88,7 @@ def detail(connection: Connection, table: str) -> QualityDetail:
         "runs": shown(runs),
         "checks": trends(runs, checks),
         "cost": cost(runs),
-        "newest": recorded(runs[0], checks.get(runs[0]["run"], [])),
+        "newest": recorded(runs[0], verifications.checks_of(connection, runs[0]["run"])),
     }
 
 

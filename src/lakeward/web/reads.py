@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Set
 from functools import cached_property
-from typing import TypeVar
+from typing import TypeVar, cast
 
 from lakeward.operations.request import Plan, Request
 from lakeward.operations.runner import Runner
@@ -18,6 +18,7 @@ from lakeward.supervision.reconcile import registry_of
 from lakeward.supervision.report.block import block
 from lakeward.supervision.report.material import observe_all
 from lakeward.web import actions, audit, quality, streams, tables
+from lakeward.web.body import Bodies, with_age
 from lakeward.web.cached import Cache, Reading
 from lakeward.web.errors import NotFound
 
@@ -44,6 +45,7 @@ class Reads:
         self._details_cache: Cache[streams.StreamDetail] = Cache(FRESH_S)
         self._tables_cache: Cache[tables.Tables] = Cache(FRESH_S)
         self._checks_cache: Cache[quality.Quality] = Cache(FRESH_S)
+        self._bodies = Bodies()
 
     @cached_property
     def runtime(self) -> Runtime:
@@ -57,11 +59,12 @@ class Reads:
     def backend(self) -> Backend:
         return backend_of(self.runtime)
 
-    def all_streams(self, may_read: MayRead) -> streams.Streams:
-        """All streams that the caller may see."""
+    def all_streams(self, may_read: MayRead) -> bytes:
+        """All streams that the caller may see, as the body of `streams.Streams`."""
         found = self._streams_reading()
-        seen = may_read([row["dag_id"] for row in found.value["streams"]])
-        return {**streams.visible(found.value, frozenset(seen)), "age_s": found.age_s, "stale": found.stale}
+        seen = frozenset(may_read([row["dag_id"] for row in found.value["streams"]]))
+        body = self._bodies.encode(found.value, seen, lambda: streams.visible(found.value, seen))
+        return with_age(body, found.age_s, found.stale)
 
     def one_stream(self, stream: str, may_read: MayRead) -> Reading[streams.StreamDetail]:
         """One stream.
@@ -84,7 +87,12 @@ class Reads:
     def all_tables(self, may_read: MayRead) -> tables.Tables:
         """All tables that the caller may see."""
         found = self._tables_reading()
-        rows = [row for row in found.value["tables"] if _any_readable(row["streams"], may_read)]
+        writers = self._writers()
+        rows = [
+            cast("tables.TableRow", {**row, "streams": writers[row["table"]]})
+            for row in found.value["tables"]
+            if _any_readable(writers[row["table"]], may_read)
+        ]
         return {**found.value, "tables": rows, "age_s": found.age_s, "stale": found.stale}
 
     def one_table(self, table: str, may_read: MayRead) -> tables.TableDetail:
@@ -93,9 +101,9 @@ class Reads:
         Raises:
             NotFound: it is not registered, or the caller may not see it.
         """
-        self._check_table(table, may_read)
+        writers = self._check_table(table, may_read)
         with self.connect() as connection:
-            return tables.detail(connection, table)
+            return tables.detail(connection, table, writers)
 
     def all_checks(self, may_read: MayRead) -> quality.Quality:
         """The checks of all tables that the caller may see."""
@@ -148,7 +156,7 @@ class Reads:
             return
         raise NotFound(f"There is no stream {stream!r}", next="lakeward streams list", code="LW-5902")
 
-    def _check_table(self, table: str, may_read: MayRead) -> None:
+    def _check_table(self, table: str, may_read: MayRead) -> tuple[str, ...]:
         writers = self._writers().get(table)
         if writers is None or not _any_readable(writers, may_read):
             raise NotFound(
@@ -157,6 +165,7 @@ class Reads:
                 next="lakeward tables health '*'",
                 code="LW-5903",
             )
+        return writers
 
     def _streams_reading(self) -> Reading[streams.Streams]:
         return self._streams_cache.get("", lambda: streams.of_view(observe_all(self.connect, self.backend)))
@@ -173,7 +182,13 @@ class Reads:
             return quality.read(connection)
 
     def _writers(self) -> dict[str, tuple[str, ...]]:
-        return {row["table"]: tuple(row["streams"]) for row in self._tables_reading().value["tables"]}
+        """Table -> the streams that write to it, by their specs and by the positions in it."""
+        found = {row["table"]: list(row["streams"]) for row in self._tables_reading().value["tables"]}
+        for stream in self._streams_reading().value["streams"]:
+            for table in stream["tables"]:
+                if stream["id"] not in found.setdefault(table, []):
+                    found[table].append(stream["id"])
+        return {table: tuple(streams) for table, streams in found.items()}
 
 
 def _streams_of(change: audit.ChangeRow, writers: dict[str, tuple[str, ...]]) -> tuple[str, ...]:

@@ -45,9 +45,10 @@ class Figures(TypedDict):
 
 
 class StreamRow(StreamEntry, Figures):
-    """One stream: the entry of `streams list -o json`, and its figures."""
+    """One stream: the entry of `streams list -o json`, and its figures. `tables`: those of the lake it writes to."""
 
     dag_id: str
+    tables: Sequence[str]
 
 
 class Supervision(TypedDict):
@@ -136,7 +137,7 @@ def of_view(view: View) -> Streams:
         stream = by_id[entry["id"]]
         found = attempt(f"figures of stream {stream.id}", partial(_figures, view, stream))
         figures = _unknown(stream) if isinstance(found, Failure) else found
-        rows.append({**entry, **figures, "dag_id": DAG + stream.id})
+        rows.append({**entry, **figures, "dag_id": DAG + stream.id, "tables": _tables(view, stream.id)})
     rows.sort(key=lambda row: (WORST_FIRST.index(State(row["state"])), row["since"], row["id"]))
     return {
         "now": view.facts.now,
@@ -152,10 +153,16 @@ def of_view(view: View) -> Streams:
     }
 
 
-def visible(streams: Streams, dags: frozenset[str] | None) -> Streams:
-    """The streams whose Dags are among these, with the sentence and the counts about them; None: all."""
-    if dags is None:
-        return streams
+def _tables(view: View, stream: str) -> list[str]:
+    spec = view.spec(stream)
+    if spec is None:
+        sink = view.facts.table(stream)
+        return [] if sink is None else [sink]
+    return [str(table) for table in spec.tables]
+
+
+def visible(streams: Streams, dags: frozenset[str]) -> Streams:
+    """The streams whose Dags are among these, with the sentence and the counts about them."""
     rows = [row for row in streams["streams"] if row["dag_id"] in dags]
     names = {row["id"] for row in rows}
     return {

@@ -92,13 +92,13 @@ def read(connection: Connection) -> Tables:
     return {"now": now, "tables": sorted(rows, key=_order)}
 
 
-def detail(connection: Connection, name: str, limit: int = 50) -> TableDetail:
-    """One registered table."""
+def detail(connection: Connection, name: str, streams: Sequence[str], limit: int = 50) -> TableDetail:
+    """One registered table, which these streams write to."""
     everything = read(connection)
     row = expect(next((row for row in everything["tables"] if row["table"] == name), None), f"table {name}")
     return {
         "now": everything["now"],
-        "table": row,
+        "table": {**row, "streams": streams},
         "actions": [_action(item) for item in maintenance.newest_actions(connection, name, limit)],
         "plan": maintenance.newest_plan(connection, name),
         "health": [

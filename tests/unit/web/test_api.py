@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Set
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
 from fastapi import HTTPException
 from fastapi.routing import APIRoute
 from fastapi.testclient import TestClient
+from jsonschema import Draft202012Validator
 from sqlalchemy import update
 
-from lakeward.registry import changes, maintenance, observations, streams
+from lakeward.registry import batches, changes, maintenance, observations, streams, verifications
 from lakeward.registry.schema import streams as rows_of_streams
 from lakeward.web.app import CLOSED, DOCUMENTS, Gate, build, routes
 from lakeward.web.body import EXACT, encode
 from lakeward.web.reads import MayRead, Reads
 
+OPENAPI = json.loads((Path(__file__).parents[3] / "docs" / "reference" / "openapi.json").read_text())
 FLIGHTS = "flights"
 BIG = 7_234_567_890_123_456_789
 
@@ -56,9 +60,16 @@ def client(site, caller: Caller) -> TestClient:
 
 
 def asked(client: TestClient, path: str) -> Any:
+    """The document, which is as the reference says."""
     answer = client.get(f"/api/v1/{path}")
     assert answer.status_code == 200, answer.text
-    return answer.json()
+    found = answer.json()
+    for template, operations in OPENAPI["paths"].items():
+        if re.fullmatch(re.sub(r"\{\w+\}", "[^/]+", template), f"/api/v1/{path.partition('?')[0]}"):
+            schema = operations["get"]["responses"]["200"]["content"]["application/json"]["schema"]
+            Draft202012Validator({**schema, "components": OPENAPI["components"]}).validate(found)
+            return found
+    pytest.fail(f"{path} is not in the reference")
 
 
 def test_without_a_gate_every_route_is_refused() -> None:
@@ -100,13 +111,15 @@ def test_a_stream_has_the_document_of_streams_status(site, client) -> None:
     assert detail["document"].keys() == status.keys()
     assert detail["document"]["next"] == status["next"]
     assert detail["block"][0].startswith("flights is STOPPED")
-    assert [item["op"] for item in detail["actions"]][0] == "start"
+    assert detail["actions"][0]["op"] == "start"
     assert detail["generations"][0]["state"] == "running"
 
 
 def test_the_worst_stream_is_first_and_in_the_first_line(site, client) -> None:
     with site.registry() as connection:
-        streams.block(connection, FLIGHTS, {"reason": "gap", "what": "records are gone", "why": "retention", "next": ""})
+        streams.block(
+            connection, FLIGHTS, {"reason": "gap", "what": "records are gone", "why": "retention", "next": ""}
+        )
     listed = asked(client, "streams")
     assert listed["streams"][0]["id"] == FLIGHTS
     assert listed["headline"]["level"] == "trouble"
@@ -154,7 +167,9 @@ def test_a_plan_is_shown_and_changes_nothing(site, client, caller: Caller) -> No
 def test_a_table_has_its_actions_and_its_figures_over_time(site, client) -> None:
     for files in (10, 40):
         with site.registry() as connection:
-            maintenance.register(connection, "nyc.flights", format="iceberg", location="/w", table_class="append-stream")
+            maintenance.register(
+                connection, "nyc.flights", format="iceberg", location="/w", table_class="append-stream"
+            )
             maintenance.record_facts(connection, "nyc.flights", BIG, {"files": files, "profile": {"large": True}})
     with site.registry() as connection:
         begun = maintenance.begin_action(
@@ -177,7 +192,7 @@ def test_a_registry_that_is_away_leaves_the_last_view_with_its_age(site, caller:
     away.write_text("postgresql+psycopg2://lakeward:canary@127.0.0.1:1/registry")
     reads.runtime = site.runtime.model_copy(update={"registry_url_file": away})
     del reads.connect
-    reads._streams_cache._fresh_s = 0.0
+    reads._streams_cache._fresh_s = reads._streams_cache._recent_s = 0.0
     listed = asked(client, "streams")
     assert listed["streams"] and listed["stale"]
     answer = client.get("/api/v1/audit")
@@ -202,3 +217,50 @@ def test_integers_that_a_browser_would_round_are_text() -> None:
     assert json.loads(encode(document)) == {
         "id": str(BIG), "small": EXACT, "at": "2026-11-01T00:00:00.000Z", "share": "nan", "none": None, "yes": True,
     }  # fmt: skip
+
+
+def test_batches_are_those_that_were_recorded(site, client) -> None:
+    with site.registry() as connection:
+        for number in range(3):
+            batches.record(
+                connection, stream=FLIGHTS, query_id="q1", batch_id=number, seq=number + 1, generation=1,
+                snapshot_id=BIG, start_offsets={}, end_offsets={}, consumed=10, landed=9, quarantined=1, filtered=0,
+                duration_s=1.0, committed_at=datetime(2026, 11, 1, 6, number, tzinfo=UTC),
+            )  # fmt: skip
+    found = asked(client, f"streams/{FLIGHTS}/batches?limit=2")["batches"]
+    assert [(row["batch_id"], row["landed"], row["snapshot_id"]) for row in found] == [
+        (2, 9, str(BIG)),
+        (1, 9, str(BIG)),
+    ]
+    for limit in ("0", "1001", "many"):
+        answer = client.get(f"/api/v1/streams/{FLIGHTS}/batches?limit={limit}")
+        assert answer.status_code == 422 and "limit" in answer.json()["error"]["why"]
+
+
+def test_checks_have_their_verdict_their_trend_and_masked_samples(site, client) -> None:
+    with site.registry() as connection:
+        maintenance.register(connection, "nyc.flights", format="iceberg", location="/w", table_class="append-stream")
+        for number, verdict in enumerate(("pass", "hold")):
+            verifications.record(
+                connection,
+                {
+                    "run": f"r{number}", "table": "nyc.flights", "suite": "d", "scope": "increment",
+                    "at": datetime(2026, 11, 1, 6, number, tzinfo=UTC), "from_snapshot": 7, "to_snapshot": BIG,
+                    "to_sequence": 2, "to_commit": None, "verdict": verdict, "first_bad_snapshot": BIG,
+                    "verified_snapshot": 7, "batches": None, "spark_jobs": 1, "duration_s": 2.0, "note": "",
+                    "cpu_s": None,
+                },
+                [
+                    {"check": "c1", "expectation": "expect_column_values_to_not_be_null", "severity": "critical",
+                     "state": "fail" if verdict == "hold" else "pass", "observed": {"kwargs": {"column": "carrier"}},
+                     "unexpected_count": 3, "sample": [{"carrier": "***"}]},
+                ],
+            )  # fmt: skip
+    (row,) = asked(client, "quality")["tables"]
+    assert (row["verdict"], row["first_bad_snapshot"]) == ("hold", str(BIG))
+    assert [check["unexpected_count"] for check in row["failing"]] == [3]
+    detail = asked(client, "quality/nyc.flights")
+    assert [point["state"] for point in detail["checks"][0]["points"]] == ["pass", "fail"]
+    assert detail["newest"]["checks"][0]["sample"] == [{"carrier": "***"}]
+    assert client.get("/api/v1/quality/nyc.departures_hourly").status_code == 404
+    assert asked(client, "tables")["tables"][0]["verdict"] == "hold"

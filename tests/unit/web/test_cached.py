@@ -1,11 +1,15 @@
 from __future__ import annotations
 
-from threading import Barrier, Thread
+from threading import Barrier, Event, Thread
 
 import pytest
+from small_streams import eventually
 
 from lakeward.platform.errors import DependencyDown
 from lakeward.web.cached import MOST_KEYS, Cache
+
+
+__all__ = ["eventually"]  # a fixture
 
 
 class Clock:
@@ -31,13 +35,29 @@ class Source:
 
 def test_a_reading_is_shared_until_it_is_old() -> None:
     clock, source = Clock(), Source()
-    cache = Cache[int](3.0, clock)
+    cache = Cache[int](3.0, clock=clock)
     assert cache.get("", source.read).value == 1
     clock.now = 2.9
     again = cache.get("", source.read)
     assert (again.value, again.age_s, again.stale, source.readings) == (1, 2.9, None, 1)
-    clock.now = 3.1
+    clock.now = 15.1
     assert cache.get("", source.read).value == 2
+
+
+def test_nobody_waits_while_there_is_a_recent_reading(eventually) -> None:
+    clock, source, release = Clock(), Source(), Event()
+    cache = Cache[int](3.0, clock=clock)
+    cache.get("", source.read)
+    clock.now = 10.0
+
+    def slow() -> int:
+        release.wait(60)
+        return source.read()
+
+    assert [cache.get("", slow).value for _ in range(5)] == [1] * 5
+    release.set()
+    eventually(lambda: cache.get("", slow).value == 2)
+    assert source.readings == 2, "one caller's reading serves all"
 
 
 def test_callers_at_the_same_time_share_one_reading() -> None:
@@ -58,7 +78,7 @@ def test_callers_at_the_same_time_share_one_reading() -> None:
 
 def test_what_cannot_be_read_again_is_shown_with_its_age_and_the_reason() -> None:
     clock, source = Clock(), Source()
-    cache = Cache[int](3.0, clock)
+    cache = Cache[int](3.0, clock=clock)
     cache.get("", source.read)
     clock.now, source.away = 240.0, True
     last = cache.get("", source.read)

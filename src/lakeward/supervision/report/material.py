@@ -53,12 +53,7 @@ class View:
     def spec(self, stream: str) -> StreamSpec | None:
         """The spec of the generation a stream runs; None if it has none, or this version cannot read it."""
         generation: Generation | None = self.facts.generations.get(stream)
-        if generation is None:
-            return None
-        try:
-            return StreamSpec.model_validate(generation.spec)
-        except ValueError:
-            return None
+        return None if generation is None else _spec(generation)
 
     def driver(self, stream: Stream) -> Driver | None:
         """The newest launch of the driver that hosts it."""
@@ -125,6 +120,23 @@ class Material:
     @property
     def _of_the_table(self) -> bool:
         return str((self.stream.blocked or {}).get("reason")) in OF_THE_TABLE
+
+
+_MOST_SPECS = 4096
+_specs: dict[tuple[str, int, str], StreamSpec | None] = {}
+
+
+def _spec(generation: Generation) -> StreamSpec | None:
+    """Its spec, read once a process: a generation never changes, and to validate a thousand specs takes a second."""
+    key = (generation.stream, generation.generation, generation.digest)
+    if key not in _specs:
+        if len(_specs) >= _MOST_SPECS:
+            _specs.clear()
+        try:
+            _specs[key] = StreamSpec.model_validate(generation.spec)
+        except ValueError:
+            _specs[key] = None
+    return _specs.get(key)
 
 
 Explain = Callable[[Presence], Presence]

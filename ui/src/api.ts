@@ -1,0 +1,84 @@
+// The client of the API, and of the one route of Airflow that starts a run. The login cookie goes along.
+import { useQuery } from "@tanstack/react-query";
+
+import type {
+  ApiError, Audit, Batch, Plan, Quality, QualityDetail, StreamDetail, Streams, TableDetail, Tables,
+} from "./types";
+
+const REFRESH_MS = 5_000;
+
+/** The path that Airflow is served under, with its last slash. */
+export function base(): string {
+  const href = document.querySelector<HTMLBaseElement>("head > base")?.href;
+  return new URL(href ?? "/", location.href).pathname;
+}
+
+/** An answer that is not 200, in the API's words where it has some. */
+export class Failed extends Error {
+  constructor(readonly status: number, readonly error: ApiError) {
+    super(error.what);
+  }
+}
+
+export async function call<T>(path: string, body?: unknown): Promise<T> {
+  const answer = await fetch(base() + path, {
+    credentials: "same-origin",
+    method: body === undefined ? "GET" : "POST",
+    headers: body === undefined ? {} : { "Content-Type": "application/json" },
+    body: body === undefined ? undefined : JSON.stringify(body),
+  });
+  const found: unknown = await answer.json().catch(() => null);
+  if (answer.ok) return found as T;
+  throw new Failed(answer.status, inWords(answer.status, found));
+}
+
+function inWords(status: number, found: unknown): ApiError {
+  if (found !== null && typeof found === "object") {
+    if ("error" in found) return found.error as ApiError;
+    if ("detail" in found) {
+      const why = typeof found.detail === "string" ? found.detail : JSON.stringify(found.detail);
+      const what = status === 403 ? "You have no permission for this" : `Airflow answered ${status}`;
+      return { code: "", what, why, next: "" };
+    }
+  }
+  return { code: "", what: `The server answered ${status}`, why: "", next: "" };
+}
+
+const api = (path: string) => `lakeward/api/v1/${path}`;
+const part = encodeURIComponent;
+
+function usePolled<T>(path: string, enabled = true) {
+  return useQuery<T, Failed>({
+    queryKey: [path],
+    queryFn: () => call<T>(api(path)),
+    refetchInterval: REFRESH_MS,
+    enabled,
+    retry: false,
+    placeholderData: (before) => before,
+  });
+}
+
+export const useStreams = () => usePolled<Streams>("streams");
+export const useStream = (id: string) => usePolled<StreamDetail>(`streams/${part(id)}`);
+export const useBatches = (id: string) => usePolled<{ batches: Batch[] }>(`streams/${part(id)}/batches?limit=120`);
+export const useTables = () => usePolled<Tables>("tables");
+export const useTable = (name: string) => usePolled<TableDetail>(`tables/${part(name)}`);
+export const useQuality = () => usePolled<Quality>("quality");
+export const useQualityOf = (name: string) => usePolled<QualityDetail>(`quality/${part(name)}`);
+export const useAudit = () => usePolled<Audit>("audit?limit=500");
+
+export type Parameters = Record<string, string | number | boolean>;
+
+export const plan = (dag: string, parameters: Parameters) =>
+  call<Plan>(api(`dags/${part(dag)}/plan`), parameters);
+
+/** Start a run of a stream's Dag by Airflow's own API, which checks and records who does it; returns its id. */
+export async function run(dag: string, parameters: Parameters): Promise<string> {
+  const started = await call<{ dag_run_id: string }>(`api/v2/dags/${part(dag)}/dagRuns`, {
+    logical_date: null,
+    conf: parameters,
+  });
+  return started.dag_run_id;
+}
+
+export const runLink = (dag: string, id: string) => `${base()}dags/${part(dag)}/runs/${part(id)}`;

@@ -1,0 +1,45 @@
+import { Box, Button, Code, Flex, Heading, Text } from "@chakra-ui/react";
+import { type ReactNode, useState } from "react";
+
+import { ago, exact } from "../format";
+import type { Time } from "../types";
+
+export function Section({ title, children }: { title: string; children: ReactNode }) {
+  return (
+    <Box as="section" mt="5">
+      <Heading as="h3" size="sm" mb="2">{title}</Heading>
+      {children}
+    </Box>
+  );
+}
+
+/** A time as its age; the exact time is in its tooltip. */
+export function When({ at, now }: { at: Time | null; now: Time }) {
+  return <Text as="span" whiteSpace="nowrap" title={exact(at)}>{ago(at, now)}</Text>;
+}
+
+/** A command with a button that copies it. */
+export function Command({ text }: { text: string }) {
+  const [copied, setCopied] = useState(false);
+  return (
+    <Flex gap="2" align="center" wrap="wrap">
+      <Code whiteSpace="pre-wrap" px="2" py="1">{text}</Code>
+      <Button
+        size="xs"
+        variant="outline"
+        onClick={() => { void navigator.clipboard.writeText(text).then(() => setCopied(true)); }}
+      >
+        {copied ? "Copied" : "Copy"}
+      </Button>
+    </Flex>
+  );
+}
+
+export function Lines({ lines }: { lines: string[] }) {
+  return (
+    <Box as="pre" fontFamily="mono" fontSize="sm" whiteSpace="pre-wrap" overflowX="auto" p="3" bg="bg.muted"
+      borderRadius="md">
+      {lines.join("\n")}
+    </Box>
+  );
+}

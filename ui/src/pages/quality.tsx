@@ -1,0 +1,96 @@
+// Checks: verdicts, failing since which snapshot, trends, and the sample rows that a suite lets show.
+import { Box, Flex, Heading, Stack, Text } from "@chakra-ui/react";
+
+import { useQuality, useQualityOf } from "../api";
+import { State } from "../components/badge";
+import { Empty, Frame } from "../components/frame";
+import { type Column, List } from "../components/list";
+import { Command, Lines, Section, When } from "../components/section";
+import { Sheet } from "../components/sheet";
+import { count, seconds } from "../format";
+import type { Place } from "../place";
+import type { CheckedTable, QualityDetail, Trend } from "../types";
+
+const SIGNS: Record<string, string> = { pass: "·", fail: "✗", error: "?", skipped: " " };
+
+export function QualityPage({ place }: { place: Place }) {
+  return (
+    <Frame query={useQuality()}>
+      {(data) => (
+        <Stack gap="3">
+          <Heading as="h2" size="md">{count(data.tables.length)} checked tables</Heading>
+          {data.tables.length === 0 ? (
+            <Empty>No check has run yet. A suite is a file expectations/NAMESPACE.TABLE.yaml.</Empty>
+          ) : (
+            <List label="Checked tables" rows={data.tables} columns={columns(data.now)} id={(row) => row.table}
+              open={(row) => place.show("quality", row.table)} />
+          )}
+          {place.open === null ? null : (
+            <Sheet title={place.open} close={() => place.show("quality")}><One name={place.open} /></Sheet>
+          )}
+        </Stack>
+      )}
+    </Frame>
+  );
+}
+
+const columns = (now: string): Column<CheckedTable>[] => [
+  { title: "Verdict", cell: (row) => <State value={row.verdict} /> },
+  { title: "Table", cell: (row) => <Text fontWeight="semibold">{row.table}</Text> },
+  { title: "Checked", cell: (row) => <When at={row.at} now={now} /> },
+  { title: "Failing", cell: (row) => (
+    <Text lineClamp={2} maxW="26rem">
+      {row.failing.map((check) => `${check.expectation}${check.unexpected_count ? ` (${count(check.unexpected_count)} rows)` : ""}`)
+        .join(", ") || "none"}
+    </Text>
+  ) },
+  { title: "First bad snapshot", number: true, cell: (row) => row.first_bad_snapshot ?? "–" },
+  { title: "Verified snapshot", number: true, cell: (row) => row.verified_snapshot ?? "–" },
+  { title: "Note", cell: (row) => <Text lineClamp={2} maxW="20rem" title={row.note}>{row.note}</Text> },
+];
+
+function One({ name }: { name: string }) {
+  return <Frame query={useQualityOf(name)}>{(detail) => <Detail detail={detail} />}</Frame>;
+}
+
+function Detail({ detail }: { detail: QualityDetail }) {
+  const samples = detail.newest.checks.filter((check) => check.sample.length > 0);
+  return (
+    <Box pb="8">
+      <Flex gap="2" align="center"><State value={detail.newest.verdict} /><Text>{detail.newest.note}</Text></Flex>
+      {detail.newest.next ? <Box mt="2"><Command text={detail.newest.next} /></Box> : null}
+      <Section title={`Each check over ${detail.runs.length} runs, oldest first (· pass, ✗ fail, ? not computed)`}>
+        <List label="Checks" rows={detail.checks} columns={trendColumns(detail.now)} id={(row) => row.check} />
+      </Section>
+      {samples.map((check) => (
+        <Section key={check.id} title={`Failing rows: ${check.expectation}`}>
+          <Lines lines={check.sample.map((row) => JSON.stringify(row))} />
+        </Section>
+      ))}
+      <Section title="Runs">
+        <List label="Runs" rows={detail.runs} id={(row) => row.run} columns={[
+          { title: "When", cell: (row) => <When at={row.at} now={detail.now} /> },
+          { title: "Verdict", cell: (row) => <State value={row.verdict} /> },
+          { title: "Scope", cell: (row) => row.scope },
+          { title: "Took", number: true, cell: (row) => seconds(row.duration_s) },
+        ]} />
+      </Section>
+    </Box>
+  );
+}
+
+const trendColumns = (now: string): Column<Trend>[] => [
+  { title: "State", cell: (row) => <State value={row.state} /> },
+  { title: "Severity", cell: (row) => row.severity },
+  { title: "Check", cell: (row) => (
+    <Text>{row.expectation}{row.kwargs.column ? ` on ${String(row.kwargs.column)}` : ""}</Text>
+  ) },
+  { title: "Trend", cell: (row) => (
+    <Text fontFamily="mono" whiteSpace="pre" aria-label={`${row.points.filter((point) => point.state === "fail").length} failures`}>
+      {row.points.map((point) => SIGNS[point.state] ?? "?").join("")}
+    </Text>
+  ) },
+  { title: "Failing since", cell: (row) => (row.failing_since === null ? "" : (
+    <Text><When at={row.failing_since.at} now={now} />{row.failing_since.snapshot ? `, snapshot ${row.failing_since.snapshot}` : ""}</Text>
+  )) },
+];

@@ -1,0 +1,122 @@
+// All streams, worst first. The first line says what is wrong and since when.
+import { Box, Code, Flex, Heading, Input, NativeSelect, Stack, Text } from "@chakra-ui/react";
+import { useState } from "react";
+
+import { useStreams } from "../api";
+import { State } from "../components/badge";
+import { Empty, Frame, Notice } from "../components/frame";
+import { type Column, List } from "../components/list";
+import { Lines, When } from "../components/section";
+import { Sheet } from "../components/sheet";
+import { Strip } from "../components/strip";
+import { count, rate, seconds, span } from "../format";
+import type { Place } from "../place";
+import type { StreamRow, Streams } from "../types";
+import { Stream } from "./stream";
+
+const EXAMPLE = [
+  "owner: shop",
+  "source:",
+  "  kafka: {topics: [orders], starting_offsets: earliest, max_offsets_per_trigger: 20000}",
+  "decode:",
+  "  json: \"order_id BIGINT, amount DOUBLE, ordered_at TIMESTAMP\"",
+  "sink:",
+  "  iceberg: {table: shop.orders, partition_by: [\"days(ordered_at)\"]}",
+  "trigger: {every: 10s}",
+];
+
+export function StreamsPage({ place }: { place: Place }) {
+  const query = useStreams();
+  return (
+    <Frame query={query}>
+      {(data) => (
+        <Stack gap="4">
+          <Strip headline={data.headline} />
+          {data.supervision.why && data.headline.level !== "trouble" ? (
+            <Notice level="error" title="Nobody supervises the streams">{data.supervision.why}</Notice>
+          ) : null}
+          {data.unreadable.length ? (
+            <Notice level="warning" title={`Not everything of ${data.unreadable.join(", ")} can be read`} />
+          ) : null}
+          {data.streams.length === 0 ? <None /> : <Rows data={data} place={place} />}
+          {place.open === null ? null : (
+            <Sheet title={place.open} close={() => place.show("streams")}>
+              <Stream id={place.open} />
+            </Sheet>
+          )}
+        </Stack>
+      )}
+    </Frame>
+  );
+}
+
+function None() {
+  return (
+    <Box>
+      <Empty>
+        No stream is deployed. Write one as a file, for example <Code>conf/streams/orders.yaml</Code>, and run{" "}
+        <Code>lakeward deploy</Code>:
+      </Empty>
+      <Lines lines={EXAMPLE} />
+    </Box>
+  );
+}
+
+function Rows({ data, place }: { data: Streams; place: Place }) {
+  const [text, setText] = useState("");
+  const [state, setState] = useState("");
+  const wanted = text.trim().toLowerCase();
+  const rows = data.streams.filter(
+    (row) => (state === "" || row.state === state) &&
+      [row.id, row.sink, row.owner, row.driver.name, row.why, ...row.tags].some((part) => part?.toLowerCase().includes(wanted)),
+  );
+  return (
+    <Stack gap="3">
+      <Flex gap="2" wrap="wrap" align="center">
+        <Heading as="h2" size="md">{count(data.streams.length)} streams</Heading>
+        <Input width="16rem" size="sm" placeholder="Name, table, owner, tag" aria-label="Filter streams" value={text}
+          onChange={(event) => setText(event.target.value)} />
+        <NativeSelect.Root width="12rem" size="sm">
+          <NativeSelect.Field aria-label="State" value={state} onChange={(event) => setState(event.target.value)}>
+            <option value="">every state</option>
+            {Object.entries(data.counts).map(([name, number]) => (
+              <option key={name} value={name}>{name} ({number})</option>
+            ))}
+          </NativeSelect.Field>
+          <NativeSelect.Indicator />
+        </NativeSelect.Root>
+      </Flex>
+      {rows.length === 0 ? <Empty>No stream fits the filter.</Empty> : (
+        <List label="Streams" rows={rows} columns={columns(data.now)} id={(row) => row.id}
+          open={(row) => place.show("streams", row.id)} />
+      )}
+    </Stack>
+  );
+}
+
+const columns = (now: string): Column<StreamRow>[] => [
+  { title: "State", cell: (row) => <State value={row.state} /> },
+  { title: "Stream", cell: (row) => (
+    <Box>
+      <Text fontWeight="semibold">{row.id}</Text>
+      <Text color="fg.muted" fontSize="xs">{row.sink ?? ""}</Text>
+    </Box>
+  ) },
+  { title: "Since", cell: (row) => <When at={row.since} now={now} /> },
+  { title: "Why", cell: (row) => <Text lineClamp={2} maxW="22rem" title={row.why}>{row.why}</Text> },
+  { title: "Lag", number: true, cell: (row) => (
+    <Text whiteSpace="nowrap" title={row.lag_age_s == null ? "" : `measured ${span(row.lag_age_s)} ago`}>
+      {count(row.lag_records)}{row.lag_s ? ` · ${span(row.lag_s)}` : ""}
+    </Text>
+  ) },
+  { title: "Freshness limit", number: true, cell: (row) => span(row.freshness_limit_s) },
+  { title: "Last commit", number: true, cell: (row) => <When at={row.committed_at} now={now} /> },
+  { title: "Rows/s in → out", number: true, cell: (row) => (
+    <Text whiteSpace="nowrap">{rate(row.input_rows_per_second)} → {rate(row.processed_rows_per_second)}</Text>
+  ) },
+  { title: "Batch / trigger", number: true, cell: (row) => (
+    <Text whiteSpace="nowrap">{seconds(row.batch_duration_s)} / {seconds(row.trigger_s)}</Text>
+  ) },
+  { title: "Failures 24 h", number: true, cell: (row) => count(row.restarts_24h) },
+  { title: "Owner", cell: (row) => row.owner ?? "" },
+];

@@ -1,0 +1,135 @@
+// Tables: health, what maintenance did, what it would do next and why not now.
+import { Box, Flex, Heading, Link, Stack, Text } from "@chakra-ui/react";
+
+import { useTable, useTables } from "../api";
+import { State } from "../components/badge";
+import { TimeChart } from "../components/chart";
+import { Empty, Frame, Notice } from "../components/frame";
+import { type Column, List } from "../components/list";
+import { Section, When } from "../components/section";
+import { Sheet } from "../components/sheet";
+import { bytes, change, count, exact, seconds } from "../format";
+import type { Place } from "../place";
+import type { TableAction, TableDetail, TableRow } from "../types";
+
+export function TablesPage({ place }: { place: Place }) {
+  return (
+    <Frame query={useTables()}>
+      {(data) => (
+        <Stack gap="3">
+          <Heading as="h2" size="md">{count(data.tables.length)} tables</Heading>
+          {data.tables.length === 0 ? <Empty>No table was observed yet. The Dag tables_observe does it.</Empty> : (
+            <List label="Tables" rows={data.tables} columns={columns(data.now)} id={(row) => row.table}
+              open={(row) => place.show("tables", row.table)} />
+          )}
+          {place.open === null ? null : (
+            <Sheet title={place.open} close={() => place.show("tables")}><One name={place.open} place={place} /></Sheet>
+          )}
+        </Stack>
+      )}
+    </Frame>
+  );
+}
+
+const columns = (now: string): Column<TableRow>[] => [
+  { title: "Table", cell: (row) => (
+    <Box>
+      <Text fontWeight="semibold">{row.table}</Text>
+      <Text color="fg.muted" fontSize="xs">{row.format}{row.streams.length ? ` ← ${row.streams.join(", ")}` : ""}</Text>
+    </Box>
+  ) },
+  { title: "Checks", cell: (row) => (row.verdict ? <State value={row.verdict} /> : "–") },
+  { title: "Due", cell: (row) => (row.due_since ? <When at={row.due_since} now={now} /> : "–") },
+  { title: "Files (small)", number: true, cell: (row) => `${count(row.figures.files)} (${count(row.figures.small_files)})` },
+  { title: "Delete files", number: true, cell: (row) => count(row.figures.delete_files) },
+  { title: "Snapshots", number: true, cell: (row) => count(row.figures.snapshots) },
+  { title: "Size", number: true, cell: (row) => bytes(row.figures.size_bytes) },
+  { title: "Rows", number: true, cell: (row) => count(row.figures.records) },
+  { title: "Last action", cell: (row) => (row.last_action === null ? "–" : (
+    <Flex gap="2" align="center" whiteSpace="nowrap">
+      <State value={row.last_action.result ?? "running"} /> {row.last_action.action}{" "}
+      <When at={row.last_action.started_at} now={now} />
+    </Flex>
+  )) },
+  { title: "Observed", cell: (row) => <When at={row.observed_at} now={now} /> },
+];
+
+function One({ name, place }: { name: string; place: Place }) {
+  return <Frame query={useTable(name)}>{(detail) => <Detail detail={detail} place={place} />}</Frame>;
+}
+
+function Detail({ detail, place }: { detail: TableDetail; place: Place }) {
+  const { table, now } = detail;
+  const points = (name: string) =>
+    detail.health.map((moment) => ({ x: Date.parse(moment.at), y: moment.figures[name] ?? null }));
+  const marks = detail.actions
+    .filter((action) => action.result === "done" && action.finished_at !== null)
+    .map((action) => ({ at: Date.parse(action.finished_at as string), text: action.action }));
+  return (
+    <Box pb="8">
+      {table.expiry_hold ? <Notice level="warning" title="Snapshot expiry waits for a person">{table.expiry_hold}</Notice> : null}
+      {table.hold_until ? <Notice level="info" title={`Maintenance is on hold until ${table.hold_until}`} /> : null}
+      <Flex gap="4" wrap="wrap" fontSize="sm" mt="2">
+        <Text color="fg.muted">{table.location}</Text>
+        {table.streams.map((stream) => (
+          <Link as="button" key={stream} onClick={() => place.show("streams", stream)}>Stream {stream}</Link>
+        ))}
+        {table.verdict ? <Link as="button" onClick={() => place.show("quality", table.table)}>Checks</Link> : null}
+      </Flex>
+      <Section title="Files over time">
+        {detail.health.length < 2 ? <Text color="fg.muted">One observation so far.</Text> : (
+          <TimeChart title="Files over time" unit="files" marks={marks} series={[
+            { label: "files", token: "blue.500", points: points("files") },
+            { label: "small files", token: "orange.500", points: points("small_files") },
+            { label: "snapshots", token: "gray.500", points: points("snapshots") },
+          ]} />
+        )}
+      </Section>
+      <Section title="Actions">
+        {detail.actions.length === 0 ? <Text color="fg.muted">No action yet.</Text> : (
+          <List label="Actions" rows={detail.actions} columns={actionColumns(now)} id={(row) => String(row.id)} />
+        )}
+      </Section>
+      <Section title="What is next, and why not now">
+        {detail.plan === null ? <Text color="fg.muted">No plan yet.</Text> : (
+          <>
+            <Text color="fg.muted" mb="1">Planned <When at={detail.plan.at} now={now} /></Text>
+            <List label="Plan" rows={planned(detail)} columns={planColumns} id={(row) => row.action + row.when} />
+          </>
+        )}
+      </Section>
+    </Box>
+  );
+}
+
+interface Planned {
+  action: string;
+  when: string;
+  why: string;
+}
+
+function planned({ plan }: TableDetail): Planned[] {
+  const due = (plan?.actions ?? []).map(({ action, why }) => ({ action, why, when: "due" }));
+  const later = (plan?.not_planned ?? []).map(({ action, why, next_at }) => (
+    { action, why, when: next_at === null ? "not needed" : `not before ${exact(next_at)}` }
+  ));
+  return [...due, ...later];
+}
+
+const planColumns: Column<Planned>[] = [
+  { title: "Action", cell: (row) => row.action },
+  { title: "When", cell: (row) => row.when },
+  { title: "Why", cell: (row) => row.why },
+];
+
+const actionColumns = (now: string): Column<TableAction>[] => [
+  { title: "When", cell: (row) => <When at={row.started_at} now={now} /> },
+  { title: "Action", cell: (row) => row.action },
+  { title: "Result", cell: (row) => <State value={row.result ?? "running"} /> },
+  { title: "Files", number: true, cell: (row) => change(row.before.files, row.after.files) },
+  { title: "Small", number: true, cell: (row) => change(row.before.small_files, row.after.small_files) },
+  { title: "Snapshots", number: true, cell: (row) => change(row.before.snapshots, row.after.snapshots) },
+  { title: "Size", number: true, cell: (row) => change(row.before.size_bytes, row.after.size_bytes, bytes) },
+  { title: "Took", number: true, cell: (row) => seconds(row.duration_s) },
+  { title: "Why", cell: (row) => <Text lineClamp={2} maxW="24rem" title={row.why}>{row.why}</Text> },
+];
