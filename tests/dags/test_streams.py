@@ -122,7 +122,10 @@ def test_a_run_links_to_the_spark_ui_of_its_driver(landing: AirflowService) -> N
     run = landing.trigger("stream__alerts", op="report")
     landing.finished("stream__alerts", run)
     links = landing.call("GET", f"/dags/stream__alerts/dagRuns/{run}/taskInstances/operate/links").json()
-    assert links["extra_links"] == {"Spark UI": "http://127.0.0.1:4040"}
+    assert links["extra_links"] == {
+        "Spark UI": "http://127.0.0.1:4040",
+        "Lakehouse": f"{landing.url}/plugin/lakeward?tab=streams&open=alerts",
+    }
 
 
 def test_a_blocked_stream_is_red_and_says_what_to_do(landing: AirflowService) -> None:

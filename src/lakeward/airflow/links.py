@@ -1,4 +1,4 @@
-"""Links on the tasks of a stream's Dag (task → Details): from a run to the Spark UI of the driver behind it."""
+"""Links on tasks (task → Details): to the Spark UI of the driver behind a stream, and to the page."""
 
 from __future__ import annotations
 
@@ -7,13 +7,16 @@ from typing import TYPE_CHECKING, Any
 import structlog
 from airflow.sdk import BaseOperatorLink
 
-from lakeward.airflow.names import STREAM_PREFIX
+from lakeward.airflow.names import MAINTAIN, OBSERVE, ORPHANS, QUALITY, RECONCILE, RESTORE, STREAM_PREFIX
 from lakeward.platform.errors import LakewardError
 
 if TYPE_CHECKING:
     from airflow.sdk import BaseOperator
 
 log = structlog.get_logger(__name__)
+
+_TABS = {RECONCILE: "streams", QUALITY: "quality", **dict.fromkeys((MAINTAIN, OBSERVE, ORPHANS, RESTORE), "tables")}
+"""Dag -> the tab of the page that shows what it does."""
 
 
 class SparkUiLink(BaseOperatorLink):
@@ -30,6 +33,23 @@ class SparkUiLink(BaseOperatorLink):
         except LakewardError as error:
             log.warning("no Spark UI link", error=error.what, why=error.why)
             return ""
+
+
+class PageLink(BaseOperatorLink):
+    """The page with the stream open; for tasks of tables and checks its tab; no link on tasks of other Dags."""
+
+    name = "Lakehouse"
+
+    def get_link(self, operator: BaseOperator, *, ti_key: Any) -> str:
+        """The address, or an empty text, which shows no link."""
+        from lakeward.airflow.notify import address
+        from lakeward.supervision import page_links
+
+        dag: str = ti_key.dag_id
+        if dag.startswith(STREAM_PREFIX):
+            return page_links.of(address(), "streams", dag.removeprefix(STREAM_PREFIX))
+        tab = _TABS.get(dag)
+        return "" if tab is None else page_links.of(address(), tab)
 
 
 def spark_ui(stream: str) -> str:

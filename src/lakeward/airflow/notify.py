@@ -41,22 +41,34 @@ class IncidentNotifier(BaseNotifier):
         """
         from lakeward.supervision.notify.deliver import deliver
 
-        sent = deliver(self.connect, self.channel or channel_of(_connection())).sent
+        sent = deliver(self.connect, self.channel or channel_of(_connection(), address())).sent
         if sent:
             log.info("messages sent", incidents=list(sent))
 
 
-def channel_of(connection: AirflowConnection | None) -> Channel:
-    """The channel of a connection; the log without one."""
+def address() -> str:
+    """The address that people use for Airflow, for links in messages; empty if it is not configured."""
+    from airflow.configuration import conf
+
+    return str(conf.get("api", "base_url", fallback=""))
+
+
+def channel_of(connection: AirflowConnection | None, airflow: str = "") -> Channel:
+    """The channel of a connection; the log without one.
+
+    Args:
+        airflow: the address that people use for Airflow; empty: messages have no link.
+    """
     from lakeward.supervision.notify.channel import Log, Slack, Webhook
 
     if connection is None:
-        return Log()
+        return Log(airflow)
     target = connection.extra_dejson.get("channel")
     if target:
         url = _url(connection) if connection.host else "https://slack.com/api"
-        return Slack(connection.password or "", str(target), url)
-    return Webhook(_url(connection) + (f"/{connection.password.lstrip('/')}" if connection.password else ""))
+        return Slack(connection.password or "", str(target), url, airflow)
+    secret = f"/{connection.password.lstrip('/')}" if connection.password else ""
+    return Webhook(_url(connection) + secret, airflow)
 
 
 def _url(connection: AirflowConnection) -> str:
@@ -82,6 +94,6 @@ async def channel_async() -> Channel:
     from airflow.sdk.exceptions import AirflowNotFoundException
 
     try:
-        return channel_of(await BaseHook.aget_connection(NOTIFY))
+        return channel_of(await BaseHook.aget_connection(NOTIFY), address())
     except AirflowNotFoundException:
-        return channel_of(None)
+        return channel_of(None, address())

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import sys
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 from airflow.plugins_manager import AirflowPlugin
 
-from lakeward.airflow.links import SparkUiLink
+from lakeward.airflow.links import PageLink, SparkUiLink
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
@@ -69,8 +69,6 @@ class LakewardPlugin(AirflowPlugin):
     """Registers the links everywhere, and the page in the API server."""
 
     name = "lakehouse"  # projects made before have a file plugins/lakeward_plugin.py, which is named lakeward
-    global_operator_extra_links: ClassVar[list[Any]] = [SparkUiLink()]
-    fastapi_apps: ClassVar[list[Any]] = (
-        [{"app": application(), "url_prefix": PREFIX, "name": "Lakeward"}] if serves() else []
-    )
-    react_apps: ClassVar[list[Any]] = pages() if serves() else []
+    global_operator_extra_links: list[Any] = [SparkUiLink(), PageLink()]  # noqa: RUF012  # as in Airflow's class
+    fastapi_apps: list[Any] = applications() if serves() else []
+    react_apps: list[Any] = pages() if serves() else []

@@ -8,7 +8,6 @@ from small_streams import eventually
 from lakeward.platform.errors import DependencyDown
 from lakeward.web.cached import MOST_KEYS, Cache
 
-
 __all__ = ["eventually"]  # a fixture
 
 

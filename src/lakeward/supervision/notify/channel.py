@@ -13,6 +13,7 @@ import structlog
 from lakeward.platform.errors import Transient
 from lakeward.platform.text import moment
 from lakeward.registry.incidents import Incident, Sent
+from lakeward.supervision import page_links
 from lakeward.telemetry.mask import mask
 
 log = structlog.get_logger(__name__)
@@ -57,14 +58,16 @@ def event(incident: Incident) -> str:
     return "updated" if (incident.message or {}).get("text") else "opened"
 
 
-def words(incident: Incident) -> str:
-    """The message as people read it, masked."""
+def words(incident: Incident, airflow: str = "") -> str:
+    """The message as people read it, masked; with a link to the page if the address of Airflow is known."""
     state = {"opened": "OPEN", "updated": "STILL OPEN", "resolved": "RESOLVED"}[event(incident)]
     lines = [f"{state} [incident {incident.id}] {incident.text}"]
     if incident.closed_at is None and incident.fields.get("next"):
         lines.append(f"next: {incident.fields['next']}")
     lines.append(f"since {moment(incident.opened_at)}")
-    return mask("\n".join(lines))
+    text = mask("\n".join(lines))
+    page = page_links.of_incident(airflow, incident)
+    return f"{text}\n{page}" if page else text
 
 
 def once(incident: Incident) -> str:
@@ -72,14 +75,16 @@ def once(incident: Incident) -> str:
     return f"{incident.id}-{hashlib.sha256(incident.text.encode()).hexdigest()[:16]}"
 
 
+@dataclass(frozen=True)
 class Log:
     """The channel without configuration: the log of the reconcile task."""
 
-    name = "log"
+    airflow: str = ""
+    name: str = "log"
 
     def send(self, incident: Incident) -> Sent:
         """Write the message to the log."""
-        (log.info if incident.closed_at is not None else log.error)(words(incident), incident=incident.id)
+        (log.info if incident.closed_at is not None else log.error)(words(incident, self.airflow), incident=incident.id)
         return {}
 
 
@@ -93,13 +98,15 @@ class Webhook:
     """
 
     url: str
+    airflow: str = ""
     name: str = "webhook"
 
     def send(self, incident: Incident) -> Sent:
         """Post the message."""
         known = (incident.message or {}).get("id")
         body = {
-            "text": words(incident),
+            "text": words(incident, self.airflow),
+            "page": page_links.of_incident(self.airflow, incident) or None,
             "incident": incident.id,
             "event": event(incident),
             "kind": incident.kind,
@@ -129,6 +136,7 @@ class Slack:
     token: str
     channel: str
     url: str = "https://slack.com/api"
+    airflow: str = ""
     name: str = "slack"
 
     def send(self, incident: Incident) -> Sent:
@@ -137,7 +145,7 @@ class Slack:
         A message that cannot be updated (deleted, or its channel is missing) is posted again.
         """
         before: Sent = incident.message or {}
-        text = words(incident)
+        text = words(incident, self.airflow)
         if before.get("ts"):
             place: Sent = {"channel": before.get("channel", self.channel), "ts": before["ts"]}
             try:

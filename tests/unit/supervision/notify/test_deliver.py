@@ -96,6 +96,27 @@ def test_every_text_is_one_post_with_the_same_incident(connected, receiver) -> N
     assert len(set(keys)) == 3
 
 
+def test_a_message_links_to_the_page_where_the_incident_is_seen(connected, receiver) -> None:
+    channel = Webhook(receiver.url, "https://airflow.example.com/")
+    open_(connected, "flights is blocked", streams=["flights"])
+    open_(connected, "two streams wait", "kafka", streams=["a", "b"])
+    with connected() as connection:
+        incidents.opened(connection, "quality", "nyc.fl ights", "a check holds it")
+    deliver(connected, channel)
+    deliver(connected, Webhook(receiver.url))
+    page = "https://airflow.example.com/plugin/lakeward"
+    assert [body["page"] for body in receiver.bodies] == [
+        f"{page}?tab=streams&open=flights", f"{page}?tab=streams", f"{page}?tab=quality&open=nyc.fl+ights",
+    ]  # fmt: skip
+    assert all(body["text"].endswith(f"\n{body['page']}") for body in receiver.bodies)
+
+
+def test_without_an_address_of_airflow_there_is_no_link(connected, receiver) -> None:
+    open_(connected, "flights is blocked", streams=["flights"])
+    deliver(connected, Webhook(receiver.url))
+    assert receiver.bodies[0]["page"] is None and "http" not in receiver.bodies[0]["text"]
+
+
 def test_the_receivers_own_id_comes_back_with_the_next_text(connected, receiver) -> None:
     receiver.answers = [(200, {"id": "m-7"})]
     open_(connected, "one")
