@@ -89,7 +89,7 @@ function Timeline({ it }: { it: StreamDocument }) {
   return (
     <Table.Root size="sm" aria-label="Timeline">
       <Table.Body>
-        {it.changed.map((item) => (
+        {[...it.changed].reverse().map((item) => (
           <Table.Row key={`${item.at}${item.what}${item.text}`}>
             <Table.Cell><When at={item.at} now={it.now} /></Table.Cell>
             <Table.Cell>{item.what}</Table.Cell>
