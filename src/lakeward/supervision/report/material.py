@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 from sqlalchemy import Connection
 
@@ -123,20 +124,22 @@ class Material:
 
 
 _MOST_SPECS = 4096
-_specs: dict[tuple[str, int, str], StreamSpec | None] = {}
+_specs: dict[str, tuple[dict[str, Any], StreamSpec | None]] = {}
+"""Stream -> the spec as it is stored, and as it was read."""
 
 
 def _spec(generation: Generation) -> StreamSpec | None:
-    """Its spec, read once a process: a generation never changes, and to validate a thousand specs takes a second."""
-    key = (generation.stream, generation.generation, generation.digest)
-    if key not in _specs:
+    """Its spec, validated once a process while it stays the same: to validate a thousand specs takes a second."""
+    known = _specs.get(generation.stream)
+    if known is None or known[0] != generation.spec:
+        try:
+            read = StreamSpec.model_validate(generation.spec)
+        except ValueError:
+            read = None
         if len(_specs) >= _MOST_SPECS:
             _specs.clear()
-        try:
-            _specs[key] = StreamSpec.model_validate(generation.spec)
-        except ValueError:
-            _specs[key] = None
-    return _specs.get(key)
+        known = _specs[generation.stream] = (generation.spec, read)
+    return known[1]
 
 
 Explain = Callable[[Presence], Presence]

@@ -1,0 +1,45 @@
+"""What Airflow's UI offers because Lakeward is installed: a provider, and the forms of the connections streams name."""
+
+from __future__ import annotations
+
+import httpx
+import pytest
+from airflow_service import AirflowService
+
+from lakeward.airflow import provider
+
+pytestmark = pytest.mark.timeout(900)  # the first test boots Airflow
+
+
+def test_airflow_lists_lakeward_as_a_provider(airflow: AirflowService) -> None:
+    found = airflow.call("GET", "/providers").json()["providers"]
+    assert "lakeward" in {item["package_name"] for item in found}
+
+
+def test_the_connection_form_has_the_types_that_streams_name(airflow: AirflowService) -> None:
+    answer = httpx.get(
+        f"{airflow.url}/ui/connections/hook_meta",
+        headers={"Authorization": f"Bearer {airflow.token_of('admin')}"},
+        timeout=120,
+        trust_env=False,
+    )
+    forms = {form["connection_type"]: form for form in answer.json()}
+    assert {"kafka", "postgres", "aws", "http", "spark_connect"} <= forms.keys()
+    fields = forms["kafka"]["standard_fields"]
+    assert (fields["url_schema"]["hidden"], fields["extra"]["title"]) == (True, "librdkafka properties")
+    assert "bootstrap.servers" in fields["extra"]["placeholder"]
+    assert forms["aws"]["standard_fields"]["login"]["title"] == "Access key"
+
+
+def test_a_type_whose_own_provider_is_installed_is_left_to_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    def types() -> set[str]:
+        return {item["connection-type"] for item in provider.get_provider_info()["connection-types"]}
+
+    assert types() == {"kafka", "postgres", "aws", "http"}
+    monkeypatch.setattr(provider, "_installed", lambda package: package == "airflow.providers.amazon")
+    assert types() == {"kafka", "postgres", "http"}
+
+
+def test_an_installed_provider_is_found() -> None:
+    assert provider._installed("airflow.providers.standard")
+    assert not provider._installed("airflow.providers.nobody.has.this")
