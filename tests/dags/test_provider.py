@@ -26,8 +26,7 @@ def test_the_connection_form_has_the_types_that_streams_name(airflow: AirflowSer
     forms = {form["connection_type"]: form for form in answer.json()}
     assert {"kafka", "postgres", "aws", "http", "spark_connect"} <= forms.keys()
     fields = forms["kafka"]["standard_fields"]
-    assert (fields["url_schema"]["hidden"], fields["extra"]["title"]) == (True, "librdkafka properties")
-    assert "bootstrap.servers" in fields["extra"]["placeholder"]
+    assert (fields["url_schema"]["hidden"], fields["host"]["title"]) == (True, "Bootstrap server")
     assert forms["aws"]["standard_fields"]["login"]["title"] == "Access key"
 
 

@@ -84,10 +84,14 @@ class Context:
         inputs = observe.health_input(facts, jobs, row)
         return ObservedStream(facts, row, verdict(inputs), inputs.process)
 
-    def reconcile(self) -> None:
-        """Run one reconcile pass, so that an operation also works while Airflow is down."""
+    def reconcile(self) -> str:
+        """Run one reconcile pass, so that an operation also works while Airflow is down.
+
+        Returns:
+            Why it can have launched nothing, as a clause; empty if it could.
+        """
         try:
-            reconcile_once(
+            summary = reconcile_once(
                 self.connect,
                 self.runtime,
                 self.backend,
@@ -97,6 +101,8 @@ class Context:
             )
         except DependencyDown as error:
             log.warning("reconcile pass failed", error=error.what, why=error.why)
+            return f"no reconcile pass was possible: {error.what}"
+        return summary.startup_grace or ""
 
     def kill(self, stream: str) -> str:
         """Kill the process of a stream's driver, or finalize its launch where the host cannot be reached.

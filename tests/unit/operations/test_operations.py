@@ -86,6 +86,22 @@ def test_asking_without_waiting_returns_at_once(operator, deployed, connected) -
         assert drivers.find(connection, "nyc") is not None
 
 
+def test_a_start_after_an_outage_says_that_nothing_is_launched_yet(
+    operator, deployed, connected, monkeypatch
+) -> None:  # fmt: skip
+    deployed("flights", desired="stopped")
+    why = "the registry was down until now: nothing is launched for 12 s, drivers renew first"
+    with monkeypatch.context() as patched:
+        patched.setattr(StartupGracePeriod, "answered", lambda self, server_up_s: why)
+        detail = operator().run(Request(StreamOperation.START, "flights", wait=False)).detail
+    assert detail == f"asked to run, but {why}; the next reconcile pass, or another start, launches its driver"
+    with connected() as connection:
+        assert drivers.find(connection, "nyc") is None
+    assert "but" not in operator().run(Request(StreamOperation.START, "flights", wait=False)).detail
+    with connected() as connection:
+        assert drivers.find(connection, "nyc") is not None
+
+
 def test_a_start_that_does_not_land_times_out_and_goes_on(operator, deployed, connected, runtime) -> None:
     deployed("flights", desired="stopped")
     runtime.drivers.mkdir(parents=True, exist_ok=True)
