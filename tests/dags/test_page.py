@@ -61,6 +61,16 @@ def test_the_page_shows_a_stream_with_its_plan(deployed, tokens) -> None:
     assert plan["text"] and not plan["approval"]
 
 
+def test_the_cause_of_missing_supervision_is_what_airflow_knows() -> None:
+    from lakeward.airflow.supervising_dag import cause
+
+    found = [cause(False, False, False), cause(True, True, False), cause(True, False, True)]
+    assert [item[0].split()[0:3] for item in found if item] == [
+        ["Airflow", "has", "no"], ["the", "Dag", "streams_reconcile"], ["Airflow", "cannot", "read"],
+    ]  # fmt: skip
+    assert cause(True, False, False) is None
+
+
 def test_the_ui_is_told_where_the_page_is_and_can_load_it(deployed) -> None:
     assert deployed.call("GET", "/plugins/importErrors").json()["import_errors"] == []
     plugins = deployed.call("GET", "/plugins").json()["plugins"]

@@ -30,10 +30,11 @@ def applications() -> list[dict[str, Any]]:
     """The API, guarded by Airflow's own permissions."""
     from lakeward.airflow.page_access import gate
     from lakeward.airflow.project import settings
+    from lakeward.airflow.supervising_dag import explain
     from lakeward.web.app import build
     from lakeward.web.reads import Reads
 
-    app: FastAPI = build(Reads(_addresses, settings), gate())
+    app: FastAPI = build(Reads(_addresses, settings, explain), gate())
     return [{"app": app, "url_prefix": PREFIX, "name": "Lakeward"}]
 
 

@@ -16,7 +16,7 @@ from lakeward.supervision.context import backend_of
 from lakeward.supervision.observe import Connect
 from lakeward.supervision.reconcile import registry_of
 from lakeward.supervision.report.block import block
-from lakeward.supervision.report.material import observe_all
+from lakeward.supervision.report.material import Explain, observe_all
 from lakeward.web import actions, audit, quality, streams, tables
 from lakeward.web.body import Bodies, with_age
 from lakeward.web.cached import Cache, Reading
@@ -37,10 +37,16 @@ class Reads:
 
     Args:
         addresses: the deployment's addresses. Read once: a change needs a restart of the process.
+        explain: adds the cause of missing supervision.
     """
 
-    def __init__(self, addresses: Callable[[], Runtime], settings: Callable[[], Settings] = Settings) -> None:
-        self._addresses, self._settings = addresses, settings
+    def __init__(
+        self,
+        addresses: Callable[[], Runtime],
+        settings: Callable[[], Settings] = Settings,
+        explain: Explain | None = None,
+    ) -> None:
+        self._addresses, self._settings, self._explain = addresses, settings, explain
         self._streams_cache: Cache[streams.Streams] = Cache(FRESH_S)
         self._details_cache: Cache[streams.StreamDetail] = Cache(FRESH_S)
         self._tables_cache: Cache[tables.Tables] = Cache(FRESH_S)
@@ -142,7 +148,7 @@ class Reads:
         return runner.plan(operation), operation.needs_approval
 
     def _detail(self, stream: str) -> streams.StreamDetail:
-        view, document = report.read(self.connect, self.runtime, stream, self.backend)
+        view, document = report.read(self.connect, self.runtime, stream, self.backend, self._explain)
         return {
             "document": document,
             "block": block(document),
@@ -168,7 +174,12 @@ class Reads:
         return writers
 
     def _streams_reading(self) -> Reading[streams.Streams]:
-        return self._streams_cache.get("", lambda: streams.of_view(observe_all(self.connect, self.backend)))
+        return self._streams_cache.get(
+            "", lambda: streams.of_view(observe_all(self.connect, self.backend, self._explain))
+        )
+
+    def _read_streams(self) -> streams.Streams:
+        return streams.of_view(observe_all(self.connect, self.backend, self._explain))
 
     def _tables_reading(self) -> Reading[tables.Tables]:
         return self._tables_cache.get("", self._read_tables)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Set
-from datetime import UTC, datetime
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from sqlalchemy import update
 
 from lakeward.registry import batches, changes, maintenance, observations, streams, verifications
 from lakeward.registry.schema import streams as rows_of_streams
+from lakeward.supervision.presence import Presence
 from lakeward.web.app import CLOSED, DOCUMENTS, Gate, build, routes
 from lakeward.web.body import EXACT, encode
 from lakeward.web.reads import MayRead, Reads
@@ -125,6 +127,23 @@ def test_the_worst_stream_is_first_and_in_the_first_line(site, client) -> None:
     assert listed["headline"]["level"] == "trouble"
     assert listed["headline"]["text"].startswith("flights is BLOCKED since ")
     assert listed["counts"]["blocked"] == 1
+
+
+def test_missing_supervision_is_in_the_first_line_with_its_cause(site, caller: Caller) -> None:
+    with site.registry() as connection:
+        streams.set_desired(connection, [FLIGHTS], "running")
+        connection.execute(
+            update(rows_of_streams).values(since=rows_of_streams.c.since - timedelta(hours=1), state="starting")
+        )
+
+    def explain(present: Presence) -> Presence:
+        return replace(present, why=f"{present.why}; the Dag streams_reconcile is paused", next="unpause it")
+
+    client = TestClient(build(Reads(lambda: site.runtime, explain=explain), caller.gate()))
+    listed = asked(client, "streams")
+    assert listed["supervision"]["next"] == "unpause it"
+    assert "the Dag streams_reconcile is paused" in listed["supervision"]["why"]
+    assert "is paused" in asked(client, f"streams/{FLIGHTS}")["document"]["unsupervised"]
 
 
 def test_what_a_caller_may_not_read_is_not_there(site, client, caller: Caller) -> None:

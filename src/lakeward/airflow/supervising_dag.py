@@ -1,0 +1,44 @@
+"""Why nobody supervises the streams, as Airflow's own database knows it: for the page, which runs in the API server."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from airflow.models.dag import DagModel
+from airflow.utils.session import create_session
+
+from lakeward.airflow.names import RECONCILE
+from lakeward.supervision.presence import Presence, State
+
+
+def explain(present: Presence) -> Presence:
+    """The same with its cause. A known cause is not awaited: it does not end by itself."""
+    if present.state is State.OK:
+        return present
+    with create_session() as session:
+        dag = session.get(DagModel, RECONCILE)
+        found = cause(dag is not None and not dag.is_stale, dag is not None and bool(dag.is_paused),
+                      dag is not None and bool(dag.has_import_errors))  # fmt: skip
+    if found is None:
+        return present
+    why, next_ = found
+    judged = State.NEVER if present.state is State.AWAITED else present.state
+    return replace(present, state=judged, why=f"{present.why}; {why}", next=next_)
+
+
+def cause(known: bool, paused: bool, broken: bool) -> tuple[str, str] | None:
+    """What keeps the Dag from running, and what to do; None if nothing is known. Pure.
+
+    Args:
+        known: Airflow has the Dag.
+    """
+    if not known:
+        return (
+            f"Airflow has no Dag {RECONCILE}",
+            "put lakeward_streams.py into Airflow's Dag folder (lakeward init --dags DIR writes it)",
+        )
+    if paused:
+        return f"the Dag {RECONCILE} is paused", f"unpause the Dag {RECONCILE}"
+    if broken:
+        return f"Airflow cannot read the file of the Dag {RECONCILE} any more", f"open the Dag {RECONCILE}: its error"
+    return None
