@@ -15,12 +15,11 @@ from lakeward.registry import changes, maintenance, streams
 
 UI = Path(__file__).parents[2] / "ui"
 STREAM = "shown"
+BROWSER = all(map(shutil.which, ("node", "npm", "chromium")))
 pytestmark = [
     pytest.mark.campaign,
     pytest.mark.timeout(900),
-    pytest.mark.skipif(
-        not (shutil.which("node") and shutil.which("chromium")), reason="Node or Chromium is not installed"
-    ),
+    pytest.mark.skipif(not BROWSER, reason="Node or Chromium is not installed"),
 ]
 
 
