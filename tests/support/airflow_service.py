@@ -346,6 +346,9 @@ def airflow(postgres: Any, kafka: Any, tmp_path_factory: pytest.TempPathFactory)
             airflow_pool.ensure(made)
             yield service
         finally:
+            sessions = [process.pid for process in service.processes.values()]
             service.stop()
+            for session in sessions:  # an idle worker of the executor may outlive its scheduler
+                service.sweep(session)
             service.end_drivers()
             engine.engine(service.home.registry_url_file.read_text().strip(), service.home.pgpass).dispose()
