@@ -22,7 +22,7 @@ class ChangeRow(TypedDict):
     change: str
     author: str
     comment: str
-    detail: Mapping[str, object]
+    detail: object
 
 
 class Audit(TypedDict):
@@ -44,8 +44,17 @@ def read(connection: Connection, limit: int) -> Audit:
             "change": item.change,
             "author": item.author,
             "comment": mask(item.comment),
-            "detail": item.detail,
+            "detail": _masked(item.detail),
         }
         for item in changes.newest_of_all(connection, limit)
     ]
     return {"now": now, "changes": rows}
+
+
+def _masked(value: object, name: str = "") -> object:
+    """The detail of a change with every text in it masked, by its name, too."""
+    if isinstance(value, str):
+        return mask(f"{name}={value}")[len(name) + 1 :]
+    if isinstance(value, Mapping):
+        return {str(key): _masked(item, str(key)) for key, item in value.items()}
+    return [_masked(item, name) for item in value] if isinstance(value, list) else value

@@ -13,6 +13,7 @@ from lakeward.quality.results.records import RunDocument, recorded
 from lakeward.quality.results.trend import Cost, RunLine, Trend, cost, shown, trends
 from lakeward.registry import verifications
 from lakeward.registry.verifications import CheckResult, Verification
+from lakeward.telemetry.mask import mask
 from lakeward.web.errors import NotFound
 
 RUNS = 50
@@ -101,7 +102,7 @@ def _checked(run: Verification, checks: Sequence[CheckResult]) -> CheckedTable:
         "to_snapshot": run["to_snapshot"],
         "verified_snapshot": run["verified_snapshot"],
         "first_bad_snapshot": run["first_bad_snapshot"],
-        "note": run["note"],
+        "note": mask(run["note"]),
         "failing": [
             {
                 "check": check["check"],

@@ -11,6 +11,7 @@ from sqlalchemy import Connection, func, select
 from lakeward.platform.errors import expect
 from lakeward.registry import maintenance, verifications
 from lakeward.registry.maintenance import Figures, LedgerRow, StoredFacts, Table
+from lakeward.telemetry.mask import mask
 
 FIGURES = (
     "files", "small_files", "delete_files", "deleted_rows", "manifests", "snapshots", "metadata_files", "size_bytes",
@@ -128,7 +129,7 @@ def _row(
         "streams": [str(stream) for stream in streams] if isinstance(streams, list) else [],
         "due_since": due,
         "hold_until": table.hold_until,
-        "expiry_hold": table.expiry_hold,
+        "expiry_hold": None if table.expiry_hold is None else mask(table.expiry_hold),
         "verdict": verdict,
         "last_action": None if last is None else _action(last),
     }
@@ -144,7 +145,7 @@ def _action(row: LedgerRow) -> ActionRow:
         "action": row["action"],
         "result": row["result"],
         "verified": row["verified"],
-        "why": row["why"],
+        "why": mask(row["why"]),
         "before": _recorded(row["before"]),
         "after": _recorded(row["after"]),
         "started_at": row["started_at"],

@@ -230,6 +230,29 @@ def test_a_stream_that_cannot_be_read_costs_no_other_its_row(site, client) -> No
     assert {"delay_alerts", "departures_hourly", FLIGHTS} <= {row["id"] for row in listed["streams"]}
 
 
+def test_what_looks_like_a_secret_is_in_no_answer(site, client) -> None:
+    secret = "password=canary"
+    with site.registry() as connection:
+        maintenance.register(connection, "nyc.flights", format="iceberg", location="/w", table_class="append-stream")
+        maintenance.hold_expiry(connection, "nyc.flights", secret)
+        begun = maintenance.begin_action(
+            connection, plan="p", table="nyc.flights", action="compact", session_id=None, before={}
+        )
+        maintenance.finish_action(connection, begun, result="failed", why=secret)
+        changes.record(
+            connection,
+            "stream",
+            FLIGHTS,
+            "stop",
+            author="ada",
+            comment=secret,
+            before={"why": secret, "token": "canary", "number": 5},
+        )
+        streams.block(connection, FLIGHTS, {"reason": "gap", "what": secret, "why": secret, "next": ""})
+    for path in ("streams", f"streams/{FLIGHTS}", "tables", "tables/nyc.flights", "audit"):
+        assert "canary" not in json.dumps(asked(client, path)), path
+
+
 def test_integers_that_a_browser_would_round_are_text() -> None:
     at = datetime(2026, 11, 1, tzinfo=UTC)
     document = {"id": BIG, "small": EXACT, "at": at, "share": float("nan"), "none": None, "yes": True}
