@@ -51,7 +51,8 @@ def announce(connect: Connect, outlet_events: Any) -> list[str]:
 
     with connect() as connection:
         facts, known = observe.read(connection, whole=False), announcing.read(connection)
-    events, after = announcing.decide(facts, known)
+        events, after = announcing.decide(facts, known)
+        events = announcing.with_rows(connection, events)
     for item in events:
         extra = {"stream": item.stream, **item.extra}
         outlet_events[of_streams()].add(Asset(item.asset), extra=extra)

@@ -106,6 +106,17 @@ def since(connection: Connection, stream: str, seq: int) -> list[Batch]:
     return [Batch(**row._mapping) for row in rows]
 
 
+def landed_between(connection: Connection, stream: str, after: int, upto: int) -> int | None:
+    """The rows that landed with the batches after one sequence number, up to and with another; None if a batch between
+    them is not recorded, or was not counted."""
+    found, counted, landed = connection.execute(
+        select(func.count(batches.c.seq.distinct()), func.count(batches.c.landed), func.sum(batches.c.landed)).where(
+            batches.c.stream == stream, batches.c.seq > after, batches.c.seq <= upto
+        )
+    ).one()
+    return int(landed) if landed is not None and found == counted == upto - after else None
+
+
 def after(
     connection: Connection, moments: Mapping[str, datetime | None], *, settled_s: float, most: int
 ) -> dict[str, list[Batch]]:

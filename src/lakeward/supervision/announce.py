@@ -6,8 +6,8 @@ the first time is only remembered: its past is no event.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Literal, TypedDict, cast
@@ -15,7 +15,7 @@ from typing import Literal, TypedDict, cast
 from sqlalchemy import Connection
 
 from lakeward.platform.boundary import Failure, attempt
-from lakeward.registry import heartbeats
+from lakeward.registry import batches, heartbeats
 from lakeward.registry.streams import Stream
 from lakeward.supervision.observe import Facts
 
@@ -31,7 +31,7 @@ class Announced(TypedDict, total=False):
     """What was announced of one stream; times are RFC 3339.
 
     Attributes:
-        commit: its newest commit; `told` is the one that was announced last, at `told_at`.
+        commit: its newest commit; `told` is the one that was announced last, at `told_at`, and `seq` its number.
         hour, day: the newest complete ones.
     """
 
@@ -41,6 +41,7 @@ class Announced(TypedDict, total=False):
     day: str | None
     told: str | None
     told_at: str
+    seq: int | None
 
 
 @dataclass(frozen=True)
@@ -76,20 +77,34 @@ def _of_stream(facts: Facts, stream: Stream, before: Announced | None) -> tuple[
     now = _observed(facts, stream.id)
     now["state"] = stream.state
     if before is None:
-        return events, {**now, "told_at": facts.now.isoformat(), "told": now["commit"]}
+        return events, {**now, "told_at": facts.now.isoformat(), "told": now["commit"], "seq": _seq(facts, stream.id)}
     values: Announced = {**before, **now}
     if before.get("state") != stream.state:
         extra: dict[str, object] = {"before": before.get("state"), "state": stream.state, "why": stream.why[:500]}
         events.append(Announcement(stream.id, "state", extra | {"since": stream.since.isoformat()}))
     if now["commit"] is not None and now["commit"] != before.get("told") and _due(before, facts.now):
-        events.append(Announcement(stream.id, "commits", _commit(facts, stream.id)))
+        events.append(Announcement(stream.id, "commits", {**_commit(facts, stream.id), "after_seq": before.get("seq")}))
         values["told_at"], values["told"] = facts.now.isoformat(), now["commit"]
+        values["seq"] = _seq(facts, stream.id)
     for what in _SPANS:
         closed, earlier = now[what], before.get(what)
         if closed is not None and earlier is not None and closed > earlier:
             events.append(Announcement(stream.id, what, {"from": earlier, "to": closed}))
         values[what] = closed if closed is not None and (earlier is None or closed > earlier) else earlier
     return events, values
+
+
+def with_rows(connection: Connection, events: Iterable[Announcement]) -> list[Announcement]:
+    """The events; each commit with the number of rows that landed since the one announced before, if it is known."""
+    return [_with_rows(connection, event) if event.what == "commits" else event for event in events]
+
+
+def _with_rows(connection: Connection, event: Announcement) -> Announcement:
+    after, upto = event.extra["after_seq"], event.extra["seq"]
+    rows = None
+    if isinstance(after, int) and isinstance(upto, int) and after < upto:
+        rows = batches.landed_between(connection, event.stream, after, upto)
+    return replace(event, extra={**event.extra, "rows": rows})
 
 
 def read(connection: Connection) -> Mapping[str, Announced]:
@@ -123,6 +138,11 @@ def _floor(moment: datetime, unit: str) -> str:
 def _due(before: Announced, now: datetime) -> bool:
     announced_at = before.get("told_at")
     return announced_at is None or now - datetime.fromisoformat(announced_at) >= COMMITS_EVERY
+
+
+def _seq(facts: Facts, stream: str) -> int | None:
+    seen = facts.observations.get(stream)
+    return None if seen is None else seen.seq
 
 
 def _commit(facts: Facts, stream: str) -> dict[str, object]:

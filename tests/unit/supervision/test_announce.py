@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from lakeward.registry import observations, streams
+from lakeward.registry import batches, observations, streams
 from lakeward.supervision import announce, observe
 
 HOUR = datetime(2026, 11, 21, 2, 0, tzinfo=UTC)
@@ -62,6 +62,37 @@ def test_commits_are_one_event_a_minute_and_none_is_forgotten(world, connected) 
     found, known = announce.decide(world(122), known)
     assert [item.extra["seq"] for item in found] == [2]
     assert announce.decide(world(300), known)[0] == [], "nothing new landed"
+
+
+def test_a_commit_has_the_rows_since_the_one_announced_before(world, connected) -> None:
+    def landed(seq: int, rows: int | None) -> None:
+        with connected() as connection:
+            batches.record(
+                connection, stream="flights", query_id="q", batch_id=seq - 1, seq=seq, generation=1, landed=rows,
+                start_offsets={}, end_offsets={}, committed_at=HOUR,
+            )  # fmt: skip
+        note(connected, committed_at=HOUR + timedelta(seconds=seq), seq=seq)
+
+    def rows(later_s: float, known) -> tuple[object, object]:
+        found, after = announce.decide(world(later_s), known)
+        with connected() as connection:
+            (event,) = announce.with_rows(connection, found)
+        return event.extra["rows"], after
+
+    landed(1, 5)
+    _, known = announce.decide(world(), {})
+    landed(2, 10)
+    landed(3, 20)
+    number, known = rows(61, known)
+    assert number == 30
+    landed(4, None)
+    number, known = rows(130, known)
+    assert number is None, "a batch that was not counted is no zero"
+    note(connected, committed_at=HOUR + timedelta(seconds=9), seq=6)
+    number, known = rows(200, known)
+    assert number is None, "a batch that is not recorded is no zero"
+    landed(7, 0)
+    assert rows(270, known)[0] == 0
 
 
 def test_an_hour_is_announced_when_it_closes_with_what_was_skipped(world, connected) -> None:
