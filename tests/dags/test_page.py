@@ -85,6 +85,14 @@ def test_the_ui_is_told_where_the_page_is_and_can_load_it(deployed) -> None:
         assert "streams/{stream}" not in ask(deployed, "GET", path).text
 
 
+def test_the_page_names_dags_as_airflow_does() -> None:
+    from lakeward.airflow import names
+    from lakeward.web import reads
+    from lakeward.web import streams as rows
+
+    assert (rows.DAG, reads.OF_ALL) == (names.STREAM_PREFIX, names.OBSERVE)
+
+
 def test_other_processes_of_airflow_build_no_application(monkeypatch: pytest.MonkeyPatch) -> None:
     from lakeward.airflow.plugin import LakewardPlugin, serves
 

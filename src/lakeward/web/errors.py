@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TypedDict
 
-from lakeward.platform.errors import Blocked, DependencyDown, LakewardError, Refused, SpecError, TimedOut
+from lakeward.platform.errors import Blocked, DependencyDown, LakewardError, Refused, SpecError, TimedOut, Unhealthy
 from lakeward.telemetry.mask import mask
 
 
@@ -13,7 +13,8 @@ class NotFound(SpecError):
 
 
 _STATUS: tuple[tuple[type[LakewardError], int], ...] = (
-    (NotFound, 404), (SpecError, 422), (Refused, 409), (Blocked, 409), (DependencyDown, 503), (TimedOut, 504),
+    (NotFound, 404), (SpecError, 422), (Refused, 409), (Blocked, 409), (DependencyDown, 503), (Unhealthy, 503),
+    (TimedOut, 504),
 )  # fmt: skip
 
 

@@ -17,6 +17,7 @@ from fastapi.testclient import TestClient
 from jsonschema import Draft202012Validator
 from sqlalchemy import update
 
+from lakeward.platform.runtime import Runtime
 from lakeward.registry import batches, changes, maintenance, observations, streams, verifications
 from lakeward.registry.schema import streams as rows_of_streams
 from lakeward.supervision.presence import Presence
@@ -217,6 +218,13 @@ def test_a_registry_that_is_away_leaves_the_last_view_with_its_age(site, caller:
     answer = client.get("/api/v1/audit")
     assert answer.status_code == 503 and answer.json()["error"]["what"]
     assert "canary" not in listed["stale"] + answer.text
+
+
+def test_a_deployment_that_is_not_there_yet_is_said_in_words(caller: Caller, tmp_path: Path) -> None:
+    client = TestClient(build(Reads(lambda: Runtime.load(tmp_path / "runtime.json")), caller.gate()))
+    answer = client.get("/api/v1/streams")
+    assert answer.status_code == 503
+    assert answer.json()["error"]["next"]
 
 
 def test_a_stream_that_cannot_be_read_costs_no_other_its_row(site, client) -> None:
