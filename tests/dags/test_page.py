@@ -77,6 +77,8 @@ def test_the_ui_is_told_where_the_page_is_and_can_load_it(deployed) -> None:
     (ours,) = (plugin for plugin in plugins if plugin["name"] == "lakehouse")
     places = {app["destination"]: app["bundle_url"] for app in ours["react_apps"]}
     assert places.keys() == {"nav", "dag", "dashboard"}
+    names = [app["name"] for app in ours["react_apps"]]
+    assert len(set(names)) == len(names), "Airflow would show one bundle in place of another"
     for address in places.values():
         bundle = httpx.get(f"{deployed.url}{address}", timeout=60, trust_env=False)
         assert (bundle.status_code, bundle.headers["content-type"].split(";")[0]) == (200, "application/javascript")

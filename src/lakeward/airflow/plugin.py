@@ -58,11 +58,12 @@ def pages() -> list[dict[str, Any]]:
     if not (STATIC / "main.umd.cjs").is_file():
         return []
     icons = {"icon": f"{PREFIX}/static/icon.svg", "icon_dark_mode": f"{PREFIX}/static/icon-dark.svg"}
+    # Airflow keeps a loaded bundle by its name: each place needs a name of its own.
     return [
         {"name": "Lakehouse", "bundle_url": bundle("main.umd.cjs"), "destination": "nav", "url_route": "lakeward",
          "nav_top_level": True, **icons},
         {"name": "Stream", "bundle_url": bundle("dag.umd.cjs"), "destination": "dag", "url_route": "lakeward_stream"},
-        {"name": "Lakehouse", "bundle_url": bundle("home.umd.cjs"), "destination": "dashboard"},
+        {"name": "Lakehouse on Home", "bundle_url": bundle("home.umd.cjs"), "destination": "dashboard"},
     ]  # fmt: skip
 
 
