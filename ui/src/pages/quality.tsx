@@ -26,7 +26,7 @@ export function QualityPage({ place }: { place: Place }) {
               open={(row) => place.show("quality", row.table)} />
           )}
           {place.open === null ? null : (
-            <Sheet title={place.open} close={() => place.show("quality")}><One name={place.open} /></Sheet>
+            <Sheet title={place.open} close={() => place.show("quality")}><One key={place.open} name={place.open} /></Sheet>
           )}
         </Stack>
       )}

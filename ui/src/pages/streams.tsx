@@ -41,7 +41,7 @@ export function StreamsPage({ place }: { place: Place }) {
           {data.streams.length === 0 ? <None /> : <Rows data={data} place={place} />}
           {place.open === null ? null : (
             <Sheet title={place.open} close={() => place.show("streams")}>
-              <Stream id={place.open} />
+              <Stream key={place.open} id={place.open} />
             </Sheet>
           )}
         </Stack>

@@ -23,7 +23,7 @@ export function TablesPage({ place }: { place: Place }) {
               open={(row) => place.show("tables", row.table)} />
           )}
           {place.open === null ? null : (
-            <Sheet title={place.open} close={() => place.show("tables")}><One name={place.open} place={place} /></Sheet>
+            <Sheet title={place.open} close={() => place.show("tables")}><One key={place.open} name={place.open} place={place} /></Sheet>
           )}
         </Stack>
       )}
