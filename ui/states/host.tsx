@@ -11,13 +11,16 @@ Object.assign(globalThis, { React, ReactDOM, ReactJSXRuntime, ReactRouterDOM, Ch
 const query = new URLSearchParams(location.search);
 document.documentElement.className = query.get("theme") ?? "light";
 
+const App = globalThis as unknown as Record<string, React.ComponentType<{ dagId?: string }> | undefined>;
 const bundle = query.get("bundle") ?? "main";
+App.AirflowPlugin = undefined;
 await import(/* @vite-ignore */ new URL(`static/${bundle}.umd.cjs`, document.baseURI).href);
-const Plugin = (globalThis as unknown as { AirflowPlugin: React.ComponentType<{ dagId?: string }> }).AirflowPlugin;
+const Plugin = App.AirflowPlugin as unknown;
+if (typeof Plugin !== "function") throw new TypeError(`Expected function, got ${typeof Plugin}`); // as Airflow does
 createRoot(document.getElementById("root") as HTMLElement).render(
   <ChakraUI.ChakraProvider value={ChakraUI.defaultSystem}>
     <ReactRouterDOM.BrowserRouter>
-      <Plugin dagId={query.get("dag") ?? undefined} />
+      {React.createElement(Plugin as React.FunctionComponent<{ dagId?: string }>, { dagId: query.get("dag") ?? undefined })}
     </ReactRouterDOM.BrowserRouter>
   </ChakraUI.ChakraProvider>,
 );

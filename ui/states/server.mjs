@@ -10,7 +10,7 @@ export const BASE = "/air/";
 const PAGE = `<!doctype html><head><base href="${BASE}"></head><body><div id="root" style="height:100vh"></div>` +
   `<script type="module" src="host.js"></script></body>`;
 
-/** The answer to a path of the API. A scenario replaces some: path -> document, or {status, body}. */
+/** The answer to a path of the API. A scenario replaces some: path -> document, {status, body}, "drop", "wait" or "html". */
 function known(path) {
   const [kind, name, rest] = path.split("/").map(decodeURIComponent);
   const one = { streams: answers.stream, tables: () => answers.tableOf, quality: () => answers.qualityOf };
@@ -46,6 +46,7 @@ export function serve(hostFolder) {
     const asked = path.slice("lakeward/api/v1/".length);
     const found = state.scenario[asked] ?? known(asked);
     if (found === "drop") return request.socket.destroy();
+    if (found === "wait") return undefined;
     if (found === "html") return send(response, 200, "text/html", "<p>a proxy's page</p>");
     if (found === undefined) return json(response, 404, { error: { code: "", what: `no ${asked}`, why: "", next: "" } });
     return found.status ? json(response, found.status, found.body) : json(response, 200, found);

@@ -7,7 +7,7 @@ import { Empty, Frame } from "../components/frame";
 import { type Column, List } from "../components/list";
 import { Command, Lines, Section, When } from "../components/section";
 import { Sheet } from "../components/sheet";
-import { count, seconds } from "../format";
+import { count, seconds, span } from "../format";
 import type { Place } from "../place";
 import type { CheckedTable, QualityDetail, Trend } from "../types";
 
@@ -68,16 +68,27 @@ function Detail({ detail }: { detail: QualityDetail }) {
         </Section>
       ))}
       <Section title="Runs">
+        <Text color="fg.muted" mb="1">
+          {count(detail.cost.runs)} runs took {span(detail.cost.duration_s)}, {span(detail.cost.cpu_s)} of CPU and{" "}
+          {count(detail.cost.spark_jobs)} Spark jobs.
+        </Text>
         <List label="Runs" rows={detail.runs} id={(row) => row.run} columns={[
           { title: "When", cell: (row) => <When at={row.at} now={detail.now} /> },
           { title: "Verdict", cell: (row) => <State value={row.verdict} /> },
           { title: "Scope", cell: (row) => row.scope },
+          { title: "To", number: true, cell: (row) => row.to_snapshot ?? "–" },
+          { title: "First bad", number: true, cell: (row) => row.first_bad_snapshot ?? "–" },
+          { title: "Verified", number: true, cell: (row) => row.verified_snapshot ?? "–" },
           { title: "Took", number: true, cell: (row) => seconds(row.duration_s) },
         ]} />
       </Section>
     </Box>
   );
 }
+
+const recovered = ({ recovered: it }: Trend, now: string) => (it === null ? "" : (
+  <Text color="fg.muted">passes again since <When at={it.at} now={now} />, failed for {span(it.failed_s)}</Text>
+));
 
 const trendColumns = (now: string): Column<Trend>[] => [
   { title: "State", cell: (row) => <State value={row.state} /> },
@@ -90,7 +101,14 @@ const trendColumns = (now: string): Column<Trend>[] => [
       {row.points.map((point) => SIGNS[point.state] ?? "?").join("")}
     </Text>
   ) },
-  { title: "Failing since", cell: (row) => (row.failing_since === null ? "" : (
-    <Text><When at={row.failing_since.at} now={now} />{row.failing_since.snapshot ? `, snapshot ${row.failing_since.snapshot}` : ""}</Text>
+  { title: "Rows", number: true, cell: (row) => {
+    const newest = row.points.at(-1)?.unexpected_count;
+    return `${count(newest)}${row.direction ? `, ${row.direction}` : ""}`;
+  } },
+  { title: "Failing since", cell: (row) => (row.failing_since === null ? recovered(row, now) : (
+    <Text>
+      <When at={row.failing_since.at} now={now} />
+      {row.failing_since.snapshot ? `, ${row.failing_since.noun} ${row.failing_since.snapshot}` : ""}
+    </Text>
   )) },
 ];
