@@ -51,6 +51,15 @@ export function count(value: number | string | null | undefined): string {
   return String(value).replace(/\B(?=(\d{3})+(?!\d))/g, ",");
 }
 
+/** A number of things: `1 table`, `1,000 tables`. */
+export const many = (value: number, noun: string): string => `${count(value)} ${noun}${value === 1 ? "" : "s"}`;
+
+/** A time where the text is one; else the text, e.g. `the end of topic orders`. */
+export function moment(text: string | null | undefined): string {
+  if (text == null) return "";
+  return /^\d{4}-\d\d-\d\dT/.test(text) ? exact(text) : text;
+}
+
 /** A number of rows a second. */
 export function rate(value: number | null | undefined): string {
   if (value == null) return NONE;

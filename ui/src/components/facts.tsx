@@ -2,7 +2,7 @@
 import { DataList } from "@chakra-ui/react";
 import type { ReactNode } from "react";
 
-import { count, exact, rate, seconds, span, within } from "../format";
+import { count, exact, moment, rate, seconds, span, within } from "../format";
 import type { StreamDocument, Time } from "../types";
 import { When } from "./section";
 
@@ -35,8 +35,8 @@ function facts(it: StreamDocument): [name: string, value: ReactNode][] {
     ["Generation", generation(it)],
     ["Driver", driver(it)],
     ["Heartbeat", when(it.driver.heartbeat)],
-    ["Watermark", it.watermark],
-    ["Complete through", it.complete_through],
+    ["Watermark", moment(it.watermark)],
+    ["Complete through", moment(it.complete_through)],
     ["Dropped as late", it.late_dropped ? `${count(it.late_dropped)} rows` : null],
     ["Kept by the source", it.source_retention_s == null ? null : retention(it)],
     ["Owner", [it.owner, ...it.tags].filter(Boolean).join(", ")],

@@ -7,7 +7,7 @@ import { Empty, Frame } from "../components/frame";
 import { type Column, List } from "../components/list";
 import { Command, Lines, Section, When } from "../components/section";
 import { Sheet } from "../components/sheet";
-import { count, seconds, span } from "../format";
+import { count, many, seconds, span } from "../format";
 import type { Place } from "../place";
 import type { CheckedTable, QualityDetail, Trend } from "../types";
 
@@ -18,7 +18,7 @@ export function QualityPage({ place }: { place: Place }) {
     <Frame query={useQuality()}>
       {(data) => (
         <Stack gap="3">
-          <Heading as="h2" size="md">{count(data.tables.length)} checked tables</Heading>
+          <Heading as="h2" size="md">{many(data.tables.length, "checked table")}</Heading>
           {data.tables.length === 0 ? (
             <Empty>No check has run yet. A suite is a file expectations/NAMESPACE.TABLE.yaml.</Empty>
           ) : (
@@ -59,7 +59,7 @@ function Detail({ detail }: { detail: QualityDetail }) {
     <Box pb="8">
       <Flex gap="2" align="center"><State value={detail.newest.verdict} /><Text>{detail.newest.note}</Text></Flex>
       {detail.newest.next ? <Box mt="2"><Command text={detail.newest.next} /></Box> : null}
-      <Section title={`Each check over ${detail.runs.length} runs, oldest first (· pass, ✗ fail, ? not computed)`}>
+      <Section title={`Each check over ${many(detail.runs.length, "run")}, oldest first (· pass, ✗ fail, ? not computed)`}>
         <List label="Checks" rows={detail.checks} columns={trendColumns(detail.now)} id={(row) => row.check} />
       </Section>
       {samples.map((check) => (
@@ -69,8 +69,8 @@ function Detail({ detail }: { detail: QualityDetail }) {
       ))}
       <Section title="Runs">
         <Text color="fg.muted" mb="1">
-          {count(detail.cost.runs)} runs took {span(detail.cost.duration_s)}, {span(detail.cost.cpu_s)} of CPU and{" "}
-          {count(detail.cost.spark_jobs)} Spark jobs.
+          {many(detail.cost.runs, "run")} took {span(detail.cost.duration_s)}, {span(detail.cost.cpu_s)} of CPU and{" "}
+          {many(detail.cost.spark_jobs, "Spark job")}.
         </Text>
         <List label="Runs" rows={detail.runs} id={(row) => row.run} columns={[
           { title: "When", cell: (row) => <When at={row.at} now={detail.now} /> },

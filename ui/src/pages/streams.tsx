@@ -8,7 +8,7 @@ import { type Column, List } from "../components/list";
 import { Lines, When } from "../components/section";
 import { Sheet } from "../components/sheet";
 import { Strip } from "../components/strip";
-import { count, rate, seconds, span, within } from "../format";
+import { count, many, rate, seconds, span, within } from "../format";
 import { type Place, useFilter } from "../place";
 import type { StreamRow, Streams } from "../types";
 import { Stream } from "./stream";
@@ -71,7 +71,7 @@ function Rows({ data, place }: { data: Streams; place: Place }) {
   return (
     <Stack gap="3">
       <Flex gap="2" wrap="wrap" align="center">
-        <Heading as="h2" size="md">{count(data.streams.length)} streams</Heading>
+        <Heading as="h2" size="md">{many(data.streams.length, "stream")}</Heading>
         <Input width="16rem" size="sm" placeholder="Name, table, owner, tag" aria-label="Filter streams" value={text}
           onChange={(event) => setText(event.target.value)} />
         <Flex gap="1" wrap="wrap" role="group" aria-label="Filter by state">

@@ -8,7 +8,7 @@ import { Empty, Frame, Notice } from "../components/frame";
 import { type Column, List } from "../components/list";
 import { Section, When } from "../components/section";
 import { Sheet } from "../components/sheet";
-import { bytes, change, count, exact, seconds } from "../format";
+import { bytes, change, count, exact, many, seconds } from "../format";
 import type { Place } from "../place";
 import type { TableAction, TableDetail, TableRow } from "../types";
 
@@ -17,7 +17,7 @@ export function TablesPage({ place }: { place: Place }) {
     <Frame query={useTables()}>
       {(data) => (
         <Stack gap="3">
-          <Heading as="h2" size="md">{count(data.tables.length)} tables</Heading>
+          <Heading as="h2" size="md">{many(data.tables.length, "table")}</Heading>
           {data.tables.length === 0 ? <Empty>No table was observed yet. The Dag tables_observe does it.</Empty> : (
             <List label="Tables" rows={data.tables} columns={columns(data.now)} id={(row) => row.table}
               open={(row) => place.show("tables", row.table)} />
@@ -74,8 +74,10 @@ function Detail({ detail, place }: { detail: TableDetail; place: Place }) {
     .map((action) => ({ at: Date.parse(action.finished_at as string), text: action.action }));
   return (
     <Box pb="8">
-      {table.expiry_hold ? <Notice level="warning" title="Snapshot expiry waits for a person">{table.expiry_hold}</Notice> : null}
-      {table.hold_until ? <Notice level="info" title={`Maintenance is on hold until ${exact(table.hold_until)}`} /> : null}
+      <Stack gap="2">
+        {table.expiry_hold ? <Notice level="warning" title="Snapshot expiry waits for a person">{table.expiry_hold}</Notice> : null}
+        {table.hold_until ? <Notice level="info" title={`Maintenance is on hold until ${exact(table.hold_until)}`} /> : null}
+      </Stack>
       <Flex gap="4" wrap="wrap" fontSize="sm" mt="2">
         <Text color="fg.muted">{table.location}</Text>
         {table.streams.map((stream) => (
@@ -118,7 +120,7 @@ interface Planned {
 function planned({ plan }: TableDetail): Planned[] {
   const due = (plan?.actions ?? []).map(({ action, why }) => ({ action, why, when: "due" }));
   const later = (plan?.not_planned ?? []).map(({ action, why, next_at }) => (
-    { action, why, when: next_at === null ? "not needed" : `not before ${exact(next_at)}` }
+    { action, why, when: next_at === null ? "not planned" : `not before ${exact(next_at)}` }
   ));
   return [...due, ...later];
 }
