@@ -31,14 +31,14 @@ try {
   await page.evaluate((theme) => localStorage.setItem("theme", theme), scheme);
 
   await open("/", "All streams");
-  await open("/plugin/lakeward", "Freshness limit", "page-streams");
+  await open("/plugin/lakeward", "Behind, of limit", "page-streams");
   await page.getByRole("row").filter({ hasText: stream }).first().press("Enter");
   await see("Data lost?");
   await page.waitForTimeout(1_500);
   await shot("page-stream");
   await page.keyboard.press("Escape");
   await page.getByText("Data lost?").first().waitFor({ state: "detached" });
-  await open("/plugin/lakeward?tab=tables", "tables", "page-tables");
+  await open("/plugin/lakeward?tab=tables", /\d tables?$/, "page-tables");
   const table = flags.find((flag) => flag.startsWith("--table="))?.slice("--table=".length);
   if (table) {
     await page.getByText(table, { exact: true }).first().click();
@@ -46,7 +46,7 @@ try {
     await page.waitForTimeout(1_500);
     await shot("page-table");
   }
-  await open("/plugin/lakeward?tab=quality", "checked tables", "page-quality");
+  await open("/plugin/lakeward?tab=quality", /\d checked tables?$/, "page-quality");
   await open("/plugin/lakeward?tab=audit", "Changes", "page-audit");
   await open(`/dags/stream__${stream}/plugin/lakeward_stream`, "Data lost?");
   await open("/dags/streams_reconcile/plugin/lakeward_stream", "This Dag belongs to no stream");

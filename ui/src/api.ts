@@ -6,6 +6,8 @@ import type {
 } from "./types";
 
 const REFRESH_MS = 5_000;
+/** Longer than the API itself waits for the registry (20 s). */
+const WITHIN_MS = 30_000;
 
 /** The path that Airflow is served under, with its last slash. */
 export function base(): string {
@@ -13,7 +15,7 @@ export function base(): string {
   return new URL(href ?? "/", location.href).pathname;
 }
 
-/** An answer that is not 200, in the API's words where it has some. */
+/** No answer (status 0), or one that is not the API's, in the API's words where it has some. */
 export class Failed extends Error {
   constructor(readonly status: number, readonly error: ApiError) {
     super(error.what);
@@ -21,18 +23,36 @@ export class Failed extends Error {
 }
 
 export async function call<T>(path: string, body?: unknown): Promise<T> {
-  const answer = await fetch(base() + path, {
-    credentials: "same-origin",
-    method: body === undefined ? "GET" : "POST",
-    headers: body === undefined ? {} : { "Content-Type": "application/json" },
-    body: body === undefined ? undefined : JSON.stringify(body),
-  });
-  const found: unknown = await answer.json().catch(() => null);
-  if (answer.ok) return found as T;
-  throw new Failed(answer.status, inWords(answer.status, found));
+  let status = 0;
+  let found: unknown = null;
+  try {
+    const answer = await fetch(base() + path, {
+      credentials: "same-origin",
+      method: body === undefined ? "GET" : "POST",
+      headers: body === undefined ? {} : { "Content-Type": "application/json" },
+      body: body === undefined ? undefined : JSON.stringify(body),
+      signal: AbortSignal.timeout(WITHIN_MS),
+    });
+    status = answer.status;
+    found = await answer.json();
+    if (answer.ok && found !== null && typeof found === "object") return found as T;
+  } catch (error) {
+    if (status === 0) throw new Failed(0, unanswered(error));
+    // Not JSON: the page of a proxy, or the connection ended within the answer.
+  }
+  throw new Failed(status, inWords(status, found));
 }
 
-function inWords(status: number, found: unknown): ApiError {
+export function unanswered(error: unknown): ApiError {
+  const late = error instanceof Error && error.name === "TimeoutError";
+  const why = late ? `no answer within ${WITHIN_MS / 1000} s` : String(error instanceof Error ? error.message : error);
+  return { code: "", what: "Airflow does not answer", why, next: "" };
+}
+
+export function inWords(status: number, found: unknown): ApiError {
+  if (status === 401) {
+    return { code: "", what: "You are not logged in any more", why: "reload the page to log in again", next: "" };
+  }
   if (found !== null && typeof found === "object") {
     if ("error" in found) return found.error as ApiError;
     if ("detail" in found) {
@@ -41,7 +61,8 @@ function inWords(status: number, found: unknown): ApiError {
       return { code: "", what, why, next: "" };
     }
   }
-  return { code: "", what: `The server answered ${status}`, why: "", next: "" };
+  if (status === 403) return { code: "", what: "You have no permission for this", why: "", next: "" };
+  return { code: "", what: `The server answered ${status}, but not with data`, why: "", next: "" };
 }
 
 const api = (path: string) => `lakeward/api/v1/${path}`;
@@ -54,7 +75,6 @@ function usePolled<T>(path: string, enabled = true) {
     refetchInterval: REFRESH_MS,
     enabled,
     retry: false,
-    placeholderData: (before) => before,
   });
 }
 
@@ -77,6 +97,12 @@ export async function run(dag: string, parameters: Parameters): Promise<string> 
   const started = await call<{ dag_run_id: string }>(`api/v2/dags/${part(dag)}/dagRuns`, {
     logical_date: null,
     conf: parameters,
+  }).catch((error: unknown) => {
+    if (error instanceof Failed && error.status === 0) {
+      const next = "look at the runs of the stream's Dag before you try again";
+      throw new Failed(0, { ...error.error, what: "Airflow does not answer; the run may have started", next });
+    }
+    throw error;
   });
   return started.dag_run_id;
 }

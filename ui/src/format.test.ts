@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 
-import { ago, bytes, change, count, exact, rate, seconds, skew, span } from "./format";
+import { ago, bytes, change, clock, count, exact, many, moment, rate, seconds, skew, span, within } from "./format";
 
 describe("format", () => {
   it("writes durations as the command line does", () => {
@@ -24,6 +24,19 @@ describe("format", () => {
     expect([change(40, 2), change(2, 2), change(undefined, 7), change(undefined, undefined)]).toEqual([
       "40 → 2", "2", "7", "–",
     ]);
+  });
+  it("says in a word that a limit is passed", () => {
+    expect([within(12, 120), within(300, 120), within(null, 120), within(12, null)]).toEqual([
+      "12 s of 2 min", "5 min of 2 min, over", "– of 2 min", "12 s",
+    ]);
+  });
+  it("has the day on a long axis", () => {
+    const at = Date.parse("2026-11-01T13:05:00Z");
+    expect([clock(at), clock(at, 3 * 86_400_000)]).toEqual(["13:05", "11-01 13:05"]);
+  });
+  it("says one table, and keeps a text that is no time", () => {
+    expect([many(1, "table"), many(1000, "table")]).toEqual(["1 table", "1,000 tables"]);
+    expect([moment("2026-11-01T13:05:00.5Z"), moment("the end"), moment(null)]).toEqual(["2026-11-01 13:05:00 UTC", "the end", ""]);
   });
   it("tells uneven partitions", () => {
     expect([skew([5, 5]), skew([0, 10]), skew([0, 0]), skew([3])]).toEqual([1, 2, null, null]);

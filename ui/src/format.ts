@@ -22,6 +22,12 @@ export function seconds(value: number | null | undefined): string {
   return value < 10 ? `${Number(value.toPrecision(2))} s` : span(value);
 }
 
+/** An age beside its limit, with a word if it is over: never a colour alone. */
+export function within(value: number | null | undefined, limit: number | null | undefined): string {
+  if (limit == null) return span(value);
+  return `${span(value)} of ${span(limit)}${value != null && value > limit ? ", over" : ""}`;
+}
+
 /** How long ago a time was at `now`. */
 export function ago(at: Time | null | undefined, now: Time): string {
   if (at == null) return NONE;
@@ -34,13 +40,24 @@ export function exact(at: Time | null | undefined): string {
   return `${new Date(at).toISOString().slice(0, 19).replace("T", " ")} UTC`;
 }
 
-export function clock(milliseconds: number): string {
-  return new Date(milliseconds).toISOString().slice(11, 16);
+/** A time on an axis: with its day where the axis is longer than one. */
+export function clock(milliseconds: number, length = 0): string {
+  const text = new Date(milliseconds).toISOString();
+  return length > 86_400_000 ? text.slice(5, 16).replace("T", " ") : text.slice(11, 16);
 }
 
 export function count(value: number | string | null | undefined): string {
   if (value == null) return NONE;
   return String(value).replace(/\B(?=(\d{3})+(?!\d))/g, ",");
+}
+
+/** A number of things: `1 table`, `1,000 tables`. */
+export const many = (value: number, noun: string): string => `${count(value)} ${noun}${value === 1 ? "" : "s"}`;
+
+/** A time where the text is one; else the text, e.g. `the end of topic orders`. */
+export function moment(text: string | null | undefined): string {
+  if (text == null) return "";
+  return /^\d{4}-\d\d-\d\dT/.test(text) ? exact(text) : text;
 }
 
 /** A number of rows a second. */

@@ -27,6 +27,7 @@ export interface StreamRow {
   lag_records: number | null;
   lag_s: number | null;
   lag_age_s: number | null;
+  lag_trend?: string | null;
   freshness_limit_s: number | null;
   committed_at: Time | null;
   commit_age_s: number | null;
@@ -83,7 +84,25 @@ export interface StreamDocument extends StreamRow {
   seq: Integer | null;
   snapshot_id: Integer | null;
   complete_through: string | null;
-  lag_trend: string | null;
+  driver: StreamRow["driver"] & {
+    pid: number | null;
+    heartbeat: Time | null;
+    launched_at: Time | null;
+    exit_code: number | null;
+    app_id: string | null;
+    beside: string[];
+  };
+  stable_generation: number | null;
+  differs: string[];
+  attempts: number;
+  next_attempt_at: Time | null;
+  hold_until: Time | null;
+  late_dropped: number | null;
+  at_risk: boolean | null;
+  at_risk_in_s: number | null;
+  source_retention_s: number | null;
+  event_time_lag_s: number | null;
+  arriving_per_second: number | null;
   catch_up_s: number | null;
   durations_s: Record<string, number>;
   watermark: string | null;
@@ -202,20 +221,35 @@ export interface Trend {
   kwargs: Record<string, unknown>;
   severity: string;
   state: string;
-  failing_since: { at: Time; snapshot: Integer | null } | null;
+  since: Time;
+  failing_since: { at: Time; snapshot: Integer | null; noun: string } | null;
+  recovered: { at: Time; failed_s: number } | null;
+  direction: string | null;
   points: { at: Time; state: string; unexpected_count: number | null }[];
 }
 
 export interface QualityDetail {
   table: string;
   now: Time;
-  runs: { run: string; at: Time; verdict: string; scope: string; duration_s: number | null }[];
+  runs: {
+    run: string;
+    at: Time;
+    verdict: string;
+    scope: string;
+    to_snapshot: Integer | null;
+    first_bad_snapshot: Integer | null;
+    verified_snapshot: Integer | null;
+    spark_jobs: number | null;
+    duration_s: number | null;
+  }[];
   checks: Trend[];
+  cost: { runs: number; spark_jobs: number; duration_s: number; cpu_s: number };
   newest: {
     verdict: string;
     note: string;
     next: string;
-    checks: { id: string; expectation: string; severity: string; state: string; sample: unknown[] }[];
+    checks: { id: string; expectation: string; severity: string; state: string; unexpected_count: number | null;
+      sample: unknown[] }[];
   };
 }
 
@@ -227,6 +261,7 @@ export interface Change {
   change: string;
   author: string;
   comment: string;
+  detail: unknown;
 }
 
 export interface Audit {

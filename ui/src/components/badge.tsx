@@ -5,6 +5,7 @@ const PALETTES: Record<string, [palette: string, sign: string]> = {
   healthy: ["green", "●"], starting: ["cyan", "◔"], lagging: ["yellow", "◑"], stalled: ["orange", "▲"],
   blocked: ["red", "■"], restarting: ["purple", "↻"], stopping: ["purple", "▽"], stopped: ["gray", "○"],
   completed: ["gray", "✓"], unknown: ["gray", "?"],
+  held: ["yellow", "‖"],
   pass: ["green", "✓"], warn: ["yellow", "!"], hold: ["red", "■"], error: ["orange", "?"],
   fail: ["red", "✗"], skipped: ["gray", "–"],
   done: ["green", "✓"], failed: ["red", "✗"], timed_out: ["red", "✗"], refused: ["yellow", "!"],
@@ -15,7 +16,7 @@ export function State({ value }: { value: string }) {
   const [palette, sign] = PALETTES[value] ?? ["gray", "·"];
   return (
     <Badge colorPalette={palette} variant="subtle" whiteSpace="nowrap">
-      <span aria-hidden="true">{sign}</span> {value.replace("_", " ")}
+      <span aria-hidden="true">{sign}</span> {value.replaceAll("_", " ")}
     </Badge>
   );
 }

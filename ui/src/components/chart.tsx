@@ -41,9 +41,11 @@ export function TimeChart({ title, unit, series, marks = [], limit }: {
   const muted = colour("fg.muted");
   const lines: Record<string, AnnotationOptions> = {};
   const times = series.flatMap((one) => one.points.map((point) => point.x));
-  const apart = (Math.max(...times) - Math.min(...times)) / 12; // names closer than this would cover each other
+  const first = Math.min(...times);
+  const length = Math.max(...times) - first;
+  const apart = length / 12; // names closer than this would cover each other
   let named = -Infinity;
-  [...marks].sort((one, other) => one.at - other.at).forEach((mark, number) => {
+  [...marks].filter((mark) => mark.at >= first).sort((one, other) => one.at - other.at).forEach((mark, number) => {
     const shown = mark.at - named >= apart;
     if (shown) named = mark.at;
     lines[`mark${number}`] = {
@@ -70,13 +72,13 @@ export function TimeChart({ title, unit, series, marks = [], limit }: {
     maintainAspectRatio: false,
     interaction: { mode: "nearest", axis: "x", intersect: false },
     scales: {
-      x: { type: "linear", ticks: { callback: (value) => clock(Number(value)), color: muted, maxTicksLimit: 8 },
+      x: { type: "linear", ticks: { callback: (value) => clock(Number(value), length), color: muted, maxTicksLimit: 8 },
         title: { display: true, text: "UTC", color: muted }, grid: { display: false } },
       y: { beginAtZero: true, title: { display: true, text: unit, color: muted }, ticks: { color: muted } },
     },
     plugins: {
       legend: { display: series.length > 1, labels: { color: muted } },
-      tooltip: { callbacks: { title: (items) => new Date(Number(items[0]?.parsed.x)).toISOString().slice(11, 19) } },
+      tooltip: { callbacks: { title: (items) => new Date(Number(items[0]?.parsed.x)).toISOString().slice(0, 19).replace("T", " ") } },
       annotation: { annotations: lines },
     },
   };

@@ -22,15 +22,18 @@ export function Notice({ level, title, children }: {
   );
 }
 
-function Trouble({ failure }: { failure: Failed }) {
+function Trouble({ failure, from }: { failure: Failed; from?: string }) {
   const { what, why, next } = failure.error;
   return (
-    <Notice level={failure.status === 403 ? "warning" : "error"} title={what}>
+    <Notice level={failure.status === 403 ? "warning" : "error"} title={from ? `${what}; ${from}` : what}>
       {why ? <Text>{why}</Text> : null}
       {next ? <Code whiteSpace="pre-wrap">{next}</Code> : null}
     </Notice>
   );
 }
+
+/** After one of these the data is not this reader's to see, or no longer exists. */
+const FINAL = new Set([401, 403, 404]);
 
 /** The data of a query, or what there is instead of it. */
 export function Frame<T extends object>({ query, children }: {
@@ -38,19 +41,23 @@ export function Frame<T extends object>({ query, children }: {
   children: (data: T) => ReactNode;
 }) {
   const { data, error } = query;
+  if (error !== null && (data === undefined || FINAL.has(error.status))) return <Trouble failure={error} />;
   if (data === undefined) {
-    if (error !== null) return <Trouble failure={error} />;
     return (
       <Stack gap="2" aria-busy="true" aria-label="Loading">
         {[1, 2, 3, 4].map((line) => <Skeleton key={line} height="8" />)}
       </Stack>
     );
   }
-  const { age_s, stale }: { age_s?: number; stale?: string | null } = data;
+  const { age_s = 0, stale }: { age_s?: number; stale?: string | null } = data;
+  // Both times are the browser's: their difference is right even where its clock is not.
+  const unasked_s = Math.max(0, query.errorUpdatedAt - query.dataUpdatedAt) / 1000;
   return (
     <Stack gap="3">
-      {error === null ? null : <Trouble failure={error} />}
-      {stale ? <Notice level="warning" title={`This is from ${span(age_s)} ago`}>{stale}</Notice> : null}
+      {error === null ? null : <Trouble failure={error} from={`this is from ${span(age_s + unasked_s)} ago`} />}
+      {stale && error === null ? (
+        <Notice level="warning" title={`The registry does not answer; this is from ${span(age_s)} ago`}>{stale}</Notice>
+      ) : null}
       <Box>{children(data)}</Box>
     </Stack>
   );

@@ -3,6 +3,7 @@ import { type ReactNode, useState } from "react";
 
 import { ago, exact } from "../format";
 import type { Time } from "../types";
+import { copy } from "./copy";
 
 export function Section({ title, children }: { title: string; children: ReactNode }) {
   return (
@@ -20,16 +21,19 @@ export function When({ at, now }: { at: Time | null; now: Time }) {
 
 /** A command with a button that copies it. */
 export function Command({ text }: { text: string }) {
-  const [copied, setCopied] = useState(false);
+  const [said, setSaid] = useState<[text: string, word: string] | null>(null); // a new command is not copied yet
   return (
     <Flex gap="2" align="center" wrap="wrap">
       <Code whiteSpace="pre-wrap" px="2" py="1">{text}</Code>
       <Button
         size="xs"
         variant="outline"
-        onClick={() => { void navigator.clipboard.writeText(text).then(() => setCopied(true)); }}
+        onClick={({ currentTarget }) => {
+          const beside = currentTarget.parentElement ?? document.body;
+          void copy(text, beside).then((done) => setSaid([text, done ? "Copied" : "Select it and copy"]));
+        }}
       >
-        {copied ? "Copied" : "Copy"}
+        {said?.[0] === text ? said[1] : "Copy"}
       </Button>
     </Flex>
   );

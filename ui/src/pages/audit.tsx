@@ -1,11 +1,11 @@
 // Who changed what, and why.
 import { Flex, Heading, Input, Stack, Text } from "@chakra-ui/react";
-import { useState } from "react";
 
 import { useAudit } from "../api";
 import { Empty, Frame } from "../components/frame";
 import { List } from "../components/list";
 import { When } from "../components/section";
+import { useFilter } from "../place";
 import type { Audit } from "../types";
 
 export function AuditPage() {
@@ -13,10 +13,10 @@ export function AuditPage() {
 }
 
 function Changes({ data }: { data: Audit }) {
-  const [text, setText] = useState("");
+  const [text, setText] = useFilter("text");
   const wanted = text.trim().toLowerCase();
   const rows = data.changes.filter((row) =>
-    [row.name, row.change, row.author, row.comment].some((part) => part.toLowerCase().includes(wanted)));
+    [row.scope, row.name, row.change, row.author, row.comment, detail(row.detail)].some((part) => part.toLowerCase().includes(wanted)));
   return (
     <Stack gap="3">
       <Flex gap="2" align="center">
@@ -30,9 +30,20 @@ function Changes({ data }: { data: Audit }) {
           { title: "Who", cell: (row) => row.author },
           { title: "What", cell: (row) => row.change },
           { title: "Of", cell: (row) => `${row.scope} ${row.name}` },
+          { title: "Detail", cell: (row) => (
+            <Text fontFamily="mono" fontSize="xs" maxW="28rem" lineClamp={3} title={detail(row.detail)}>{detail(row.detail)}</Text>
+          ) },
           { title: "Why", cell: (row) => <Text whiteSpace="pre-wrap">{row.comment}</Text> },
         ]} />
       )}
     </Stack>
   );
+}
+
+/** The detail of a change as text: `generation: 3`. */
+function detail(value: unknown): string {
+  if (value === null || typeof value !== "object") return value == null ? "" : String(value);
+  return Object.entries(value)
+    .map(([name, part]) => `${name}: ${typeof part === "string" ? part : JSON.stringify(part)}`)
+    .join(", ");
 }

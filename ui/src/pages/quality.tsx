@@ -7,7 +7,7 @@ import { Empty, Frame } from "../components/frame";
 import { type Column, List } from "../components/list";
 import { Command, Lines, Section, When } from "../components/section";
 import { Sheet } from "../components/sheet";
-import { count, seconds } from "../format";
+import { count, many, seconds, span } from "../format";
 import type { Place } from "../place";
 import type { CheckedTable, QualityDetail, Trend } from "../types";
 
@@ -18,7 +18,7 @@ export function QualityPage({ place }: { place: Place }) {
     <Frame query={useQuality()}>
       {(data) => (
         <Stack gap="3">
-          <Heading as="h2" size="md">{count(data.tables.length)} checked tables</Heading>
+          <Heading as="h2" size="md">{many(data.tables.length, "checked table")}</Heading>
           {data.tables.length === 0 ? (
             <Empty>No check has run yet. A suite is a file expectations/NAMESPACE.TABLE.yaml.</Empty>
           ) : (
@@ -26,7 +26,7 @@ export function QualityPage({ place }: { place: Place }) {
               open={(row) => place.show("quality", row.table)} />
           )}
           {place.open === null ? null : (
-            <Sheet title={place.open} close={() => place.show("quality")}><One name={place.open} /></Sheet>
+            <Sheet title={place.open} close={() => place.show("quality")}><One key={place.open} name={place.open} /></Sheet>
           )}
         </Stack>
       )}
@@ -59,7 +59,7 @@ function Detail({ detail }: { detail: QualityDetail }) {
     <Box pb="8">
       <Flex gap="2" align="center"><State value={detail.newest.verdict} /><Text>{detail.newest.note}</Text></Flex>
       {detail.newest.next ? <Box mt="2"><Command text={detail.newest.next} /></Box> : null}
-      <Section title={`Each check over ${detail.runs.length} runs, oldest first (· pass, ✗ fail, ? not computed)`}>
+      <Section title={`Each check over ${many(detail.runs.length, "run")}, oldest first (· pass, ✗ fail, ? not computed)`}>
         <List label="Checks" rows={detail.checks} columns={trendColumns(detail.now)} id={(row) => row.check} />
       </Section>
       {samples.map((check) => (
@@ -68,16 +68,27 @@ function Detail({ detail }: { detail: QualityDetail }) {
         </Section>
       ))}
       <Section title="Runs">
+        <Text color="fg.muted" mb="1">
+          {many(detail.cost.runs, "run")} took {span(detail.cost.duration_s)}, {span(detail.cost.cpu_s)} of CPU and{" "}
+          {many(detail.cost.spark_jobs, "Spark job")}.
+        </Text>
         <List label="Runs" rows={detail.runs} id={(row) => row.run} columns={[
           { title: "When", cell: (row) => <When at={row.at} now={detail.now} /> },
           { title: "Verdict", cell: (row) => <State value={row.verdict} /> },
           { title: "Scope", cell: (row) => row.scope },
+          { title: "To", number: true, cell: (row) => row.to_snapshot ?? "–" },
+          { title: "First bad", number: true, cell: (row) => row.first_bad_snapshot ?? "–" },
+          { title: "Verified", number: true, cell: (row) => row.verified_snapshot ?? "–" },
           { title: "Took", number: true, cell: (row) => seconds(row.duration_s) },
         ]} />
       </Section>
     </Box>
   );
 }
+
+const recovered = ({ recovered: it }: Trend, now: string) => (it === null ? "" : (
+  <Text color="fg.muted">passes again since <When at={it.at} now={now} />, failed for {span(it.failed_s)}</Text>
+));
 
 const trendColumns = (now: string): Column<Trend>[] => [
   { title: "State", cell: (row) => <State value={row.state} /> },
@@ -90,7 +101,14 @@ const trendColumns = (now: string): Column<Trend>[] => [
       {row.points.map((point) => SIGNS[point.state] ?? "?").join("")}
     </Text>
   ) },
-  { title: "Failing since", cell: (row) => (row.failing_since === null ? "" : (
-    <Text><When at={row.failing_since.at} now={now} />{row.failing_since.snapshot ? `, snapshot ${row.failing_since.snapshot}` : ""}</Text>
+  { title: "Rows", number: true, cell: (row) => {
+    const newest = row.points.at(-1)?.unexpected_count;
+    return `${count(newest)}${row.direction ? `, ${row.direction}` : ""}`;
+  } },
+  { title: "Failing since", cell: (row) => (row.failing_since === null ? recovered(row, now) : (
+    <Text>
+      <When at={row.failing_since.at} now={now} />
+      {row.failing_since.snapshot ? `, ${row.failing_since.noun} ${row.failing_since.snapshot}` : ""}
+    </Text>
   )) },
 ];

@@ -4,6 +4,7 @@ import { Box, Flex, Link, SimpleGrid, Stack, Table, Text } from "@chakra-ui/reac
 import { base, useBatches, useStream } from "../api";
 import { State } from "../components/badge";
 import { type Mark, TimeChart } from "../components/chart";
+import { Facts } from "../components/facts";
 import { Frame, Notice } from "../components/frame";
 import { List } from "../components/list";
 import { Actions } from "../components/operate";
@@ -31,6 +32,11 @@ function Detail({ detail }: { detail: StreamDetail }) {
         </Flex>
         <Lost data={it.data} />
         {it.unsupervised ? <Notice level="error" title="Nobody supervises the streams">{it.unsupervised}</Notice> : null}
+        {it.incident ? (
+          <Notice level="warning" title={`Open incident ${it.incident.id}, since ${exact(it.incident.opened_at)}`}>
+            {it.incident.text}
+          </Notice>
+        ) : null}
         {it.unanswered?.map((line) => <Notice key={line} level="warning" title={line} />)}
         <Box>
           <Text fontWeight="semibold">Next: {it.next_text || "nothing to do"}</Text>
@@ -40,6 +46,8 @@ function Detail({ detail }: { detail: StreamDetail }) {
         <Actions dag={`stream__${it.id}`} actions={detail.actions} values={values} />
         <Links it={it} />
       </Stack>
+      <Section title="On-call report"><Lines lines={detail.block} /></Section>
+      <Section title="Figures"><Facts it={it} /></Section>
       {it.failure?.error ? (
         <Section title={`Last failure: ${it.failure.class ?? "unclassified"}`}>
           <Text color="fg.muted" mb="1">
@@ -49,7 +57,7 @@ function Detail({ detail }: { detail: StreamDetail }) {
           <Lines lines={it.failure.error.split("\n")} />
         </Section>
       ) : null}
-      <Section title="What happened in the last hours"><Timeline it={it} /></Section>
+      <Section title="What happened in the last hours, newest first"><Timeline it={it} /></Section>
       <History id={it.id} it={it} />
       <Section title="The newest batch, by phase"><Phases durations={it.durations_s} /></Section>
       {it.partitions.length ? <Section title="Offsets by partition"><Partitions it={it} /></Section> : null}
@@ -62,7 +70,6 @@ function Detail({ detail }: { detail: StreamDetail }) {
           { title: "Failure", cell: (row) => row.failure ?? "" },
         ]} />
       </Section>
-      <Section title="The report as text"><Lines lines={detail.block} /></Section>
       {it.log_tail.length ? <Section title="Last lines of the driver's log"><Lines lines={it.log_tail} /></Section> : null}
     </Box>
   );

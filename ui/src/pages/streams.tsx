@@ -1,6 +1,5 @@
 // All streams, worst first. The first line says what is wrong and since when.
-import { Box, Code, Flex, Heading, Input, NativeSelect, Stack, Text } from "@chakra-ui/react";
-import { useState } from "react";
+import { Box, Button, Code, Flex, Heading, Input, Stack, Text } from "@chakra-ui/react";
 
 import { useStreams } from "../api";
 import { State } from "../components/badge";
@@ -9,8 +8,8 @@ import { type Column, List } from "../components/list";
 import { Lines, When } from "../components/section";
 import { Sheet } from "../components/sheet";
 import { Strip } from "../components/strip";
-import { count, rate, seconds, span } from "../format";
-import type { Place } from "../place";
+import { count, many, rate, seconds, span, within } from "../format";
+import { type Place, useFilter } from "../place";
 import type { StreamRow, Streams } from "../types";
 import { Stream } from "./stream";
 
@@ -31,17 +30,14 @@ export function StreamsPage({ place }: { place: Place }) {
     <Frame query={query}>
       {(data) => (
         <Stack gap="4">
-          <Strip headline={data.headline} />
-          {data.supervision.why && data.headline.level !== "trouble" ? (
-            <Notice level="error" title="Nobody supervises the streams">{data.supervision.why}</Notice>
-          ) : null}
+          <Strip data={data} />
           {data.unreadable.length ? (
             <Notice level="warning" title={`Not everything of ${data.unreadable.join(", ")} can be read`} />
           ) : null}
           {data.streams.length === 0 ? <None /> : <Rows data={data} place={place} />}
           {place.open === null ? null : (
             <Sheet title={place.open} close={() => place.show("streams")}>
-              <Stream id={place.open} />
+              <Stream key={place.open} id={place.open} />
             </Sheet>
           )}
         </Stack>
@@ -63,28 +59,29 @@ function None() {
 }
 
 function Rows({ data, place }: { data: Streams; place: Place }) {
-  const [text, setText] = useState("");
-  const [state, setState] = useState("");
+  const [text, setText] = useFilter("text");
+  const [state, setState] = useFilter("state");
   const wanted = text.trim().toLowerCase();
   const rows = data.streams.filter(
     (row) => (state === "" || row.state === state) &&
       [row.id, row.sink, row.owner, row.driver.name, row.why, ...row.tags].some((part) => part?.toLowerCase().includes(wanted)),
   );
+  const states = Object.keys(data.counts);
+  const shown = state === "" || states.includes(state) ? states : [state, ...states]; // else it could not be let go
   return (
     <Stack gap="3">
       <Flex gap="2" wrap="wrap" align="center">
-        <Heading as="h2" size="md">{count(data.streams.length)} streams</Heading>
+        <Heading as="h2" size="md">{many(data.streams.length, "stream")}</Heading>
         <Input width="16rem" size="sm" placeholder="Name, table, owner, tag" aria-label="Filter streams" value={text}
           onChange={(event) => setText(event.target.value)} />
-        <NativeSelect.Root width="12rem" size="sm">
-          <NativeSelect.Field aria-label="State" value={state} onChange={(event) => setState(event.target.value)}>
-            <option value="">every state</option>
-            {Object.entries(data.counts).map(([name, number]) => (
-              <option key={name} value={name}>{name} ({number})</option>
-            ))}
-          </NativeSelect.Field>
-          <NativeSelect.Indicator />
-        </NativeSelect.Root>
+        <Flex gap="1" wrap="wrap" role="group" aria-label="Filter by state">
+          {shown.map((name) => (
+            <Button key={name} size="sm" variant={name === state ? "solid" : "outline"} aria-pressed={name === state}
+              onClick={() => setState(name === state ? "" : name)}>
+              <State value={name} /> {count(data.counts[name] ?? 0)}
+            </Button>
+          ))}
+        </Flex>
       </Flex>
       {rows.length === 0 ? <Empty>No stream fits the filter.</Empty> : (
         <List label="Streams" rows={rows} columns={columns(data.now)} id={(row) => row.id}
@@ -106,10 +103,14 @@ const columns = (now: string): Column<StreamRow>[] => [
   { title: "Why", cell: (row) => <Text lineClamp={2} maxW="22rem" title={row.why}>{row.why}</Text> },
   { title: "Lag", number: true, cell: (row) => (
     <Text whiteSpace="nowrap" title={row.lag_age_s == null ? "" : `measured ${span(row.lag_age_s)} ago`}>
-      {count(row.lag_records)}{row.lag_s ? ` · ${span(row.lag_s)}` : ""}
+      {count(row.lag_records)}{row.lag_trend && row.lag_trend !== "none" ? `, ${row.lag_trend}` : ""}
     </Text>
   ) },
-  { title: "Freshness limit", number: true, cell: (row) => span(row.freshness_limit_s) },
+  { title: "Behind, of limit", number: true, cell: (row) => (
+    <Text whiteSpace="nowrap" title="The age of the oldest record that waits, and the freshness limit">
+      {within(row.lag_s, row.freshness_limit_s)}
+    </Text>
+  ) },
   { title: "Last commit", number: true, cell: (row) => <When at={row.committed_at} now={now} /> },
   { title: "Rows/s in → out", number: true, cell: (row) => (
     <Text whiteSpace="nowrap">{rate(row.input_rows_per_second)} → {rate(row.processed_rows_per_second)}</Text>

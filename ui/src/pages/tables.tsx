@@ -8,7 +8,7 @@ import { Empty, Frame, Notice } from "../components/frame";
 import { type Column, List } from "../components/list";
 import { Section, When } from "../components/section";
 import { Sheet } from "../components/sheet";
-import { bytes, change, count, exact, seconds } from "../format";
+import { bytes, change, count, exact, many, seconds } from "../format";
 import type { Place } from "../place";
 import type { TableAction, TableDetail, TableRow } from "../types";
 
@@ -17,13 +17,13 @@ export function TablesPage({ place }: { place: Place }) {
     <Frame query={useTables()}>
       {(data) => (
         <Stack gap="3">
-          <Heading as="h2" size="md">{count(data.tables.length)} tables</Heading>
+          <Heading as="h2" size="md">{many(data.tables.length, "table")}</Heading>
           {data.tables.length === 0 ? <Empty>No table was observed yet. The Dag tables_observe does it.</Empty> : (
             <List label="Tables" rows={data.tables} columns={columns(data.now)} id={(row) => row.table}
               open={(row) => place.show("tables", row.table)} />
           )}
           {place.open === null ? null : (
-            <Sheet title={place.open} close={() => place.show("tables")}><One name={place.open} place={place} /></Sheet>
+            <Sheet title={place.open} close={() => place.show("tables")}><One key={place.open} name={place.open} place={place} /></Sheet>
           )}
         </Stack>
       )}
@@ -40,8 +40,10 @@ const columns = (now: string): Column<TableRow>[] => [
   ) },
   { title: "Checks", cell: (row) => (row.verdict ? <State value={row.verdict} /> : "–") },
   { title: "Due", cell: (row) => (row.due_since ? <When at={row.due_since} now={now} /> : "–") },
+  { title: "Held", cell: (row) => held(row) },
   { title: "Files (small)", number: true, cell: (row) => `${count(row.figures.files)} (${count(row.figures.small_files)})` },
   { title: "Delete files", number: true, cell: (row) => count(row.figures.delete_files) },
+  { title: "Manifests", number: true, cell: (row) => count(row.figures.manifests) },
   { title: "Snapshots", number: true, cell: (row) => count(row.figures.snapshots) },
   { title: "Size", number: true, cell: (row) => bytes(row.figures.size_bytes) },
   { title: "Rows", number: true, cell: (row) => count(row.figures.records) },
@@ -53,6 +55,11 @@ const columns = (now: string): Column<TableRow>[] => [
   )) },
   { title: "Observed", cell: (row) => <When at={row.observed_at} now={now} /> },
 ];
+
+function held(row: TableRow): string {
+  const until = row.hold_until === null ? "" : `until ${exact(row.hold_until)}`;
+  return [until, row.expiry_hold === null ? "" : "expiry"].filter(Boolean).join(", ") || "–";
+}
 
 function One({ name, place }: { name: string; place: Place }) {
   return <Frame query={useTable(name)}>{(detail) => <Detail detail={detail} place={place} />}</Frame>;
@@ -67,8 +74,10 @@ function Detail({ detail, place }: { detail: TableDetail; place: Place }) {
     .map((action) => ({ at: Date.parse(action.finished_at as string), text: action.action }));
   return (
     <Box pb="8">
-      {table.expiry_hold ? <Notice level="warning" title="Snapshot expiry waits for a person">{table.expiry_hold}</Notice> : null}
-      {table.hold_until ? <Notice level="info" title={`Maintenance is on hold until ${table.hold_until}`} /> : null}
+      <Stack gap="2">
+        {table.expiry_hold ? <Notice level="warning" title="Snapshot expiry waits for a person">{table.expiry_hold}</Notice> : null}
+        {table.hold_until ? <Notice level="info" title={`Maintenance is on hold until ${exact(table.hold_until)}`} /> : null}
+      </Stack>
       <Flex gap="4" wrap="wrap" fontSize="sm" mt="2">
         <Text color="fg.muted">{table.location}</Text>
         {table.streams.map((stream) => (
@@ -111,7 +120,7 @@ interface Planned {
 function planned({ plan }: TableDetail): Planned[] {
   const due = (plan?.actions ?? []).map(({ action, why }) => ({ action, why, when: "due" }));
   const later = (plan?.not_planned ?? []).map(({ action, why, next_at }) => (
-    { action, why, when: next_at === null ? "not needed" : `not before ${exact(next_at)}` }
+    { action, why, when: next_at === null ? "not planned" : `not before ${exact(next_at)}` }
   ));
   return [...due, ...later];
 }
@@ -126,10 +135,13 @@ const actionColumns = (now: string): Column<TableAction>[] => [
   { title: "When", cell: (row) => <When at={row.started_at} now={now} /> },
   { title: "Action", cell: (row) => row.action },
   { title: "Result", cell: (row) => <State value={row.result ?? "running"} /> },
+  { title: "Verified", cell: (row) => (row.verified === null ? "–" : row.verified ? "yes" : "no") },
   { title: "Files", number: true, cell: (row) => change(row.before.files, row.after.files) },
   { title: "Small", number: true, cell: (row) => change(row.before.small_files, row.after.small_files) },
+  { title: "Delete files", number: true, cell: (row) => change(row.before.delete_files, row.after.delete_files) },
   { title: "Snapshots", number: true, cell: (row) => change(row.before.snapshots, row.after.snapshots) },
+  { title: "Rows", number: true, cell: (row) => change(row.before.records, row.after.records) },
   { title: "Size", number: true, cell: (row) => change(row.before.size_bytes, row.after.size_bytes, bytes) },
-  { title: "Took", number: true, cell: (row) => seconds(row.duration_s) },
+  { title: "Took (CPU)", number: true, cell: (row) => `${seconds(row.duration_s)} (${seconds(row.cpu_s)})` },
   { title: "Why", cell: (row) => <Text lineClamp={2} maxW="24rem" title={row.why}>{row.why}</Text> },
 ];
