@@ -14,7 +14,7 @@ from airflow_service import AirflowService
 from lakeward.registry import changes, maintenance, streams
 
 UI = Path(__file__).parents[2] / "ui"
-STREAM = "shown"
+STREAM = "browsed"
 BROWSER = all(map(shutil.which, ("node", "npm", "chromium")))
 pytestmark = [
     pytest.mark.campaign,
@@ -27,8 +27,8 @@ pytestmark = [
 def deployed(airflow: AirflowService) -> Iterator[AirflowService]:
     with airflow.registry() as connection:
         airflow_service.deploy(connection, STREAM, desired="stopped")
-        maintenance.register(connection, "nyc.shown", format="iceberg", location="/w", table_class="append-stream")
-        maintenance.record_facts(connection, "nyc.shown", 1, {"files": 40, "streams": [STREAM]})
+        maintenance.register(connection, "nyc.browsed", format="iceberg", location="/w", table_class="append-stream")
+        maintenance.record_facts(connection, "nyc.browsed", 1, {"files": 40, "streams": [STREAM]})
     yield airflow
     with airflow.registry() as connection:
         streams.set_desired(connection, [STREAM], "stopped")
@@ -46,7 +46,7 @@ def test_a_person_sees_the_streams_and_starts_one(deployed: AirflowService, sche
         STREAM,
     ]
     done = subprocess.run(
-        [*command, scheme, "--table=nyc.shown", "--operate"],
+        [*command, scheme, "--table=nyc.browsed", "--operate"],
         cwd=UI,
         capture_output=True,
         text=True,

@@ -318,7 +318,18 @@ STREAMS = {
     "alerts": "nyc",
     **{
         name: name
-        for name in ("operated", "survivor", "marked", "contested", "moved", "muted", "awaited", "hourly", "shown")
+        for name in (
+            "operated",
+            "survivor",
+            "marked",
+            "contested",
+            "moved",
+            "muted",
+            "awaited",
+            "hourly",
+            "shown",
+            "browsed",
+        )
     },
 }
 """Stream -> driver: each test file has streams of its own, so that the files may run in any order."""
