@@ -31,6 +31,9 @@ try {
   await page.evaluate((theme) => localStorage.setItem("theme", theme), scheme);
 
   await open("/", "All streams");
+  // From one place of the page to another without a new load: Airflow keeps bundles by their names.
+  await page.getByRole("link", { name: "Lakehouse" }).first().click();
+  await see("Behind, of limit");
   await open("/plugin/lakeward", "Behind, of limit", "page-streams");
   await page.getByRole("row").filter({ hasText: stream }).first().press("Enter");
   await see("Data lost?");
