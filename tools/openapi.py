@@ -10,6 +10,8 @@ import json
 import sys
 import types
 import typing
+from functools import reduce
+from operator import or_
 from pathlib import Path
 from typing import Any
 
@@ -47,7 +49,7 @@ class Copies:
         origin = typing.get_origin(kind)
         replaced = tuple(item if isinstance(item, str) else self.of(item) for item in arguments)
         if origin in (typing.Union, types.UnionType):
-            return typing.Union[replaced]  # noqa: UP007  # made of values
+            return reduce(or_, replaced)
         if origin is typing.Literal:
             return kind
         return origin[replaced if len(replaced) > 1 else replaced[0]]

@@ -64,11 +64,11 @@ def test_the_page_shows_a_stream_with_its_plan(deployed, tokens) -> None:
 def test_the_cause_of_missing_supervision_is_what_airflow_knows() -> None:
     from lakeward.airflow.supervising_dag import cause
 
-    found = [cause(False, False, False), cause(True, True, False), cause(True, False, True)]
+    found = [cause(known=False), cause(paused=True), cause(broken=True)]
     assert [item[0].split()[0:3] for item in found if item] == [
         ["Airflow", "has", "no"], ["the", "Dag", "streams_reconcile"], ["Airflow", "cannot", "read"],
     ]  # fmt: skip
-    assert cause(True, False, False) is None
+    assert cause() is None
 
 
 def test_the_ui_is_told_where_the_page_is_and_can_load_it(deployed) -> None:

@@ -23,6 +23,17 @@ pytestmark = [
 ]
 
 
+@pytest.fixture(scope="module", autouse=True)
+def installed() -> None:
+    subprocess.run(["npm", "ci", "--no-audit", "--no-fund", "--silent"], cwd=UI, check=True, timeout=300)
+
+
+@pytest.mark.parametrize("script", ["check", "states"])
+def test_types_words_and_every_state_of_the_page_hold_without_airflow(script: str) -> None:
+    done = subprocess.run(["npm", "run", script], cwd=UI, capture_output=True, text=True, timeout=600, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
 @pytest.fixture(scope="module")
 def deployed(airflow: AirflowService) -> Iterator[AirflowService]:
     with airflow.registry() as connection:
@@ -36,7 +47,6 @@ def deployed(airflow: AirflowService) -> Iterator[AirflowService]:
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_a_person_sees_the_streams_and_starts_one(deployed: AirflowService, scheme: str, tmp_path: Path) -> None:
-    subprocess.run(["npm", "ci", "--no-audit", "--no-fund", "--silent"], cwd=UI, check=True, timeout=300)
     command = [
         "node",
         "browse.mjs",

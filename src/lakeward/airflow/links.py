@@ -42,14 +42,20 @@ class PageLink(BaseOperatorLink):
 
     def get_link(self, operator: BaseOperator, *, ti_key: Any) -> str:
         """The address, or an empty text, which shows no link."""
-        from lakeward.airflow.notify import address
         from lakeward.supervision import page_links
 
         dag: str = ti_key.dag_id
         if dag.startswith(STREAM_PREFIX):
-            return page_links.of(address(), "streams", dag.removeprefix(STREAM_PREFIX))
+            return page_links.of(airflow_address(), "streams", dag.removeprefix(STREAM_PREFIX))
         tab = _TABS.get(dag)
-        return "" if tab is None else page_links.of(address(), tab)
+        return "" if tab is None else page_links.of(airflow_address(), tab)
+
+
+def airflow_address() -> str:
+    """The address that people use for Airflow; empty if it is not configured."""
+    from airflow.configuration import conf
+
+    return str(conf.get("api", "base_url", fallback=""))
 
 
 def spark_ui(stream: str) -> str:

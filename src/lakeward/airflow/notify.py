@@ -39,18 +39,12 @@ class IncidentNotifier(BaseNotifier):
         Raises:
             DependencyDown: the registry cannot be reached.
         """
+        from lakeward.airflow.links import airflow_address
         from lakeward.supervision.notify.deliver import deliver
 
-        sent = deliver(self.connect, self.channel or channel_of(_connection(), address())).sent
+        sent = deliver(self.connect, self.channel or channel_of(_connection(), airflow_address())).sent
         if sent:
             log.info("messages sent", incidents=list(sent))
-
-
-def address() -> str:
-    """The address that people use for Airflow, for links in messages; empty if it is not configured."""
-    from airflow.configuration import conf
-
-    return str(conf.get("api", "base_url", fallback=""))
 
 
 def channel_of(connection: AirflowConnection | None, airflow: str = "") -> Channel:
@@ -93,7 +87,9 @@ async def channel_async() -> Channel:
     from airflow.sdk import BaseHook
     from airflow.sdk.exceptions import AirflowNotFoundException
 
+    from lakeward.airflow.links import airflow_address
+
     try:
-        return channel_of(await BaseHook.aget_connection(NOTIFY), address())
+        return channel_of(await BaseHook.aget_connection(NOTIFY), airflow_address())
     except AirflowNotFoundException:
-        return channel_of(None, address())
+        return channel_of(None, airflow_address())

@@ -55,8 +55,6 @@ def pages() -> list[dict[str, Any]]:
         version = sha256((STATIC / file).read_bytes()).hexdigest()[:12]  # a browser must not keep an older one
         return f"{PREFIX}/static/{file}?v={version}"
 
-    if not (STATIC / "main.umd.cjs").is_file():
-        return []
     icons = {"icon": f"{PREFIX}/static/icon.svg", "icon_dark_mode": f"{PREFIX}/static/icon-dark.svg"}
     # Airflow keeps a loaded bundle by its name: each place needs a name of its own.
     return [
@@ -71,6 +69,6 @@ class LakewardPlugin(AirflowPlugin):
     """Registers the links everywhere, and the page in the API server."""
 
     name = "lakehouse"  # projects made before have a file plugins/lakeward_plugin.py, which is named lakeward
-    global_operator_extra_links: list[Any] = [SparkUiLink(), PageLink()]  # noqa: RUF012  # as in Airflow's class
+    global_operator_extra_links: list[Any] = [SparkUiLink(), PageLink()]  # noqa: RUF012  # Airflow's class has it so
     fastapi_apps: list[Any] = applications() if serves() else []
     react_apps: list[Any] = pages() if serves() else []

@@ -7,93 +7,94 @@ provider, so it brings the form of a type along, unless the provider that owns t
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from importlib import metadata
 from importlib.util import find_spec
+from types import MappingProxyType
 from typing import Any, ClassVar
 
-
-class Kafka:
-    """A Kafka cluster. Airflow asks for a class with these attributes; nothing is called."""
-
-    conn_type: ClassVar[str] = "kafka"
-    hook_name: ClassVar[str] = "Apache Kafka"
-    conn_name_attr: ClassVar[str] = "kafka_conn_id"
+_NONE: Mapping[str, str] = MappingProxyType({})
 
 
-class Postgres:
-    """A PostgreSQL database: the registry, or a sink."""
-
-    conn_type: ClassVar[str] = "postgres"
-    hook_name: ClassVar[str] = "Postgres"
-    conn_name_attr: ClassVar[str] = "postgres_conn_id"
-
-
-class Aws:
-    """An account of AWS or of a compatible service."""
-
-    conn_type: ClassVar[str] = "aws"
-    hook_name: ClassVar[str] = "Amazon Web Services"
-    conn_name_attr: ClassVar[str] = "aws_conn_id"
-
-
-class Http:
-    """The receiver of messages about incidents."""
-
-    conn_type: ClassVar[str] = "http"
-    hook_name: ClassVar[str] = "HTTP"
-    conn_name_attr: ClassVar[str] = "http_conn_id"
-
-
-@dataclass(frozen=True)
 class Form:
-    """The form of a type of connections.
+    """The form of a type of connections. Airflow loads the class for its attributes and calls nothing.
 
     Attributes:
+        conn_type, hook_name, conn_name_attr: the type, its name in the form, and an attribute that Airflow demands.
         owner: the package of the provider that owns the type.
         hidden: standard fields that are not used.
         labels, placeholders: field -> its name, and an example.
     """
 
-    hook: type[Kafka | Postgres | Aws | Http]
-    owner: str
-    hidden: tuple[str, ...] = ()
-    labels: Mapping[str, str] = field(default_factory=dict)
-    placeholders: Mapping[str, str] = field(default_factory=dict)
+    conn_type: ClassVar[str]
+    hook_name: ClassVar[str]
+    conn_name_attr: ClassVar[str] = "conn_id"
+    owner: ClassVar[str]
+    hidden: ClassVar[tuple[str, ...]] = ()
+    labels: ClassVar[Mapping[str, str]] = _NONE
+    placeholders: ClassVar[Mapping[str, str]] = _NONE
 
-    def document(self) -> dict[str, Any]:
+    @classmethod
+    def document(cls) -> dict[str, Any]:
         """As `connection-types` of a provider."""
         return {
-            "connection-type": self.hook.conn_type,
-            "hook-class-name": f"{self.hook.__module__}.{self.hook.__name__}",
-            "hook-name": self.hook.hook_name,
+            "connection-type": cls.conn_type,
+            "hook-class-name": f"{cls.__module__}.{cls.__name__}",
+            "hook-name": cls.hook_name,
             "ui-field-behaviour": {
-                "hidden-fields": list(self.hidden),
-                "relabeling": dict(self.labels),
-                "placeholders": dict(self.placeholders),
+                "hidden-fields": list(cls.hidden),
+                "relabeling": dict(cls.labels),
+                "placeholders": dict(cls.placeholders),
             },
         }
 
 
-FORMS = (
-    Form(
-        Kafka, "airflow.providers.apache.kafka", ("schema",),
-        {"host": "Bootstrap server", "login": "SASL user name", "password": "SASL password",
-         "extra": "librdkafka properties"}, {"extra": '{"bootstrap.servers": "broker-1:9092,broker-2:9092"}'},
-    ),
-    Form(
-        Postgres, "airflow.providers.postgres", (), {"schema": "Database"},
-        {"port": "5432", "extra": '{"sslmode": "verify-full"}'},
-    ),
-    Form(
-        Aws, "airflow.providers.amazon", ("host", "schema", "port"), {"login": "Access key", "password": "Secret key"},
-        {"extra": '{"region_name": "eu-central-1"}'},
-    ),
-    Form(
-        Http, "airflow.providers.http", ("login",), {"schema": "Scheme", "password": "Secret path or token"},
-        {"host": "https://hooks.example.com"},
-    ),
-)  # fmt: skip
+class Kafka(Form):
+    """A Kafka cluster."""
+
+    conn_type = "kafka"
+    hook_name = "Apache Kafka"
+    owner = "airflow.providers.apache.kafka"
+    hidden = ("schema",)
+    labels: ClassVar[Mapping[str, str]] = {
+        "host": "Bootstrap server", "login": "SASL user name", "password": "SASL password",
+        "extra": "librdkafka properties",
+    }  # fmt: skip
+    placeholders: ClassVar[Mapping[str, str]] = {"extra": '{"bootstrap.servers": "broker-1:9092,broker-2:9092"}'}
+
+
+class Postgres(Form):
+    """A PostgreSQL database: the registry, or a sink."""
+
+    conn_type = "postgres"
+    hook_name = "Postgres"
+    owner = "airflow.providers.postgres"
+    labels: ClassVar[Mapping[str, str]] = {"schema": "Database"}
+    placeholders: ClassVar[Mapping[str, str]] = {"port": "5432", "extra": '{"sslmode": "verify-full"}'}
+
+
+class Aws(Form):
+    """An account of AWS or of a compatible service."""
+
+    conn_type = "aws"
+    hook_name = "Amazon Web Services"
+    owner = "airflow.providers.amazon"
+    hidden = ("host", "schema", "port")
+    labels: ClassVar[Mapping[str, str]] = {"login": "Access key", "password": "Secret key"}
+    placeholders: ClassVar[Mapping[str, str]] = {"extra": '{"region_name": "eu-central-1"}'}
+
+
+class Http(Form):
+    """The receiver of messages about incidents."""
+
+    conn_type = "http"
+    hook_name = "HTTP"
+    owner = "airflow.providers.http"
+    hidden = ("login",)
+    labels: ClassVar[Mapping[str, str]] = {"schema": "Scheme", "password": "Secret path or token"}
+    placeholders: ClassVar[Mapping[str, str]] = {"host": "https://hooks.example.com"}
+
+
+FORMS: tuple[type[Form], ...] = (Kafka, Postgres, Aws, Http)
 
 
 def get_provider_info() -> dict[str, Any]:

@@ -17,8 +17,10 @@ def explain(present: Presence) -> Presence:
         return present
     with create_session() as session:
         dag = session.get(DagModel, RECONCILE)
-        found = cause(dag is not None and not dag.is_stale, dag is not None and bool(dag.is_paused),
-                      dag is not None and bool(dag.has_import_errors))  # fmt: skip
+        if dag is None or dag.is_stale:
+            found = cause(known=False)
+        else:
+            found = cause(paused=bool(dag.is_paused), broken=bool(dag.has_import_errors))
     if found is None:
         return present
     why, next_ = found
@@ -26,7 +28,7 @@ def explain(present: Presence) -> Presence:
     return replace(present, state=judged, why=f"{present.why}; {why}", next=next_)
 
 
-def cause(known: bool, paused: bool, broken: bool) -> tuple[str, str] | None:
+def cause(*, known: bool = True, paused: bool = False, broken: bool = False) -> tuple[str, str] | None:
     """What keeps the Dag from running, and what to do; None if nothing is known. Pure.
 
     Args:

@@ -7,11 +7,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from sqlalchemy import Connection, func, select
+from sqlalchemy import Connection
 
 from lakeward.lineage.stream_events import Cursor, Facts
 from lakeward.platform.errors import expect
 from lakeward.registry import batches, generations, heartbeats, maintenance, streams, verifications
+from lakeward.registry.engine import now
 from lakeward.registry.maintenance import LedgerRow
 from lakeward.registry.verifications import Verification
 
@@ -73,12 +74,6 @@ def save(connection: Connection, progress: Progress, duration_s: float) -> None:
         checks=_document(progress.checks),
         failure=progress.failure,
     )
-
-
-def now(connection: Connection) -> datetime:
-    """The registry's clock."""
-    moment: datetime = connection.execute(select(func.now())).scalar_one()
-    return moment
 
 
 def stream_facts(connection: Connection, cursors: Mapping[str, Cursor]) -> list[Facts]:

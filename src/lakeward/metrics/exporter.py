@@ -77,7 +77,7 @@ def reader(connect: Connect, backend: Backend, *, partitions: bool = False) -> C
             checks = verifications.checks_of_runs(connection, [run["run"] for run in runs]) if runs else {}
             tables = Tables(
                 maintenance.all_tables(connection),
-                maintenance.newest_facts(connection),
+                maintenance.newest_figures(connection),
                 maintenance.due_since(connection),
                 [(run, checks.get(run["run"], [])) for run in runs],
             )

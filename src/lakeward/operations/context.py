@@ -88,7 +88,7 @@ class Context:
         """Run one reconcile pass, so that an operation also works while Airflow is down.
 
         Returns:
-            Why it can have launched nothing, as a clause; empty if it could.
+            That drivers are launched later, and why, as a clause; empty if nothing kept the pass from launching them.
         """
         try:
             summary = reconcile_once(
@@ -101,8 +101,10 @@ class Context:
             )
         except DependencyDown as error:
             log.warning("reconcile pass failed", error=error.what, why=error.why)
-            return f"no reconcile pass was possible: {error.what}"
-        return summary.startup_grace or ""
+            why: str | None = f"no reconcile pass was possible: {error.what}"
+        else:
+            why = summary.startup_grace
+        return f", but {why}; the next reconcile pass, or another start, launches its driver" if why else ""
 
     def kill(self, stream: str) -> str:
         """Kill the process of a stream's driver, or finalize its launch where the host cannot be reached.

@@ -43,14 +43,9 @@ class Start(OnStream[Plan]):
             set_desired(connection, row, "running")
             self.changed(connection, {"desired": row.desired, "state": row.state}, {"desired": "running"})
         if not self.request.wait:
-            later = _later(self.context.reconcile()) or "; reconcile launches its driver if needed"
+            later = self.context.reconcile() or "; reconcile launches its driver if needed"
             return self.done(f"asked to run{later}{_passed_over(row)}")
         return self.done(f"{waiting.started()}{_passed_over(row)}")
-
-
-def _later(why: str) -> str:
-    """That the driver is launched later, as a clause; empty if nothing keeps it from being launched."""
-    return f", but {why}; the next reconcile pass, or another start, launches its driver" if why else ""
 
 
 def _passed_over(row: Stream) -> str:
@@ -125,5 +120,5 @@ class Restart(OnStream[Plan]):
                 set_desired(connection, row, "running")
         log.info("stream stopped, starting again", stream=self.stream, detail=detail)
         if not self.request.wait:
-            return self.done(f"{detail}; asked to run again{_later(self.context.reconcile())}")
+            return self.done(f"{detail}; asked to run again{self.context.reconcile()}")
         return self.done(waiting.started("started again"))

@@ -134,6 +134,5 @@ class Recover(OnStream[RecoverPlan]):
 
     def _started(self, done: str, held: HeldLocks) -> Outcome:
         if not self.request.wait:
-            self.context.reconcile()
-            return self.done(f"{done}; asked to run")
+            return self.done(f"{done}; asked to run{self.context.reconcile()}")
         return self.done(f"{done}; {held.streams[self.stream].started()}")

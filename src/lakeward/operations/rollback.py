@@ -89,8 +89,7 @@ class Rollback(OnStream[RollbackPlan]):
         if row.desired != "running":
             return self.done(f"generation {number} is accepted; the stream is stopped and the next start runs it")
         if not self.request.wait:
-            self.context.reconcile()
-            return self.done(f"generation {number} takes over at the next batch boundary")
+            return self.done(f"generation {number} takes over at the next batch boundary{self.context.reconcile()}")
         waiting = held.streams[self.stream]
         return self.done(
             waiting.wait_until(

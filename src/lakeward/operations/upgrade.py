@@ -100,9 +100,9 @@ class Upgrade(OnStream[UpgradePlan]):
         if row.desired != "running":
             return self.done(f"generation {number} is accepted; the stream is stopped and the next start runs it")
         if not self.request.wait:
-            self.context.reconcile()
+            later = self.context.reconcile()
             return self.done(
-                f"generation {number} takes over at the next batch boundary; unless it lands {BATCHES} batches "
+                f"generation {number} takes over at the next batch boundary{later}; unless it lands {BATCHES} batches "
                 f"within {span(plan.within.total_seconds())} with lag under the limits, it is rolled back"
             )
         waited = held.streams[self.stream].wait_until(

@@ -8,11 +8,12 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import datetime
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import URL, Connection, Engine, event, make_url
+from sqlalchemy import URL, Connection, Engine, event, func, make_url, select
 from sqlalchemy.exc import ArgumentError, OperationalError
 
 from lakeward.platform.errors import DependencyDown, SpecError
@@ -72,6 +73,12 @@ def connect(url: str, pgpass: Path | None = None) -> Iterator[Connection]:
             next="lakeward stack status",
             code="LW-6005",
         ) from error
+
+
+def now(connection: Connection) -> datetime:
+    """The registry's clock, by which all ages are counted."""
+    moment: datetime = connection.execute(select(func.now())).scalar_one()
+    return moment
 
 
 def migrate(url: str, pgpass: Path | None = None) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TypedDict, cast
 
-from sqlalchemy import Connection, func, insert, literal, select, tuple_, update
+from sqlalchemy import Connection, func, insert, literal, select, true, tuple_, update
 from sqlalchemy.dialects.postgresql import distinct_on
 from sqlalchemy.dialects.postgresql import insert as upsert
 
@@ -149,17 +149,44 @@ def newest_facts(connection: Connection) -> dict[str, StoredFacts]:
     return {row.table: StoredFacts(row.at, row.snapshot_id, row.facts) for row in rows}
 
 
-def facts_over_time(connection: Connection, name: str, limit: int) -> list[StoredFacts]:
-    """The newest stored facts of a table, oldest first."""
-    rows = connection.execute(select(facts).where(facts.c.table == name).order_by(facts.c.at.desc()).limit(limit))
+_FIGURES = facts.c.facts.op("-")("profile").label("facts")
+"""The stored facts without their profile, which grows with the partitions of a table."""
+
+
+def newest_figures(connection: Connection) -> dict[str, StoredFacts]:
+    """Registered table -> its newest facts without their profile."""
+    newest = (
+        select(facts.c.table, facts.c.at, facts.c.snapshot_id, _FIGURES)
+        .where(facts.c.table == tables.c.name)
+        .order_by(facts.c.at.desc())
+        .limit(1)
+        .lateral()
+    )
+    rows = connection.execute(select(newest).select_from(tables.join(newest, true())))
+    return {row.table: StoredFacts(row.at, row.snapshot_id, row.facts) for row in rows}
+
+
+def figures_over_time(connection: Connection, name: str, limit: int) -> list[StoredFacts]:
+    """The newest stored facts of a table without their profile, oldest first."""
+    rows = connection.execute(
+        select(facts.c.at, facts.c.snapshot_id, _FIGURES)
+        .where(facts.c.table == name)
+        .order_by(facts.c.at.desc())
+        .limit(limit)
+    )
     return [StoredFacts(row.at, row.snapshot_id, row.facts) for row in rows][::-1]
 
 
 def newest_action_of_tables(connection: Connection) -> dict[str, LedgerRow]:
-    """Table -> its newest action."""
-    rows = connection.execute(
-        select(actions).ext(distinct_on(actions.c.table)).order_by(actions.c.table, actions.c.id.desc())
+    """Registered table -> its newest action."""
+    newest = (
+        select(actions)
+        .where(actions.c.table == tables.c.name)
+        .order_by(actions.c.started_at.desc(), actions.c.id.desc())
+        .limit(1)
+        .lateral()
     )
+    rows = connection.execute(select(newest).select_from(tables.join(newest, true())))
     return {row.table: cast("LedgerRow", dict(row._mapping)) for row in rows}
 
 

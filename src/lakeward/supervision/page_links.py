@@ -8,8 +8,6 @@ from lakeward.registry.incidents import Incident
 
 PLACE = "plugin/lakeward"
 """The page below Airflow's address."""
-_TABLES = ("quality",)
-"""Kinds of incidents whose subject is a table."""
 
 
 def of(airflow: str, tab: str, subject: str | None = None) -> str:
@@ -27,6 +25,8 @@ def of(airflow: str, tab: str, subject: str | None = None) -> str:
 
 def of_incident(airflow: str, incident: Incident) -> str:
     """Where an incident is to be seen: its table's checks, its stream, or all streams if it is about many."""
-    if incident.kind in _TABLES:
-        return of(airflow, incident.kind, incident.subject)
+    if incident.kind == "quality":
+        return of(airflow, "quality", incident.subject)
+    if incident.kind == "waiver":
+        return of(airflow, "quality", incident.subject.partition("/")[0])
     return of(airflow, "streams", incident.streams[0] if len(incident.streams) == 1 else None)

@@ -33,7 +33,7 @@ log = structlog.get_logger(__name__)
 
 WITHIN_S = 20.0
 """A reading that takes longer is answered with 504; the page asks again."""
-READERS = 4
+READERS = 8
 """Threads of the API's own: a registry that hangs must not take those of Airflow's API."""
 
 _pool = ThreadPoolExecutor(READERS, thread_name_prefix="lakeward-web")

@@ -6,9 +6,10 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import TypedDict
 
-from sqlalchemy import Connection, func, select
+from sqlalchemy import Connection
 
 from lakeward.registry import changes
+from lakeward.registry.engine import now
 from lakeward.telemetry.mask import mask
 
 
@@ -34,7 +35,6 @@ class Audit(TypedDict):
 
 def read(connection: Connection, limit: int) -> Audit:
     """The newest changes."""
-    now: datetime = connection.execute(select(func.now())).scalar_one()
     rows: list[ChangeRow] = [
         {
             "id": item.id,
@@ -48,7 +48,7 @@ def read(connection: Connection, limit: int) -> Audit:
         }
         for item in changes.newest_of_all(connection, limit)
     ]
-    return {"now": now, "changes": rows}
+    return {"now": now(connection), "changes": rows}
 
 
 def _masked(value: object, name: str = "") -> object:

@@ -14,6 +14,8 @@ from lakeward.platform.text import rfc3339
 
 EXACT = 2**53 - 1
 """The largest integer that JavaScript reads exactly. A larger one, e.g. a snapshot id, is sent as text."""
+_NO_NUMBERS = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
+"""As `-o json` writes them."""
 
 
 def encode(value: object) -> bytes:
@@ -61,7 +63,7 @@ def _plain(value: object) -> object:
     if isinstance(value, int):
         return value if abs(value) <= EXACT else str(value)
     if isinstance(value, float):
-        return value if isfinite(value) else str(value)
+        return value if isfinite(value) else _NO_NUMBERS[str(value)]
     if isinstance(value, datetime):
         return rfc3339(value)
     if isinstance(value, date):

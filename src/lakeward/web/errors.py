@@ -41,5 +41,5 @@ def status_of(error: LakewardError) -> int:
 def body_of(error: LakewardError) -> ErrorBody:
     """An error as JSON."""
     return {
-        "error": {"code": error.code, "what": mask(error.what), "why": mask(error.why), "next": error.next},
+        "error": {"code": error.code, "what": mask(error.what), "why": mask(error.why), "next": mask(error.next)},
     }  # fmt: skip

@@ -6,12 +6,13 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import NotRequired, TypedDict
 
-from sqlalchemy import Connection, func, select
+from sqlalchemy import Connection
 
 from lakeward.platform.text import word
 from lakeward.quality.results.records import RunDocument, recorded
 from lakeward.quality.results.trend import Cost, RunLine, Trend, cost, shown, trends
 from lakeward.registry import verifications
+from lakeward.registry.engine import now
 from lakeward.registry.verifications import CheckResult, Verification
 from lakeward.telemetry.mask import mask
 from lakeward.web.errors import NotFound
@@ -70,7 +71,7 @@ def read(connection: Connection) -> Quality:
     checks = verifications.checks_of_runs(connection, [run["run"] for run in runs]) if runs else {}
     rows = [_checked(run, checks.get(run["run"], [])) for run in runs]
     rows.sort(key=lambda row: (_VERDICTS.index(row["verdict"]) if row["verdict"] in _VERDICTS else 0, row["table"]))
-    return {"now": _now(connection), "tables": rows}
+    return {"now": now(connection), "tables": rows}
 
 
 def detail(connection: Connection, table: str) -> QualityDetail:
@@ -85,7 +86,7 @@ def detail(connection: Connection, table: str) -> QualityDetail:
     checks = verifications.checks_of_runs(connection, [run["run"] for run in runs])
     return {
         "table": table,
-        "now": _now(connection),
+        "now": now(connection),
         "runs": shown(runs),
         "checks": trends(runs, checks),
         "cost": cost(runs),
@@ -115,8 +116,3 @@ def _checked(run: Verification, checks: Sequence[CheckResult]) -> CheckedTable:
             if check["state"] in ("fail", "error")
         ],
     }
-
-
-def _now(connection: Connection) -> datetime:
-    moment: datetime = connection.execute(select(func.now())).scalar_one()
-    return moment

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Set
+from collections.abc import Callable, Collection, Iterable, Set
 from functools import cached_property
-from typing import TypeVar, cast
 
 from lakeward.operations.request import Plan, Request
 from lakeward.operations.runner import Runner
@@ -22,7 +21,6 @@ from lakeward.web.body import Bodies, with_age
 from lakeward.web.cached import Cache, Reading
 from lakeward.web.errors import NotFound
 
-T = TypeVar("T")
 FRESH_S = 3.0
 """A page asks every five seconds; all pages together cost one reading in this time."""
 OF_ALL = "tables_observe"
@@ -30,6 +28,26 @@ OF_ALL = "tables_observe"
 
 MayRead = Callable[[Iterable[str]], Set[str]]
 """Which of these Dags the caller may read."""
+
+
+class Sight:
+    """What a caller may see. Asked once for all streams: with teams, each question is one to Airflow's database.
+
+    Args:
+        groups: streams by what they write to.
+    """
+
+    def __init__(self, may_read: MayRead, groups: Iterable[Iterable[str]]) -> None:
+        asked = {streams.DAG + stream for group in groups for stream in group}
+        self._dags = may_read([*sorted(asked), OF_ALL])
+
+    def of(self, stream: str) -> bool:
+        """Whether they may see a stream."""
+        return streams.DAG + stream in self._dags
+
+    def any_of(self, writers: Collection[str]) -> bool:
+        """Whether they may see what these streams write to; what no stream writes to belongs to `OF_ALL`."""
+        return any(map(self.of, writers)) if writers else OF_ALL in self._dags
 
 
 class Reads:
@@ -92,13 +110,9 @@ class Reads:
 
     def all_tables(self, may_read: MayRead) -> tables.Tables:
         """All tables that the caller may see."""
-        found = self._tables_reading()
-        writers = self._writers()
-        rows = [
-            cast("tables.TableRow", {**row, "streams": writers[row["table"]]})
-            for row in found.value["tables"]
-            if _any_readable(writers[row["table"]], may_read)
-        ]
+        found, writers = self._tables_reading(), self._writers()
+        sight = Sight(may_read, writers.values())
+        rows = [_seen(row, writers, sight) for row in found.value["tables"] if sight.any_of(writers[row["table"]])]
         return {**found.value, "tables": rows, "age_s": found.age_s, "stale": found.stale}
 
     def one_table(self, table: str, may_read: MayRead) -> tables.TableDetail:
@@ -107,15 +121,15 @@ class Reads:
         Raises:
             NotFound: it is not registered, or the caller may not see it.
         """
-        writers = self._check_table(table, may_read)
+        row = self._visible_table(table, may_read)
         with self.connect() as connection:
-            return tables.detail(connection, table, writers)
+            return tables.detail(connection, row)
 
     def all_checks(self, may_read: MayRead) -> quality.Quality:
         """The checks of all tables that the caller may see."""
-        found = self._checks_cache.get("", self._read_quality)
-        writers = self._writers()
-        rows = [row for row in found.value["tables"] if _any_readable(writers.get(row["table"], ()), may_read)]
+        found, writers = self._checks_cache.get("", self._read_quality), self._writers()
+        sight = Sight(may_read, writers.values())
+        rows = [row for row in found.value["tables"] if sight.any_of(writers.get(row["table"], ()))]
         return {**found.value, "tables": rows, "age_s": found.age_s, "stale": found.stale}
 
     def checks_of(self, table: str, may_read: MayRead) -> quality.QualityDetail:
@@ -124,7 +138,7 @@ class Reads:
         Raises:
             NotFound: it has no check run, or the caller may not see it.
         """
-        self._check_table(table, may_read)
+        self._visible_table(table, may_read)
         with self.connect() as connection:
             return quality.detail(connection, table)
 
@@ -133,7 +147,9 @@ class Reads:
         with self.connect() as connection:
             found = audit.read(connection, limit)
         writers = self._writers()
-        rows = [row for row in found["changes"] if _any_readable(_streams_of(row, writers), may_read)]
+        streams_of = [_streams_of(row, writers) for row in found["changes"]]
+        sight = Sight(may_read, streams_of)
+        rows = [row for row, about in zip(found["changes"], streams_of, strict=True) if sight.any_of(about)]
         return {**found, "changes": rows}
 
     def plan(self, request: Request, author: str) -> tuple[Plan, bool]:
@@ -162,21 +178,21 @@ class Reads:
             return
         raise NotFound(f"There is no stream {stream!r}", next="lakeward streams list", code="LW-5902")
 
-    def _check_table(self, table: str, may_read: MayRead) -> tuple[str, ...]:
-        writers = self._writers().get(table)
-        if writers is None or not _any_readable(writers, may_read):
+    def _visible_table(self, table: str, may_read: MayRead) -> tables.TableRow:
+        rows, writers = self._tables_reading().value["tables"], self._writers()
+        row = next((row for row in rows if row["table"] == table), None)
+        sight = Sight(may_read, [writers.get(table, ())])
+        if row is None or not sight.any_of(writers[table]):
             raise NotFound(
                 f"There is no registered table {table!r}",
                 why="a table appears after the first observation: those of streams, and those of conf/tables.yaml",
                 next="lakeward tables health '*'",
                 code="LW-5903",
             )
-        return writers
+        return _seen(row, writers, sight)
 
     def _streams_reading(self) -> Reading[streams.Streams]:
-        return self._streams_cache.get(
-            "", lambda: streams.of_view(observe_all(self.connect, self.backend, self._explain))
-        )
+        return self._streams_cache.get("", self._read_streams)
 
     def _read_streams(self) -> streams.Streams:
         return streams.of_view(observe_all(self.connect, self.backend, self._explain))
@@ -206,6 +222,6 @@ def _streams_of(change: audit.ChangeRow, writers: dict[str, tuple[str, ...]]) ->
     return (change["name"],) if change["scope"] == "stream" else writers.get(change["name"], ())
 
 
-def _any_readable(writers: Iterable[str], may_read: MayRead) -> bool:
-    """Whether the caller may see what these streams write to; what no stream writes to belongs to `OF_ALL`."""
-    return bool(may_read([streams.DAG + stream for stream in writers] or [OF_ALL]))
+def _seen(row: tables.TableRow, writers: dict[str, tuple[str, ...]], sight: Sight) -> tables.TableRow:
+    """A table with those of its streams that the caller may see."""
+    return {**row, "streams": [stream for stream in writers[row["table"]] if sight.of(stream)]}

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from functools import partial
-from typing import NotRequired, TypedDict
+from typing import NotRequired, TypedDict, cast
 
 from lakeward.platform.boundary import Failure, attempt
 from lakeward.platform.text import count, minute, span
@@ -246,7 +246,10 @@ def newest_batches(connect: Connect, stream: str, limit: int) -> Batches:
     with connect() as connection:
         rows = batches.newest(connection, stream, limit)
     names = BatchRow.__annotations__
-    return {"stream": stream, "batches": [{name: getattr(row, name) for name in names} for row in rows]}  # type: ignore[misc]  # the names are those of the columns
+    return {
+        "stream": stream,
+        "batches": [cast("BatchRow", {name: getattr(row, name) for name in names}) for row in rows],
+    }
 
 
 def generations_of(connect: Connect, stream: Stream, limit: int = 20) -> list[GenerationRow]:

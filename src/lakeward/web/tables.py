@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from math import inf
 from typing import NotRequired, TypedDict, cast
 
-from sqlalchemy import Connection, func, select
+from sqlalchemy import Connection
 
-from lakeward.platform.errors import expect
 from lakeward.registry import maintenance, verifications
+from lakeward.registry.engine import now
 from lakeward.registry.maintenance import Figures, LedgerRow, StoredFacts, Table
 from lakeward.telemetry.mask import mask
 
@@ -83,37 +84,35 @@ class TableDetail(TypedDict):
 
 def read(connection: Connection) -> Tables:
     """All tables."""
-    known, facts = maintenance.all_tables(connection), maintenance.newest_facts(connection)
+    known, facts = maintenance.all_tables(connection), maintenance.newest_figures(connection)
     due, last = maintenance.due_since(connection), maintenance.newest_action_of_tables(connection)
     verdicts = {run["table"]: run["verdict"] for run in verifications.newest_of_tables(connection)}
-    now: datetime = connection.execute(select(func.now())).scalar_one()
     rows = [
         _row(table, facts.get(name), due.get(name), verdicts.get(name), last.get(name)) for name, table in known.items()
     ]
-    return {"now": now, "tables": sorted(rows, key=_order)}
+    return {"now": now(connection), "tables": sorted(rows, key=_order)}
 
 
-def detail(connection: Connection, name: str, streams: Sequence[str], limit: int = 50) -> TableDetail:
-    """One registered table, which these streams write to."""
-    everything = read(connection)
-    row = expect(next((row for row in everything["tables"] if row["table"] == name), None), f"table {name}")
+def detail(connection: Connection, row: TableRow, limit: int = 50) -> TableDetail:
+    """What else is recorded of the table of a row."""
+    name = row["table"]
     return {
-        "now": everything["now"],
-        "table": {**row, "streams": streams},
+        "now": now(connection),
+        "table": row,
         "actions": [_action(item) for item in maintenance.newest_actions(connection, name, limit)],
         "plan": maintenance.newest_plan(connection, name),
         "health": [
             {"at": moment.at, "figures": _figures(moment)}
-            for moment in maintenance.facts_over_time(connection, name, 200)
+            for moment in maintenance.figures_over_time(connection, name, 200)
         ],
     }
 
 
-def _order(row: TableRow) -> tuple[bool, bool, bool, float, str]:
-    waits = -row["due_since"].timestamp() if row["due_since"] is not None else 0.0
+def _order(row: TableRow) -> tuple[bool, bool, float, str]:
+    due = row["due_since"].timestamp() if row["due_since"] is not None else inf
     failed = row["last_action"] is not None and row["last_action"]["result"] in ("failed", "timed_out")
     held = row["verdict"] in ("hold", "error")
-    return not held, not failed, row["due_since"] is None, -waits, row["table"]
+    return not held, not failed, due, row["table"]
 
 
 def _row(

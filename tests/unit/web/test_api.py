@@ -17,6 +17,7 @@ from fastapi.testclient import TestClient
 from jsonschema import Draft202012Validator
 from sqlalchemy import update
 
+from lakeward.cli.output import json_text
 from lakeward.platform.runtime import Runtime
 from lakeward.registry import batches, changes, maintenance, observations, streams, verifications
 from lakeward.registry.schema import streams as rows_of_streams
@@ -36,12 +37,14 @@ class Caller:
     def __init__(self) -> None:
         self.hidden: set[str] = set()
         self.operator = True
+        self.questions = 0
 
     def gate(self) -> Gate:
         return Gate(lambda: None, self.may_read, self.operate)
 
     def may_read(self) -> MayRead:
         def readable(dags: Iterable[str]) -> Set[str]:
+            self.questions += 1
             return {dag for dag in dags if dag not in self.hidden}
 
         return readable
@@ -168,6 +171,36 @@ def test_what_a_caller_may_not_read_is_not_there(site, client, caller: Caller) -
     assert client.post("/api/v1/dags/stream__flights/plan", json={"op": "stop"}).status_code == 403
 
 
+def test_a_table_of_two_streams_names_the_one_that_the_caller_may_see(site, client, caller: Caller) -> None:
+    with site.registry() as connection:
+        maintenance.register(connection, "nyc.both", format="iceberg", location="/w", table_class="append-stream")
+        maintenance.record_facts(connection, "nyc.both", 1, {"streams": [FLIGHTS, "delay_alerts"]})
+    caller.hidden = {"stream__flights"}
+    assert [row["streams"] for row in asked(client, "tables")["tables"]] == [["delay_alerts"]]
+    assert asked(client, "tables/nyc.both")["table"]["streams"] == ["delay_alerts"]
+    caller.hidden = {"stream__flights", "stream__delay_alerts"}
+    assert asked(client, "tables")["tables"] == []
+
+
+def test_a_list_asks_for_permissions_once(site, client, caller: Caller) -> None:
+    with site.registry() as connection:
+        for number in range(5):
+            maintenance.register(connection, f"nyc.t{number}", format="iceberg", location="/w", table_class=None)
+            changes.record(connection, "table", f"nyc.t{number}", "hold", author="ada")
+    for path in ("streams", "tables", "quality", "audit"):
+        caller.questions = 0
+        asked(client, path)
+        assert caller.questions == 1, path
+
+
+def test_the_profile_of_a_table_is_not_read_for_its_figures(site) -> None:
+    with site.registry() as connection:
+        maintenance.register(connection, "nyc.flights", format="iceberg", location="/w", table_class="append-stream")
+        maintenance.record_facts(connection, "nyc.flights", 1, {"files": 3, "profile": {"partitions": []}})
+        assert maintenance.newest_figures(connection)["nyc.flights"].facts == {"files": 3}
+        assert [item.facts for item in maintenance.figures_over_time(connection, "nyc.flights", 5)] == [{"files": 3}]
+
+
 def test_a_plan_is_shown_and_changes_nothing(site, client, caller: Caller) -> None:
     plan = client.post("/api/v1/dags/stream__flights/plan", json={"op": "start"}).json()
     assert plan["text"] and not plan["nothing"] and not plan["approval"]
@@ -263,10 +296,13 @@ def test_what_looks_like_a_secret_is_in_no_answer(site, client) -> None:
 
 def test_integers_that_a_browser_would_round_are_text() -> None:
     at = datetime(2026, 11, 1, tzinfo=UTC)
-    document = {"id": BIG, "small": EXACT, "at": at, "share": float("nan"), "none": None, "yes": True}
-    assert json.loads(encode(document)) == {
-        "id": str(BIG), "small": EXACT, "at": "2026-11-01T00:00:00.000Z", "share": "nan", "none": None, "yes": True,
-    }  # fmt: skip
+    document = {"id": BIG, "small": EXACT, "at": at, "none": None, "yes": True}
+    assert json.loads(encode(document)) == {**document, "id": str(BIG), "at": "2026-11-01T00:00:00.000Z"}
+
+
+def test_numbers_that_json_lacks_are_written_as_the_command_line_does() -> None:
+    numbers = {"share": float("nan"), "high": float("inf"), "low": float("-inf")}
+    assert json.loads(encode(numbers)) == json.loads(json_text(numbers))
 
 
 def test_batches_are_those_that_were_recorded(site, client) -> None:

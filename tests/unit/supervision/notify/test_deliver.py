@@ -102,11 +102,13 @@ def test_a_message_links_to_the_page_where_the_incident_is_seen(connected, recei
     open_(connected, "two streams wait", "kafka", streams=["a", "b"])
     with connected() as connection:
         incidents.opened(connection, "quality", "nyc.fl ights", "a check holds it")
+        incidents.opened(connection, "waiver", "nyc.flights/c1", "a waiver ends")
     deliver(connected, channel)
     deliver(connected, Webhook(receiver.url))
     page = "https://airflow.example.com/plugin/lakeward"
     assert [body["page"] for body in receiver.bodies] == [
         f"{page}?tab=streams&open=flights", f"{page}?tab=streams", f"{page}?tab=quality&open=nyc.fl+ights",
+        f"{page}?tab=quality&open=nyc.flights",
     ]  # fmt: skip
     assert all(body["text"].endswith(f"\n{body['page']}") for body in receiver.bodies)
 
