@@ -68,12 +68,11 @@ export function inWords(status: number, found: unknown): ApiError {
 const api = (path: string) => `lakeward/api/v1/${path}`;
 const part = encodeURIComponent;
 
-function usePolled<T>(path: string, enabled = true) {
+function usePolled<T>(path: string) {
   return useQuery<T, Failed>({
     queryKey: [path],
     queryFn: () => call<T>(api(path)),
     refetchInterval: REFRESH_MS,
-    enabled,
     retry: false,
   });
 }
@@ -106,5 +105,8 @@ export async function run(dag: string, parameters: Parameters): Promise<string> 
   });
   return started.dag_run_id;
 }
+
+/** The Dag of a stream is named by it. */
+export const STREAM_DAG = "stream__";
 
 export const runLink = (dag: string, id: string) => `${base()}dags/${part(dag)}/runs/${part(id)}`;

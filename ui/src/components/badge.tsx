@@ -5,7 +5,6 @@ const PALETTES: Record<string, [palette: string, sign: string]> = {
   healthy: ["green", "●"], starting: ["cyan", "◔"], lagging: ["yellow", "◑"], stalled: ["orange", "▲"],
   blocked: ["red", "■"], restarting: ["purple", "↻"], stopping: ["purple", "▽"], stopped: ["gray", "○"],
   completed: ["gray", "✓"], unknown: ["gray", "?"],
-  held: ["yellow", "‖"],
   pass: ["green", "✓"], warn: ["yellow", "!"], hold: ["red", "■"], error: ["orange", "?"],
   fail: ["red", "✗"], skipped: ["gray", "–"],
   done: ["green", "✓"], failed: ["red", "✗"], timed_out: ["red", "✗"], refused: ["yellow", "!"],

@@ -1,18 +1,14 @@
 // Charts: what is missing is a gap, never a zero; marks are named; y begins at zero.
 import { Box } from "@chakra-ui/react";
 import {
-  BarElement, BarController, CategoryScale, Chart, type ChartData, type ChartOptions, Legend, LineController,
-  LineElement, LinearScale, PointElement, Tooltip,
+  Chart, type ChartData, type ChartOptions, Legend, LineController, LineElement, LinearScale, PointElement, Tooltip,
 } from "chart.js";
 import annotations, { type AnnotationOptions } from "chartjs-plugin-annotation";
 import { Chart as Drawn } from "react-chartjs-2";
 
 import { clock } from "../format";
 
-Chart.register(
-  annotations, BarController, BarElement, CategoryScale, Legend, LineController, LineElement, LinearScale,
-  PointElement, Tooltip,
-);
+Chart.register(annotations, Legend, LineController, LineElement, LinearScale, PointElement, Tooltip);
 
 export interface Series {
   label: string;

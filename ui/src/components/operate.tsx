@@ -10,10 +10,7 @@ import { Lines } from "./section";
 const LABELS: Record<string, string> = {
   to: "To: earliest, latest, or a time such as 2026-11-21T03:00:00Z",
   batch: "Batch that failed",
-  to_generation: "To generation",
 };
-
-const NUMBERS = new Set(["batch", "to_generation"]);
 
 export function Actions({ dag, actions, values }: {
   dag: string;
@@ -49,7 +46,7 @@ function Operate({ dag, action, values, close }: {
 
   const parameters = (): Parameters => ({
     op: action.op,
-    ...Object.fromEntries(action.needs.map((name) => [name, NUMBERS.has(name) ? Number(given[name]) : given[name] ?? ""])),
+    ...Object.fromEntries(action.needs.map((name) => [name, name === "batch" ? Number(given[name]) : given[name] ?? ""])),
   });
   const complete = action.needs.every((name) => given[name]);
 

@@ -29,8 +29,8 @@ export function Command({ text }: { text: string }) {
         size="xs"
         variant="outline"
         onClick={({ currentTarget }) => {
-          const beside = currentTarget.parentElement ?? document.body;
-          void copy(text, beside).then((done) => setSaid([text, done ? "Copied" : "Select it and copy"]));
+          const container = currentTarget.parentElement ?? document.body;
+          void copy(text, container).then((done) => setSaid([text, done ? "Copied" : "Select it and copy"]));
         }}
       >
         {said?.[0] === text ? said[1] : "Copy"}

@@ -10,11 +10,11 @@ const LEVELS = { empty: "info", ok: "success", warning: "warning", trouble: "err
 export function Strip({ data: { headline, supervision } }: { data: Streams }) {
   const next = supervision.next ? <Command text={supervision.next} /> : null;
   // The headline names one trouble: a stream in trouble must not hide that nobody acts on it.
-  const told = supervision.why === null || headline.text.includes(supervision.why);
+  const named = supervision.why === null || headline.text.includes(supervision.why);
   return (
     <Stack gap="2">
-      <Notice level={LEVELS[headline.level]} title={headline.text}>{told ? next : null}</Notice>
-      {told ? null : <Notice level="error" title={`Nobody supervises the streams: ${supervision.why}`}>{next}</Notice>}
+      <Notice level={LEVELS[headline.level]} title={headline.text}>{named ? next : null}</Notice>
+      {named ? null : <Notice level="error" title={`Nobody supervises the streams: ${supervision.why}`}>{next}</Notice>}
     </Stack>
   );
 }

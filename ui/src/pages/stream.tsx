@@ -1,7 +1,7 @@
 // One stream: what is wrong, whether data is lost, what to do, and what happened before.
 import { Box, Flex, Link, SimpleGrid, Stack, Table, Text } from "@chakra-ui/react";
 
-import { base, useBatches, useStream } from "../api";
+import { base, STREAM_DAG, useBatches, useStream } from "../api";
 import { State } from "../components/badge";
 import { type Mark, TimeChart } from "../components/chart";
 import { Facts } from "../components/facts";
@@ -43,7 +43,7 @@ function Detail({ detail }: { detail: StreamDetail }) {
           {it.next_effect ? <Text color="fg.muted">{it.next_effect}</Text> : null}
           {it.next ? <Command text={it.next} /> : null}
         </Box>
-        <Actions dag={`stream__${it.id}`} actions={detail.actions} values={values} />
+        <Actions dag={STREAM_DAG + it.id} actions={detail.actions} values={values} />
         <Links it={it} />
       </Stack>
       <Section title="On-call report"><Lines lines={detail.block} /></Section>
@@ -83,7 +83,7 @@ function Lost({ data }: { data: StreamDocument["data"] }) {
 function Links({ it }: { it: StreamDocument }) {
   return (
     <Flex gap="4" wrap="wrap" fontSize="sm">
-      <Link href={`${base()}dags/stream__${encodeURIComponent(it.id)}`}>Dag and its runs</Link>
+      <Link href={`${base()}dags/${encodeURIComponent(STREAM_DAG + it.id)}`}>Dag and its runs</Link>
       {it.links.spark_ui ? <Link href={it.links.spark_ui} target="_blank" rel="noreferrer">Spark UI</Link> : null}
       <Text color="fg.muted">Runbook: {it.links.runbook}</Text>
       {it.links.log ? <Text color="fg.muted">Driver log: {it.links.log}</Text> : null}
