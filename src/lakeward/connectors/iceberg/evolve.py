@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from lakeward.connectors.commit_protocol import position
 from lakeward.connectors.commit_protocol.attempt import RetryCommit
 from lakeward.connectors.commit_protocol.position import Position
+from lakeward.connectors.iceberg import fence
 from lakeward.connectors.iceberg import jvm as java
 from lakeward.connectors.iceberg.check import TableState, check_table
 from lakeward.connectors.schema_evolution import Comparison
@@ -61,6 +62,7 @@ def evolve(
         update.updateColumn(column.name, _type(session, column.kind).asPrimitiveType())
     update.commit()
     if moved is not None:
+        fence.head_of(txn, checked.stream)
         txn.updateProperties().set(position.key(checked.stream), moved.to_json()).commit()
     failpoints.hit("before-evolve")
     try:

@@ -127,7 +127,9 @@ def trouble(error: BaseException) -> Trouble:
     short = {name.rsplit(".", 1)[-1] for name in names}
     if "CommitStateUnknownException" in short:
         return Trouble.UNKNOWN
-    if "CommitFailedException" in short:
+    # A staged snapshot moves no ref, so a REST server finds out by the sequence number that another commit came first.
+    outrun = "BadRequestException" in short and "sequence number" in text
+    if "CommitFailedException" in short or outrun:
         return Trouble.COMMIT_FAILED
     if short & {"CherrypickAncestorCommitException", "DuplicateWAPCommitException"}:
         return Trouble.REFUSED

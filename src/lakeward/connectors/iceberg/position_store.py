@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from pyiceberg.exceptions import CommitFailedException, NoSuchTableError
 from pyiceberg.table.metadata import TableMetadata
@@ -28,11 +28,13 @@ from lakeward.connectors.commit_protocol.position_store import (
     moved_meanwhile,
     seq_falls,
 )
-from lakeward.connectors.iceberg import audit
+from lakeward.connectors.iceberg import audit, fence
 from lakeward.connectors.iceberg.check import check_table
+from lakeward.connectors.iceberg.fence import EmptySnapshot
 from lakeward.connectors.iceberg.pyiceberg_table import state_of
 from lakeward.platform.errors import DependencyDown, Refused, Transient
 from lakeward.spec.sql.names import name_parts
+from lakeward.telemetry import failpoints
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
@@ -83,7 +85,8 @@ class IcebergPositionStore(PositionStore):
 
 @contextmanager
 def answering() -> Iterator[None]:
-    """Raise `DependencyDown` if the catalog's database cannot be reached inside the block."""
+    """Raise `DependencyDown` if the catalog cannot be reached inside the block, or loses the answer to a commit."""
+    from pyiceberg.exceptions import CommitStateUnknownException
     from sqlalchemy.exc import OperationalError
 
     try:
@@ -94,6 +97,13 @@ def answering() -> Iterator[None]:
             why=str(error.orig).strip().splitlines()[0],
             next="lakeward stack status",
             code="LW-3078",
+        ) from None
+    except CommitStateUnknownException as error:
+        raise DependencyDown(
+            "The catalog did not answer a commit, which may have been done",
+            why=str(error).strip().splitlines()[0],
+            next="repeat the command: it reads the table again, and changes nothing twice",
+            code="LW-3429",
         ) from None
 
 
@@ -121,36 +131,36 @@ class AssertPosition(ValidatableTableRequirement):
             raise moved_meanwhile(self.stream, why)
 
 
-def swap(catalog: Catalog, loaded: Table, stream: str, expected: str | None, *updates: TableUpdate) -> bool:
+def swap(
+    catalog: Catalog,
+    loaded: Table,
+    stream: str,
+    expected: str | None,
+    *updates: TableUpdate,
+    fenced: EmptySnapshot | None = None,
+) -> bool:
     """Commit `updates` if the table still has the position `expected`; False if another writer's commit came first.
+
+    Args:
+        fenced: what `fence.empty_snapshot` returned.
 
     Raises:
         Fenced: the table has another position.
     """
-    requirements = (
-        AssertTableUUID(uuid=loaded.metadata.table_uuid),
-        AssertPosition(stream=stream, expected=expected),
-    )
+    unchanged = AssertPosition(stream=stream, expected=expected)
+    if fenced is None:
+        # A requirement of our own: SqlCatalog validates whatever it is given.
+        requirements: tuple[Any, ...] = (AssertTableUUID(uuid=loaded.metadata.table_uuid), unchanged)
+    else:
+        # The server compares refs only: if the position moved after it was loaded, the stream's tag did, too.
+        unchanged.validate(loaded.metadata)
+        failpoints.hit("before-position")
+        requirements, updates = fenced.requirements, (*fenced.updates, *updates)
     try:
-        catalog.commit_table(loaded, requirements, updates)  # type: ignore[arg-type]  # a requirement of our own: SqlCatalog validates whatever it is given
+        catalog.commit_table(loaded, requirements, updates)
     except CommitFailedException:
         return False
     return True
-
-
-def check_catalog(catalog: Catalog, stream: str) -> None:
-    """Raises:
-    Refused: the catalog is a REST catalog, whose commits do not compare properties.
-    """
-    from pyiceberg.catalog.rest import RestCatalog
-
-    if isinstance(catalog, RestCatalog):
-        raise Refused(
-            f"The position of stream {stream} cannot be set through a REST catalog",
-            why="a REST commit compares branches, not properties: it could overwrite a concurrent batch",
-            next="run the operation in a driver (lakeward.connectors.iceberg.publish.write_position)",
-            code="LW-3077",
-        )
 
 
 @answering()
@@ -158,19 +168,18 @@ def write_position(catalog: Catalog, table: str, stream: str, new: Position, exp
     """Set a stream's position without any data: the primitive of import, reset and restore.
 
     It uses the same compare-and-set as publication. It fails if the stream lands a batch in between, and it fences a
-    driver that is cut off from the registry. `snapshot` and `snapshot_seq` of `new` become main's head.
+    driver that is cut off from the registry. `snapshot` and `snapshot_seq` of `new` become main's head;
+    in a REST catalog that is an empty snapshot of the same commit.
 
     Args:
         expected: the property as it was read (`table.properties.get(position.key(stream))`); None if there was none.
 
     Raises:
         Fenced: the table has another position than `expected`.
-        Refused: `seq` would not rise, landed rows are missing from the table, or the catalog is a REST catalog, whose
-            commits do not compare properties.
+        Refused: `seq` would not rise, or landed rows are missing from the table.
         Transient: other writers committed first at every attempt.
         DependencyDown: the catalog does not answer. If it failed during the commit, the position may have been set.
     """
-    check_catalog(catalog, stream)
     before = position.parse(expected, stream, table) if expected is not None else None
     if before is not None and new.seq <= before.seq:
         raise seq_falls(stream, before, new)
@@ -185,15 +194,13 @@ def write_position(catalog: Catalog, table: str, stream: str, new: Position, exp
             )
         main = loaded.metadata.refs.get("main")
         head = loaded.metadata.snapshot_by_id(main.snapshot_id) if main else None
-        moved = new.model_copy(
-            update={
-                "snapshot": head.snapshot_id if head else None,
-                "snapshot_seq": (head.sequence_number or 0) if head else 0,
-            }
-        )
-        if swap(
-            catalog, loaded, stream, expected, SetPropertiesUpdate(updates={position.key(stream): moved.to_json()})
-        ):
+        snapshot, seq = (head.snapshot_id, head.sequence_number or 0) if head else (None, 0)
+        fenced = fence.empty_snapshot(catalog, loaded, stream)
+        if fenced is not None:
+            snapshot, seq = fenced.snapshot, fenced.seq
+        moved = new.model_copy(update={"snapshot": snapshot, "snapshot_seq": seq})
+        change = SetPropertiesUpdate(updates={position.key(stream): moved.to_json()})
+        if swap(catalog, loaded, stream, expected, change, fenced=fenced):
             return moved
     raise Transient(
         f"The position of stream {stream} in {table} was not set: contention",
@@ -219,7 +226,8 @@ def remove_position(
     for _ in range(SWAP_ATTEMPTS):
         loaded = catalog.load_table(name_parts(table))
         without = RemovePropertiesUpdate(removals=[name for name in removed if name in loaded.properties])
-        if swap(catalog, loaded, stream, expected, without, SetPropertiesUpdate(updates=restored)):
+        fenced = fence.empty_snapshot(catalog, loaded, stream)
+        if swap(catalog, loaded, stream, expected, without, SetPropertiesUpdate(updates=restored), fenced=fenced):
             return
     raise Transient(
         f"The position of stream {stream} was not removed from {table}: contention",

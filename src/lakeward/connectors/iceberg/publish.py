@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from lakeward.connectors.commit_protocol import position
 from lakeward.connectors.commit_protocol.attempt import Build
 from lakeward.connectors.commit_protocol.position import Position
-from lakeward.connectors.iceberg import jvm
+from lakeward.connectors.iceberg import fence, jvm
 from lakeward.connectors.iceberg.check import TableState, check_table
 from lakeward.connectors.iceberg.stage import Staged
 from lakeward.telemetry import failpoints
@@ -75,7 +75,8 @@ def publish(table: Any, checked: TableState, staged: Staged, build: Build, take:
     halt = check_table(now)
     if halt is not None and not (on_main and halt.reason in _UNCOUNTED and now.staging and _whole(now)):
         raise halt.error()
-    published = take(transaction, staged)
+    take(transaction, staged)
+    published = fence.head_of(transaction, checked.stream)
     moved = build(published.snapshotId(), published.sequenceNumber())
     commit(transaction, position.key(checked.stream), moved.to_json())
     return Published(moved)
@@ -128,7 +129,8 @@ def _whole(state: TableState) -> bool:
 def write_position(session: SparkSession, table: str, stream: str, new: Position, expected: str | None) -> Position:
     """Set a stream's position without any data: the primitive of import, reset and restore.
 
-    `snapshot` and `snapshot_seq` of `new` are replaced by main's head.
+    `snapshot` and `snapshot_seq` of `new` are replaced by main's head, which is an empty snapshot of this commit where
+    the catalog compares refs only.
 
     Args:
         expected: the property as it was read; None if there was no position.
@@ -141,7 +143,7 @@ def write_position(session: SparkSession, table: str, stream: str, new: Position
     start = transaction.startMetadata()
     if start.properties().get(position.key(stream)) != expected:
         raise PositionMoved
-    head = start.currentSnapshot()
+    head = fence.head_of(transaction, stream)
     moved = new.model_copy(
         update={
             "snapshot": head.snapshotId() if head is not None else None,
@@ -163,8 +165,10 @@ def remove_position(session: SparkSession, table: str, stream: str, expected: st
     start = transaction.startMetadata()
     if start.properties().get(position.key(stream)) != expected:
         raise PositionMoved
+    fence.head_of(transaction, stream)
     transaction.updateProperties().remove(position.key(stream)).commit()
     transaction.underlyingOps().commit(transaction.startMetadata(), transaction.currentMetadata())
+    fence.drop_tag(jvm.load(session, table), stream)
 
 
 def commit(transaction: Any, key: str, text: str) -> None:

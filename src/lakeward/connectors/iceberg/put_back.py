@@ -16,7 +16,8 @@ from pyiceberg.table.update import SetPropertiesUpdate
 from lakeward.connectors.commit_protocol import position
 from lakeward.connectors.commit_protocol.position import Position
 from lakeward.connectors.commit_protocol.position_store import SWAP_ATTEMPTS
-from lakeward.connectors.iceberg.position_store import answering, block_reason_of, check_catalog, swap
+from lakeward.connectors.iceberg import fence
+from lakeward.connectors.iceberg.position_store import answering, block_reason_of, swap
 from lakeward.platform.errors import Blocked, Transient
 from lakeward.spec.sql.names import name_parts
 
@@ -72,18 +73,17 @@ def put_back(catalog: Catalog, name: str, stream: str, found: Earlier) -> bool:
     """Set the property to its earlier text by a compare-and-set; whether the table still has exactly its batches.
 
     Raises:
-        Refused: the catalog is a REST catalog.
         Fenced: the table has another position now.
         Transient: other writers committed first at every attempt.
         DependencyDown: the catalog does not answer.
     """
-    check_catalog(catalog, stream)
     key = position.key(stream)
     for _ in range(SWAP_ATTEMPTS):
         loaded = catalog.load_table(name_parts(name))
         if block_reason_of(_with(loaded.metadata, key, found.raw), stream, name) is not None:
             return False
-        if swap(catalog, loaded, stream, found.present, SetPropertiesUpdate(updates={key: found.raw})):
+        fenced = fence.empty_snapshot(catalog, loaded, stream)
+        if swap(catalog, loaded, stream, found.present, SetPropertiesUpdate(updates={key: found.raw}), fenced=fenced):
             return True
     raise Transient(
         f"The position of stream {stream} in {name} was not put back: contention",

@@ -21,7 +21,7 @@ from lakeward.connectors.commit_protocol import replay
 from lakeward.connectors.commit_protocol.attempt import ATTEMPTS, RetryCommit, pause
 from lakeward.connectors.commit_protocol.position import Position
 from lakeward.connectors.commit_protocol.replay import Replay, Replayed
-from lakeward.connectors.iceberg import jvm, publish, quarantine
+from lakeward.connectors.iceberg import fence, jvm, publish, quarantine
 from lakeward.connectors.iceberg.check import TableState, check_table
 from lakeward.connectors.iceberg.publish import Take
 from lakeward.connectors.iceberg.replay_markers import change
@@ -73,6 +73,7 @@ def begin(session: SparkSession, at: ReplayState, generation: int) -> ReplayStat
 
     def write(transaction: Any) -> None:
         _same(transaction.startMetadata(), at)
+        fence.head_of(transaction, stream)
         publish.commit(transaction, replay.key(stream), begun.to_json())
 
     _commit(session, table, stream, write, lambda token: token == begun.token)
@@ -118,6 +119,7 @@ def publish_rows(
                 take(transaction, staged)
             except (publish.StagedGone, publish.HeadMoved) as moved:
                 raise RetryCommit(f"publishing: {type(moved).__name__}") from moved
+        fence.head_of(transaction, stream)
         publish.commit(transaction, replay.key(stream), done.to_json())
 
     _commit(session, table, stream, write, lambda _: False, published=done.token)

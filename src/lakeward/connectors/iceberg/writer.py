@@ -74,6 +74,7 @@ class IcebergWriter(TableWriter[TableState, InTable]):
             Blocked: the write went to main (`unstaged`).
         """
         applied: int | None = None
+        failed: Exception | None = None
         try:
             applied = stage.write(rows, self.table, attempt, self.change)
         except Exception as error:
@@ -81,18 +82,20 @@ class IcebergWriter(TableWriter[TableState, InTable]):
             # The rows it read were compacted or expired during the write.
             stale = trouble is jvm.Trouble.REFUSED and self.change.depends
             if stale or trouble in (jvm.Trouble.CONFLICT, jvm.Trouble.COMMIT_FAILED):
-                raise RetryCommit(f"staging: {jvm.message(error)}") from error
-            if trouble is jvm.Trouble.UNREACHABLE:
-                raise jvm.catalog_down(self.table, error) from None
-            if trouble is not jvm.Trouble.UNKNOWN:
+                failed = RetryCommit(f"staging: {jvm.message(error)}")
+            elif trouble is jvm.Trouble.UNREACHABLE:
+                failed = jvm.catalog_down(self.table, error)
+            elif trouble is not jvm.Trouble.UNKNOWN:
                 if jvm.is_missing(error):
                     self._table(rows.sparkSession)  # if this table is the missing one, this raises the block
                 raise
-            # The answer was lost: the next lines find out whether the snapshot exists.
+            # The next lines find out whether the snapshot exists: an answer was lost, or a server or a proxy answered a
+            # failure after it committed. Iceberg's own retry may even have put the snapshot on main.
         table = self._table(rows.sparkSession)
         staged = stage.find(table, attempt)
         if staged is None:
-            raise RetryCommit("the staged snapshot is not in the table (expired, or its commit was lost)")
+            lost = RetryCommit("the staged snapshot is not in the table (expired, or its commit was lost)")
+            raise (failed or lost) from None
         if isinstance(staged, stage.WentToMain):
             raise Blocked(
                 f"Snapshot {staged.snapshot} of {self.table} has a batch of {self.stream} that no position counts",

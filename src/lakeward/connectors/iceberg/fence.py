@@ -1,0 +1,105 @@
+"""The fence of a stream in a catalog that compares refs only: a tag which moves in every commit of the stream.
+
+A commit to a JDBC, Hive or Glue catalog compares the location of the whole metadata. A commit to a REST catalog sends
+requirements for what it changes: the table's uuid and the refs that move. It accepts properties from a stale base, and
+after a rollback of main a batch from before it. So every commit that changes a position also moves the tag
+`lakeward.stream.<id>` to a snapshot that it never named before. The requirement for the tag refuses every other base.
+ADR 90.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from pyiceberg.catalog import Catalog
+    from pyiceberg.table import Table
+    from pyiceberg.table.update import TableRequirement, TableUpdate
+
+_PREFIX: Final = "lakeward.stream."
+_FOR_EVER_MS: Final = 2**63 - 1
+_COMPARE_METADATA: Final = ("JdbcTableOperations", "HiveTableOperations", "GlueTableOperations")
+"""Iceberg's classes whose commit compares the location of the metadata that it replaces."""
+
+
+def tag_of(stream: str) -> str:
+    """The name of the stream's tag."""
+    return _PREFIX + stream
+
+
+def head_of(transaction: Any, stream: str) -> Any:
+    """Main's head in a transaction that changes the stream's position, after its tag was moved there if needed.
+
+    The tag never returns to an older snapshot: if the transaction did not move main, an empty snapshot is added.
+
+    Args:
+        transaction: Iceberg's, with all its changes of snapshots.
+
+    Returns:
+        The Java snapshot; None in an empty table of a catalog that compares metadata.
+    """
+    start, head = transaction.startMetadata(), transaction.currentMetadata().currentSnapshot()
+    if transaction.underlyingOps().getClass().getSimpleName() in _COMPARE_METADATA:
+        return head
+    before = start.currentSnapshot()
+    if head is None or (before is not None and before.snapshotId() == head.snapshotId()):
+        transaction.newFastAppend().commit()
+        head = transaction.currentMetadata().currentSnapshot()
+    tag, change = tag_of(stream), transaction.manageSnapshots()
+    if start.ref(tag) is None:
+        change.createTag(tag, head.snapshotId()).setMaxRefAgeMs(tag, _FOR_EVER_MS)
+    else:
+        change.replaceTag(tag, head.snapshotId())
+    change.commit()
+    return head
+
+
+def drop_tag(table: Any, stream: str) -> None:
+    """Remove the tag of a stream that has no position any more.
+
+    Args:
+        table: a table object of Java, loaded after the position was removed.
+    """
+    tag = tag_of(stream)
+    if table.refs().containsKey(tag):
+        table.manageSnapshots().removeTag(tag).commit()
+
+
+@dataclass(frozen=True)
+class EmptySnapshot:
+    """A commit of an empty snapshot on main, with the stream's tag on it.
+
+    Attributes:
+        snapshot, seq: its id and sequence number.
+    """
+
+    snapshot: int
+    seq: int
+    requirements: tuple[TableRequirement, ...]
+    updates: tuple[TableUpdate, ...]
+
+
+def empty_snapshot(catalog: Catalog, table: Table, stream: str) -> EmptySnapshot | None:
+    """What a commit of the stream's position through PyIceberg must contain; None if the catalog compares metadata.
+
+    Args:
+        table: as it was loaded.
+    """
+    from pyiceberg.catalog.rest import RestCatalog
+    from pyiceberg.table.update import AssertRefSnapshotId, AssertTableUUID, SetSnapshotRefUpdate
+
+    if not isinstance(catalog, RestCatalog):
+        return None
+    metadata, tag = table.metadata, tag_of(stream)
+    append = table.transaction().update_snapshot().fast_append()
+    updates, requirements = append._commit()
+    before = metadata.refs.get(tag)
+    moved = {"ref-name": tag, "type": "tag", "snapshot-id": append.snapshot_id, "max-ref-age-ms": _FOR_EVER_MS}
+    unmoved = {"ref": tag, "snapshot-id": before.snapshot_id if before else None}
+    return EmptySnapshot(
+        append.snapshot_id,
+        metadata.next_sequence_number(),
+        (AssertTableUUID(uuid=metadata.table_uuid), *requirements, AssertRefSnapshotId(**unmoved)),
+        (*updates, SetSnapshotRefUpdate(**moved)),
+    )

@@ -1,0 +1,57 @@
+"""Races for a position in a real REST catalog, each decided as in a catalog that compares the whole metadata."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+PROGRAM = Path(__file__).with_name("rest_fence_program.py")
+LANDED = list(range(8))
+MOVES = ("moved_in_a_driver", "moved_without_a_driver", "fenced_by_a_move", "grown")
+
+
+def races(folder: Path, *options: str) -> dict[str, dict[str, Any]]:
+    done = subprocess.run(
+        [sys.executable, str(PROGRAM), str(folder), *options], capture_output=True, text=True, timeout=900, check=False
+    )
+    assert done.returncode == 0, done.stderr[-4000:]
+    left = [json.loads(line) for line in done.stdout.splitlines() if line.startswith('{"race"')]
+    return {each.pop("race"): each for each in left}
+
+
+@pytest.mark.timeout(1000)
+def test_the_tag_of_a_stream_refuses_every_stale_commit(tmp_path: Path) -> None:
+    left = races(tmp_path)
+    lost = left.pop("lost_answers")
+    assert lost["values"] == list(range(4 * lost["trials"])), lost
+    assert lost["tries"] == lost["seq"] == lost["trials"], "no answer that was lost fails a batch"
+    raced = left.pop("two_writers")
+    assert raced["values"] == list(range(32)), raced
+    assert (raced["landed"], raced["seq"]) == (8, 8)
+    assert left == {
+        # The zombie is refused; its driver, started again, says that landed rows are missing.
+        "rolled_back": {"values": LANDED[:4], "seq": 3, "outcome": "Fenced", "again": "rolled-back"},
+        "moved_in_a_driver": {"values": LANDED, "seq": 2, "outcome": "commit-failed"},
+        "moved_without_a_driver": {"values": LANDED, "seq": 2, "outcome": "Fenced"},
+        "fenced_by_a_move": {"values": LANDED[:4], "seq": 2, "outcome": "Fenced", "query": ""},
+        "grown": {"values": LANDED, "seq": 2, "outcome": "RetryCommit", "generation": 0},
+    }
+
+
+@pytest.mark.campaign
+@pytest.mark.timeout(1000)
+def test_without_the_tag_the_races_find_stale_commits(tmp_path: Path) -> None:
+    left = races(tmp_path, "--unfenced")
+    accepted = {name: left[name]["outcome"] for name in ("rolled_back", *MOVES)}
+    assert accepted == {
+        "rolled_back": "landed",  # over a position that says more
+        "moved_in_a_driver": "moved",
+        "moved_without_a_driver": "moved",
+        "fenced_by_a_move": "landed",  # over what a person decided
+        "grown": "evolved",
+    }
