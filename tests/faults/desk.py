@@ -106,7 +106,7 @@ class Desk:
             found = self.status(stream)
             if found["state"] == "healthy":
                 return said
-            way = found["next_text"].split("; or ")[0].split("; then, for nobody")[0]
+            way = found["next_text"].split("; or ")[0].split("; and since supervision")[0]
             said.append(way)
             if not way.startswith("lakeward"):
                 correct()

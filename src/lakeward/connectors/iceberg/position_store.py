@@ -183,8 +183,11 @@ def write_position(catalog: Catalog, table: str, stream: str, new: Position, exp
     before = position.parse(expected, stream, table) if expected is not None else None
     if before is not None and new.seq <= before.seq:
         raise seq_falls(stream, before, new)
+    sent: Position | None = None
     for _ in range(SWAP_ATTEMPTS):
         loaded = catalog.load_table(name_parts(table))
+        if sent is not None and loaded.properties.get(position.key(stream)) == sent.to_json():
+            return sent  # the commit was done, and its answer, a refusal, was of a proxy or of a repeated request
         if (halt := block_reason_of(loaded.metadata, stream, table)) is not None:
             raise Refused(
                 f"The position of stream {stream} was not moved",
@@ -202,6 +205,7 @@ def write_position(catalog: Catalog, table: str, stream: str, new: Position, exp
         change = SetPropertiesUpdate(updates={position.key(stream): moved.to_json()})
         if swap(catalog, loaded, stream, expected, change, fenced=fenced):
             return moved
+        sent = moved
     raise Transient(
         f"The position of stream {stream} in {table} was not set: contention",
         why=f"other writers committed first in each of {SWAP_ATTEMPTS} attempts",

@@ -89,16 +89,17 @@ def remedy(seen: Situation) -> Remedy:
     step = _of_state(seen)
     if not seen.presence.missing or seen.state in (State.STOPPED, State.STOPPING, State.COMPLETED):
         return step
-    again = f"nobody restarts it after a failure: {seen.presence.next}"
+    supervise = f"and since supervision is missing (a failure would not restart it): {seen.presence.next}"
     if seen.state is State.BLOCKED:
-        return Remedy(step.command, f"{step.text}; then, for {again}", step.acts)
+        return Remedy(step.command, f"{step.text}; {supervise}", step.acts)
     if seen.state in (State.HEALTHY, State.LAGGING):
-        return Remedy(seen.presence.next, f"{seen.presence.next}   for {again.split(':')[0]}", seen.presence.next)
+        command = seen.presence.next
+        return Remedy(command, f"{command}   because supervision is missing: a failure would not restart it", command)
     if seen.state is State.UNKNOWN:
         return step
     command = f"lakeward streams {'restart' if seen.state is State.STALLED else 'start'} {seen.stream} --wait"
     first = f"{seen.awaited}; then: {command}" if seen.awaited is not None else command
-    return Remedy(command, f"{first}; then, for {again}", command)
+    return Remedy(command, f"{first}; {supervise}", command)
 
 
 def _of_state(seen: Situation) -> Remedy:

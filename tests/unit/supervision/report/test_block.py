@@ -101,7 +101,7 @@ def test_that_nobody_looks_after_the_streams_is_said_in_every_block(scenes) -> N
     assert "supervised   NO: no reconcile pass has succeeded for 7 min" in lines
     assert lines[0].endswith("; NOT SUPERVISED")
     assert any(
-        line.startswith("next         lakeward doctor   for nobody restarts it after a failure") for line in lines
+        line.startswith("next         lakeward doctor   because supervision is missing: a failure") for line in lines
     )
     assert not any(line.startswith("supervised") for line in scenes["healthy"].lines())
 
