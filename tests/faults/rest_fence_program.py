@@ -237,6 +237,15 @@ class Races:
             self.proxy.spoil()
         return self.left(trials=self.trials, spoiled=len(spoiled), kinds=sorted(set(spoiled)), tries=tries)
 
+    def moved_and_called_refused(self) -> dict[str, Any]:
+        """The server moves a position for a person, and answers 409."""
+        self.land(0)
+        raw = self.metadata().properties()[key(STREAM)]
+        new = self.position().model_copy(update={"seq": 2, "query_id": "", "batch": -1, "attempt": "reset/1"})
+        self.proxy.spoil("409")
+        moved = position_store.write_position(self.catalog, self.table, STREAM, new, raw)
+        return self.left(spoiled=self.proxy.done, there=moved == self.position(), outcome=self.land(1))
+
 
 def property_only(_: Any, loaded: Any, __: str) -> fence.EmptySnapshot:
     """A commit that compares the table's uuid only, as a REST catalog takes it for properties."""
@@ -281,6 +290,7 @@ def main(folder: Path, unfenced: bool, trials: int) -> None:
             for race in (
                 races.two_writers, races.rolled_back, races.moved_in_a_driver, races.moved_without_a_driver,
                 races.fenced_by_a_move, races.grown, races.lost_answers,
+                *(() if unfenced else (races.moved_and_called_refused,)),
             ):  # fmt: skip
                 races.create(race.__name__)
                 print(json.dumps({"race": race.__name__, **race()}), flush=True)

@@ -40,6 +40,13 @@ def test_the_tag_of_a_stream_refuses_every_stale_commit(tmp_path: Path) -> None:
         "moved_without_a_driver": {"values": LANDED, "seq": 2, "outcome": "Fenced"},
         "fenced_by_a_move": {"values": LANDED[:4], "seq": 2, "outcome": "Fenced", "query": ""},
         "grown": {"values": LANDED, "seq": 2, "outcome": "RetryCommit", "generation": 0},
+        "moved_and_called_refused": {
+            "values": LANDED,
+            "seq": 3,
+            "spoiled": ["409"],
+            "there": True,
+            "outcome": "landed",
+        },
     }
 
 

@@ -6,12 +6,10 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pytest
 from pyiceberg.catalog.sql import SqlCatalog
-from pyiceberg.exceptions import CommitFailedException
 
 from lakeward.connectors.commit_protocol.position import Position
 from lakeward.connectors.iceberg.position_store import IcebergPositionStore, remove_position, write_position
@@ -68,23 +66,6 @@ def test_a_table_that_was_rolled_back_is_not_called_landed_by_a_move(store: Iceb
         store.compare_and_set(before, first.moved("recover", "ann"))
     assert "of stream flights was rolled back" in refused.value.why
     assert store.read().position == first
-
-
-def test_a_commit_that_was_done_and_called_refused_is_a_move(
-    lake: SqlCatalog, store: IcebergPositionStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    real, answers = lake.commit_table, list[str]()
-
-    def commit_table(*given: Any) -> Any:
-        done = real(*given)
-        if not answers:
-            answers.append("lost")
-            raise CommitFailedException("the answer of a proxy")
-        return done
-
-    monkeypatch.setattr(lake, "commit_table", commit_table)
-    first = _first(store)
-    assert answers and store.read().position == first
 
 
 def test_a_table_that_is_not_there_is_said(lake: SqlCatalog) -> None:
