@@ -246,6 +246,13 @@ class Races:
         moved = position_store.write_position(self.catalog, self.table, STREAM, new, raw)
         return self.left(spoiled=self.proxy.done, there=moved == self.position(), outcome=self.land(1))
 
+    def staging_called_refused(self) -> dict[str, Any]:
+        """The server commits a staged snapshot and answers 409: Iceberg then deletes the snapshot's data files."""
+        self.spark.sql(f"ALTER TABLE {CATALOG}.{self.table} SET TBLPROPERTIES ('commit.retry.num-retries'='0')")
+        self.proxy.spoil("409")
+        outcome = self.land(0)
+        return self.left(spoiled=self.proxy.done, outcome=outcome)
+
 
 def property_only(_: Any, loaded: Any, __: str) -> fence.EmptySnapshot:
     """A commit that compares the table's uuid only, as a REST catalog takes it for properties."""
@@ -260,7 +267,7 @@ def main(folder: Path, unfenced: bool, trials: int) -> None:
     from pyspark.sql import SparkSession
 
     if unfenced:
-        fence.head_of = lambda transaction, _: transaction.currentMetadata().currentSnapshot()
+        fence.move_tag = lambda transaction, _: transaction.currentMetadata().currentSnapshot()
         fence.empty_snapshot = property_only
     jars.ensure()
     with object_store.running(folder, catalog=True) as weed, lossy_catalog.running(weed.catalog) as proxy:
@@ -290,7 +297,7 @@ def main(folder: Path, unfenced: bool, trials: int) -> None:
             for race in (
                 races.two_writers, races.rolled_back, races.moved_in_a_driver, races.moved_without_a_driver,
                 races.fenced_by_a_move, races.grown, races.lost_answers,
-                *(() if unfenced else (races.moved_and_called_refused,)),
+                *(() if unfenced else (races.moved_and_called_refused, races.staging_called_refused)),
             ):  # fmt: skip
                 races.create(race.__name__)
                 print(json.dumps({"race": race.__name__, **race()}), flush=True)

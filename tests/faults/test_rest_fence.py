@@ -47,6 +47,7 @@ def test_the_tag_of_a_stream_refuses_every_stale_commit(tmp_path: Path) -> None:
             "there": True,
             "outcome": "landed",
         },
+        "staging_called_refused": {"values": LANDED[:4], "seq": 1, "spoiled": ["409"], "outcome": "landed"},
     }
 
 

@@ -66,7 +66,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.close_connection = True
             return
         if fault == "slow":
-            time.sleep(2)
+            time.sleep(2)  # the fault itself
         elif fault:
             status = int(fault)
             error = {"message": "spoiled by the test", "type": STATUSES[fault], "code": status}

@@ -62,7 +62,7 @@ def evolve(
         update.updateColumn(column.name, _type(session, column.kind).asPrimitiveType())
     update.commit()
     if moved is not None:
-        fence.head_of(txn, checked.stream)
+        fence.move_tag(txn, checked.stream)
         txn.updateProperties().set(position.key(checked.stream), moved.to_json()).commit()
     failpoints.hit("before-evolve")
     try:

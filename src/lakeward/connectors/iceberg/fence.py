@@ -28,16 +28,17 @@ def tag_of(stream: str) -> str:
     return _PREFIX + stream
 
 
-def head_of(transaction: Any, stream: str) -> Any:
-    """Main's head in a transaction that changes the stream's position, after its tag was moved there if needed.
+def move_tag(transaction: Any, stream: str) -> Any:
+    """Move the stream's tag to main's head, in a transaction that changes the stream's position.
 
-    The tag never returns to an older snapshot: if the transaction did not move main, an empty snapshot is added.
+    Does nothing where the catalog compares metadata. The tag never returns to an older snapshot: if the transaction did
+    not move main, an empty snapshot is added.
 
     Args:
         transaction: Iceberg's, with all its changes of snapshots.
 
     Returns:
-        The Java snapshot; None in an empty table of a catalog that compares metadata.
+        Main's head, a Java snapshot; None in an empty table of a catalog that compares metadata.
     """
     start, head = transaction.startMetadata(), transaction.currentMetadata().currentSnapshot()
     if transaction.underlyingOps().getClass().getSimpleName() in _COMPARE_METADATA:

@@ -144,6 +144,12 @@ def trouble(error: BaseException) -> Trouble:
     return Trouble.OTHER
 
 
+def files_deleted(error: BaseException) -> bool:
+    """Whether Iceberg has deleted the files of a failed write, because it took the failure for certain."""
+    kinds = (kind.getSimpleName() for throwable in _chain(error) for kind in throwable.getClass().getInterfaces())
+    return "CleanableFailure" in kinds
+
+
 def message(error: BaseException) -> str:
     """The first line of the JVM's error message, or of the exception itself."""
     for throwable in _chain(error):

@@ -205,7 +205,7 @@ def write_position(catalog: Catalog, table: str, stream: str, new: Position, exp
         change = SetPropertiesUpdate(updates={position.key(stream): moved.to_json()})
         if swap(catalog, loaded, stream, expected, change, fenced=fenced):
             return moved
-        sent = moved if fenced is not None else None  # only with a snapshot of its own is the text nobody else's
+        sent = moved if fenced is not None else None  # only a snapshot of its own makes the text unique
     raise Transient(
         f"The position of stream {stream} in {table} was not set: contention",
         why=f"other writers committed first in each of {SWAP_ATTEMPTS} attempts",

@@ -76,7 +76,7 @@ def publish(table: Any, checked: TableState, staged: Staged, build: Build, take:
     if halt is not None and not (on_main and halt.reason in _UNCOUNTED and now.staging and _whole(now)):
         raise halt.error()
     take(transaction, staged)
-    published = fence.head_of(transaction, checked.stream)
+    published = fence.move_tag(transaction, checked.stream)
     moved = build(published.snapshotId(), published.sequenceNumber())
     commit(transaction, position.key(checked.stream), moved.to_json())
     return Published(moved)
@@ -143,7 +143,7 @@ def write_position(session: SparkSession, table: str, stream: str, new: Position
     start = transaction.startMetadata()
     if start.properties().get(position.key(stream)) != expected:
         raise PositionMoved
-    head = fence.head_of(transaction, stream)
+    head = fence.move_tag(transaction, stream)
     moved = new.model_copy(
         update={
             "snapshot": head.snapshotId() if head is not None else None,
@@ -165,7 +165,7 @@ def remove_position(session: SparkSession, table: str, stream: str, expected: st
     start = transaction.startMetadata()
     if start.properties().get(position.key(stream)) != expected:
         raise PositionMoved
-    fence.head_of(transaction, stream)
+    fence.move_tag(transaction, stream)
     transaction.updateProperties().remove(position.key(stream)).commit()
     transaction.underlyingOps().commit(transaction.startMetadata(), transaction.currentMetadata())
     fence.drop_tag(jvm.load(session, table), stream)

@@ -73,7 +73,7 @@ def begin(session: SparkSession, at: ReplayState, generation: int) -> ReplayStat
 
     def write(transaction: Any) -> None:
         _same(transaction.startMetadata(), at)
-        fence.head_of(transaction, stream)
+        fence.move_tag(transaction, stream)
         publish.commit(transaction, replay.key(stream), begun.to_json())
 
     _commit(session, table, stream, write, lambda token: token == begun.token)
@@ -119,7 +119,7 @@ def publish_rows(
                 take(transaction, staged)
             except (publish.StagedGone, publish.HeadMoved) as moved:
                 raise RetryCommit(f"publishing: {type(moved).__name__}") from moved
-        fence.head_of(transaction, stream)
+        fence.move_tag(transaction, stream)
         publish.commit(transaction, replay.key(stream), done.to_json())
 
     _commit(session, table, stream, write, lambda _: False, published=done.token)

@@ -14,7 +14,7 @@ from lakeward.connectors.iceberg import jvm, missing_table, publish, stage
 from lakeward.connectors.iceberg.change import Append, Change
 from lakeward.connectors.iceberg.check import TableState, check_table
 from lakeward.connectors.iceberg.stage import Staged
-from lakeward.platform.errors import Blocked
+from lakeward.platform.errors import Blocked, DependencyDown
 from lakeward.platform.runtime import CATALOG
 from lakeward.platform.text import word
 from lakeward.spec.sql.statements import argument, call_name
@@ -74,7 +74,7 @@ class IcebergWriter(TableWriter[TableState, InTable]):
             Blocked: the write went to main (`unstaged`).
         """
         applied: int | None = None
-        failed: Exception | None = None
+        down: DependencyDown | None = None
         try:
             applied = stage.write(rows, self.table, attempt, self.change)
         except Exception as error:
@@ -82,20 +82,23 @@ class IcebergWriter(TableWriter[TableState, InTable]):
             # The rows it read were compacted or expired during the write.
             stale = trouble is jvm.Trouble.REFUSED and self.change.depends
             if stale or trouble in (jvm.Trouble.CONFLICT, jvm.Trouble.COMMIT_FAILED):
-                failed = RetryCommit(f"staging: {jvm.message(error)}")
-            elif trouble is jvm.Trouble.UNREACHABLE:
-                failed = jvm.catalog_down(self.table, error)
+                # Iceberg has deleted the files of this attempt: its snapshot may not be used, even if it is there.
+                raise RetryCommit(f"staging: {jvm.message(error)}") from error
+            if trouble is jvm.Trouble.UNREACHABLE:
+                down = jvm.catalog_down(self.table, error)
+                if jvm.files_deleted(error):
+                    raise down from None
             elif trouble is not jvm.Trouble.UNKNOWN:
                 if jvm.is_missing(error):
                     self._table(rows.sparkSession)  # if this table is the missing one, this raises the block
                 raise
-            # The next lines find out whether the snapshot exists: an answer was lost, or a server or a proxy answered a
-            # failure after it committed. Iceberg's own retry may even have put the snapshot on main.
+            # The answer was lost: the next lines find out whether the snapshot exists. Iceberg's own retry may have put
+            # it on main.
         table = self._table(rows.sparkSession)
         staged = stage.find(table, attempt)
         if staged is None:
             lost = RetryCommit("the staged snapshot is not in the table (expired, or its commit was lost)")
-            raise (failed or lost) from None
+            raise (down or lost) from None
         if isinstance(staged, stage.WentToMain):
             raise Blocked(
                 f"Snapshot {staged.snapshot} of {self.table} has a batch of {self.stream} that no position counts",
