@@ -5,7 +5,7 @@ The class decides whether and when a stream is restarted.
 | class | examples | restarted |
 |---|---|---|
 | infra | killed, out of memory, hung, host lost, anything unknown | soon |
-| dependency | broker, catalog, registry or store not reachable, disk full, no such topic yet | with back-off |
+| dependency | broker, catalog or store not reachable, expired login, disk full, no such topic yet | with back-off |
 | poison | the same batch fails the same way | a few times, then blocked |
 | config | wrong spec, missing class, changed schema | no: a person must change something first |
 | fenced | a newer launch holds the token | never for that token |
@@ -109,10 +109,16 @@ _TEXTS: tuple[tuple[FailureClass, Cause | None, re.Pattern[str]], ...] = tuple(
             r"|Java gateway process exited",
         ),
         (
+            # A login that is refused or has expired is renewed or corrected where the catalog's or the store's is.
+            FailureClass.DEPENDENCY,
+            None,
+            r"iceberg\.exceptions\.(?:NotAuthorized|Forbidden)Exception|\(code: 419,|\bExpiredToken",
+        ),
+        (
             FailureClass.CONFIG,  # of an object store; its clients also wrap these errors in connection errors
             None,
             r"NoSuchBucket|InvalidAccessKeyId|SignatureDoesNotMatch|AccessDeniedException: s3a"
-            r"|UnrecognizedClientException|AccessDeniedException\) when calling|ExpiredTokenException",
+            r"|UnrecognizedClientException|AccessDeniedException\) when calling",
         ),
         (
             FailureClass.DEPENDENCY,

@@ -199,6 +199,13 @@ def _error(account_: Account, place: str, message: str) -> LakewardError:
             next=_NO_BUCKET_NEXT,
             code="LW-3007",
         )
+    if code == "EXPIRED_TOKEN" or "ExpiredToken" in message:  # PyArrow's SDK has no name for each code of a store
+        return DependencyDown(
+            "The credentials of the object store have expired",
+            why=f"{at}, as {account_.where}",
+            next="renew the session token of that connection; streams retry by themselves and lose nothing",
+            code="LW-3432",
+        )
     if code in _REFUSED:
         return SpecError(
             f"The object store refused access to {place}",
@@ -216,5 +223,5 @@ def _error(account_: Account, place: str, message: str) -> LakewardError:
 
 _REFUSED = (
     "ACCESS_DENIED", "INVALID_ACCESS_KEY_ID", "SIGNATURE_DOES_NOT_MATCH", "INVALID_CLIENT_TOKEN_ID",
-    "UNRECOGNIZED_CLIENT", "EXPIRED_TOKEN", "INVALID_SIGNATURE", "MISSING_AUTHENTICATION_TOKEN",
+    "UNRECOGNIZED_CLIENT", "INVALID_SIGNATURE", "MISSING_AUTHENTICATION_TOKEN",
 )  # fmt: skip

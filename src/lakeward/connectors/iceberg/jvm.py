@@ -24,6 +24,8 @@ ATTEMPT = "lakeward.attempt"
 """Snapshot property with the attempt's id: it identifies a batch also if it was written to main without staging."""
 WAP_ENABLED = "write.wap.enabled"
 
+_DENIED = frozenset({"NotAuthorizedException", "ForbiddenException"})
+
 
 class Trouble(StrEnum):
     """What a failed call means for the protocol."""
@@ -32,7 +34,7 @@ class Trouble(StrEnum):
     UNKNOWN = "unknown"  # the answer was lost: it may or may not have happened
     CONFLICT = "conflict"  # another writer changed the files this write depends on
     REFUSED = "refused"  # Iceberg refused: already published, not a fast-forward, snapshot missing
-    UNREACHABLE = "unreachable"  # the catalog's database did not answer
+    UNREACHABLE = "unreachable"  # the catalog did not answer, or refused the login or a privilege
     OTHER = "other"  # not an error of the protocol: a failed query, a full disk
 
 
@@ -139,6 +141,8 @@ def trouble(error: BaseException) -> Trouble:
         return Trouble.UNREACHABLE
     if short & {"ConnectException", "ServiceUnavailableException", "RESTException", "ServiceFailureException"}:
         return Trouble.UNREACHABLE
+    if short & _DENIED:
+        return Trouble.UNREACHABLE
     if "ValidationException" in short:
         return Trouble.REFUSED
     return Trouble.OTHER
@@ -160,16 +164,31 @@ def message(error: BaseException) -> str:
 
 
 def catalog_down(table: str, error: BaseException) -> DependencyDown:
-    """The error for a catalog that does not answer.
+    """The error for a catalog that does not answer, or refuses the login or a privilege.
 
     Raise it `from None`: Spark matches the text of a failed `foreachBatch` against a pattern that overflows the stack
     of the query's thread on a long py4j trace, and the query then ends without any exception.
     """
+    if _denied(error):
+        return DependencyDown(
+            f"The catalog refuses the login, or a privilege for table {table}",
+            why=message(error),
+            next="correct the credential of the catalog, or grant the privilege; the stream continues by itself",
+            code="LW-3431",
+        )
     return DependencyDown(
         f"The catalog does not answer for table {table}",
         why=message(error),
         next="lakeward stack status   (the stream continues by itself when the catalog is back)",
         code="LW-3071",
+    )
+
+
+def _denied(error: BaseException) -> bool:
+    # Iceberg has no type for 419, the status of an expired token: its text shows it.
+    return any(
+        throwable.getClass().getSimpleName() in _DENIED or "code: 419" in str(throwable.getMessage())
+        for throwable in _chain(error)
     )
 
 

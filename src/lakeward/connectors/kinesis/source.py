@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 _Answer = TypeVar("_Answer")
 _REFUSED = (
-    "AccessDenied", "UnrecognizedClient", "InvalidSignature", "IncompleteSignature", "ExpiredToken",
+    "AccessDenied", "UnrecognizedClient", "InvalidSignature", "IncompleteSignature",
     "MissingAuthenticationToken", "InvalidClientTokenId", "SignatureDoesNotMatch", "KMSAccessDenied",
 )  # fmt: skip
 _ACTIONS = "kinesis:DescribeStreamSummary, ListShards, GetShardIterator, GetRecords"
@@ -131,6 +131,13 @@ class KinesisStreamSource(RecordSource):
                 why=at,
                 next="create it, or correct kinesis: stream: and region:, then: lakeward deploy",
                 code="LW-3126",
+            )
+        if code.startswith("ExpiredToken"):
+            return DependencyDown(
+                f"The credentials for Kinesis stream {self.place.name} have expired",
+                why=at,
+                next="renew the session token of that connection; the stream retries by itself and loses nothing",
+                code="LW-3433",
             )
         if code.startswith(_REFUSED) or code in ("NoCredentialsError", "PartialCredentialsError"):
             return SpecError(

@@ -1,4 +1,7 @@
-"""A REST catalog that says nothing, or fails, is a dependency that is down, and the same client goes on afterwards."""
+"""A REST catalog that says nothing, fails or refuses the login is a dependency that is down.
+
+The same client goes on afterwards.
+"""
 
 from __future__ import annotations
 
@@ -88,3 +91,106 @@ def test_a_commit_whose_end_is_unknown_stays_unknown(server: HTTPServer) -> None
     table.name.return_value = ("n", "t")
     with pytest.raises(CommitStateUnknownException):
         lake.commit_table(table, (), ())
+
+
+class Login(BaseHTTPRequestHandler):
+    """A catalog behind OAuth2: it accepts the newest token only, and says what it was asked."""
+
+    secret: ClassVar[str] = "s"
+    issued: ClassVar[int] = 0
+    accepted: ClassVar[int] = 0
+    status: ClassVar[int] = 401
+    forbidden: ClassVar[bool] = False
+    asked: ClassVar[list[str]] = []
+
+    def do_POST(self) -> None:
+        cls = type(self)
+        body = self.rfile.read(int(self.headers["Content-Length"])).decode()
+        if not self.path.endswith("/oauth/tokens"):
+            self._protected()
+            return
+        cls.asked.append("login")
+        if f"client_secret={cls.secret}" not in body:
+            self._say(400, {"error": "invalid_client", "error_description": "no such secret"})
+            return
+        cls.issued += 1
+        cls.accepted = cls.issued
+        self._say(200, {"access_token": f"t{cls.issued}", "token_type": "bearer"})
+
+    def do_GET(self) -> None:
+        self._protected()
+
+    def _protected(self) -> None:
+        cls = type(self)
+        cls.asked.append(self.path.partition("?")[0].rpartition("/")[2])
+        if self.headers.get("Authorization") != f"Bearer t{cls.accepted}":
+            self._say(cls.status, {"error": {"message": "who are you", "type": "t", "code": cls.status}})
+        elif cls.forbidden:
+            self._say(403, {"error": {"message": "no LIST on n", "type": "t", "code": 403}})
+        else:
+            self._say(200, {"defaults": {}, "overrides": {}, "namespaces": [["n"]]})
+
+    def _say(self, status: int, body: dict[str, Any]) -> None:
+        text = json.dumps(body).encode()
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(text)))
+        self.end_headers()
+        self.wfile.write(text)
+
+    def log_message(self, *_: Any) -> None:
+        pass
+
+
+@pytest.fixture
+def login() -> Iterator[HTTPServer]:
+    from http.server import ThreadingHTTPServer
+
+    Login.secret, Login.issued, Login.accepted, Login.status, Login.forbidden = "s", 0, 0, 401, False
+    Login.asked = []
+    with ThreadingHTTPServer(("127.0.0.1", 0), Login) as made:
+        threading.Thread(target=made.serve_forever, daemon=True).start()
+        yield made
+        made.shutdown()
+
+
+def log_in(port: int, **properties: str) -> Catalog:
+    uri = f"http://127.0.0.1:{port}"
+    given = {"type": "rest", "uri": uri, "oauth2-server-uri": f"{uri}/v1/oauth/tokens", **properties}
+    return load_catalog(CATALOG, **catalog.pyiceberg_properties(Lake(warehouse="s3://lake", properties=given)))
+
+
+@pytest.mark.parametrize("status", [401, 419])
+def test_an_expired_token_is_renewed_and_the_request_sent_again(login: HTTPServer, status: int) -> None:
+    lake = log_in(login.server_port, credential="i:s")
+    Login.accepted, Login.status, Login.asked = 99, status, []
+    assert lake.list_namespaces() == [("n",)]
+    assert Login.asked == ["namespaces", "login", "namespaces"]
+
+
+def test_a_credential_that_is_refused_is_a_dependency_and_corrected_without_a_new_client(login: HTTPServer) -> None:
+    lake = log_in(login.server_port, credential="i:s")
+    Login.accepted, Login.secret = 99, "changed"
+    with pytest.raises(DependencyDown, match="refuses the login") as refused:
+        lake.list_namespaces()
+    assert "HTTP status 400: no such secret" in refused.value.why
+    Login.secret = "s"
+    assert lake.list_namespaces() == [("n",)]
+
+
+def test_a_fixed_token_that_expired_is_a_dependency_and_asked_once(login: HTTPServer) -> None:
+    lake = log_in(login.server_port, token="t0")
+    Login.accepted, Login.asked = 1, []
+    with pytest.raises(DependencyDown, match="refuses the login") as refused:
+        lake.list_namespaces()
+    assert "HTTP status 401: who are you" in refused.value.why
+    assert Login.asked == ["namespaces"]
+
+
+def test_a_privilege_that_is_missing_is_named(login: HTTPServer) -> None:
+    lake = log_in(login.server_port, credential="i:s")
+    Login.forbidden, Login.asked = True, []
+    with pytest.raises(DependencyDown, match="refuses a privilege") as refused:
+        lake.list_namespaces()
+    assert "GET http://127.0.0.1" in refused.value.why
+    assert "no LIST on n" in refused.value.why
+    assert Login.asked == ["namespaces"]
