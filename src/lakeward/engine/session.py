@@ -129,7 +129,7 @@ def start(launch: Launch) -> SparkSession:
         cluster.hand_over_secret(launch)
     if launch.runtime.pgpass is not None:
         os.environ.setdefault("PGPASSFILE", str(launch.runtime.pgpass))
-    os.environ.update(store.environment(launch.runtime.lake, launch.runtime.jars))
+    os.environ.update(catalog.environment(launch.runtime.lake, launch.runtime.jars))
     from pyspark.java_gateway import ensure_callback_server_started
     from pyspark.sql import SparkSession
 

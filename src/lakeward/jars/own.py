@@ -24,6 +24,10 @@ PATTERNS_SOURCE = SOURCE.with_name("Patterns.java")
 PATTERNS_JAR = SOURCE.with_name("lakeward-patterns.jar")
 PATTERNS_CLASS = "io.lakeward.Patterns"
 """Base64 patterns on stdin, a line each; answers on stdout."""
+LOGIN_SOURCE = SOURCE.with_name("LoginFile.java")
+LOGIN_JAR = SOURCE.with_name("lakeward-login.jar")
+LOGIN_CLASS = "io.lakeward.LoginFile"
+LOGIN_PROPERTY = "rest.auth.lakeward.file"
 _EPOCH = (1980, 1, 1, 0, 0, 0)  # the earliest time that a zip file can store
 
 

@@ -11,6 +11,7 @@ import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
@@ -139,14 +140,30 @@ class ObjectStore(BaseModel):
     connections: Path | None = None
 
 
+class CatalogLogin(BaseModel):
+    """The login of a REST catalog.
+
+    Attributes:
+        connection: id of the connection.
+        connections: folder with the connections, as in `Runtime`.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    connection: str
+    connections: Path
+
+
 class Lake(BaseModel):
     """How to reach the Iceberg catalog `lake`; the same for Spark and for PyIceberg.
 
     Attributes:
         host, port, database, user: the PostgreSQL of the JdbcCatalog (password from `PGPASSFILE`).
-        warehouse: absolute URI or path under which tables are created.
-        properties: further catalog properties, e.g. those of a REST catalog; they override the derived ones.
-        store: the object store; None if everything is on local disk.
+        warehouse: absolute URI or path under which tables are created; in a REST catalog: Delta tables only.
+        properties: further catalog properties; they override the derived ones. `type: rest` with `uri` and, if the
+            server has several, `warehouse`: a REST catalog.
+        login: the login of a REST catalog; None without one.
+        store: the object store; None if everything is on local disk, or the catalog vends credentials.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -157,7 +174,19 @@ class Lake(BaseModel):
     user: str = "lakeward"
     warehouse: str
     properties: dict[str, str] = {}
+    login: CatalogLogin | None = None
     store: ObjectStore | None = None
+
+    @property
+    def catalog(self) -> str:
+        """Name of the catalog's server: the database of PostgreSQL, or host and port of another catalog."""
+        host = urlsplit(self.properties.get("uri", "")).netloc.rpartition("@")[2]
+        return host or self.database
+
+    @property
+    def rest(self) -> bool:
+        """Whether it is a REST catalog, whose server chooses where tables are."""
+        return self.properties.get("type") == "rest"
 
 
 class Database(BaseModel):

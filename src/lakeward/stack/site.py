@@ -10,7 +10,7 @@ from pathlib import Path
 
 from lakeward.jars import Java, spark_folder
 from lakeward.platform import ports
-from lakeward.platform.runtime import Database, Home, Lake, ObjectStore, Project, Runtime
+from lakeward.platform.runtime import CatalogLogin, Database, Home, Lake, ObjectStore, Project, Runtime
 from lakeward.spec.model.settings import Settings
 from lakeward.spec.read.loader import load_settings
 from lakeward.stack import private
@@ -85,19 +85,11 @@ class StackContext:
 
     def runtime(self) -> Runtime:
         """The addresses for all other processes."""
-        catalog, checkpoints = self.settings.catalog, self.settings.checkpoints
-        apart = catalog.warehouse or checkpoints or catalog.connection
+        checkpoints = self.settings.checkpoints
         return Runtime(
             registry_url_file=self.home.registry_url_file,
             pgpass=self.home.pgpass,
-            lake=Lake(
-                host=ports.HOST,
-                port=self.ports["postgres"],
-                database="catalog",
-                user=CATALOG_ROLE,
-                warehouse=catalog.warehouse.iceberg if catalog.warehouse else str(self.home.warehouse),
-                store=ObjectStore(connection=catalog.connection, connections=self.home.secrets) if apart else None,
-            ),
+            lake=self._lake(),
             kafka={"lakeward_kafka": self.kafka},
             connections=self.home.secrets,
             postgres={
@@ -110,6 +102,23 @@ class StackContext:
             checkpoints=checkpoints.hadoop if checkpoints else str(self.home.checkpoints),
             drivers=self.home.drivers,
             jars=spark_folder(),
+        )
+
+    def _lake(self) -> Lake:
+        """The catalog of the settings: the embedded one, or another."""
+        embedded, other, apart = self.settings.catalog, self.settings.lake, self.settings.checkpoints is not None
+        connection = embedded.connection if other is None else other.store
+        apart = apart or bool(embedded.warehouse or connection)
+        secrets = self.home.secrets
+        return Lake(
+            host=ports.HOST,
+            port=self.ports["postgres"],
+            database="catalog",
+            user=CATALOG_ROLE,
+            warehouse=embedded.warehouse.iceberg if embedded.warehouse else str(self.home.warehouse),
+            properties={} if other is None else other.iceberg(),
+            login=CatalogLogin(connection=other.connection, connections=secrets) if other and other.connection else None,
+            store=ObjectStore(connection=connection, connections=secrets) if apart else None,
         )
 
     def write(self) -> None:

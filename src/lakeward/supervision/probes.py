@@ -16,13 +16,14 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from lakeward.connectors.aws import store
+from lakeward.connectors.iceberg.catalog import pyiceberg_properties
 from lakeward.connectors.kafka import broker, cluster
 from lakeward.connectors.kinesis.stream import Place
 from lakeward.connectors.postgres import connection as link
 from lakeward.connectors.postgres import table
 from lakeward.connectors.spark import master
 from lakeward.platform.errors import LakewardError
-from lakeward.platform.runtime import Runtime
+from lakeward.platform.runtime import CATALOG, Runtime
 from lakeward.platform.text import size
 from lakeward.spec.model.file_paths import here, local
 from lakeward.spec.model.types import SparkMaster
@@ -75,6 +76,11 @@ def _kafka(name: str, runtime: Runtime) -> str | None:
 
 def _catalog(name: str, runtime: Runtime) -> str | None:
     lake = runtime.lake
+    if lake.rest:
+        from pyiceberg.catalog import load_catalog
+
+        with load_catalog(CATALOG, **pyiceberg_properties(lake)):  # logs in, and asks for the configuration
+            return None
     if {"type", "catalog-impl"} & set(lake.properties):
         return _port(lake.properties.get("uri", ""))
     import psycopg2

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import os
 from functools import lru_cache
-from pathlib import Path
 from typing import Any
 
-from lakeward import jars
 from lakeward.connectors.aws import account
 from lakeward.connectors.aws.account import KEY, SECRET, TOKEN, Account
 from lakeward.platform.errors import DependencyDown, LakewardError, SpecError
@@ -45,7 +42,8 @@ def account_of(lake: Lake) -> Account | None:
 
 
 def spark_conf(lake: Lake, catalog: str) -> dict[str, str]:
-    """The Spark conf of the store, for Iceberg's catalog and for Hadoop's s3a. It has no key: see `environment`.
+    """The Spark conf of the store, for Iceberg's catalog and for Hadoop's s3a. It has no key: the SDK finds it
+    by environment variables.
 
     Args:
         catalog: the prefix of the catalog's properties.
@@ -72,22 +70,6 @@ def spark_conf(lake: Lake, catalog: str) -> dict[str, str]:
             "spark.hadoop.fs.s3a.connection.ssl.enabled": str(account_.endpoint.startswith("https")).lower(),
         }
     return conf
-
-
-def environment(lake: Lake, jars_at: Path | None = None) -> dict[str, str]:
-    """The environment of a Spark application before its JVM starts: the file with the keys, and the jars of S3.
-
-    The jars are the last ones of the class path: the class archive is valid only if the class path starts as it did at
-    the archive's creation.
-
-    Args:
-        jars_at: `Runtime.jars`.
-    """
-    account_ = account_of(lake)
-    if account_ is None:
-        return {}
-    s3_jars = os.pathsep.join(str(jar) for jar in jars.s3_classpath(jars_at))
-    return {**account_.environment(), "SPARK_DIST_CLASSPATH": s3_jars}
 
 
 def pyiceberg_properties(lake: Lake) -> dict[str, str]:

@@ -1,15 +1,17 @@
-"""The settings of the catalog `lake` for Spark, PyIceberg and the stack: one JdbcCatalog, three forms of its address.
-
-No password appears here: the JDBC driver and libpq both read the file that `PGPASSFILE` names.
-"""
+"""The catalog `lake` for Spark and PyIceberg, from one definition: `Lake`. Its kind is one class of `catalogs`."""
 
 from __future__ import annotations
 
-from contextlib import closing
+import os
 from pathlib import Path
-from urllib.parse import quote
+from typing import Any
 
+from lakeward import jars
 from lakeward.connectors.aws import store
+from lakeward.connectors.iceberg.catalogs import rest
+from lakeward.connectors.iceberg.catalogs.jdbc import Jdbc
+from lakeward.connectors.iceberg.catalogs.kind import Kind
+from lakeward.connectors.iceberg.catalogs.other import Other
 from lakeward.jars import own
 from lakeward.platform.errors import SpecError
 from lakeward.platform.runtime import CATALOG, Lake
@@ -19,49 +21,27 @@ SPARK_EXTENSIONS = (
     "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
     "io.delta.sql.DeltaSparkSessionExtension",
 )
-# PostgreSQL ended the connection (shutdown, crash, still starting). Without these codes, a pooled connection that died
-# in a restart fails its next user instead of being opened again.
-_RECONNECT = "57P01,57P02,57P03"
-# Seconds. Without them a server that says nothing hangs a commit for ever. A commit whose answer does not come in time
-# may still be done later: it is a lost answer, after which the table is read again.
-_SILENCE = {"jdbc.connectTimeout": "10", "jdbc.socketTimeout": "60", "jdbc.tcpKeepAlive": "true"}
-_KINDS = ("type", "catalog-impl")  # a deployment that sets one of these uses another kind of catalog
+_CLASSPATH = "SPARK_DIST_CLASSPATH"
 
-_IMPL, _HERE = "py-catalog-impl", "lakeward.connectors.iceberg"
 
-# JdbcCatalog's tables in their V1 form (with `iceberg_type`, which views need). PyIceberg would create the V0 form.
-_SCHEMA = (
-    """CREATE TABLE IF NOT EXISTS iceberg_tables (
-         catalog_name VARCHAR(255) NOT NULL, table_namespace VARCHAR(255) NOT NULL, table_name VARCHAR(255) NOT NULL,
-         metadata_location VARCHAR(1000), previous_metadata_location VARCHAR(1000), iceberg_type VARCHAR(5),
-         PRIMARY KEY (catalog_name, table_namespace, table_name))""",
-    """CREATE TABLE IF NOT EXISTS iceberg_namespace_properties (
-         catalog_name VARCHAR(255) NOT NULL, namespace VARCHAR(255) NOT NULL, property_key VARCHAR(255) NOT NULL,
-         property_value VARCHAR(1000), PRIMARY KEY (catalog_name, namespace, property_key))""",
-)
+def kind_of(lake: Lake) -> Kind:
+    """The kind of the catalog."""
+    if lake.properties.get("type") == rest.TYPE:
+        return rest.Rest()
+    return Other() if {"type", "catalog-impl"} & set(lake.properties) else Jdbc()
 
 
 def spark_conf(lake: Lake) -> dict[str, str]:
     """The Spark conf of every Lakeward application: extensions and the catalogs `lake` and `spark_catalog`.
 
-    The process needs `PGPASSFILE` in its environment, and the variables of `store.environment`.
+    The process needs `PGPASSFILE` in its environment, and the variables of `environment`.
 
     Raises:
         SpecError: the catalog would be an SQLite file.
     """
     _check(lake)
     prefix = f"spark.sql.catalog.{CATALOG}"
-    catalog = {"cache-enabled": "false", "warehouse": lake.warehouse}
-    if not _other_kind(lake):
-        catalog |= {
-            "catalog-impl": "org.apache.iceberg.jdbc.JdbcCatalog",
-            "uri": f"jdbc:postgresql://{lake.host}:{lake.port}/{lake.database}",
-            "jdbc.user": lake.user,
-            "jdbc.schema-version": "V1",
-            "retryable_status_codes": _RECONNECT,
-            **_SILENCE,
-        }
-    catalog |= lake.properties
+    catalog = {"cache-enabled": "false", **kind_of(lake).spark(lake), **lake.properties}
     return {
         "spark.sql.extensions": ",".join(SPARK_EXTENSIONS),
         "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
@@ -74,7 +54,35 @@ def spark_conf(lake: Lake) -> dict[str, str]:
     }
 
 
-def pyiceberg_properties(lake: Lake, pgpass: Path | None = None) -> dict[str, str]:
+def environment(lake: Lake, jars_at: Path | None = None) -> dict[str, str]:
+    """The environment of a Spark application before its JVM starts: the file with the store's keys, and further jars.
+
+    The jars are the last ones of the class path: the class archive is valid only if the class path starts as it did at
+    the archive's creation. Iceberg loads the class of a login by its own class loader, which does not see `spark.jars`.
+
+    Args:
+        jars_at: `Runtime.jars`.
+    """
+    variables = variables_of(lake)
+    if found := libraries(lake, jars_at):
+        variables[_CLASSPATH] = os.pathsep.join(str(jar) for jar in found)
+    return variables
+
+
+def variables_of(lake: Lake) -> dict[str, str]:
+    """The environment variables by which the AWS SDK finds the store's keys, in driver and executors."""
+    account = store.account_of(lake)
+    return {} if account is None else account.environment()
+
+
+def libraries(lake: Lake, jars_at: Path | None = None) -> list[Path]:
+    """The jars that catalog and store need in addition to `jars.spark_classpath`."""
+    kind = kind_of(lake)
+    s3 = lake.store is not None or kind.reads_s3(lake)
+    return [*(jars.s3_classpath(jars_at) if s3 else ()), *kind.libraries(lake)]
+
+
+def pyiceberg_properties(lake: Lake, pgpass: Path | None = None) -> dict[str, Any]:
     """The properties for `pyiceberg.catalog.load_catalog(CATALOG, **properties)`.
 
     Args:
@@ -85,30 +93,15 @@ def pyiceberg_properties(lake: Lake, pgpass: Path | None = None) -> dict[str, st
         SpecError: the catalog would be an SQLite file.
     """
     _check(lake)
-    properties = {"warehouse": lake.warehouse, **store.pyiceberg_properties(lake)}
-    if not _other_kind(lake):
-        return properties | {_IMPL: f"{_HERE}.jdbc_client.JdbcClient", "uri": _url(lake, pgpass)} | lake.properties
-    properties |= lake.properties
-    if properties.get("type") == "rest":  # PyIceberg takes either a type or a class
-        del properties["type"]
-        properties[_IMPL] = f"{_HERE}.rest_client.RestClient"
+    properties = {**store.pyiceberg_properties(lake), **kind_of(lake).pyiceberg(lake, pgpass), **lake.properties}
+    if "py-catalog-impl" in properties:  # PyIceberg takes either a type or a class
+        properties.pop("type", None)
     return properties
 
 
 def create_schema(lake: Lake, pgpass: Path | None = None) -> None:
-    """Create the catalog's two tables in the database; safe to repeat. Does nothing for a catalog of another kind."""
-    if _other_kind(lake):
-        return
-    import psycopg2
-
-    how = {"passfile": str(pgpass)} if pgpass else {}
-    with (
-        closing(psycopg2.connect(host=lake.host, port=lake.port, dbname=lake.database, user=lake.user, **how)) as link,
-        link.cursor() as cursor,
-    ):
-        for statement in _SCHEMA:
-            cursor.execute(statement)
-        link.commit()
+    """Create the tables of the stack's own catalog; safe to repeat. Does nothing for a catalog of another kind."""
+    kind_of(lake).create_schema(lake, pgpass)
 
 
 def _check(lake: Lake) -> None:
@@ -120,12 +113,3 @@ def _check(lake: Lake) -> None:
             next="lakeward stack up   configures PostgreSQL as the catalog",
             code="LW-3065",
         )
-
-
-def _other_kind(lake: Lake) -> bool:
-    return any(key in lake.properties for key in _KINDS)
-
-
-def _url(lake: Lake, pgpass: Path | None) -> str:
-    query = f"?passfile={quote(str(pgpass), safe='')}" if pgpass else ""
-    return f"postgresql+psycopg2://{lake.user}@{lake.host}:{lake.port}/{lake.database}{query}"

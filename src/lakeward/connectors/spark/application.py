@@ -17,7 +17,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import monotonic, sleep
 
-from lakeward.connectors.aws import store
 from lakeward.connectors.iceberg import catalog
 from lakeward.connectors.kafka.spark_options import escaped
 from lakeward.connectors.spark import connect_server, master
@@ -143,7 +142,7 @@ def _environment(runtime: Runtime, home: Path, token: str) -> dict[str, str]:
         "SPARK_HOME": str(home),
         "SPARK_LOCAL_IP": ports.HOST,
         "SPARK_CONNECT_AUTHENTICATE_TOKEN": token,
-        **store.environment(runtime.lake, runtime.jars),
+        **catalog.environment(runtime.lake, runtime.jars),
     }
 
 

@@ -10,7 +10,7 @@ import socket
 from pathlib import Path
 
 from lakeward import jars
-from lakeward.connectors.aws import store
+from lakeward.connectors.iceberg import catalog
 from lakeward.platform.errors import DependencyDown, SpecError
 from lakeward.platform.runtime import Runtime
 from lakeward.spec.model.types import SparkMaster
@@ -18,7 +18,6 @@ from lakeward.spec.model.types import SparkMaster
 ANSWER_S = 3.0
 """Spark itself would retry for a minute and report an error without the name of the master."""
 _LOOPBACK = "127."
-_JARS = "SPARK_DIST_CLASSPATH"  # for the driver's JVM only; executors get their jars through `spark.jars`
 
 
 def reach(master: SparkMaster, timeout_s: float = ANSWER_S) -> str:
@@ -48,10 +47,7 @@ def conf(runtime: Runtime, here: str) -> dict[str, str]:
         here: the address at which executors reach the driver.
     """
     lake = runtime.lake
-    libraries = [*jars.spark_classpath(runtime.jars), jars.own.JAR]
-    if store.account_of(lake) is not None:
-        libraries += jars.s3_classpath(runtime.jars)
-    variables = {name: value for name, value in store.environment(lake, runtime.jars).items() if name != _JARS}
+    libraries = [*jars.spark_classpath(runtime.jars), jars.own.JAR, *catalog.libraries(lake, runtime.jars)]
     return {
         # The driver serves the verified jars, independent of the jars on the machines of the cluster.
         "spark.jars": ",".join(str(jar) for jar in libraries),
@@ -62,7 +58,7 @@ def conf(runtime: Runtime, here: str) -> dict[str, str]:
         "spark.executor.logs.rolling.strategy": "size",
         "spark.executor.logs.rolling.maxSize": str(16 * 1024 * 1024),
         "spark.executor.logs.rolling.maxRetainedFiles": "5",
-        **{f"spark.executorEnv.{name}": value for name, value in variables.items()},
+        **{f"spark.executorEnv.{name}": value for name, value in catalog.variables_of(lake).items()},
     }
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 
 from lakeward.spec.checks import not_supported, spark_conf, sqlite
+from lakeward.spec.checks.catalogs import catalog_findings
 from lakeward.spec.checks.executors import driver_findings
 from lakeward.spec.model.settings import Settings
 from lakeward.spec.model.suite import Suite
@@ -24,6 +25,7 @@ def settings_findings(settings: Settings) -> Iterator[Finding]:
             f"the catalog cannot be a file of SQLite: {why}; leave properties: out, for the PostgreSQL of the stack"
         )
         yield Finding(("catalog", "properties"), message)
+    yield from catalog_findings(settings)
     inside, place = settings.catalog.warehouse, settings.checkpoints
     if inside is not None and place is not None and f"{place.key}/".startswith(f"{inside.key}/"):
         message = f"checkpoints below the warehouse ({inside}) would be taken for orphan files of a table"

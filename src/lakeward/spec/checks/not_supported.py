@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Set
 
+from lakeward.platform.runtime import CATALOG
 from lakeward.spec.checks import sqlite
 from lakeward.spec.model.file_paths import elsewhere
 from lakeward.spec.model.settings import Reconcile, Settings
@@ -29,6 +30,7 @@ AVRO = (
     "without an error; files of Avro say it, and are read (files: format: avro)"
 )
 BACKENDS = {"yarn", "kubernetes"}
+CATALOGS = {"jdbc", "hive", "glue"}
 
 UNDOCUMENTED: Mapping[tuple[str, str], Set[str]] = {
     ("IcebergSource", "branch"): {"*"},
@@ -39,6 +41,7 @@ UNDOCUMENTED: Mapping[tuple[str, str], Set[str]] = {
     ("Settings", "connections"): {"*"},
     ("Settings", "reconcile"): {"*"},
     ("Catalog", "properties"): {"*"},
+    ("LakeCatalog", "type"): CATALOGS,
     ("Driver", "backend"): BACKENDS,
 }
 """(model, key) -> the values that are refused below, `*` for the key itself: the reference does not show them."""
@@ -79,6 +82,11 @@ def of_settings(settings: Settings) -> Found:
         yield ("connections",), "connections in this file (they are in Airflow, or in files of the home)"
     if settings.catalog.properties and not sqlite.refusal(settings.catalog.properties):
         yield ("catalog", "properties"), "a catalog other than the embedded one"
+    for name, catalog in settings.catalogs.items():
+        if name != CATALOG:
+            yield ("catalogs", name), f"a catalog of another name than {CATALOG}, and several catalogs at once"
+        if catalog.type in CATALOGS:
+            yield ("catalogs", name, "type"), f"type {catalog.type}: nothing was ever run there; rest is done"
     if settings.reconcile != Reconcile():
         yield ("reconcile",), "other intervals of reconcile"
     for name, driver in settings.drivers.items():

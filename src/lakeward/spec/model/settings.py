@@ -7,9 +7,20 @@ from typing import Final, Literal
 
 from pydantic import Field, field_validator
 
+from lakeward.platform.runtime import CATALOG
 from lakeward.spec.model.base import Bool, Cores, PositiveInt, SpecModel, partial
 from lakeward.spec.model.stream import Executors, SparkConf, StreamSpec
-from lakeward.spec.model.types import Brokers, DriverName, Duration, Memory, Name, ObjectPlace, Span, SparkMaster
+from lakeward.spec.model.types import (
+    Brokers,
+    CatalogAddress,
+    DriverName,
+    Duration,
+    Memory,
+    Name,
+    ObjectPlace,
+    Span,
+    SparkMaster,
+)
 
 
 class KafkaConnection(SpecModel):
@@ -35,6 +46,30 @@ class Catalog(SpecModel):
     properties: dict[str, str] = Field(default_factory=dict)
     """Properties of the Iceberg catalog that override the derived ones, e.g. those of a REST catalog. SQLite is refused
     because it allows only one writing process."""
+
+
+class LakeCatalog(SpecModel):
+    """An Iceberg catalog of your lake. Its tables stay where they are."""
+
+    type: Literal["jdbc", "rest", "hive", "glue"]
+    """Protocol of the catalog; `rest`: Iceberg's REST protocol (Polaris, Lakekeeper, Unity, Gravitino, SeaweedFS)."""
+    uri: CatalogAddress | None = None
+    """Address of the server, e.g. `https://catalog.example.com/api/catalog`."""
+    warehouse: str | None = Field(None, min_length=1)
+    """The server's name of the warehouse, for a server with several; an address on an object store in some."""
+    connection: Name | None = None
+    """Id of the connection with the login: in Airflow (type `iceberg`), or in a file of the home. Without one requests
+    have no login."""
+    store: Name | None = None
+    """Id of the AWS connection that reads and writes the files of tables. Without one the server vends credentials for
+    each table, or the machine's identity is used."""
+    properties: dict[str, str] = Field(default_factory=dict)
+    """Further properties of the Iceberg catalog, e.g. `header.X-Project: sales`; no logins."""
+
+    def iceberg(self) -> dict[str, str]:
+        """The catalog's properties, in Iceberg's names."""
+        given = {"type": self.type, "uri": self.uri, "warehouse": self.warehouse}
+        return {key: str(value) for key, value in given.items() if value is not None} | self.properties
 
 
 MAINTENANCE: Final = DriverName("maintenance")
@@ -151,6 +186,8 @@ class Settings(SpecModel):
     """Defaults of all streams, e.g. `owner`; a stream's own file overrides them."""
     connections: dict[Name, Connection] = Field(default_factory=dict)
     catalog: Catalog = Catalog()
+    catalogs: dict[Name, LakeCatalog] = Field(default_factory=dict)
+    """Catalogs of your lake, in place of the embedded one. The name `lake` is the only one supported now."""
     checkpoints: ObjectPlace | None = None
     """Location on an object store for checkpoints, outside of the warehouse, e.g. `s3://lake/checkpoints`; reached by
     the connection of the catalog."""
@@ -163,3 +200,8 @@ class Settings(SpecModel):
     def driver(self, name: str) -> Driver:
         """The driver of that name; an undeclared one has the defaults."""
         return self.drivers.get(DriverName(name), Driver())
+
+    @property
+    def lake(self) -> LakeCatalog | None:
+        """The catalog that is used in place of the embedded one; None without one."""
+        return self.catalogs.get(Name(CATALOG))

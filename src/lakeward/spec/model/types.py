@@ -328,6 +328,14 @@ class SparkMaster(Written):
         return [(host, int(port)) for host, port in pairs]
 
 
+class CatalogAddress(Written):
+    """The address of a catalog's server."""
+
+    pattern = re.compile(r"(https?|thrift)://[A-Za-z0-9.\-\[\]:]+(/[^\s?#@]*)?")
+    syntax = "the address of a catalog is http(s)://HOST:PORT/PATH, without a login"
+    examples: ClassVar[list[str]] = ["https://catalog.example.com/api/catalog"]
+
+
 class ObjectPlace(Written):
     """A location on an object store: a bucket and folders."""
 

@@ -75,8 +75,9 @@ def _needs(spec: Mapping[str, Any], runtime: Runtime) -> Iterator[Dependency]:
     if postgres := sink.get("postgres"):
         yield Dependency(Kind.POSTGRES, str(postgres["connection"]))
     if any(name in sink for name in ("iceberg", "delta")) or spec.get("quarantine"):
-        yield Dependency(Kind.CATALOG, runtime.lake.database)
-        yield Dependency(Kind.STORE, runtime.lake.warehouse)
+        yield Dependency(Kind.CATALOG, runtime.lake.catalog)
+        if not runtime.lake.rest or "delta" in sink:  # the server of a REST catalog has the locations of its tables
+            yield Dependency(Kind.STORE, runtime.lake.warehouse)
     yield Dependency(Kind.STORE, runtime.checkpoints)
 
 

@@ -1,0 +1,58 @@
+"""PyIceberg's client of a REST catalog, for a server that may fall silent: every request ends."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import requests
+from pyiceberg.catalog.rest import RestCatalog
+from pyiceberg.catalog.rest.auth import AuthManagerAdapter, LegacyOAuth2AuthManager
+
+from lakeward.connectors.iceberg.catalogs import rest_requests
+from lakeward.connectors.iceberg.catalogs.login_manager import LoginFile
+
+
+class RestClient(RestCatalog):
+    """A REST catalog that raises `DependencyDown` if it does not answer, or refuses the login or a privilege.
+
+    A commit whose answer is lost may be done: the caller reads the table again.
+    """
+
+    def _config_headers(self, session: requests.Session) -> None:
+        # Called before the session's first request. The methods of the session and PyIceberg's login call `request`.
+        session.request = partial(_answered, session, session.request)  # type: ignore[method-assign]  # no default
+        super()._config_headers(session)
+
+
+def _answered(
+    session: requests.Session,
+    request: Callable[..., requests.Response],
+    method: str,
+    url: str,
+    **options: Any,
+) -> requests.Response:
+    answer = rest_requests.send(request, method, url, **options)
+    login = _is_login(options.get("data"))
+    if rest_requests.unauthorized(answer) and not login and _log_in_again(session):
+        answer = rest_requests.send(request, method, url, **options)  # a refused request did nothing
+    rest_requests.check(answer, method, url, login=login)
+    return answer
+
+
+def _is_login(data: Any) -> bool:
+    """Whether a request's body is that of a login by OAuth2."""
+    return isinstance(data, dict) and "grant_type" in data
+
+
+def _log_in_again(session: requests.Session) -> bool:
+    """Take another token if the session can; whether it did."""
+    auth = session.auth
+    manager = auth.auth_manager if isinstance(auth, AuthManagerAdapter) else None
+    if isinstance(manager, LoginFile):
+        return manager.renew()
+    if isinstance(manager, LegacyOAuth2AuthManager) and manager._credential is not None:
+        manager._refresh_token()
+        return True
+    return False  # a fixed token, or nothing
