@@ -26,7 +26,6 @@ import lossy_catalog
 import object_store
 
 from lakeward import jars
-from lakeward.connectors.aws import store
 from lakeward.connectors.columns import up_casts
 from lakeward.connectors.commit_protocol.batch import RunningBatch
 from lakeward.connectors.commit_protocol.position import Position, key, parse
@@ -273,7 +272,7 @@ def main(folder: Path, unfenced: bool, trials: int) -> None:
     with object_store.running(folder, catalog=True) as weed, lossy_catalog.running(weed.catalog) as proxy:
         through = {**weed.rest, "uri": f"http://127.0.0.1:{proxy.server_port}"}
         lake = Lake(warehouse="s3://lake", store=weed.store, properties=through)
-        os.environ |= store.environment(lake)
+        os.environ |= addresses.environment(lake)
         builder = SparkSession.builder.master("local[2]").appName("races")
         for name, value in {
             "spark.driver.extraClassPath": os.pathsep.join(str(jar) for jar in jars.spark_classpath()),

@@ -40,7 +40,7 @@ class Weed:
     def rest(self) -> dict[str, str]:
         """The properties of its REST catalog, for `Lake.properties`."""
         uri = f"http://{ports.HOST}:{self.catalog}"
-        return {"type": "rest", "uri": uri, "prefix": "lake", "credential": f"{KEY}:{SECRET}",
+        return {"type": "rest", "uri": uri, "prefix": "lake", "warehouse": "s3://lake", "credential": f"{KEY}:{SECRET}",
                 "oauth2-server-uri": f"{uri}/v1/oauth/tokens"}  # fmt: skip
 
     @property
@@ -133,7 +133,7 @@ def _has_catalog(made: Weed) -> bool:
     if not ports.answers(made.catalog):
         return False
     try:
-        with load_catalog("ready", warehouse="s3://lake", **made.rest) as lake:
+        with load_catalog("ready", **made.rest) as lake:
             lake.create_namespace_if_not_exists("ready")
             lake.drop_namespace("ready")
     except (RESTError, OSError):

@@ -5,7 +5,8 @@ from __future__ import annotations
 import sys
 from datetime import datetime
 
-from lakeward.connectors.iceberg.catalog import create_schema, environment, spark_conf
+from lakeward.connectors.iceberg import catalog
+from lakeward.connectors.iceberg.catalog import create_schema, spark_conf
 from lakeward.connectors.spark import connect_server
 from lakeward.jars import pyspark_jars
 from lakeward.platform import ports
@@ -92,7 +93,7 @@ class ConnectPart(Part):
             SPARK_CONNECT_AUTHENTICATE_TOKEN=self.site.secret(self.site.connect_token.name),
             PGPASSFILE=str(self.site.catalog_pgpass),
             PYSPARK_PYTHON=sys.executable,
-            **environment(self.site.runtime().lake),
+            **catalog.environment(self.site.runtime().lake),
         )
         command = [str(home / "bin" / "spark-submit"), "--properties-file", str(folder / "spark.conf")]
         command += ["--class", connect_server.MAIN, "spark-internal"]

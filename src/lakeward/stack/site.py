@@ -110,6 +110,7 @@ class StackContext:
         connection = embedded.connection if other is None else other.store
         apart = apart or bool(embedded.warehouse or connection)
         secrets = self.home.secrets
+        login = None if other is None else other.connection
         return Lake(
             host=ports.HOST,
             port=self.ports["postgres"],
@@ -117,7 +118,7 @@ class StackContext:
             user=CATALOG_ROLE,
             warehouse=embedded.warehouse.iceberg if embedded.warehouse else str(self.home.warehouse),
             properties={} if other is None else other.iceberg(),
-            login=CatalogLogin(connection=other.connection, connections=secrets) if other and other.connection else None,
+            login=CatalogLogin(connection=login, connections=secrets) if login is not None else None,
             store=ObjectStore(connection=connection, connections=secrets) if apart else None,
         )
 

@@ -15,7 +15,7 @@ from tests.support.object_store import Weed
 from tests.support.shared_files import SharedLake, deployment, rows
 
 from lakeward.connectors.aws import store
-from lakeward.connectors.iceberg import rest_client
+from lakeward.connectors.iceberg.catalogs import rest_requests
 from lakeward.platform.errors import DependencyDown
 from lakeward.platform.runtime import Lake, Project, Runtime
 from lakeward.tables import context, run
@@ -129,7 +129,7 @@ def test_the_same_clients_go_on_after_their_server_said_nothing(lake: SharedLake
     """The process of the catalog and the object store is stopped: its kernel goes on to acknowledge."""
     table = lake.table(rows(1), rows(2))
     loaded = lake.load(table)
-    monkeypatch.setattr(rest_client, "ANSWER_S", 2.0)
+    monkeypatch.setattr(rest_requests, "ANSWER_S", 2.0)
     weed.server.send_signal(signal.SIGSTOP)
     try:
         with pytest.raises(DependencyDown, match="REST catalog does not answer"):

@@ -42,7 +42,8 @@ def _of_rest(at: Path_, catalog: LakeCatalog) -> Iterator[Finding]:
         return
     address = urlsplit(catalog.uri)
     if address.scheme == "thrift":
-        yield Finding((*at, "uri"), "thrift is the protocol of a Hive Metastore; REST is http or https", str(catalog.uri))
+        message = "thrift is the protocol of a Hive Metastore; REST is http or https"
+        yield Finding((*at, "uri"), message, str(catalog.uri))
     if address.scheme == "http" and catalog.connection is not None and not _here(address.hostname or ""):
         message = "the login of this connection is sent unencrypted; use https"
         yield Finding((*at, "uri"), message, str(catalog.uri), warning=True)

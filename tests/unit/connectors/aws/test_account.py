@@ -73,4 +73,4 @@ def test_spark_is_told_where_and_never_the_key(tmp_path: Path) -> None:
     machine = Lake(warehouse="s3://lake/w", store=ObjectStore())
     assert "spark.hadoop.fs.s3a.endpoint" not in catalog.spark_conf(machine)
     assert account.find(None, tmp_path).environment() == {}
-    assert store.spark_conf(Lake(warehouse="/w"), "p") == store.environment(Lake(warehouse="/w")) == {}
+    assert store.spark_conf(Lake(warehouse="/w"), "p") == catalog.environment(Lake(warehouse="/w")) == {}

@@ -25,14 +25,15 @@ def test_spark_gets_the_jdbc_catalog_without_a_password() -> None:
 
 
 def test_a_catalog_of_another_kind_takes_nothing_from_postgresql() -> None:
-    lake = Lake(warehouse="s3://w", properties={"type": "rest", "uri": "https://catalog"})
+    lake = Lake(warehouse="/w", properties={"type": "rest", "uri": "https://catalog", "warehouse": "theirs"})
     conf = catalog.spark_conf(lake)
     assert conf["spark.sql.catalog.lake.type"] == "rest"
     assert conf["spark.sql.catalog.lake.uri"] == "https://catalog"
+    assert conf["spark.sql.catalog.lake.warehouse"] == "theirs"
     assert "spark.sql.catalog.lake.catalog-impl" not in conf
-    client = "lakeward.connectors.iceberg.rest_client.RestClient"
+    client = "lakeward.connectors.iceberg.catalogs.rest_client.RestClient"
     properties = catalog.pyiceberg_properties(lake)
-    assert properties == {"warehouse": "s3://w", "py-catalog-impl": client, "uri": "https://catalog"}
+    assert properties == {"warehouse": "theirs", "py-catalog-impl": client, "uri": "https://catalog"}
     catalog.create_schema(lake)  # nothing to create, nothing asked
 
 

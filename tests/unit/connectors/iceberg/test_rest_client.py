@@ -16,7 +16,8 @@ import pytest
 from pyiceberg.catalog import Catalog, load_catalog
 from pyiceberg.exceptions import CommitStateUnknownException
 
-from lakeward.connectors.iceberg import catalog, rest_client
+from lakeward.connectors.iceberg import catalog
+from lakeward.connectors.iceberg.catalogs import rest_requests
 from lakeward.platform.errors import DependencyDown
 from lakeward.platform.runtime import CATALOG, Lake
 
@@ -55,7 +56,7 @@ class Answers(BaseHTTPRequestHandler):
 def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[HTTPServer]:
     from http.server import ThreadingHTTPServer
 
-    monkeypatch.setattr(rest_client, "ANSWER_S", 0.3)
+    monkeypatch.setattr(rest_requests, "ANSWER_S", 0.3)
     Answers.status, Answers.over = 200, threading.Event()
     with ThreadingHTTPServer(("127.0.0.1", 0), Answers) as made:
         threading.Thread(target=made.serve_forever, daemon=True).start()
@@ -65,7 +66,7 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[HTTPServer]:
 
 
 def test_a_catalog_that_never_answers_hangs_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rest_client, "ANSWER_S", 0.3)
+    monkeypatch.setattr(rest_requests, "ANSWER_S", 0.3)
     with socket.create_server(("127.0.0.1", 0)) as silent, pytest.raises(DependencyDown, match="REST catalog") as down:
         connect(silent.getsockname()[1])
     assert "/v1/config" in down.value.why
