@@ -81,7 +81,8 @@ def of_settings(settings: Settings) -> Found:
     if settings.connections:
         yield ("connections",), "connections in this file (they are in Airflow, or in files of the home)"
     if settings.catalog.properties and not sqlite.refusal(settings.catalog.properties):
-        yield ("catalog", "properties"), "a catalog other than the embedded one"
+        what = "properties of the embedded catalog; a catalog of your lake is catalogs: {lake: ..}"
+        yield ("catalog", "properties"), what
     for name, catalog in settings.catalogs.items():
         if name != CATALOG:
             yield ("catalogs", name), f"a catalog of another name than {CATALOG}, and several catalogs at once"

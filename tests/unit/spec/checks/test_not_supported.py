@@ -57,7 +57,7 @@ def test_a_pointer_table_of_a_delta_table_is_refused(project):
     ("text", "words"),
     [
         ("connections: {k: {kafka: {bootstrap: 'b:1'}}}", "connections in this file"),
-        ("catalog: {properties: {type: rest}}", "a catalog other than the embedded one"),
+        ("catalog: {properties: {type: rest}}", "properties of the embedded catalog"),
         ("reconcile: {every: 30s}", "other intervals of reconcile"),
     ],
 )

@@ -5,11 +5,13 @@ The same client goes on afterwards.
 
 from __future__ import annotations
 
+import base64
 import json
 import socket
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
@@ -18,8 +20,10 @@ from pyiceberg.exceptions import CommitStateUnknownException
 
 from lakeward.connectors.iceberg import catalog
 from lakeward.connectors.iceberg.catalogs import rest_requests
-from lakeward.platform.errors import DependencyDown
-from lakeward.platform.runtime import CATALOG, Lake
+from lakeward.jars import own
+from lakeward.platform import private
+from lakeward.platform.errors import DependencyDown, SpecError
+from lakeward.platform.runtime import CATALOG, CatalogLogin, Lake
 
 
 def connect(port: int) -> Catalog:
@@ -94,11 +98,16 @@ def test_a_commit_whose_end_is_unknown_stays_unknown(server: HTTPServer) -> None
         lake.commit_table(table, (), ())
 
 
+BASIC = "Basic " + base64.b64encode(b"u:p").decode()
+
+
 class Login(BaseHTTPRequestHandler):
     """A catalog behind OAuth2: it accepts the newest token only, and says what it was asked."""
 
     secret: ClassVar[str] = "s"
     issued: ClassVar[int] = 0
+    life_s: ClassVar[float | None] = None
+    form: ClassVar[str] = ""
     accepted: ClassVar[int] = 0
     status: ClassVar[int] = 401
     forbidden: ClassVar[bool] = False
@@ -111,12 +120,14 @@ class Login(BaseHTTPRequestHandler):
             self._protected()
             return
         cls.asked.append("login")
+        cls.form = body
         if f"client_secret={cls.secret}" not in body:
             self._say(400, {"error": "invalid_client", "error_description": "no such secret"})
             return
         cls.issued += 1
         cls.accepted = cls.issued
-        self._say(200, {"access_token": f"t{cls.issued}", "token_type": "bearer"})
+        life = {} if cls.life_s is None else {"expires_in": cls.life_s}
+        self._say(200, {"access_token": f"t{cls.issued}", "token_type": "bearer", **life})
 
     def do_GET(self) -> None:
         self._protected()
@@ -124,7 +135,7 @@ class Login(BaseHTTPRequestHandler):
     def _protected(self) -> None:
         cls = type(self)
         cls.asked.append(self.path.partition("?")[0].rpartition("/")[2])
-        if self.headers.get("Authorization") != f"Bearer t{cls.accepted}":
+        if self.headers.get("Authorization") not in (f"Bearer t{cls.accepted}", BASIC):
             self._say(cls.status, {"error": {"message": "who are you", "type": "t", "code": cls.status}})
         elif cls.forbidden:
             self._say(403, {"error": {"message": "no LIST on n", "type": "t", "code": 403}})
@@ -147,7 +158,7 @@ def login() -> Iterator[HTTPServer]:
     from http.server import ThreadingHTTPServer
 
     Login.secret, Login.issued, Login.accepted, Login.status, Login.forbidden = "s", 0, 0, 401, False
-    Login.asked = []
+    Login.asked, Login.life_s = [], None
     with ThreadingHTTPServer(("127.0.0.1", 0), Login) as made:
         threading.Thread(target=made.serve_forever, daemon=True).start()
         yield made
@@ -195,3 +206,112 @@ def test_a_privilege_that_is_missing_is_named(login: HTTPServer) -> None:
     assert "GET http://127.0.0.1" in refused.value.why
     assert "no LIST on n" in refused.value.why
     assert Login.asked == ["namespaces"]
+
+
+class File:
+    """A login file, and a client that uses it."""
+
+    def __init__(self, folder: Path, port: int) -> None:
+        self.port, self.folder = port, folder
+
+    def write(self, **content: str) -> None:
+        private.write(private.folder(self.folder / "iceberg") / "c.json", json.dumps(content))
+
+    def connect(self) -> Catalog:
+        login = CatalogLogin(connection="c", connections=self.folder)
+        given = {"type": "rest", "uri": f"http://127.0.0.1:{self.port}"}
+        lake = Lake(warehouse="/w", properties=given, login=login)
+        return load_catalog(CATALOG, **catalog.pyiceberg_properties(lake))
+
+
+@pytest.fixture
+def file(login: HTTPServer, tmp_path: Path) -> File:
+    return File(tmp_path, login.server_port)
+
+
+def test_a_login_file_logs_in_once_for_many_requests(file: File) -> None:
+    file.write(credential="i:s", scope="PRINCIPAL_ROLE:ALL", audience="a")
+    lake = file.connect()
+    assert lake.list_namespaces() == lake.list_namespaces() == [("n",)]
+    # PyIceberg makes a session for the configuration, and one for everything else.
+    assert Login.asked == ["login", "config", "login", "namespaces", "namespaces"]
+    assert "scope=PRINCIPAL_ROLE%3AALL" in Login.form
+    assert "audience=a" in Login.form
+
+
+def test_a_credential_that_changes_in_the_file_is_taken_up(file: File) -> None:
+    file.write(credential="i:wrong")
+    with pytest.raises(DependencyDown, match="refuses the login"):
+        file.connect()
+    file.write(credential="i:s")
+    lake = file.connect()
+    Login.secret, Login.accepted = "rotated", 99
+    with pytest.raises(DependencyDown, match="refuses the login"):
+        lake.list_namespaces()
+    file.write(credential="i:rotated")
+    assert lake.list_namespaces() == [("n",)]
+
+
+def test_a_token_is_renewed_before_it_expires(file: File) -> None:
+    Login.life_s = 0.0001
+    file.write(credential="i:s")
+    lake = file.connect()
+    Login.asked = []
+    lake.list_namespaces()
+    lake.list_namespaces()
+    assert Login.asked == ["login", "namespaces"] * 2
+
+
+@pytest.mark.parametrize("status", [401, 419])
+def test_a_token_that_the_server_forgot_is_renewed(file: File, status: int) -> None:
+    file.write(credential="i:s")
+    lake = file.connect()
+    lake.list_namespaces()
+    Login.accepted, Login.status, Login.asked = 99, status, []
+    assert lake.list_namespaces() == [("n",)]
+    assert Login.asked == ["namespaces", "login", "namespaces"]
+
+
+def test_a_token_of_the_file_is_asked_again_when_it_changed_only(file: File) -> None:
+    Login.accepted = 7
+    file.write(token="t7")
+    lake = file.connect()
+    assert lake.list_namespaces() == [("n",)]
+    Login.accepted, Login.asked = 8, []
+    with pytest.raises(DependencyDown, match="refuses the login"):
+        lake.list_namespaces()
+    assert Login.asked == ["namespaces"], "the same token is not sent twice"
+    file.write(token="t8")
+    assert lake.list_namespaces() == [("n",)]
+
+
+def test_a_user_and_a_password(file: File) -> None:
+    file.write(**{"rest.auth.basic.username": "u", "rest.auth.basic.password": "p"})
+    assert file.connect().list_namespaces() == [("n",)]
+
+
+def test_a_file_that_is_gone_is_named(file: File) -> None:
+    file.write(credential="i:s")
+    lake = file.connect()
+    (file.folder / "iceberg" / "c.json").unlink()
+    with pytest.raises(SpecError, match="does not exist"):
+        lake.list_namespaces()
+
+
+def test_no_secret_is_in_what_spark_gets(file: File) -> None:
+    file.write(credential="i:s3cret")
+    login = CatalogLogin(connection="c", connections=file.folder)
+    lake = Lake(warehouse="/w", properties={"type": "rest", "uri": "http://h"}, login=login)
+    conf = catalog.spark_conf(lake)
+    assert conf["spark.sql.catalog.lake.rest.auth.lakeward.file"] == str(file.folder / "iceberg" / "c.json")
+    assert conf["spark.sql.catalog.lake.header.X-Iceberg-Access-Delegation"] == "vended-credentials"
+    assert "s3cret" not in str(conf) + str(catalog.pyiceberg_properties(lake)) + str(catalog.environment(lake))
+
+
+def test_the_jar_of_the_login_is_the_last_of_the_class_path(file: File) -> None:
+    plain = Lake(warehouse="/w", properties={"type": "rest", "uri": "http://h"})
+    named = plain.model_copy(update={"login": CatalogLogin(connection="c", connections=file.folder)})
+    assert catalog.libraries(named)[-1] == own.LOGIN_JAR
+    assert own.LOGIN_JAR not in catalog.libraries(plain)
+    assert any(jar.name.startswith("iceberg-aws-bundle") for jar in catalog.libraries(plain)), "for vended credentials"
+    assert catalog.libraries(Lake(warehouse="/w")) == []
