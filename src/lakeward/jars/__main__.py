@@ -1,6 +1,6 @@
 """`python -m lakeward.jars`: download missing jars, verify all jars, and create the class archive.
 
-`pin` rewrites `jars.sha256` after a change of the list. `own` compiles Lakeward's own jar after a change of its source.
+`pin` rewrites `jars.sha256` after a change of the list. `own` compiles Lakeward's own jars after a change of their sources.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ def main(arguments: list[str]) -> int:
         if arguments == ["own"]:
             _print(f"compiled {own.build()}")
             _print(f"compiled {own.build(own.PATTERNS_JAR, own.PATTERNS_SOURCE)}")
+            _print(f"compiled {own.build(own.LOGIN_JAR, own.LOGIN_SOURCE)}")
             return 0
         at = ivy.ensure(lambda name: _print(f"  {name}"))
         _print(f"{len(check.listed())} jars verified in {at}")

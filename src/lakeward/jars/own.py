@@ -1,5 +1,5 @@
 """Lakeward's own jars: `LinkLogStore`, a Delta log store in which a local table's version is committed at most once,
-and `Patterns`, which compiles regular expressions as Spark does.
+`Patterns`, which compiles regular expressions as Spark does, and `LoginFile`, the login of a REST catalog.
 
 The sources are in the same package. `python -m lakeward.jars own` compiles them with the compiler that Spark includes
 (Janino): it needs Java only, and the same source gives the same bytes.
@@ -28,6 +28,7 @@ LOGIN_SOURCE = SOURCE.with_name("LoginFile.java")
 LOGIN_JAR = SOURCE.with_name("lakeward-login.jar")
 LOGIN_CLASS = "io.lakeward.LoginFile"
 LOGIN_PROPERTY = "rest.auth.lakeward.file"
+"""Property of the catalog: the path of the login file."""
 _EPOCH = (1980, 1, 1, 0, 0, 0)  # the earliest time that a zip file can store
 
 

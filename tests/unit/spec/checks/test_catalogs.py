@@ -33,7 +33,7 @@ def test_a_rest_catalog_is_read(project):
         (f"{REST}, properties: {{cache-enabled: 'true'}}", "catalogs.lake.properties.cache-enabled", "hide the"),
         (f"{REST}, properties: {{scope: a}}", "catalogs.lake.properties.scope", "belongs to the login"),
         (f"{REST}, properties: {{rest.auth.type: basic}}", "catalogs.lake.properties[rest.auth.type]", "the login"),
-        (f"{REST}, properties: {{rest.sigv4-enabled: 'true'}}", "catalogs.lake.properties[rest.sigv4-enabled]", "SigV4"),
+        (f"{REST}, properties: {{rest.signing-name: a}}", "catalogs.lake.properties[rest.signing-name]", "SigV4"),
         (f"{REST}, colour: red", "catalogs.lake.colour", "unknown key"),
     ],
 )
