@@ -43,9 +43,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def passwords(postgres: Any) -> Iterator[None]:
-    """`PGPASSFILE` for the JVM (which inherits the environment) and for libpq; and which Python workers run."""
+    """The environment that the JVM inherits, as a driver sets it: `PGPASSFILE` (for libpq too), the Python of workers,
+    and the class of a REST catalog's login."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PGPASSFILE", str(postgres.pgpass))
+        patch.setenv("SPARK_DIST_CLASSPATH", str(jars.own.LOGIN_JAR))
         patch.setenv("PYSPARK_PYTHON", sys.executable)  # as a driver does: workers have what this environment has
         yield
 

@@ -1,6 +1,6 @@
 """`python -m lakeward.jars`: download missing jars, verify all jars, and create the class archive.
 
-`pin` rewrites `jars.sha256` after a change of the list. `own` compiles Lakeward's own jars after a change of their sources.
+`pin` rewrites `jars.sha256` after a change of the list. `own` compiles Lakeward's own jars after a change of a source.
 """
 
 from __future__ import annotations

@@ -82,7 +82,7 @@ public class LoginFile implements AuthManager {
     /** The login as the file has it now. */
     static class Session implements AuthSession {
         /** A token is fetched anew after this time at the latest: a server may forget its tokens before they expire. */
-        private static final long LONGEST_S = 300L;
+        static long longestS = 300L; // not final for the tests
         /** How long before its end a token is renewed, but never more than a tenth of its life. */
         private static final long MARGIN_S = 60L;
         /** The pause after a renewal that failed while the token is still valid. */
@@ -140,10 +140,11 @@ public class LoginFile implements AuthManager {
                 return;
             }
             Integer given = answer.expiresInSeconds();
-            long life = given == null ? LONGEST_S : given.longValue();
+            long life = given == null ? longestS : given.longValue();
             token = answer.token();
             endsAt = now + life * SECOND;
-            renewAt = now + Math.min(LONGEST_S * SECOND, life * SECOND - Math.min(MARGIN_S * SECOND, life * SECOND / 10));
+            long early = Math.min(MARGIN_S * SECOND, life * SECOND / 10);
+            renewAt = now + Math.min(longestS * SECOND, life * SECOND - early);
         }
 
         private String text(String key, String otherwise) {

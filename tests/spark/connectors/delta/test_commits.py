@@ -84,3 +84,5 @@ def test_the_jar_is_what_its_source_compiles_to(tmp_path: Path) -> None:
     assert jars.own.build(tmp_path / "own.jar").read_bytes() == jars.own.JAR.read_bytes(), "python -m lakeward.jars own"
     patterns = jars.own.build(tmp_path / "patterns.jar", jars.own.PATTERNS_SOURCE)
     assert patterns.read_bytes() == jars.own.PATTERNS_JAR.read_bytes(), "python -m lakeward.jars own"
+    login = jars.own.build(tmp_path / "login.jar", jars.own.LOGIN_SOURCE)
+    assert login.read_bytes() == jars.own.LOGIN_JAR.read_bytes(), "python -m lakeward.jars own"

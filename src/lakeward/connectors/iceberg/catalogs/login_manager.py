@@ -19,6 +19,8 @@ LONGEST_S: Final = 300.0
 """A token is fetched anew after this time at the latest: a server may forget its tokens before they expire."""
 MARGIN_S: Final = 60.0
 """How long before its end a token is renewed, but never more than a tenth of its life."""
+PAUSE_S: Final = 5.0
+"""The pause after a renewal that failed while the token is still valid."""
 _DEFAULT_SCOPE = "catalog"  # Iceberg's
 
 
@@ -36,7 +38,7 @@ class LoginFile(AuthManager):
         self._read_as: tuple[int, int, int] | None = None
         self._login: Mapping[str, str] = {}
         self._token = ""
-        self._renew_at = 0.0
+        self._renew_at = self._ends_at = 0.0
 
     def auth_header(self) -> str:
         """The value of the header `Authorization`.
@@ -54,7 +56,7 @@ class LoginFile(AuthManager):
             if login.TOKEN in given:
                 return f"Bearer {given[login.TOKEN]}"
             if time.monotonic() >= self._renew_at:
-                self._fetch()
+                self._renew()
             return f"Bearer {self._token}"
 
     def renew(self) -> bool:
@@ -63,7 +65,8 @@ class LoginFile(AuthManager):
         The file of a fixed token may have changed since the request was made.
         """
         with self._lock:
-            before, self._renew_at = self._login, 0.0
+            before = self._login
+            self._forget()
             self._read()
             return login.CREDENTIAL in self._login or self._login != before
 
@@ -76,10 +79,26 @@ class LoginFile(AuthManager):
             now = None
         if now is None or now != self._read_as:
             self._login = login.read(self._file)  # says what is wrong with a file that is not there
-            self._read_as, self._renew_at = now, 0.0
+            self._read_as = now
+            self._forget()
 
-    def _fetch(self) -> None:
-        """Log in by OAuth2 client credentials, as Iceberg does in Java."""
+    def _forget(self) -> None:
+        self._renew_at = self._ends_at = 0.0
+
+    def _renew(self) -> None:
+        """Take another token, or go on with the one that is still valid."""
+        try:
+            self._token, life_s = self._fetch()
+        except DependencyDown:
+            if time.monotonic() >= self._ends_at:
+                raise
+            self._renew_at = time.monotonic() + PAUSE_S
+            return
+        self._ends_at = time.monotonic() + life_s
+        self._renew_at = time.monotonic() + min(LONGEST_S, life_s - min(MARGIN_S, life_s / 10))
+
+    def _fetch(self) -> tuple[str, float]:
+        """Log in by OAuth2 client credentials, as Iceberg does in Java; the token and its life in seconds."""
         given = self._login
         user, colon, secret = given[login.CREDENTIAL].partition(":")
         form = {"grant_type": "client_credentials", login.SCOPE: given.get(login.SCOPE, _DEFAULT_SCOPE)}
@@ -88,9 +107,7 @@ class LoginFile(AuthManager):
         url = given.get(login.SERVER) or f"{self._uri.rstrip('/')}/v1/oauth/tokens"
         answer = rest_requests.send(requests.request, "POST", url, data=form)
         rest_requests.check(answer, "POST", url, login=True)
-        token, life_s = _token_of(answer, url)
-        self._token = token
-        self._renew_at = time.monotonic() + min(LONGEST_S, life_s - min(MARGIN_S, life_s / 10))
+        return _token_of(answer, url)
 
 
 def _token_of(answer: requests.Response, url: str) -> tuple[str, float]:

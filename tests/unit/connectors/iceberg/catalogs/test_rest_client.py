@@ -5,7 +5,6 @@ The same client goes on afterwards.
 
 from __future__ import annotations
 
-import base64
 import json
 import socket
 import threading
@@ -17,9 +16,11 @@ from typing import Any, ClassVar
 import pytest
 from pyiceberg.catalog import Catalog, load_catalog
 from pyiceberg.exceptions import CommitStateUnknownException
+from tests.support import rest_login
+from tests.support.rest_login import Login
 
 from lakeward.connectors.iceberg import catalog
-from lakeward.connectors.iceberg.catalogs import rest_requests
+from lakeward.connectors.iceberg.catalogs import login_manager, rest_requests
 from lakeward.jars import own
 from lakeward.platform import private
 from lakeward.platform.errors import DependencyDown, SpecError
@@ -98,71 +99,10 @@ def test_a_commit_whose_end_is_unknown_stays_unknown(server: HTTPServer) -> None
         lake.commit_table(table, (), ())
 
 
-BASIC = "Basic " + base64.b64encode(b"u:p").decode()
-
-
-class Login(BaseHTTPRequestHandler):
-    """A catalog behind OAuth2: it accepts the newest token only, and says what it was asked."""
-
-    secret: ClassVar[str] = "s"
-    issued: ClassVar[int] = 0
-    life_s: ClassVar[float | None] = None
-    form: ClassVar[str] = ""
-    accepted: ClassVar[int] = 0
-    status: ClassVar[int] = 401
-    forbidden: ClassVar[bool] = False
-    asked: ClassVar[list[str]] = []
-
-    def do_POST(self) -> None:
-        cls = type(self)
-        body = self.rfile.read(int(self.headers["Content-Length"])).decode()
-        if not self.path.endswith("/oauth/tokens"):
-            self._protected()
-            return
-        cls.asked.append("login")
-        cls.form = body
-        if f"client_secret={cls.secret}" not in body:
-            self._say(400, {"error": "invalid_client", "error_description": "no such secret"})
-            return
-        cls.issued += 1
-        cls.accepted = cls.issued
-        life = {} if cls.life_s is None else {"expires_in": cls.life_s}
-        self._say(200, {"access_token": f"t{cls.issued}", "token_type": "bearer", **life})
-
-    def do_GET(self) -> None:
-        self._protected()
-
-    def _protected(self) -> None:
-        cls = type(self)
-        cls.asked.append(self.path.partition("?")[0].rpartition("/")[2])
-        if self.headers.get("Authorization") not in (f"Bearer t{cls.accepted}", BASIC):
-            self._say(cls.status, {"error": {"message": "who are you", "type": "t", "code": cls.status}})
-        elif cls.forbidden:
-            self._say(403, {"error": {"message": "no LIST on n", "type": "t", "code": 403}})
-        else:
-            self._say(200, {"defaults": {}, "overrides": {}, "namespaces": [["n"]]})
-
-    def _say(self, status: int, body: dict[str, Any]) -> None:
-        text = json.dumps(body).encode()
-        self.send_response(status)
-        self.send_header("Content-Length", str(len(text)))
-        self.end_headers()
-        self.wfile.write(text)
-
-    def log_message(self, *_: Any) -> None:
-        pass
-
-
 @pytest.fixture
 def login() -> Iterator[HTTPServer]:
-    from http.server import ThreadingHTTPServer
-
-    Login.secret, Login.issued, Login.accepted, Login.status, Login.forbidden = "s", 0, 0, 401, False
-    Login.asked, Login.life_s = [], None
-    with ThreadingHTTPServer(("127.0.0.1", 0), Login) as made:
-        threading.Thread(target=made.serve_forever, daemon=True).start()
+    with rest_login.running() as made:
         yield made
-        made.shutdown()
 
 
 def log_in(port: int, **properties: str) -> Catalog:
@@ -260,6 +200,17 @@ def test_a_token_is_renewed_before_it_expires(file: File) -> None:
     lake.list_namespaces()
     lake.list_namespaces()
     assert Login.asked == ["login", "namespaces"] * 2
+
+
+def test_a_token_that_cannot_be_renewed_is_used_while_it_is_valid(file: File, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(login_manager, "LONGEST_S", 0.0)
+    Login.life_s = 3600
+    file.write(credential="i:s")
+    lake = file.connect()
+    lake.list_namespaces()
+    Login.secret, Login.asked = "changed", []
+    assert lake.list_namespaces() == lake.list_namespaces() == [("n",)]
+    assert Login.asked == ["login", "namespaces", "namespaces"], "after a failure there is a pause"
 
 
 @pytest.mark.parametrize("status", [401, 419])
