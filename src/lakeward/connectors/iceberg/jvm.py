@@ -71,6 +71,11 @@ def is_missing(error: BaseException) -> bool:
     }.isdisjoint(names)
 
 
+def exists(error: BaseException) -> bool:
+    """Whether a table could not be created because there is one of that name."""
+    return any(throwable.getClass().getSimpleName() == "AlreadyExistsException" for throwable in _chain(error))
+
+
 def metadata_of(table: Any) -> Any:
     """The metadata with which a table object was loaded."""
     return table.operations().current()

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from lakeward.connectors import columns
+from lakeward.connectors.iceberg import jvm as java
 from lakeward.platform.errors import Refused
 from lakeward.platform.runtime import CATALOG
 from lakeward.spec.model.sinks import IcebergSink
 from lakeward.spec.model.table_layout import PartitionField
-from lakeward.spec.sql.names import namespace_of
-from lakeward.spec.sql.statements import quote_table, quote_text
+from lakeward.spec.sql.names import name_parts, namespace_of
+from lakeward.spec.sql.statements import quote_table
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -53,13 +54,41 @@ def create(
         return False
     namespace = namespace_of(table)
     session.sql(f"CREATE NAMESPACE IF NOT EXISTS {quote_table(namespace, CATALOG)}")
-    fields = ", ".join(PartitionField(field).sql for field in partition_by)
-    properties_sql = ", ".join(f"{quote_text(name)} = {quote_text(value)}" for name, value in sorted(settings.items()))
-    session.sql(
-        f"CREATE TABLE IF NOT EXISTS {quote_table(table, CATALOG)} ({columns.ddl(session, schema)}) USING iceberg "
-        + (f"PARTITIONED BY ({fields}) " if fields else "")
-        + f"TBLPROPERTIES ({properties_sql})"
-    )
+    return _create(session, table, schema, [PartitionField(field) for field in partition_by], settings)
+
+
+def _create(
+    session: SparkSession,
+    table: str,
+    schema: StructType,
+    partition_by: Sequence[PartitionField],
+    properties: Mapping[str, str],
+) -> bool:
+    """Create a table by Iceberg's API; False if another process was first.
+
+    Spark's SQL numbers columns from 0, and servers of REST catalogs that are written in Go take a partition field of
+    column 0 for one without a column. Iceberg numbers from 1. The catalog numbers the columns again in either case.
+    """
+    jvm: Any = session._jvm
+    iceberg = jvm.org.apache.iceberg
+    given = session.createDataFrame([], columns.relaxed(schema.jsonValue()))._jdf.schema()
+    numbered = iceberg.types.TypeUtil.assignIncreasingFreshIds(iceberg.spark.SparkSchemaUtil.convert(given))
+    spec = iceberg.PartitionSpec.builderFor(numbered).caseSensitive(False)
+    for field in partition_by:
+        width = () if field.number is None else (field.number,)
+        getattr(spec, field.transform.removesuffix("s"))(field.column, *width)
+    catalog = iceberg.spark.Spark3Util.loadIcebergCatalog(session._jsparkSession, CATALOG)
+    parts = name_parts(table)
+    name = session.sparkContext._gateway.new_array(jvm.java.lang.String, len(parts))
+    for index, part in enumerate(parts):
+        name[index] = part
+    builder = catalog.buildTable(iceberg.catalog.TableIdentifier.of(name), numbered)
+    try:
+        builder.withPartitionSpec(spec.build()).withProperties(dict(properties)).create()
+    except Exception as error:
+        if java.exists(error):
+            return False
+        raise
     return True
 
 
