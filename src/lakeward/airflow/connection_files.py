@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from lakeward.connectors.aws import account
+from lakeward.connectors.iceberg.catalogs import login
 from lakeward.connectors.kafka import cluster, spark_options
 from lakeward.connectors.kafka.settings import BOOTSTRAP, PASSWORD, USERNAME
 from lakeward.connectors.python import connections as python_connections
@@ -155,6 +156,20 @@ def _postgres_password(file: Path) -> tuple[Path, ...]:
     return (file.with_suffix(".pgpass"),)
 
 
+def _iceberg(runtime: Runtime, file: Path, connection: AirflowConnection) -> list[tuple[Path, str | None]]:
+    """A login in Iceberg's names: the extra, else client id and secret, or a token without a client id.
+
+    The fields are those of Airflow's Iceberg provider. The host is not used: the address is `uri:` of the settings.
+    """
+    extra = dict(connection.extra_dejson)
+    if not {login.TOKEN, login.CREDENTIAL, login.USER} & set(extra) and connection.password:
+        key, secret = login.TOKEN, connection.password
+        if connection.login:
+            key, secret = login.CREDENTIAL, f"{connection.login}:{connection.password}"
+        extra = {key: secret, **extra}
+    return [(file, _json(extra))]
+
+
 def _python(runtime: Runtime, file: Path, connection: AirflowConnection) -> list[tuple[Path, str | None]]:
     """All fields, with Airflow's names."""
     fields = ("host", "port", "login", "password", "schema")
@@ -167,6 +182,10 @@ def _of_catalog(runtime: Runtime) -> Collection[str]:
     return [store.connection] if store is not None and store.connection is not None else []
 
 
+def _login(runtime: Runtime) -> Collection[str]:
+    return [runtime.lake.login.connection] if runtime.lake.login is not None else []
+
+
 ADAPTERS: Mapping[str, Adapter] = {
     "aws": Adapter(
         folder=lambda runtime, home: next(iter(account.places(runtime.connections)), None),
@@ -175,6 +194,13 @@ ADAPTERS: Mapping[str, Adapter] = {
         write=_aws,
         suffix=".ini",
         always=_of_catalog,
+    ),
+    "iceberg": Adapter(
+        folder=lambda runtime, home: next(iter(login.places_of(runtime.connections)), None),
+        asked=lambda registry: set(),  # the deployment alone names one
+        known=lambda runtime: (),
+        write=_iceberg,
+        always=_login,
     ),
     "kafka": Adapter(
         folder=lambda runtime, home: cluster.from_airflow(runtime),

@@ -83,6 +83,20 @@ class Aws(Form):
     placeholders: ClassVar[Mapping[str, str]] = {"extra": '{"region_name": "eu-central-1"}'}
 
 
+class Iceberg(Form):
+    """The login of an Iceberg REST catalog."""
+
+    conn_type = "iceberg"
+    hook_name = "Iceberg"
+    owner = "airflow.providers.apache.iceberg"
+    hidden = ("schema", "port")
+    labels: ClassVar[Mapping[str, str]] = {
+        "host": "Catalog URI (Lakeward takes it from its settings)", "login": "Client id",
+        "password": "Client secret, or token without a client id", "extra": "Iceberg's login properties",
+    }  # fmt: skip
+    placeholders: ClassVar[Mapping[str, str]] = {"extra": '{"scope": "PRINCIPAL_ROLE:ALL"}'}
+
+
 class Http(Form):
     """The receiver of messages about incidents."""
 
@@ -94,7 +108,7 @@ class Http(Form):
     placeholders: ClassVar[Mapping[str, str]] = {"host": "https://hooks.example.com"}
 
 
-FORMS: tuple[type[Form], ...] = (Kafka, Postgres, Aws, Http)
+FORMS: tuple[type[Form], ...] = (Kafka, Postgres, Aws, Iceberg, Http)
 
 
 def get_provider_info() -> dict[str, Any]:

@@ -20,7 +20,7 @@ app = typer.Typer(help="Read the project's files: validate them, show what a str
 @app.command()
 def validate(
     deep: Annotated[
-        bool, typer.Option("--deep", help="Ask Spark too: types, functions, columns. Takes some seconds.")
+        bool, typer.Option("--deep", help="Ask Spark, and a REST catalog, too: types, columns, privileges.")
     ] = False,
 ) -> None:
     """Report every problem of every file in one pass, else what the columns accept. Exit code 2 when there is one.
@@ -36,6 +36,10 @@ def validate(
         from lakeward.cli.deep import deep_problems
 
         problems += deep_problems(state().project, loaded, _runtime())
+    if deep and loaded.settings.lake is not None:
+        from lakeward.cli.deep import catalog_problems
+
+        problems += catalog_problems(state().project, state().home, loaded)
     ok = all(problem.severity != "error" for problem in problems)
     lines = [problem.text() for problem in problems]
     errors = sum(problem.severity == "error" for problem in problems)

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
+from lakeward.connectors.iceberg.catalogs.examine import answers_of
 from lakeward.engine import analysis
 from lakeward.engine.analysis import Finding
-from lakeward.platform.runtime import Project, Runtime
+from lakeward.platform.runtime import CATALOG, Home, Project, Runtime
 from lakeward.spec.model.stream import written_path
 from lakeward.spec.read.document import read_document
 from lakeward.spec.read.files import dotted
 from lakeward.spec.read.loader import Loaded, LoadedStream
 from lakeward.spec.read.problems import Problem, nearest
+from lakeward.stack.site import lake_of
 
 
 def deep_problems(project: Project, loaded: Loaded, runtime: Runtime | None) -> list[Problem]:
@@ -27,6 +29,23 @@ def deep_problems(project: Project, loaded: Loaded, runtime: Runtime | None) -> 
             for stream in streams
             for finding in analysis.findings(spark, stream.spec, runtime=runtime)
         ]
+
+
+def catalog_problems(project: Project, home: Home, loaded: Loaded) -> list[Problem]:
+    """What the catalog of the settings refuses, or lacks: at its place in `conf/lakeward.yaml`."""
+    file = project.settings_file
+    document = read_document(file.read_text(encoding="utf-8-sig"))
+    path = ("catalogs", CATALOG)
+    at = document.inside(path, None, None)
+    return [
+        Problem(
+            str(file.relative_to(project.root)), at.line, at.column, dotted(path),
+            f"{answer.name}: {answer.found}; {answer.next or answer.wanted}", None, (), None,
+            "error" if answer.severe else "warning",
+        )
+        for answer in answers_of(lake_of(loaded.settings, home, 0))
+        if not answer.ok
+    ]  # fmt: skip
 
 
 def _problem(project: Project, stream: LoadedStream, finding: Finding) -> Problem:

@@ -11,12 +11,14 @@ import httpx
 import psutil
 
 from lakeward import jars
+from lakeward.connectors.iceberg.catalogs.examine import answers_of
 from lakeward.platform import ports
 from lakeward.platform.errors import LakewardError
 from lakeward.platform.runtime import Home, Project
 from lakeward.platform.text import size
+from lakeward.spec.read.loader import load_settings
 from lakeward.stack import requirements, supervised
-from lakeward.stack.site import StackContext
+from lakeward.stack.site import StackContext, lake_of
 from lakeward.stack.stack import Stack
 from lakeward.stack.state import DEFAULT_PORTS, StackState
 
@@ -51,7 +53,7 @@ def examine(project: Project, home: Home) -> list[Check]:
             checks.append(paused_dags(stack.site(state)))
     else:
         checks.append(Check("stack", True, "not running", "up when you need it", "lakeward stack up"))
-    return [*checks, survival(), owners()]
+    return [*checks, *catalog_checks(project, home), survival(), owners()]
 
 
 def python(version: tuple[int, int] = (sys.version_info.major, sys.version_info.minor)) -> Check:
@@ -120,6 +122,20 @@ def part_checks(stack: Stack) -> Iterator[Check]:
     """The health of every part of a running stack."""
     for part in stack.status():
         yield Check(part.name, part.state == "up", part.state, "up", f"lakeward stack up   (its log: less {part.log})")
+
+
+def catalog_checks(project: Project, home: Home) -> Iterator[Check]:
+    """What the catalog of the settings has and allows; nothing for the embedded one, which is a part of the stack."""
+    try:
+        settings = load_settings(project)
+    except LakewardError as error:
+        wanted = "conf/lakeward.yaml is valid"
+        yield Check("settings", False, error.why or error.what, wanted, "lakeward config validate")
+        return
+    if settings.lake is None:
+        return
+    for answer in answers_of(lake_of(settings, home, 0)):
+        yield Check(answer.name, answer.ok, answer.found, answer.wanted, answer.next)
 
 
 def paused_dags(site: StackContext, timeout_s: float = 10) -> Check:

@@ -89,7 +89,7 @@ class StackContext:
         return Runtime(
             registry_url_file=self.home.registry_url_file,
             pgpass=self.home.pgpass,
-            lake=self._lake(),
+            lake=lake_of(self.settings, self.home, self.ports["postgres"]),
             kafka={"lakeward_kafka": self.kafka},
             connections=self.home.secrets,
             postgres={
@@ -102,24 +102,6 @@ class StackContext:
             checkpoints=checkpoints.hadoop if checkpoints else str(self.home.checkpoints),
             drivers=self.home.drivers,
             jars=spark_folder(),
-        )
-
-    def _lake(self) -> Lake:
-        """The catalog of the settings: the embedded one, or another."""
-        embedded, other, apart = self.settings.catalog, self.settings.lake, self.settings.checkpoints is not None
-        connection = embedded.connection if other is None else other.store
-        apart = apart or bool(embedded.warehouse or connection)
-        secrets = self.home.secrets
-        login = None if other is None else other.connection
-        return Lake(
-            host=ports.HOST,
-            port=self.ports["postgres"],
-            database="catalog",
-            user=CATALOG_ROLE,
-            warehouse=embedded.warehouse.iceberg if embedded.warehouse else str(self.home.warehouse),
-            properties={} if other is None else other.iceberg(),
-            login=CatalogLogin(connection=login, connections=secrets) if login is not None else None,
-            store=ObjectStore(connection=connection, connections=secrets) if apart else None,
         )
 
     def write(self) -> None:
@@ -151,6 +133,28 @@ class StackContext:
             "PYTHONUNBUFFERED": "1",
         }
         return own | more
+
+
+def lake_of(settings: Settings, home: Home, port: int) -> Lake:
+    """The catalog of the settings: the embedded one, or another.
+
+    Args:
+        port: of the stack's PostgreSQL.
+    """
+    embedded, other = settings.catalog, settings.lake
+    connection = embedded.connection if other is None else other.store
+    login = None if other is None else other.connection
+    apart = connection or embedded.warehouse or settings.checkpoints
+    return Lake(
+        host=ports.HOST,
+        port=port,
+        database="catalog",
+        user=CATALOG_ROLE,
+        warehouse=embedded.warehouse.iceberg if embedded.warehouse else str(home.warehouse),
+        properties={} if other is None else other.iceberg(),
+        login=CatalogLogin(connection=login, connections=home.secrets) if login is not None else None,
+        store=ObjectStore(connection=connection, connections=home.secrets) if apart else None,
+    )
 
 
 def _with_local(name: str) -> str:

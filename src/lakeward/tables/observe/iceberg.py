@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from pyiceberg.table.snapshots import Snapshot as IcebergSnapshot
 
 _REF_AGE: Final = "history.expire.max-ref-age-ms"
+_NEVER_MS: Final = 100 * 365 * 86_400_000
+"""A century. Iceberg writes `never` as 2**63 - 1, which is too large for dates."""
 Judge = Callable[[int, Mapping[str, str]], Thresholds]
 """(table bytes, table properties) -> size thresholds of its files."""
 
@@ -75,12 +77,13 @@ def table_facts(table: Table, judge: Judge, known: Profile | None = None) -> Tab
 def _ref(each: SnapshotRef, age_ms: str | None) -> Ref:
     """`age_ms`: the table's default age of refs without one."""
     default = int(age_ms) if age_ms is not None and age_ms.isdecimal() else None
+    expires, keeps = default if each.max_ref_age_ms is None else each.max_ref_age_ms, each.max_snapshot_age_ms
     return Ref(
         kind=each.snapshot_ref_type.value,
         snapshot_id=each.snapshot_id,
         min_snapshots=each.min_snapshots_to_keep,
-        max_age_ms=each.max_snapshot_age_ms,
-        expires_after_ms=default if each.max_ref_age_ms is None else each.max_ref_age_ms,
+        max_age_ms=None if keeps is None else min(keeps, _NEVER_MS),
+        expires_after_ms=None if expires is None or expires >= _NEVER_MS else expires,
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import pyarrow as pa
@@ -17,6 +18,7 @@ from lakeward.connectors.commit_protocol.position import Position, key
 from lakeward.tables.facts import Thresholds, profile_of
 from lakeward.tables.observe.commits import moved_by
 from lakeward.tables.observe.iceberg import table_facts
+from lakeward.tables.plan.expire import expirable
 
 SCHEMA = Schema(NestedField(1, "id", LongType()), NestedField(2, "origin", StringType()))
 SPEC = PartitionSpec(PartitionField(2, 1000, IdentityTransform(), "origin"))
@@ -94,3 +96,20 @@ def test_what_a_commit_moved_is_read_from_its_own_manifests(table):
     assert (first["origin=EWR"].rows_in, first["origin=EWR"].files_in, first["origin=JFK"].rows_in) == (2, 1, 1)
     assert list(second) == ["origin=EWR"]
     assert (third["origin=EWR"].rows_out, third["origin=EWR"].files_out, "origin=JFK" in third) == (3, 2, False)
+
+
+@pytest.mark.parametrize("age", [2**63 - 1, 10**13])
+def test_an_age_of_for_ever_is_no_date(table, age):
+    append(table, "EWR")
+    head = table.current_snapshot().snapshot_id
+    table.manage_snapshots().create_tag(head, "kept", max_ref_age_ms=age).create_branch(
+        head, "side", max_snapshot_age_ms=age
+    ).commit()
+    with table.transaction() as change:
+        change.set_properties({"history.expire.max-ref-age-ms": "1"})
+    found = table_facts(table, judge)
+    now = datetime.now(UTC)
+    assert found.outlived(now) == {"side"}, "the table's default is for refs without an age"
+    assert found.refs["kept"].expires_after_ms is None
+    side = replace(found.refs["side"], expires_after_ms=None)
+    assert expirable(replace(found, refs={"side": side}), now, 1, now) == set()
