@@ -49,6 +49,8 @@ def load(session: SparkSession, table: str) -> Any:
     try:
         return util.loadIcebergTable(session._jsparkSession, quote_table(table, CATALOG))
     except Exception as error:
+        if _denied(error):
+            _forget_token(session)
         if trouble(error) in (Trouble.UNREACHABLE, Trouble.UNKNOWN):
             raise catalog_down(table, error) from None
         if is_missing(error):
@@ -195,6 +197,15 @@ def _denied(error: BaseException) -> bool:
         throwable.getClass().getSimpleName() in _DENIED or "code: 419" in str(throwable.getMessage())
         for throwable in _chain(error)
     )
+
+
+def _forget_token(session: SparkSession) -> None:
+    """Let the next request log in again: the server may have forgotten its tokens, or expired one early."""
+    from py4j.java_gateway import JavaClass
+
+    login = session._jvm.io.lakeward.LoginFile  # type: ignore[union-attr]  # classic sessions have a JVM
+    if isinstance(login, JavaClass):  # it is on the class path where the catalog has a login
+        login.forget()
 
 
 def _chain(error: BaseException) -> Iterator[Any]:

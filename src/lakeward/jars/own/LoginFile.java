@@ -35,7 +35,14 @@ import org.apache.iceberg.util.JsonUtil;
 public class LoginFile implements AuthManager {
     private static final String FILE = "rest.auth.lakeward.file";
 
+    private static volatile long forgottenAt = System.nanoTime();
+
     public LoginFile(String name) {}
+
+    /** Iceberg shows a manager no answer. Who sees one that refuses a token calls this: each session fetches another. */
+    public static void forget() {
+        forgottenAt = System.nanoTime();
+    }
 
     public AuthSession initSession(RESTClient client, Map properties) {
         return new Session(client, properties);
@@ -95,6 +102,7 @@ public class LoginFile implements AuthManager {
         private String readAs = "";
         private Map login = new HashMap();
         private String token;
+        private long fetchedAt;
         private long renewAt;
         private long endsAt;
 
@@ -121,6 +129,9 @@ public class LoginFile implements AuthManager {
                 return "Bearer " + login.get("token");
             }
             long now = System.nanoTime();
+            if (token != null && fetchedAt - forgottenAt < 0) {
+                token = null;
+            }
             if (token == null || now - renewAt >= 0) {
                 renew(now);
             }
@@ -142,6 +153,7 @@ public class LoginFile implements AuthManager {
             Integer given = answer.expiresInSeconds();
             long life = given == null ? longestS : given.longValue();
             token = answer.token();
+            fetchedAt = now;
             endsAt = now + life * SECOND;
             long early = Math.min(MARGIN_S * SECOND, life * SECOND / 10);
             renewAt = now + Math.min(longestS * SECOND, life * SECOND - early);

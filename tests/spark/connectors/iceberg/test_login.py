@@ -12,8 +12,9 @@ import pytest
 from tests.support import rest_login
 from tests.support.rest_login import Login
 
-from lakeward.connectors.iceberg import catalog
+from lakeward.connectors.iceberg import catalog, jvm
 from lakeward.platform import private
+from lakeward.platform.errors import DependencyDown
 from lakeward.platform.failures import FailureClass, classify
 from lakeward.platform.runtime import CatalogLogin, Lake
 
@@ -116,8 +117,8 @@ def test_a_login_that_changes_in_the_file_is_taken_up_by_a_running_session(deplo
 
 def test_a_login_that_cannot_be_renewed_is_used_while_it_is_valid(deployment: Deployment) -> None:
     Login.life_s = 3600
-    jvm = deployment.spark._jvm
-    longest = jvm.java.lang.Class.forName("io.lakeward.LoginFile$Session").getDeclaredField("longestS")
+    java = deployment.spark._jvm
+    longest = java.java.lang.Class.forName("io.lakeward.LoginFile$Session").getDeclaredField("longestS")
     longest.setAccessible(True)
     before = longest.getLong(None)
     longest.setLong(None, 0)
@@ -130,6 +131,19 @@ def test_a_login_that_cannot_be_renewed_is_used_while_it_is_valid(deployment: De
         assert Login.asked == ["login", "namespaces", "namespaces"], "after a failure there is a pause"
     finally:
         longest.setLong(None, before)
+
+
+@pytest.mark.parametrize("status", [401, 419])
+def test_after_a_token_that_the_server_forgot_the_next_attempt_logs_in(deployment: Deployment, status: int) -> None:
+    Login.life_s = 3600
+    deployment.write(credential="i:s")
+    session = deployment.session()
+    listed(session)
+    Login.accepted, Login.status, Login.asked = 99, status, []
+    with pytest.raises(DependencyDown, match="refuses the login"):
+        jvm.load(session, "n.t")
+    assert listed(session) == ["n"]
+    assert Login.asked == ["t", "login", "namespaces"]
 
 
 @pytest.mark.parametrize("text", [None, "s3cret", '{"scope": "s3cret"}'])
