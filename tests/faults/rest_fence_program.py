@@ -271,7 +271,7 @@ def main(folder: Path, unfenced: bool, trials: int) -> None:
     jars.ensure()
     with object_store.running(folder, catalog=True) as weed, lossy_catalog.running(weed.catalog) as proxy:
         through = {**weed.rest, "uri": f"http://127.0.0.1:{proxy.server_port}"}
-        lake = Lake(warehouse="s3://lake", store=weed.store, properties=through)
+        lake = Lake(warehouse="s3://lake", store=weed.store, properties=through, login=weed.log_in())
         os.environ |= addresses.environment(lake)
         builder = SparkSession.builder.master("local[2]").appName("races")
         for name, value in {

@@ -15,7 +15,7 @@ from typing import Any
 
 from lakeward.connectors.aws import account
 from lakeward.platform import ports, private
-from lakeward.platform.runtime import ObjectStore
+from lakeward.platform.runtime import CatalogLogin, ObjectStore
 
 KEY, SECRET = "WARDKEY", "ward-s3cret/x+y=%"
 START_S = 120.0
@@ -40,8 +40,13 @@ class Weed:
     def rest(self) -> dict[str, str]:
         """The properties of its REST catalog, for `Lake.properties`."""
         uri = f"http://{ports.HOST}:{self.catalog}"
-        return {"type": "rest", "uri": uri, "prefix": "lake", "warehouse": "s3://lake", "credential": f"{KEY}:{SECRET}",
-                "oauth2-server-uri": f"{uri}/v1/oauth/tokens"}  # fmt: skip
+        return {"type": "rest", "uri": uri, "prefix": "lake", "warehouse": "s3://lake"}
+
+    def log_in(self, secret: str = SECRET) -> CatalogLogin:
+        """Write the login of its REST catalog."""
+        text = json.dumps({"credential": f"{KEY}:{secret}"})
+        private.write(private.folder(self.secrets / "iceberg") / "lakeward_rest.json", text)
+        return CatalogLogin(connection="lakeward_rest", connections=self.secrets)
 
     @property
     def endpoint(self) -> str:
@@ -133,7 +138,8 @@ def _has_catalog(made: Weed) -> bool:
     if not ports.answers(made.catalog):
         return False
     try:
-        with load_catalog("ready", **made.rest) as lake:
+        login = {"credential": f"{KEY}:{SECRET}", "oauth2-server-uri": f"{made.rest['uri']}/v1/oauth/tokens"}
+        with load_catalog("ready", **made.rest | login) as lake:
             lake.create_namespace_if_not_exists("ready")
             lake.drop_namespace("ready")
     except (RESTError, OSError):

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import structlog
 from sqlalchemy import Connection
 from sqlalchemy.exc import OperationalError
 
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
     from pyiceberg.table import Table
 
+log = structlog.get_logger(__name__)
 TARGET_PROPERTIES = ("write.target-file-size-bytes", "delta.targetFileSize")  # Iceberg's, Delta's
 UNREADABLE = "read it with the engine that wrote it, restore its metadata or drop it; other tables go on"
 """What helps for a table whose metadata cannot be read."""
@@ -84,14 +86,17 @@ class MaintenanceContext:
         files = {"py-io-impl": "pyiceberg.io.pyarrow.PyArrowFileIO"}
         return load_catalog(CATALOG, **files | pyiceberg_properties(self.runtime.lake, self.runtime.pgpass))
 
-    def names(self) -> list[str]:
-        """Every Iceberg table of the catalog and every Delta table of the warehouse, sorted.
+    def names(self, *, every: bool = False) -> list[str]:
+        """The Iceberg tables of the catalog and the Delta tables of the warehouse, sorted.
+
+        Args:
+            every: whether a namespace that the login may not list is an error; else it is skipped, with a warning.
 
         Raises:
-            DependencyDown: the catalog does not answer.
+            DependencyDown: the catalog does not answer, or with `every` refuses to list a namespace.
         """
         with self._reaching():
-            found = {dotted(name) for space in namespaces(self.catalog) for name in _tables(self.catalog, space)}
+            found = {dotted(name) for name in self._tables(permitted=not every)}
         return sorted(found | set(location.tables_of(self.runtime.lake)))
 
     def pointers(self) -> dict[tuple[str, ...], str | None]:
@@ -99,14 +104,14 @@ class MaintenanceContext:
         without loading the table; None where the catalog does not list it.
 
         Raises:
-            DependencyDown: the catalog does not answer.
+            DependencyDown: the catalog does not answer, or refuses to list a namespace: a table there may use any file.
         """
         from pyiceberg.catalog.sql import IcebergTables, SqlCatalog
         from sqlalchemy import select
 
         with self._reaching():
             if not isinstance(self.catalog, SqlCatalog):
-                return dict.fromkeys(self._listed())
+                return dict.fromkeys(self._tables(permitted=False))
             query = select(
                 IcebergTables.table_namespace, IcebergTables.table_name, IcebergTables.metadata_location
             ).where(IcebergTables.catalog_name == self.catalog.name)
@@ -115,10 +120,10 @@ class MaintenanceContext:
             with self.catalog.engine.connect() as connection:
                 return {(*space.split("."), name): pointer for space, name, pointer in connection.execute(query)}
 
-    def _listed(self) -> Iterator[tuple[str, ...]]:
+    def _tables(self, *, permitted: bool) -> Iterator[tuple[str, ...]]:
         """The Iceberg tables of every namespace, as the catalog lists them."""
-        for space in namespaces(self.catalog):
-            yield from _tables(self.catalog, space)
+        for space in namespaces(self.catalog, permitted=permitted):
+            yield from _inside(self.catalog.list_tables, space, permitted)
 
     def delta(self, table: str) -> Path | None:
         """The folder of a Delta table; None if there is none of that name, or an Iceberg table has the name."""
@@ -185,32 +190,41 @@ class MaintenanceContext:
         return (self.project.expectations / f"{table}.yaml").exists()
 
 
-def namespaces(catalog: Catalog) -> list[tuple[str, ...]]:
-    """Every namespace of a catalog, the nested ones included, parents first."""
+def namespaces(catalog: Catalog, *, permitted: bool = False) -> list[tuple[str, ...]]:
+    """Every namespace of a catalog, the nested ones included, parents first.
+
+    Args:
+        permitted: whether to skip what the login may not list, with a warning.
+
+    Raises:
+        DependencyDown: the catalog does not answer, or refuses to list one.
+    """
     found: list[tuple[str, ...]] = []
     above = sorted(set(catalog.list_namespaces()))
     while above:
         found += above
         # Some REST catalogs list every level at once.
-        above = sorted({each for of in above for each in _below(catalog, of)} - set(found))
+        below = {each for space in above for each in _inside(catalog.list_namespaces, space, permitted)}
+        above = sorted(below - set(found))
     return found
 
 
-def _below(catalog: Catalog, space: tuple[str, ...]) -> list[tuple[str, ...]]:
+def _inside(
+    ask: Callable[[tuple[str, ...]], list[tuple[str, ...]]], space: tuple[str, ...], permitted: bool
+) -> list[tuple[str, ...]]:
+    """What a listing of a namespace has; nothing if the namespace was dropped since."""
     from pyiceberg.exceptions import NoSuchNamespaceError
 
+    from lakeward.connectors.iceberg.catalogs.rest_requests import Forbidden
+
     try:
-        return catalog.list_namespaces(space)
-    except NoSuchNamespaceError:  # dropped since the listing
+        return ask(space)
+    except NoSuchNamespaceError:
         return []
-
-
-def _tables(catalog: Catalog, space: tuple[str, ...]) -> list[tuple[str, ...]]:
-    from pyiceberg.exceptions import NoSuchNamespaceError
-
-    try:
-        return catalog.list_tables(space)
-    except NoSuchNamespaceError:  # dropped since the listing
+    except Forbidden as error:
+        if not permitted:
+            raise
+        log.warning("namespace skipped: the login may not list it", namespace=dotted(space), why=error.why)
         return []
 
 

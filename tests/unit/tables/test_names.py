@@ -10,11 +10,13 @@ from pyiceberg.schema import Schema
 from pyiceberg.types import LongType, NestedField
 
 from lakeward.connectors.delta import location
+from lakeward.connectors.iceberg.catalogs.rest_requests import Forbidden
 from lakeward.platform.errors import SpecError
 from lakeward.platform.runtime import Project
 from lakeward.spec.sql.names import dotted, name_parts
 from lakeward.tables.context import MaintenanceContext, namespaces
 from lakeward.tables.facts import Thresholds
+from lakeward.tables.guard.location_overlap import overlap_in_catalog
 from lakeward.tables.observe.iceberg import table_facts
 
 NAMES = [
@@ -66,3 +68,21 @@ def test_a_delta_table_has_the_name_it_is_listed_by(site, parts):
     [name] = location.tables_of(lake)
     assert location.folder_of(lake, name) == folder
     assert site.delta(name) == folder
+
+
+def test_a_namespace_that_may_not_be_listed_hides_its_tables_only_and_no_file_is_deleted(site, monkeypatch):
+    listed = site.catalog.list_tables
+
+    def refusing(space):
+        if tuple(space) == ("nyc",):
+            raise Forbidden("The REST catalog refuses a privilege", code="LW-3434")
+        return listed(space)
+
+    monkeypatch.setattr(site.catalog, "list_tables", refusing)
+    assert {name_parts(name)[0] for name in site.names()} == {"eu", "a-b", "select"}
+    with pytest.raises(Forbidden):
+        site.names(every=True)
+    with pytest.raises(Forbidden):
+        overlap_in_catalog(site, "eu.nyc.flights", str(site.load("eu.nyc.flights").location()))
+    with pytest.raises(Forbidden):
+        list(site._tables(permitted=False))

@@ -16,6 +16,7 @@ from tests.support.shared_files import SharedLake, deployment, rows
 
 from lakeward.connectors.aws import store
 from lakeward.connectors.iceberg.catalogs import rest_requests
+from lakeward.connectors.iceberg.catalogs.examine import answers_of
 from lakeward.platform.errors import DependencyDown
 from lakeward.platform.runtime import Lake, Project, Runtime
 from lakeward.tables import context, run
@@ -31,7 +32,7 @@ def weed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Weed]:
 
 @pytest.fixture(scope="module")
 def where(weed: Weed, postgres: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runtime]:
-    lake = Lake(warehouse="s3://lake", store=weed.store, properties=weed.rest)
+    lake = Lake(warehouse="s3://lake", store=weed.store, properties=weed.rest, login=weed.log_in())
     with deployment(postgres, tmp_path_factory.mktemp("rest"), lake) as runtime:
         yield runtime
 
@@ -144,3 +145,29 @@ def test_the_same_clients_go_on_after_their_server_said_nothing(lake: SharedLake
     store.check(lake.runtime.lake, "s3://lake/shared")
     lake.load(table).append(rows(3))
     assert lake.ids(table) == [1, 2, 3]
+
+
+def test_a_catalog_is_examined_and_nothing_is_left(lake: SharedLake, where: Runtime) -> None:
+    table = lake.table(rows(1))
+    before, location = lake.site.catalog.list_tables("s"), lake.load(table).metadata_location
+    answers = {answer.name: answer for answer in answers_of(where.lake)}
+    assert [name for name, answer in answers.items() if not answer.ok] == []
+    assert "as connection lakeward_rest" in answers["catalog"].found
+    assert answers["catalog commit"].found.startswith("allowed in ")
+    assert answers["catalog create"].found.startswith("allowed in ")
+    assert "catalog credentials" not in answers, "the settings name a store"
+    assert (lake.site.catalog.list_tables("s"), lake.load(table).metadata_location) == (before, location)
+    [alone] = [answer for answer in answers_of(where.lake.model_copy(update={"store": None}))
+               if answer.name == "catalog credentials"]  # fmt: skip
+    assert (alone.ok, alone.found.startswith("none are vended")) == (True, True)
+
+
+def test_a_wrong_secret_is_one_answer_without_the_secret(where: Runtime, weed: Weed) -> None:
+    weed.log_in("wr0ng-s3cret")
+    try:
+        [answer] = answers_of(where.lake)
+    finally:
+        weed.log_in()
+    assert (answer.name, answer.ok, answer.severe) == ("catalog", False, True)
+    assert "refuses the login" in answer.found
+    assert "wr0ng" not in str(answer)

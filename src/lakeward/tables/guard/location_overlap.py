@@ -26,7 +26,7 @@ def overlap_in_catalog(site: MaintenanceContext, table: str, location: str) -> s
         table: the table at the location.
         location: the table's folder.
     """
-    for name in site.names():
+    for name in site.names(every=True):
         if name == table:
             continue
         folder = site.delta(name)

@@ -33,6 +33,10 @@ USEFUL: Final[Mapping[str, str]] = {
     "V1_REGISTER_TABLE": "pointer_table: true fails",
     "V1_DELETE_TABLE": "pointer_table: true fails",
 }
+NOT_LISTED: Final = (
+    "grant the login to list them: until then no file of any table is deleted (expiry, orphans), because a table there "
+    "may use it; everything else goes on"
+)
 NOT_BUILT: Final = "in a REST catalog tables restore and streams rebuild are refused"
 
 
@@ -109,7 +113,7 @@ def namespaces(count: int, tables: int, refused: Collection[str]) -> Answer:
         more = f" and {len(refused) - SHOWN} more" if len(refused) > SHOWN else ""
         found += f"; not allowed to list {', '.join(sorted(refused)[:SHOWN])}{more}"
     return Answer("catalog namespaces", not refused, found, "each namespace can be listed",
-                  "grant the login to list them; other namespaces are not affected" if refused else "")  # fmt: skip
+                  NOT_LISTED if refused else "")  # fmt: skip
 
 
 def _supported(catalog: RestCatalog) -> set[str]:

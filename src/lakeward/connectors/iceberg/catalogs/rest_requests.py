@@ -17,6 +17,10 @@ EXPIRED: Final = 419
 """Iceberg's status for a token that has expired; not in `HTTPStatus`."""
 
 
+class Forbidden(DependencyDown):
+    """Raised when the server accepts the login, but refuses a privilege."""
+
+
 def send(request: Callable[..., requests.Response], method: str, url: str, **options: Any) -> requests.Response:
     """Send a request.
 
@@ -53,7 +57,7 @@ def check(answer: requests.Response, method: str, url: str, *, login: bool = Fal
             code="LW-3430",
         )
     if status == HTTPStatus.FORBIDDEN:
-        raise DependencyDown(
+        raise Forbidden(
             "The REST catalog refuses a privilege",
             why=f"{method.upper()} {_at(url)}: HTTP status {status}: {_message(answer)}",
             next="grant the privilege to the principal of the catalog's login; streams wait and lose nothing",

@@ -1,0 +1,130 @@
+"""What a REST catalog lacks or refuses is said before a stream finds out."""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer, ThreadingHTTPServer
+from typing import Any, ClassVar
+
+import pytest
+
+from lakeward.connectors.iceberg.catalogs import examine
+from lakeward.connectors.iceberg.catalogs.examine import ASKED, NEEDED, USEFUL, Answer, answers_of, commits, endpoints
+from lakeward.platform.runtime import Lake
+
+
+class Server(BaseHTTPRequestHandler):
+    """A catalog with the namespaces `a` and `b` and the table `a.t`.
+
+    Attributes:
+        endpoints: those it says it has; None: it does not say.
+        status: (method, last part of the address) -> the status of the answer, where it is not the right one.
+        config: of a loaded table.
+    """
+
+    endpoints: ClassVar[list[str] | None] = None
+    status: ClassVar[dict[tuple[str, str], int]] = {}
+    config: ClassVar[dict[str, str]] = {}
+
+    def do_GET(self) -> None:
+        self._answer("GET", 200)
+
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers["Content-Length"]))
+        self._answer("POST", 409 if self.path.endswith("/t") else 200)
+
+    def _answer(self, method: str, right: int) -> None:
+        cls = type(self)
+        path = self.path.partition("?")[0]
+        status = cls.status.get((method, "/".join(path.split("/")[-2:])), right)
+        body: dict[str, Any] = {"defaults": {}, "overrides": {}, "namespaces": [["a"], ["b"]], "config": cls.config}
+        body["identifiers"] = [{"namespace": ["a"], "name": "t"}] if path.endswith("/a/tables") else []
+        if cls.endpoints is not None:
+            body["endpoints"] = cls.endpoints
+        error = {"error": {"message": "not you", "type": "t", "code": status}}
+        text = json.dumps(body if status == 200 else error).encode()
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(text)))
+        self.end_headers()
+        self.wfile.write(text)
+
+    def log_message(self, *_: Any) -> None:
+        pass
+
+
+@pytest.fixture
+def server() -> Iterator[HTTPServer]:
+    Server.endpoints, Server.status, Server.config = None, {}, {}
+    with ThreadingHTTPServer(("127.0.0.1", 0), Server) as made:
+        threading.Thread(target=made.serve_forever, daemon=True).start()
+        yield made
+        made.shutdown()
+
+
+def ask(port: int) -> dict[str, Answer]:
+    lake = Lake(warehouse="/w", properties={"type": "rest", "uri": f"http://127.0.0.1:{port}"})
+    return {answer.name: answer for answer in answers_of(lake)}
+
+
+def test_a_server_that_allows_everything(server: HTTPServer) -> None:
+    found = ask(server.server_port)
+    assert [answer.name for answer in found.values() if not answer.ok] == []
+    assert found["catalog namespaces"].found == "1 tables in 2 namespaces"
+    assert found["catalog commit"].found == "allowed in a.t"
+    assert "machine's own identity" in found["catalog credentials"].found
+    Server.config = {"s3.access-key-id": "k3y"}
+    vended = ask(server.server_port)["catalog credentials"]
+    assert vended.found == "vended for each table"
+    assert "k3y" not in str(vended)
+
+
+def test_a_server_that_is_away_is_the_only_answer() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as port:
+        number = port.getsockname()[1]
+    [answer] = ask(number).values()
+    assert (answer.ok, answer.severe) == (False, True)
+    assert "does not answer" in answer.found
+
+
+def test_an_address_of_something_else_is_the_only_answer(server: HTTPServer) -> None:
+    Server.status = {("GET", "v1/config"): 404}
+    [answer] = ask(server.server_port).values()
+    assert (answer.ok, answer.severe, "correct uri:" in answer.next) == (False, True, True)
+
+
+def test_what_the_login_may_not_do_is_named_and_the_rest_is_found(server: HTTPServer) -> None:
+    Server.status = {("GET", "b/tables"): 403, ("POST", "tables/t"): 403, ("POST", "a/tables"): 403}
+    found = ask(server.server_port)
+    assert {name: answer.severe for name, answer in found.items() if not answer.ok} == {
+        "catalog namespaces": False, "catalog commit": True, "catalog create": False,
+    }  # fmt: skip
+    assert "1 tables in 2 namespaces; not allowed to list b" in found["catalog namespaces"].found
+    assert "not you" in found["catalog commit"].found
+
+
+def test_a_server_that_ignores_requirements_is_refused() -> None:
+    answer = commits(200, "a.t")
+    assert (answer.ok, answer.severe) == (False, True)
+    assert "do not land in this catalog" in answer.next
+    assert commits(409, "a.t").found == "allowed in a.t"
+    assert (commits(400, "a.t").ok, commits(500, "a.t").ok) == (True, False)
+
+
+def test_endpoints_that_are_missing_say_what_is_refused(server: HTTPServer) -> None:
+    Server.endpoints = ["GET /v1/{prefix}/namespaces", "GET /v1/{prefix}/namespaces/{namespace}/tables",
+                        "GET /v1/{prefix}/namespaces/{namespace}/tables/{table}"]  # fmt: skip
+    answer = ask(server.server_port)["catalog endpoints"]
+    assert (answer.ok, answer.severe) == (False, True)
+    assert "no update table: nothing lands" in answer.found
+    useful = endpoints([*NEEDED])
+    assert (useful.ok, useful.severe) == (False, False)
+    assert endpoints([*NEEDED, *USEFUL]).ok
+
+
+def test_few_namespaces_are_asked_of_many() -> None:
+    assert examine.namespaces(ASKED + 1, 3, []).found == f"3 tables in the first {ASKED} of {ASKED + 1} namespaces"
+    many = examine.namespaces(9, 0, [f"n{number}" for number in range(7)])
+    assert many.found.endswith("n4 and 2 more")
