@@ -25,7 +25,7 @@ MONTH_S = 30 * 86400
 SCHEMA = pa.schema([pa.field("id", pa.int64())])
 POLICIES = """
 policies:
-  - {{match: '*.*', orphans: {{max_share: 0.9}}, tags: {{enabled: false}}}}
+  - {{match: '*.*', maintain: true, orphans: {{max_share: 0.9}}, tags: {{enabled: false}}}}
 unsafe:
   - match: '*.*'
     why: tables of a few rows

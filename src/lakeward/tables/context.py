@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger(__name__)
 TARGET_PROPERTIES = ("write.target-file-size-bytes", "delta.targetFileSize")  # Iceberg's, Delta's
+OWN = "lakeward."  # the namespace of the results of checks
 UNREADABLE = "read it with the engine that wrote it, restore its metadata or drop it; other tables go on"
 """What helps for a table whose metadata cannot be read."""
 CHANGES_ROWS = ("upsert", "complete")  # sink modes that delete or overwrite by design
@@ -185,6 +186,11 @@ class MaintenanceContext:
         """Whether a threshold (`expire.older_than`) comes from an entry under `unsafe:`."""
         return "unsafe[" in resolve_policy(self.policies, table).origins[path]
 
+    @property
+    def external(self) -> bool:
+        """Whether the catalog is not the stack's own, so that its tables may be anybody's."""
+        return self.runtime.lake.rest
+
     def has_suite(self, table: str) -> bool:
         """Whether the project has expectations for the table."""
         return (self.project.expectations / f"{table}.yaml").exists()
@@ -254,7 +260,9 @@ def thresholds(policy: Policy, table_bytes: int, properties: Mapping[str, str]) 
     )
 
 
-def class_of(table: str, writers: Mapping[str, str], streams: tuple[str, ...], *, delta: bool = False) -> TableClass:
+def class_of(
+    table: str, writers: Mapping[str, str], streams: tuple[str, ...], *, delta: bool = False, external: bool = False
+) -> TableClass:
     """The class of a table, by its writers.
 
     Args:
@@ -262,10 +270,13 @@ def class_of(table: str, writers: Mapping[str, str], streams: tuple[str, ...], *
         writers: table -> sink mode of the streams that write it.
         streams: the streams that have a position in it.
         delta: whether it is a Delta table.
+        external: whether its catalog is not the stack's own: `MaintenanceContext.external`.
     """
     if delta:
         return "delta-stream"
     mode = writers.get(table)
     if mode is not None:
         return "upsert-stream" if mode in CHANGES_ROWS else "append-stream"
-    return "append-stream" if streams else "append-batch"
+    if streams:
+        return "append-stream"
+    return "foreign" if external and not table.startswith(OWN) else "append-batch"

@@ -90,7 +90,8 @@ def _facts(site: MaintenanceContext, table: str, around: RegistryState, known: P
     if folder is not None:
         return _see_delta(site, table, folder, around, known)
     loaded = site.load(table)
-    policy = site.policy(table, class_of(table, around.writers, tuple(streams_of(loaded.properties))))
+    streams = tuple(streams_of(loaded.properties))
+    policy = site.policy(table, class_of(table, around.writers, streams, external=site.external))
     facts = iceberg.table_facts(loaded, lambda size, properties: thresholds(policy, size, properties), known)
     return ObservedTable(loaded, facts, policy)
 
@@ -153,10 +154,10 @@ def observe_table(
     return TableObservation(seen, needs, problems, history, made, now, around.readers.get(name, ()), lines)
 
 
-def register(connection: Connection, around: RegistryState, facts: TableFacts) -> None:
-    """Register the table, or update its row."""
+def register(connection: Connection, around: RegistryState, facts: TableFacts, *, external: bool) -> None:
+    """Register the table, or update its row; `external`: of `MaintenanceContext`."""
     row = around.tables.get(facts.table)
-    class_ = class_of(facts.table, around.writers, facts.streams, delta=facts.format == "delta")
+    class_ = class_of(facts.table, around.writers, facts.streams, delta=facts.format == "delta", external=external)
     if row is None or row.location != facts.location or row.table_class != class_:
         maintenance.register(connection, facts.table, format=facts.format, location=facts.location, table_class=class_)
 

@@ -96,7 +96,7 @@ def remove_orphans(
         seen = load_facts(site, table, around)
         facts, policy = seen.facts, seen.policy.orphans
         with site.registry() as connection:
-            register(connection, around, facts)
+            register(connection, around, facts, external=site.external)
             now = connection.execute(select(func.now())).scalar_one()
             roots = (site.runtime.checkpoints,)
             needs, _ = needs_of(connection, facts, around, now, has_suite=site.has_suite(table), roots=roots)
@@ -108,6 +108,8 @@ def remove_orphans(
                 facts.location
             )
         stop = not_listed_because(policy, needs, None if dry_run else last, now, intruder)
+        if stop is None and not seen.policy.maintain:
+            stop = NotPlanned(ACTION, "only observed (maintain: false)")
         if stop is not None:
             refused = [_entry("refused", {}, {}, 0.0, stop.why)] if stop.refused else []
             return {

@@ -8,8 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from lakeward.cli.deep import catalog_problems
 from lakeward.platform import ports
-from lakeward.platform.runtime import Home
+from lakeward.platform.runtime import Home, Project
+from lakeward.spec.read.loader import load_project
 from lakeward.stack import doctor
 from lakeward.stack.state import StackState
 
@@ -85,3 +87,38 @@ def test_a_user_without_a_home_folder_is_told_where_to_say_one(monkeypatch: pyte
     check = doctor.jar_files()
     assert not check.ok
     assert check.next == "export XDG_CACHE_HOME=DIR"
+
+
+def closed_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return int(server.getsockname()[1])
+
+
+def test_the_catalog_of_the_settings_is_asked(tmp_path: Path) -> None:
+    project = Project(tmp_path)
+    assert list(doctor.catalog_checks(project, Home(tmp_path))) == []
+    project.settings_file.parent.mkdir()
+    uri = f"http://127.0.0.1:{closed_port()}"
+    project.settings_file.write_text(f"catalogs: {{lake: {{type: rest, uri: '{uri}'}}}}\n")
+    [check] = doctor.catalog_checks(project, Home(tmp_path))
+    assert (check.name, check.ok) == ("catalog", False)
+    assert uri in check.found
+    assert "start the catalog" in check.next
+    project.settings_file.write_text("catalogs: {lake: {type: rest}}\n")
+    [wrong] = doctor.catalog_checks(project, Home(tmp_path))
+    assert (wrong.name, wrong.ok, wrong.next) == ("settings", False, "lakeward config validate")
+
+
+def test_deep_validation_names_the_catalog_at_its_line(tmp_path: Path) -> None:
+    project = Project(tmp_path)
+    project.settings_file.parent.mkdir()
+    uri = f"http://127.0.0.1:{closed_port()}"
+    text = f"catalogs:\n  lake:\n    type: rest\n    uri: {uri}\n"
+    project.settings_file.write_text(text)
+    [problem] = catalog_problems(project, Home(tmp_path), load_project(project))
+    assert (problem.file, problem.line, problem.severity) == ("conf/lakeward.yaml", 3, "error")
+    assert "does not answer" in problem.message
+    project.settings_file.write_text(f"{text}    connection: polaris\n")
+    [absent] = catalog_problems(project, Home(tmp_path), load_project(project))
+    assert absent.severity == "warning", "the login of this machine says nothing about the catalog"
+    assert "polaris" in absent.message

@@ -64,6 +64,23 @@ def test_an_expiry_is_planned_committed_and_verified(lake: SharedLake) -> None:
     assert lake.ids(table) == [1, 2, 3]
 
 
+def test_a_table_of_others_is_observed_until_an_entry_says_otherwise(lake: SharedLake) -> None:
+    table = lake.table(rows(1), rows(2), rows(3))
+    allowed = lake.project.tables_file.read_text()
+    lake.project.tables_file.write_text(allowed.replace("maintain: true, ", ""))
+    location = lake.load(table).metadata_location
+    done = lake.expire(table)
+    assert done["actions"] == []
+    [why] = [each["why"] for each in done["plan"]["not_planned"] if each["action"] == "expire"]
+    assert why.startswith("only observed (maintain: false); it is due: ")
+    assert run.maintain(lake.runtime, lake.project, table, ["orphans"])["actions"] == []
+    seen = run.observe(lake.runtime, lake.project, [table])
+    assert (seen["due"], [each["table"] for each in seen["tables"]]) == ([], [table])
+    assert lake.load(table).metadata_location == location, "nothing is written into its properties"
+    lake.project.tables_file.write_text(allowed)
+    assert entry(lake.expire(table))["result"] == "done"
+
+
 def test_a_commit_in_between_is_refused_and_the_expiry_repeated(lake: SharedLake, monkeypatch: Any) -> None:
     from lakeward.tables import expiry
 

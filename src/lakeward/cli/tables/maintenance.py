@@ -76,7 +76,8 @@ def policy(table: Table) -> None:
     writers = {str(spec.sink.table): spec.sink.mode for spec in loaded.specs if spec.sink.table is not None}
     landing = tuple(spec.id for spec in loaded.specs if name in spec.tables)
     delta = any(spec.sink.delta is not None and spec.sink.delta.table == name for spec in loaded.specs)
-    resolved = resolve_policy(loaded.tables, name, class_of(name, writers, landing, delta=delta))
+    external = loaded.settings.lake is not None
+    resolved = resolve_policy(loaded.tables, name, class_of(name, writers, landing, delta=delta, external=external))
     document = resolved.policy.model_dump(mode="json", by_alias=True)
     data = {"table": name, "streams": landing, "policy": document, "origins": resolved.origins}
     state().output.either(data, with_origins(document, resolved.origins))

@@ -14,7 +14,7 @@ from lakeward.spec.model.base import Bool, Int, PositiveInt, SpecModel
 from lakeward.spec.model.table_layout import SortOrder
 from lakeward.spec.model.types import Bytes, Duration, Size, Span
 
-TableClass = Literal["append-stream", "upsert-stream", "append-batch", "static", "delta-stream"]
+TableClass = Literal["append-stream", "upsert-stream", "append-batch", "static", "delta-stream", "foreign"]
 Engine = Literal["connect", "submit"]
 TABLE_CLASSES: Final[tuple[str, ...]] = get_args(TableClass)
 Share = Annotated[float, Strict(), Field(gt=0, lt=1, allow_inf_nan=False)]
@@ -138,6 +138,8 @@ class Policy(SpecModel):
 
     class_: TableClass = Field(default="append-stream", alias="class")
     observe: Span = Duration("5m")
+    maintain: Bool = True
+    """Whether maintenance changes the table. If not, it is observed, and its plan says what would be done and why."""
     engine: Engine = "connect"
     """`connect`: the warm Spark Connect server; `submit`: a Spark application of its own, for heavy tables: the driver
     `maintenance` of `conf/lakeward.yaml`."""
@@ -164,6 +166,11 @@ CLASS_DEFAULTS: Final[dict[str, dict[str, Any]]] = {
         "expire": {"older_than": "30d", "min_snapshots": 5, "every": "7d"},
     },
     "delta-stream": {"expire": {"older_than": "7d", "every": "7d"}},
+    "foreign": {
+        "maintain": False,
+        "compact": {"late_after": "1d", "cooldown": "1d"},
+        "expire": {"older_than": "5d", "min_snapshots": 10, "every": "1d"},
+    },
 }
 """What each class changes in the defaults of an append stream."""
 
@@ -173,6 +180,8 @@ UNSET: Final = ("compact.target_size", "compact.sort_order", "pressure.lengthen"
 REASONS: Final[dict[str, str]] = {
     "class": "derived from the streams that write the table",
     "observe": "metadata only, tens of milliseconds a table",
+    "maintain": "small files and old snapshots cost more than their removal; a table that others write in a catalog of "
+    "theirs is changed only when an entry says so",
     "engine": "a warm server starts in no time; submit isolates a heavy table",
     "compact.enabled": "small files are what streaming costs",
     "compact.target_size": "the table's property, else 128MB below 64GB, 256MB below 1TB, 512MB above",

@@ -63,12 +63,19 @@ def plan(
             found.append(plan_manifests(facts, policy.manifests, history, now))
         else:
             found.append(plan_expire(facts, policy.expire, needs, history, now))
+    if not policy.maintain:
+        found = [only_observed(each) if isinstance(each, Action) else each for each in found]
     return Plan(
         table=facts.table,
         snapshot_id=facts.snapshot_id,
         actions=tuple(_timed(each, history) for each in found if isinstance(each, Action)),
         not_planned=tuple(each for each in found if isinstance(each, NotPlanned)),
     )
+
+
+def only_observed(action: Action) -> NotPlanned:
+    """What is said of an action that the policy does not allow."""
+    return NotPlanned(action.action, f"only observed (maintain: false); it is due: {action.why}")
 
 
 def _of_delta(
