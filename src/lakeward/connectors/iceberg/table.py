@@ -79,7 +79,8 @@ def _create(
         getattr(spec, field.transform.removesuffix("s"))(field.column, *width)
     catalog = iceberg.spark.Spark3Util.loadIcebergCatalog(session._jsparkSession, CATALOG)
     parts = name_parts(table)
-    name = session.sparkContext._gateway.new_array(jvm.java.lang.String, len(parts))
+    gateway: Any = session.sparkContext._gateway
+    name = gateway.new_array(jvm.java.lang.String, len(parts))
     for index, part in enumerate(parts):
         name[index] = part
     builder = catalog.buildTable(iceberg.catalog.TableIdentifier.of(name), numbered)

@@ -90,7 +90,7 @@ def of_settings(settings: Settings) -> Found:
             yield ("catalogs", name, "type"), f"type {catalog.type}: nothing was ever run there; rest is done"
     if settings.reconcile != Reconcile():
         yield ("reconcile",), "other intervals of reconcile"
-    for name, driver in settings.drivers.items():
+    for named, driver in settings.drivers.items():
         if driver.backend in BACKENDS:
             what = f"backend {driver.backend}: no driver ever ran there; local and standalone are done"
-            yield ("drivers", name, "backend"), what
+            yield ("drivers", named, "backend"), what

@@ -152,7 +152,7 @@ def _commit(catalog: RestCatalog, table: Names) -> Answer:
     """A commit that requires another table than there is: 409 proves the privilege."""
     requirement = {"type": "assert-table-uuid", "uuid": str(uuid4())}
     identifier = {"namespace": list(table[:-1]), "name": table[-1]}
-    body = {"identifier": identifier, "requirements": [requirement], "updates": []}
+    body: Any = {"identifier": identifier, "requirements": [requirement], "updates": []}
     url = catalog.url("namespaces/{namespace}/tables/{table}", **catalog._split_identifier_for_path(table))
     wanted = "tables can be committed, by the newest version only"
     try:
@@ -181,11 +181,11 @@ def _create(catalog: RestCatalog, space: Names) -> Answer:
     """A staged creation: the server checks the privilege and keeps nothing."""
     name = f"lakeward_doctor_{uuid4().hex[:12]}"
     field = {"id": 1, "name": "a", "required": False, "type": "string"}
-    schema = {"type": "struct", "schema-id": 0, "fields": [field]}
+    body: Any = {"name": name, "schema": {"type": "struct", "schema-id": 0, "fields": [field]}, "stage-create": True}
     wanted = "tables can be created"
     url = catalog.url("namespaces/{namespace}/tables", namespace=catalog._encode_namespace_path(space))
     try:
-        status = catalog._session.post(url, json={"name": name, "schema": schema, "stage-create": True}).status_code
+        status = catalog._session.post(url, json=body).status_code
     except DependencyDown as error:
         next_ = "grant it, or create the tables of streams, and their quarantine tables, by hand"
         return Answer("catalog create", False, f"{dotted(space)}: {error.what}: {error.why}", wanted, next_)
