@@ -10,6 +10,7 @@ from uuid import uuid4
 
 from lakeward.platform.errors import DependencyDown, LakewardError
 from lakeward.platform.runtime import CATALOG, Lake
+from lakeward.platform.text import count as counted
 from lakeward.spec.sql.names import dotted
 
 if TYPE_CHECKING:
@@ -107,8 +108,8 @@ def namespaces(count: int, tables: int, refused: Collection[str]) -> Answer:
     Args:
         refused: the namespaces that it may not list.
     """
-    asked = f" in the first {ASKED} of {count} namespaces" if count > ASKED else f" in {count} namespaces"
-    found = f"{tables} tables{asked}"
+    asked = f"the first {ASKED} of {count}" if count > ASKED else str(count)
+    found = f"{counted(tables, 'table')} in {asked} top-level namespaces"
     if refused:
         more = f" and {len(refused) - SHOWN} more" if len(refused) > SHOWN else ""
         found += f"; not allowed to list {', '.join(sorted(refused)[:SHOWN])}{more}"
@@ -124,13 +125,18 @@ def _supported(catalog: RestCatalog) -> set[str]:
 
 def _tables(catalog: RestCatalog, spaces: list[Names]) -> tuple[list[Names], list[str]]:
     """The tables of the first namespaces, and the namespaces that may not be listed."""
+    from pyiceberg.exceptions import NoSuchNamespaceError, RESTError
+
     tables: list[Names] = []
     refused: list[str] = []
     for space in sorted(spaces)[:ASKED]:
         try:
             tables += catalog.list_tables(space)
-        except DependencyDown as error:
-            refused.append(f"{dotted(space)} ({error.what})")
+        except NoSuchNamespaceError:  # dropped since the listing
+            continue
+        except (DependencyDown, RESTError) as error:
+            what = error.what if isinstance(error, DependencyDown) else type(error).__name__
+            refused.append(f"{dotted(space)} ({what})")
     return tables, refused
 
 
@@ -140,7 +146,7 @@ def _privileges(catalog: RestCatalog, lake: Lake, spaces: list[Names], tables: l
         yield Answer("catalog commit", True, "not tested: there is no table", "tables can be committed")
     else:
         yield _commit(catalog, tables[0])
-        if lake.store is None:
+        if lake.store is None or lake.store.connection is None:
             yield _vended(catalog, tables[0])
     if not spaces:
         yield Answer("catalog create", True, "not tested: there is no namespace", "tables can be created")

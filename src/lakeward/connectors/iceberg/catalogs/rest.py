@@ -19,7 +19,8 @@ class Rest:
     """A catalog behind Iceberg's REST protocol. Its address and warehouse are in `Lake.properties`."""
 
     def spark(self, lake: Lake) -> dict[str, str]:
-        properties = {} if lake.store is not None else dict(_VENDED)
+        own_keys = lake.store is not None and lake.store.connection is not None
+        properties = {} if own_keys else dict(_VENDED)
         if lake.login is not None:
             properties |= {"rest.auth.type": own.LOGIN_CLASS, own.LOGIN_PROPERTY: str(login.path(lake.login))}
         return properties

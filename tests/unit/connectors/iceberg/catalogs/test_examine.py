@@ -72,7 +72,7 @@ def ask(port: int) -> dict[str, Answer]:
 def test_a_server_that_allows_everything(server: HTTPServer) -> None:
     found = ask(server.server_port)
     assert [answer.name for answer in found.values() if not answer.ok] == []
-    assert found["catalog namespaces"].found == "1 tables in 2 namespaces"
+    assert found["catalog namespaces"].found == "1 table in 2 top-level namespaces"
     assert found["catalog commit"].found == "allowed in a.t"
     assert "machine's own identity" in found["catalog credentials"].found
     Server.config = {"s3.access-key-id": "k3y"}
@@ -101,7 +101,7 @@ def test_what_the_login_may_not_do_is_named_and_the_rest_is_found(server: HTTPSe
     assert {name: answer.severe for name, answer in found.items() if not answer.ok} == {
         "catalog namespaces": False, "catalog commit": True, "catalog create": False,
     }  # fmt: skip
-    assert "1 tables in 2 namespaces; not allowed to list b" in found["catalog namespaces"].found
+    assert "1 table in 2 top-level namespaces; not allowed to list b" in found["catalog namespaces"].found
     assert "not you" in found["catalog commit"].found
 
 
@@ -125,6 +125,6 @@ def test_endpoints_that_are_missing_say_what_is_refused(server: HTTPServer) -> N
 
 
 def test_few_namespaces_are_asked_of_many() -> None:
-    assert examine.namespaces(ASKED + 1, 3, []).found == f"3 tables in the first {ASKED} of {ASKED + 1} namespaces"
+    assert examine.namespaces(ASKED + 1, 3, []).found == f"3 tables in the first {ASKED} of {ASKED + 1} top-level namespaces"
     many = examine.namespaces(9, 0, [f"n{number}" for number in range(7)])
     assert many.found.endswith("n4 and 2 more")

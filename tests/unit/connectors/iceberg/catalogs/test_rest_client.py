@@ -24,7 +24,7 @@ from lakeward.connectors.iceberg.catalogs import login_manager, rest_requests
 from lakeward.jars import own
 from lakeward.platform import private
 from lakeward.platform.errors import DependencyDown, SpecError
-from lakeward.platform.runtime import CATALOG, CatalogLogin, Lake
+from lakeward.platform.runtime import CATALOG, CatalogLogin, Lake, ObjectStore
 
 
 def connect(port: int) -> Catalog:
@@ -257,6 +257,14 @@ def test_no_secret_is_in_what_spark_gets(file: File) -> None:
     assert conf["spark.sql.catalog.lake.rest.auth.lakeward.file"] == str(file.folder / "iceberg" / "c.json")
     assert conf["spark.sql.catalog.lake.header.X-Iceberg-Access-Delegation"] == "vended-credentials"
     assert "s3cret" not in str(conf) + str(catalog.pyiceberg_properties(lake)) + str(catalog.environment(lake))
+
+
+@pytest.mark.parametrize(("connection", "asked"), [(None, True), ("s3", False)])
+def test_credentials_are_asked_for_where_the_settings_name_none(file: File, connection: str | None, asked: bool) -> None:
+    private.write(private.folder(file.folder / "aws") / "s3.ini", "[default]\nregion = eu-central-1\n")
+    store = ObjectStore(connection=connection, connections=file.folder)  # also that of checkpoints alone
+    conf = catalog.spark_conf(Lake(warehouse="/w", properties={"type": "rest", "uri": "http://h"}, store=store))
+    assert ("spark.sql.catalog.lake.header.X-Iceberg-Access-Delegation" in conf) == asked
 
 
 def test_the_jar_of_the_login_is_the_last_of_the_class_path(file: File) -> None:
