@@ -125,6 +125,7 @@ def test_endpoints_that_are_missing_say_what_is_refused(server: HTTPServer) -> N
 
 
 def test_few_namespaces_are_asked_of_many() -> None:
-    assert examine.namespaces(ASKED + 1, 3, []).found == f"3 tables in the first {ASKED} of {ASKED + 1} top-level namespaces"
+    found = examine.namespaces(ASKED + 1, 3, []).found
+    assert found == f"3 tables in the first {ASKED} of {ASKED + 1} top-level namespaces"
     many = examine.namespaces(9, 0, [f"n{number}" for number in range(7)])
     assert many.found.endswith("n4 and 2 more")

@@ -260,7 +260,7 @@ def test_no_secret_is_in_what_spark_gets(file: File) -> None:
 
 
 @pytest.mark.parametrize(("connection", "asked"), [(None, True), ("s3", False)])
-def test_credentials_are_asked_for_where_the_settings_name_none(file: File, connection: str | None, asked: bool) -> None:
+def test_credentials_are_asked_for_where_none_are_named(file: File, connection: str | None, asked: bool) -> None:
     private.write(private.folder(file.folder / "aws") / "s3.ini", "[default]\nregion = eu-central-1\n")
     store = ObjectStore(connection=connection, connections=file.folder)  # also that of checkpoints alone
     conf = catalog.spark_conf(Lake(warehouse="/w", properties={"type": "rest", "uri": "http://h"}, store=store))
