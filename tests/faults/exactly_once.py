@@ -7,7 +7,7 @@ that stands in the results is not run again.
     python tests/faults/exactly_once.py --seeds 0-44 --rest 1-5
 
 `--rest` are the seeds of what is not a kill: zombies, mischief behind a stream's back, a bad network,
-an object store that hangs or whose answers are lost, and a stream written by hand, whose known double must be found.
+an object store that hangs or whose answers are lost, a REST catalog that refuses the login for a while, and a stream written by hand, whose known double must be found.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from exactly_once_maintenance import Maintenance
 from exactly_once_mischief import Mischiefs
 from exactly_once_native import Native
 from exactly_once_network import Network
+from exactly_once_rest import RestCatalog
 from exactly_once_round import Rounds
 from exactly_once_store import Store
 from exactly_once_streams import ALL, BY_NAME, Kind
@@ -37,7 +38,7 @@ from world import World, on_stack
 from lakeward.platform.runtime import Home
 
 RESULTS = ROOT / "docs" / "explanation" / "exactly-once.jsonl"
-REST = ("mischief", "zombie", "network", "store", "native")
+REST = ("mischief", "zombie", "network", "store", "catalog", "native")
 TOGETHER = 5
 """Rounds on the same streams; then new ones begin at batch 0."""
 
@@ -68,6 +69,7 @@ class Trials:
             "mischief": Mischiefs(self._world, self._maintenance).run,
             "network": Network(self._world).run,
             "store": Store(self._world).run,
+            "catalog": RestCatalog(self._world).run,
             "native": Native(self._world, self._maintenance).run,
         }
         self._keep(runs[kind](seed))

@@ -42,11 +42,11 @@ class Weed:
         uri = f"http://{ports.HOST}:{self.catalog}"
         return {"type": "rest", "uri": uri, "prefix": "lake", "warehouse": "s3://lake"}
 
-    def log_in(self, secret: str = SECRET) -> CatalogLogin:
-        """Write the login of its REST catalog."""
+    def log_in(self, secret: str = SECRET, name: str = "lakeward_rest") -> CatalogLogin:
+        """Write a login of its REST catalog."""
         text = json.dumps({"credential": f"{KEY}:{secret}"})
-        private.write(private.folder(self.secrets / "iceberg") / "lakeward_rest.json", text)
-        return CatalogLogin(connection="lakeward_rest", connections=self.secrets)
+        private.write(private.folder(self.secrets / "iceberg") / f"{name}.json", text)
+        return CatalogLogin(connection=name, connections=self.secrets)
 
     @property
     def endpoint(self) -> str:
