@@ -1,7 +1,7 @@
 """An Iceberg REST catalog that hangs, resets, loses the answers of commits, or refuses the login for a while.
 
-The driver reaches the catalog, and nothing else, through a proxy, and has a login of its own. A login that is refused and
-accepted again later is what an expired credential is to a stream: no batch may fail, and no driver be started again.
+The driver reaches the catalog, and nothing else, through a proxy, and has a login of its own. A login that is refused
+and accepted again later is what an expired credential is to a stream: no query may fail, and no driver be started again.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class RestCatalog:
                 for number, event in enumerate(dice.sample(events, len(events))):
                     way: Any = login if event.startswith(REFUSED) else proxy
                     before = len(driver.events(FAILED)), len(driver.events(WAITED))
-                    line = tried("rest", f"{seed}/{number}", event, way, LOST.get(event), rounds, reader, dice)
+                    line = tried("catalog", f"{seed}/{number}", event, way, LOST.get(event), rounds, reader, dice)
                     failed, waited = len(driver.events(FAILED)) - before[0], len(driver.events(WAITED)) - before[1]
                     line |= {"waited": waited, "failed": failed}
                     if failed and event.startswith(REFUSED):
