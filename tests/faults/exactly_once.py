@@ -7,8 +7,8 @@ that stands in the results is not run again.
     python tests/faults/exactly_once.py --seeds 0-44 --rest 1-5
 
 `--rest` are the seeds of what is not a kill: zombies, mischief behind a stream's back, a bad network, an object store
-that hangs or whose answers are lost, a REST catalog that does so or refuses the login for a while, and a stream written by
-hand, whose known double must be found.
+that hangs or whose answers are lost, a REST catalog that does so or refuses the login for a while, and a stream written
+by hand, whose known double must be found.
 """
 
 from __future__ import annotations

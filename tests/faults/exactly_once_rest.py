@@ -1,7 +1,7 @@
 """An Iceberg REST catalog that hangs, resets, loses the answers of commits, or refuses the login for a while.
 
 The driver reaches the catalog, and nothing else, through a proxy, and has a login of its own. A login that is refused
-and accepted again later is what an expired credential is to a stream: no query may fail, and no driver be started again.
+and accepted again later is what an expired credential is to a stream: no query may fail, no driver be started again.
 """
 
 from __future__ import annotations
@@ -22,9 +22,7 @@ from world import World
 sys.path.append(str(Path(__file__).parents[1] / "support"))  # of the tests, which alone have it on their path
 import object_store
 
-KINDS = tuple(
-    BY_NAME[name] for name in ("iceberg-append", "iceberg-upsert", "iceberg-complete", "iceberg-windows")
-)
+KINDS = tuple(BY_NAME[name] for name in ("iceberg-append", "iceberg-upsert", "iceberg-complete", "iceberg-windows"))
 LOST = {"answer of a catalog commit lost": rb"POST /v1/\S*/tables/"}
 REFUSED = "the login is refused"
 FAILED, WAITED = "stream failed, will restart", "batch continues"
