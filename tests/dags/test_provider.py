@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import httpx
 import pytest
 from airflow_service import AirflowService
@@ -28,6 +30,21 @@ def test_the_connection_form_has_the_types_that_streams_name(airflow: AirflowSer
     fields = forms["kafka"]["standard_fields"]
     assert (fields["url_schema"]["hidden"], fields["host"]["title"]) == (True, "Bootstrap server")
     assert forms["aws"]["standard_fields"]["login"]["title"] == "Access key"
+    fields = forms["iceberg"]["standard_fields"]
+    assert fields["url_schema"]["hidden"]
+    assert fields["port"]["hidden"]
+    assert fields["login"]["title"] == "Client id"
+
+
+def test_airflow_shows_no_secret_of_a_login_of_a_rest_catalog(airflow: AirflowService) -> None:
+    # Each has its own value: Airflow hides a value everywhere once it is known as a secret.
+    secrets = {name: f"s3cret of {name}" for name in ("credential", "token", "rest.auth.basic.password")}
+    extra = json.dumps(secrets | {"scope": "PRINCIPAL_ROLE:ALL"})
+    given = {"connection_id": "polaris", "conn_type": "iceberg", "login": "id", "password": "s3cret of it"}
+    airflow.call("POST", "/connections", json=given | {"extra": extra})
+    shown = airflow.call("GET", "/connections/polaris").text
+    assert "s3cret" not in shown
+    assert "PRINCIPAL_ROLE:ALL" in shown
 
 
 def test_a_type_whose_own_provider_is_installed_is_left_to_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -159,9 +159,10 @@ def _postgres_password(file: Path) -> tuple[Path, ...]:
 def _iceberg(runtime: Runtime, file: Path, connection: AirflowConnection) -> list[tuple[Path, str | None]]:
     """A login in Iceberg's names: the extra, else client id and secret, or a token without a client id.
 
-    The fields are those of Airflow's Iceberg provider. The host is not used: the address is `uri:` of the settings.
+    The fields are those of Airflow's Iceberg provider. The host is not used: the address is `uri:` of the settings. An
+    empty value in the extra is none. Unknown names are kept, and `login.read` refuses them.
     """
-    extra = dict(connection.extra_dejson)
+    extra = _given(**connection.extra_dejson)
     if not {login.TOKEN, login.CREDENTIAL, login.USER} & set(extra) and connection.password:
         key, secret = login.TOKEN, connection.password
         if connection.login:

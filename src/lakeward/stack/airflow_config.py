@@ -7,6 +7,7 @@ import io
 import json
 from typing import Any
 
+from lakeward.connectors.iceberg.catalogs import login
 from lakeward.platform import ports
 from lakeward.stack import private
 from lakeward.stack.site import REGISTRY_ROLE, StackContext
@@ -52,6 +53,8 @@ def settings(site: StackContext) -> dict[str, dict[str, object]]:
             "dags_are_paused_at_creation": False,
             # If a busy machine exceeds the import timeout of a Dag file, its Dags disappear, and with them supervision.
             "dagbag_import_timeout": 180,
+            # Airflow hides values in the extra of a connection by their names; it does not know this one of Iceberg.
+            "sensitive_var_conn_names": login.CREDENTIAL,
         },
         # No password: libpq and asyncpg read PGPASSFILE.
         "database": {"sql_alchemy_conn": database},

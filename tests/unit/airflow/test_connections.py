@@ -6,10 +6,13 @@ from pathlib import Path
 import pytest
 from airflow_given import Given
 
+from lakeward.airflow import connections
 from lakeward.airflow.connection_files import KAFKA
 from lakeward.airflow.connections import CONNECT, REGISTRY, compose
+from lakeward.connectors.aws import account
+from lakeward.connectors.iceberg.catalogs import login
 from lakeward.platform.errors import LakewardError
-from lakeward.platform.runtime import Home, Lake, Runtime
+from lakeward.platform.runtime import CatalogLogin, Home, Lake, ObjectStore, Runtime
 
 
 @pytest.fixture
@@ -81,3 +84,27 @@ def test_the_connect_server_is_never_reached_by_number(home: Home) -> None:
 def test_a_stack_that_was_never_started_says_so(tmp_path: Path) -> None:
     with pytest.raises(LakewardError, match="No Lakeward stack was found"):
         compose(Home(tmp_path), {})
+
+
+@pytest.mark.parametrize("spark", [False, True])
+def test_a_task_has_the_files_of_the_catalog_before_it_uses_it(
+    home: Home, monkeypatch: pytest.MonkeyPatch, *, spark: bool
+) -> None:
+    lake = Lake(
+        warehouse=str(home.warehouse),
+        properties={"type": "rest", "uri": "http://127.0.0.1:9"},
+        login=CatalogLogin(connection="polaris", connections=home.secrets),
+        store=ObjectStore(connection="lakeward_s3", connections=home.secrets),
+    )
+    addresses = Runtime.load(home.runtime_file).model_copy(update={"lake": lake})
+    home.registry_url_file.write_text("postgresql+psycopg2://lakeward@127.0.0.1:9/lakeward")
+    home.runtime_file.write_text(addresses.model_dump_json())
+    monkeypatch.setenv("LAKEWARD_HOME", str(home.root))
+    for name in (REGISTRY, CONNECT, KAFKA):
+        monkeypatch.setenv(f"AIRFLOW_CONN_{name.upper()}", '{"conn_type": "generic"}')
+    monkeypatch.setenv("AIRFLOW_CONN_POLARIS", '{"conn_type": "iceberg", "login": "id", "password": "s3cret"}')
+    monkeypatch.setenv("AIRFLOW_CONN_LAKEWARD_S3", '{"conn_type": "aws", "login": "K", "password": "s3cret"}')
+    made = connections.runtime(spark=spark)
+    assert made.lake.login is not None
+    assert login.read(login.path(made.lake.login)) == {"credential": "id:s3cret"}
+    assert account.find("lakeward_s3", made.connections).keys() == {account.KEY: "K", account.SECRET: "s3cret"}

@@ -62,6 +62,10 @@ def test_the_connections_are_those_the_dags_name(site: StackContext) -> None:
     assert found["lakeward_connect"]["password"] == site.secret("connect.token")
 
 
+def test_airflow_hides_the_credential_of_a_rest_catalog(site: StackContext) -> None:
+    assert airflow_config.settings(site)["core"]["sensitive_var_conn_names"] == "credential"
+
+
 def test_a_project_with_plugins_brings_its_own(site: StackContext) -> None:
     assert "plugins" in str(airflow_config.settings(site)["core"]["plugins_folder"])
     (site.project.root / "plugins").mkdir(parents=True)

@@ -50,6 +50,7 @@ def test_the_login_of_the_catalog_is_written_also_while_the_registry_is_away(tmp
         (None, "s3cret", {}, {"token": "s3cret"}),
         ("id", "s3cret", {"token": "t"}, {"token": "t"}),
         ("id", "s3cret", {"credential": "other:s"}, {"credential": "other:s"}),
+        ("id", "s3cret", {"token": "", "scope": None}, {"credential": "id:s3cret"}),
         (
             "id",
             "s3cret",
@@ -66,10 +67,20 @@ def test_the_extra_wins(
     assert login.read(tmp_path / "airflow" / "iceberg" / "polaris.json") == expected
 
 
-def test_what_is_not_known_of_it_is_refused_by_its_name_when_it_is_used(tmp_path: Path) -> None:
-    given = Given(None, None, "id", "s3cret", None, {"colour": "red"})
+@pytest.mark.parametrize(
+    ("given", "why"),
+    [
+        (Given(None, None, "id", "s3cret", None, {"colour": "red"}), "colour is unknown"),
+        (Given(None, None, "s3cret", None, None, {}), "it must have exactly one of token, credential"),
+        (Given(None, None, None, "s3cret\n", None, {}), "token has a line break"),
+        (Given(None, None, "id", "s3cret", None, {"scope": ["s3cret"]}), "it must be one JSON object of strings"),
+    ],
+)
+def test_a_wrong_connection_is_refused_without_its_secret_when_it_is_used(
+    tmp_path: Path, given: Given, why: str
+) -> None:
     ICEBERG.keep(deployment(tmp_path), Home(tmp_path), ["polaris"], {"polaris": given}.get)
     with pytest.raises(SpecError, match="polaris of the REST catalog is not valid") as told:
         login.read(tmp_path / "airflow" / "iceberg" / "polaris.json")
-    assert "Airflow connection polaris: colour is unknown" in told.value.why
+    assert told.value.why.startswith(f"Airflow connection polaris: {why}")
     assert "s3cret" not in str(told.value)

@@ -85,6 +85,9 @@ def _problem(given: object) -> str:
     kinds = [kind for kind in _KINDS if set(kind) & set(given)]
     if len(kinds) != 1 or kinds[0][0] not in given or (USER in given and PASSWORD not in given):
         return f"it must have exactly one of {TOKEN}, {CREDENTIAL}, or {USER} with {PASSWORD}"
+    # A line break in a header is an error of the HTTP library, which repeats the whole header.
+    if broken := sorted(key for key, value in given.items() if not value.isprintable()):
+        return f"{', '.join(broken)} has a line break, or another character that cannot be printed"
     return ""
 
 

@@ -51,6 +51,8 @@ def test_each_kind_of_login_is_read(tmp_path: Path, content: dict[str, str]) -> 
         ({"token": "s3cret", "colour": "s3cret"}, "colour is unknown; valid: token, credential"),
         ({"token": 3}, "one JSON object of strings"),
         ({"token": ""}, "one JSON object of strings"),
+        ({"token": "s3cret\n"}, "token has a line break"),
+        ({"credential": "id:s3\r\ncret", "scope": "a b"}, "credential has a line break"),
         (["s3cret"], "one JSON object of strings"),
     ],
 )
