@@ -36,7 +36,7 @@ def catalog_problems(project: Project, home: Home, loaded: Loaded) -> list[Probl
     file = project.settings_file
     document = read_document(file.read_text(encoding="utf-8-sig"))
     path = ("catalogs", CATALOG)
-    at = document.inside(path, None, None)
+    at = document.place(path, key=True)
     return [
         Problem(
             str(file.relative_to(project.root)), at.line, at.column, dotted(path),

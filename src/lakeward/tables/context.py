@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from pyiceberg.table import Table
 
 log = structlog.get_logger(__name__)
+Refusals = dict[tuple[str, ...], str]
+"""Namespaces that the login may not list -> why."""
 TARGET_PROPERTIES = ("write.target-file-size-bytes", "delta.targetFileSize")  # Iceberg's, Delta's
 OWN = "lakeward."  # the namespace of the results of checks
 UNREADABLE = "read it with the engine that wrote it, restore its metadata or drop it; other tables go on"
@@ -96,8 +98,11 @@ class MaintenanceContext:
         Raises:
             DependencyDown: the catalog does not answer, or with `every` refuses to list a namespace.
         """
+        refused: Refusals | None = None if every else {}
         with self._reaching():
-            found = {dotted(name) for name in self._tables(permitted=not every)}
+            found = {dotted(name) for name in self._tables(refused)}
+        for space, why in sorted((refused or {}).items()):
+            log.warning("namespace skipped: the login may not list it", namespace=dotted(space), why=why)
         return sorted(found | set(location.tables_of(self.runtime.lake)))
 
     def pointers(self) -> dict[tuple[str, ...], str | None]:
@@ -112,7 +117,7 @@ class MaintenanceContext:
 
         with self._reaching():
             if not isinstance(self.catalog, SqlCatalog):
-                return dict.fromkeys(self._tables(permitted=False))
+                return dict.fromkeys(self._tables())
             query = select(
                 IcebergTables.table_namespace, IcebergTables.table_name, IcebergTables.metadata_location
             ).where(IcebergTables.catalog_name == self.catalog.name)
@@ -121,10 +126,10 @@ class MaintenanceContext:
             with self.catalog.engine.connect() as connection:
                 return {(*space.split("."), name): pointer for space, name, pointer in connection.execute(query)}
 
-    def _tables(self, *, permitted: bool) -> Iterator[tuple[str, ...]]:
-        """The Iceberg tables of every namespace, as the catalog lists them."""
-        for space in namespaces(self.catalog, permitted=permitted):
-            yield from _inside(self.catalog.list_tables, space, permitted)
+    def _tables(self, refused: Refusals | None = None) -> Iterator[tuple[str, ...]]:
+        """The Iceberg tables of every namespace, as the catalog lists them; `refused`: of `namespaces`."""
+        for space in namespaces(self.catalog, refused):
+            yield from _inside(self.catalog.list_tables, space, refused)
 
     def delta(self, table: str) -> Path | None:
         """The folder of a Delta table; None if there is none of that name, or an Iceberg table has the name."""
@@ -196,11 +201,11 @@ class MaintenanceContext:
         return (self.project.expectations / f"{table}.yaml").exists()
 
 
-def namespaces(catalog: Catalog, *, permitted: bool = False) -> list[tuple[str, ...]]:
+def namespaces(catalog: Catalog, refused: Refusals | None = None) -> list[tuple[str, ...]]:
     """Every namespace of a catalog, the nested ones included, parents first.
 
     Args:
-        permitted: whether to skip what the login may not list, with a warning.
+        refused: receives each namespace that the login may not list, which is skipped; without it that is an error.
 
     Raises:
         DependencyDown: the catalog does not answer, or refuses to list one.
@@ -210,13 +215,13 @@ def namespaces(catalog: Catalog, *, permitted: bool = False) -> list[tuple[str, 
     while above:
         found += above
         # Some REST catalogs list every level at once.
-        below = {each for space in above for each in _inside(catalog.list_namespaces, space, permitted)}
+        below = {each for space in above for each in _inside(catalog.list_namespaces, space, refused)}
         above = sorted(below - set(found))
     return found
 
 
 def _inside(
-    ask: Callable[[tuple[str, ...]], list[tuple[str, ...]]], space: tuple[str, ...], permitted: bool
+    ask: Callable[[tuple[str, ...]], list[tuple[str, ...]]], space: tuple[str, ...], refused: Refusals | None
 ) -> list[tuple[str, ...]]:
     """What a listing of a namespace has; nothing if the namespace was dropped since."""
     from pyiceberg.exceptions import NoSuchNamespaceError
@@ -228,9 +233,9 @@ def _inside(
     except NoSuchNamespaceError:
         return []
     except Forbidden as error:
-        if not permitted:
+        if refused is None:
             raise
-        log.warning("namespace skipped: the login may not list it", namespace=dotted(space), why=error.why)
+        refused[space] = error.why
         return []
 
 

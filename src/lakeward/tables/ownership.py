@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote
 
 from lakeward.connectors.delta.state import State
+from lakeward.connectors.iceberg.catalogs.rest_requests import Forbidden
 from lakeward.platform.errors import LakewardError
 from lakeward.spec.model.suite import POINTER_OF, pointer_name
 from lakeward.spec.sql.names import dotted
@@ -42,6 +43,8 @@ def owned(
             refused = _vacuum(site, facts, loaded)
         else:
             refused = _expiry(site, facts, loaded, policy, action, now)
+    except Forbidden as error:  # other actions go on
+        refused = NotPlanned("expire", f"whose its files are is not known: {error.what}: {error.why}", refused=True)
     except LakewardError:
         raise
     except Exception as error:  # noqa: BLE001 - boundary: files whose owner cannot be read are not deleted

@@ -116,7 +116,7 @@ def test_deep_validation_names_the_catalog_at_its_line(tmp_path: Path) -> None:
     text = f"catalogs:\n  lake:\n    type: rest\n    uri: {uri}\n"
     project.settings_file.write_text(text)
     [problem] = catalog_problems(project, Home(tmp_path), load_project(project))
-    assert (problem.file, problem.line, problem.severity) == ("conf/lakeward.yaml", 3, "error")
+    assert (problem.file, problem.line, problem.severity) == ("conf/lakeward.yaml", 2, "error")
     assert "does not answer" in problem.message
     project.settings_file.write_text(f"{text}    connection: polaris\n")
     [absent] = catalog_problems(project, Home(tmp_path), load_project(project))

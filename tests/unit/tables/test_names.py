@@ -8,6 +8,7 @@ import pytest
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.schema import Schema
 from pyiceberg.types import LongType, NestedField
+from structlog.testing import capture_logs
 
 from lakeward.connectors.delta import location
 from lakeward.connectors.iceberg.catalogs.rest_requests import Forbidden
@@ -79,10 +80,29 @@ def test_a_namespace_that_may_not_be_listed_hides_its_tables_only_and_no_file_is
         return listed(space)
 
     monkeypatch.setattr(site.catalog, "list_tables", refusing)
-    assert {name_parts(name)[0] for name in site.names()} == {"eu", "a-b", "select"}
+    with capture_logs() as logs:
+        assert {name_parts(name)[0] for name in site.names()} == {"eu", "a-b", "select"}
+    assert [(each["log_level"], each["namespace"]) for each in logs] == [("warning", "nyc")]
     with pytest.raises(Forbidden):
         site.names(every=True)
     with pytest.raises(Forbidden):
         overlap_in_catalog(site, "eu.nyc.flights", str(site.load("eu.nyc.flights").location()))
     with pytest.raises(Forbidden):
-        list(site._tables(permitted=False))
+        list(site._tables())
+
+
+def test_a_namespace_is_warned_about_once_and_a_refused_first_list_is_an_error(site, monkeypatch):
+    def refusing(space=()):
+        if not space or tuple(space) == ("eu",):
+            raise Forbidden("The REST catalog refuses a privilege", code="LW-3434")
+        return []
+
+    listed = site.catalog.list_namespaces
+    monkeypatch.setattr(site.catalog, "list_namespaces", lambda space=(): refusing(space) if space else listed())
+    monkeypatch.setattr(site.catalog, "list_tables", refusing)
+    with capture_logs() as logs:
+        assert site.names() == []
+    assert [each["namespace"] for each in logs] == ["eu"], "neither its namespaces nor its tables may be listed"
+    monkeypatch.setattr(site.catalog, "list_namespaces", refusing)
+    with pytest.raises(Forbidden):
+        site.names()

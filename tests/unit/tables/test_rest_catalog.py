@@ -142,6 +142,28 @@ def test_every_page_of_every_namespace_is_listed_once(lake: SharedLake) -> None:
     assert {each["table"] for each in run.health(lake.runtime, lake.project)["tables"]} >= set(made)
 
 
+def test_a_namespace_that_may_not_be_listed_stops_no_other_table(lake: SharedLake, monkeypatch: Any) -> None:
+    """Expiry asks every table for the files that a guest took in: it is not planned, and the guest is seen."""
+    host, guest = lake.table(rows(1)), lake.table(rows(2))
+    lake.take_in(guest, lake.live(host))
+    lake.rewrite(guest)
+    lake.site.catalog.create_namespace_if_not_exists("secret")
+    listed = RestCatalog.list_tables
+
+    def refusing(catalog: RestCatalog, space: tuple[str, ...]) -> Any:
+        if tuple(space) == ("secret",):
+            raise rest_requests.Forbidden("The REST catalog refuses a privilege", why="no LIST", code="LW-3434")
+        return listed(catalog, space)
+
+    monkeypatch.setattr(RestCatalog, "list_tables", refusing)
+    seen = run.observe(lake.runtime, lake.project)
+    assert (seen["errors"], {each["table"] for each in seen["tables"]} >= {host, guest}) == ({}, True)
+    done = lake.expire(guest)
+    assert done["actions"] == []
+    [why] = [each["why"] for each in done["plan"]["not_planned"] if each["action"] == "expire"]
+    assert why == "whose its files are is not known: The REST catalog refuses a privilege: no LIST"
+
+
 @pytest.mark.campaign
 def test_the_same_clients_go_on_after_their_server_said_nothing(lake: SharedLake, weed: Weed, monkeypatch: Any) -> None:
     """The process of the catalog and the object store is stopped: its kernel goes on to acknowledge."""
@@ -164,16 +186,17 @@ def test_the_same_clients_go_on_after_their_server_said_nothing(lake: SharedLake
     assert lake.ids(table) == [1, 2, 3]
 
 
-def test_a_catalog_is_examined_and_nothing_is_left(lake: SharedLake, where: Runtime) -> None:
+def test_a_catalog_is_examined_and_nothing_is_left(lake: SharedLake, where: Runtime, weed: Weed) -> None:
     table = lake.table(rows(1))
-    before, location = lake.site.catalog.list_tables("s"), lake.load(table).metadata_location
+    before, objects, location = lake.site.names(), weed.names("lake"), lake.load(table).metadata_location
     answers = {answer.name: answer for answer in answers_of(where.lake)}
     assert [name for name, answer in answers.items() if not answer.ok] == []
     assert "as connection lakeward_rest" in answers["catalog"].found
     assert answers["catalog commit"].found.startswith("allowed in ")
     assert answers["catalog create"].found.startswith("allowed in ")
     assert "catalog credentials" not in answers, "the settings name a store"
-    assert (lake.site.catalog.list_tables("s"), lake.load(table).metadata_location) == (before, location)
+    assert (lake.site.names(), lake.load(table).metadata_location) == (before, location)
+    assert weed.names("lake") == objects, "no file of a staged table either"
     [alone] = [answer for answer in answers_of(where.lake.model_copy(update={"store": None}))
                if answer.name == "catalog credentials"]  # fmt: skip
     assert (alone.ok, alone.found.startswith("none are vended")) == (True, True)

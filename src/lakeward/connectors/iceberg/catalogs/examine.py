@@ -8,6 +8,9 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final
 from uuid import uuid4
 
+import requests
+
+from lakeward.connectors.iceberg.catalogs.rest_requests import Forbidden
 from lakeward.platform.errors import DependencyDown, LakewardError
 from lakeward.platform.runtime import CATALOG, Lake
 from lakeward.platform.text import count as counted
@@ -21,6 +24,7 @@ if TYPE_CHECKING:
 ASKED: Final = 50
 """Namespaces whose tables are listed."""
 SHOWN: Final = 5
+"""Namespaces that are named; after as many that fail for another reason than a privilege no further one is asked."""
 NEEDED: Final[Mapping[str, str]] = {
     "V1_LIST_NAMESPACES": "no table is found",
     "V1_LIST_TABLES": "no table is found",
@@ -34,10 +38,16 @@ USEFUL: Final[Mapping[str, str]] = {
     "V1_REGISTER_TABLE": "pointer_table: true fails",
     "V1_DELETE_TABLE": "pointer_table: true fails",
 }
+LISTS: Final = frozenset(("V1_LIST_NAMESPACES", "V1_LIST_TABLES"))
+COMMITS: Final = "tables can be committed, by the newest version only"
+CREATES: Final = "tables can be created"
+NO_TABLE: Final = "not tested: there is no table yet"
+SERVER_LOG: Final = "read the log of the catalog's server"
 NOT_LISTED: Final = (
     "grant the login to list them: until then no file of any table is deleted (expiry, orphans), because a table there "
     "may use it; everything else goes on"
 )
+NOT_ANSWERED: Final = f"{SERVER_LOG}: lists of tables (health, observation) fail until it lists them"
 NOT_BUILT: Final = "in a REST catalog tables restore and streams rebuild are refused"
 
 
@@ -69,20 +79,24 @@ def answers_of(lake: Lake) -> list[Answer]:
     wanted = "it answers, and accepts the login"
     try:
         catalog: Any = load_catalog(CATALOG, **pyiceberg_properties(lake))
-        spaces = catalog.list_namespaces()
+        supported = _supported(catalog)
+        listed = supported >= LISTS
+        spaces = catalog.list_namespaces() if listed else []
     except LakewardError as error:
-        found = f"{error.what}: {error.why}" if error.why else error.what
         # A connection that is not there is a matter of this machine, not of the catalog.
-        return [Answer("catalog", False, found, wanted, error.next, severe=isinstance(error, DependencyDown))]
+        severe = isinstance(error, DependencyDown)
+        return [Answer("catalog", False, _words(error), wanted, error.next, severe=severe)]
     except Exception as error:  # noqa: BLE001 - whatever an unknown server answers is the finding
-        found = f"{uri}: {type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
-        return [Answer("catalog", False, found, wanted, "correct uri: or warehouse: of the catalog", severe=True)]
+        found = f"{uri}: {_words(error)}"
+        next_ = "correct uri: or warehouse: of the catalog, or let the login list its namespaces"
+        return [Answer("catalog", False, found, wanted, next_, severe=True)]
     with catalog:
         login = f"as connection {lake.login.connection}" if lake.login else "without a login"
-        answers = [Answer("catalog", True, f"{uri} answers {login}", wanted), endpoints(_supported(catalog))]
-        tables, refused = _tables(catalog, spaces)
-        answers.append(namespaces(len(spaces), len(tables), refused))
-        answers += _privileges(catalog, lake, spaces, tables)
+        answers = [Answer("catalog", True, f"{uri} answers {login}", wanted), endpoints(supported)]
+        if listed:  # without lists there is nothing else to ask about
+            tables, refused, failed = _tables(catalog, spaces)
+            answers.append(namespaces(len(spaces), len(tables), refused, failed))
+            answers += _privileges(catalog, lake, supported, tables)
     return answers
 
 
@@ -102,19 +116,22 @@ def endpoints(supported: Collection[str]) -> Answer:
                   "use a server with these endpoints" if severe else "", severe=severe)  # fmt: skip
 
 
-def namespaces(count: int, tables: int, refused: Collection[str]) -> Answer:
+def namespaces(count: int, tables: int, refused: Collection[str], failed: Collection[str] = ()) -> Answer:
     """How much the login sees. Pure.
 
     Args:
         refused: the namespaces that it may not list.
+        failed: those that the server did not list, with its words.
     """
     asked = f"the first {ASKED} of {count}" if count > ASKED else str(count)
     found = f"{counted(tables, 'table')} in {asked} top-level namespaces"
     if refused:
         more = f" and {len(refused) - SHOWN} more" if len(refused) > SHOWN else ""
         found += f"; not allowed to list {', '.join(sorted(refused)[:SHOWN])}{more}"
-    return Answer("catalog namespaces", not refused, found, "each namespace can be listed",
-                  NOT_LISTED if refused else "")  # fmt: skip
+    if failed:
+        found += f"; not listed: {', '.join(sorted(failed))}"
+    next_ = "; ".join([*([NOT_LISTED] if refused else []), *([NOT_ANSWERED] if failed else [])])
+    return Answer("catalog namespaces", not (refused or failed), found, "each namespace can be listed", next_)
 
 
 def _supported(catalog: RestCatalog) -> set[str]:
@@ -123,35 +140,39 @@ def _supported(catalog: RestCatalog) -> set[str]:
     return {name for name in {**NEEDED, **USEFUL} if getattr(Capability, name) in catalog._supported_endpoints}
 
 
-def _tables(catalog: RestCatalog, spaces: list[Names]) -> tuple[list[Names], list[str]]:
-    """The tables of the first namespaces, and the namespaces that may not be listed."""
+def _tables(catalog: RestCatalog, spaces: list[Names]) -> tuple[list[Names], list[str], list[str]]:
+    """The tables of the first namespaces, the namespaces that may not be listed, and those that were not."""
     from pyiceberg.exceptions import NoSuchNamespaceError, RESTError
 
     tables: list[Names] = []
     refused: list[str] = []
+    failed: list[str] = []
     for space in sorted(spaces)[:ASKED]:
         try:
             tables += catalog.list_tables(space)
         except NoSuchNamespaceError:  # dropped since the listing
             continue
-        except (DependencyDown, RESTError) as error:
-            what = error.what if isinstance(error, DependencyDown) else type(error).__name__
-            refused.append(f"{dotted(space)} ({what})")
-    return tables, refused
+        except Forbidden:
+            refused.append(dotted(space))
+        except (LakewardError, RESTError, requests.RequestException, ValueError) as error:
+            failed.append(f"{dotted(space)} ({_words(error)})")
+            if len(failed) == SHOWN:  # the server is down: each further request may wait for its timeout
+                break
+    return tables, refused, failed
 
 
-def _privileges(catalog: RestCatalog, lake: Lake, spaces: list[Names], tables: list[Names]) -> Iterator[Answer]:
-    """Requests that change nothing, because the server must refuse them or forget them."""
+def _privileges(catalog: RestCatalog, lake: Lake, supported: Collection[str], tables: list[Names]) -> Iterator[Answer]:
+    """Requests that change nothing, because they contradict what there is. What is not supported is not tried."""
     if not tables:
-        yield Answer("catalog commit", True, "not tested: there is no table", "tables can be committed")
-    else:
+        yield Answer("catalog commit", True, NO_TABLE, COMMITS)
+        yield Answer("catalog create", True, NO_TABLE, CREATES)
+        return
+    if "V1_UPDATE_TABLE" in supported:
         yield _commit(catalog, tables[0])
-        if lake.store is None or lake.store.connection is None:
-            yield _vended(catalog, tables[0])
-    if not spaces:
-        yield Answer("catalog create", True, "not tested: there is no namespace", "tables can be created")
-    else:
-        yield _create(catalog, sorted(spaces)[0])
+    if lake.store is None or lake.store.connection is None:
+        yield _vended(catalog, tables[0])
+    if "V1_CREATE_TABLE" in supported:
+        yield _create(catalog, tables[0])
 
 
 def _commit(catalog: RestCatalog, table: Names) -> Answer:
@@ -160,56 +181,75 @@ def _commit(catalog: RestCatalog, table: Names) -> Answer:
     identifier = {"namespace": list(table[:-1]), "name": table[-1]}
     body: Any = {"identifier": identifier, "requirements": [requirement], "updates": []}
     url = catalog.url("namespaces/{namespace}/tables/{table}", **catalog._split_identifier_for_path(table))
-    wanted = "tables can be committed, by the newest version only"
     try:
         status = catalog._session.post(url, json=body).status_code
-    except DependencyDown as error:
-        return Answer("catalog commit", False, f"{dotted(table)}: {error.what}: {error.why}", wanted, error.next,
-                      severe=True)  # fmt: skip
+    except Forbidden as error:
+        next_ = "grant it for the tables that streams land in and those that are maintained; others need none"
+        return Answer("catalog commit", False, f"{dotted(table)}: {_words(error)}", COMMITS, next_)
+    except (LakewardError, requests.RequestException) as error:
+        return Answer("catalog commit", False, f"{dotted(table)}: {_words(error)}", COMMITS, _next(error))
     return commits(status, dotted(table))
 
 
 def commits(status: int, table: str) -> Answer:
     """What follows from the answer to a commit that the server must refuse. Pure."""
-    wanted = "tables can be committed, by the newest version only"
     if status == HTTPStatus.CONFLICT:
-        return Answer("catalog commit", True, f"allowed in {table}", wanted)
+        return Answer("catalog commit", True, f"allowed in {table}", COMMITS)
     if status < HTTPStatus.BAD_REQUEST:
         found = f"{table}: the server took a commit whose requirement does not hold"
-        return Answer("catalog commit", False, found, wanted,
+        return Answer("catalog commit", False, found, COMMITS,
                       "do not land in this catalog: of two writers one would lose its rows", severe=True)  # fmt: skip
     found = f"not proven: HTTP status {status} from {table}"
     known = status < HTTPStatus.INTERNAL_SERVER_ERROR
-    return Answer("catalog commit", known, found, wanted, "the first batch of a stream will tell")
+    return Answer("catalog commit", known, found, COMMITS, "the first batch of a stream will tell")
 
 
-def _create(catalog: RestCatalog, space: Names) -> Answer:
-    """A staged creation: the server checks the privilege and keeps nothing."""
-    name = f"lakeward_doctor_{uuid4().hex[:12]}"
+def _create(catalog: RestCatalog, table: Names) -> Answer:
+    """A staged creation under the name of a table that exists: servers check the privilege first.
+
+    Then they answer 409, or 200 with the table, and keep nothing. Under a new name some keep a staged file for ever.
+    """
+    space = table[:-1]
     field = {"id": 1, "name": "a", "required": False, "type": "string"}
-    body: Any = {"name": name, "schema": {"type": "struct", "schema-id": 0, "fields": [field]}, "stage-create": True}
-    wanted = "tables can be created"
+    schema = {"type": "struct", "schema-id": 0, "fields": [field]}
+    body: Any = {"name": table[-1], "schema": schema, "stage-create": True}
     url = catalog.url("namespaces/{namespace}/tables", namespace=catalog._encode_namespace_path(space))
     try:
         status = catalog._session.post(url, json=body).status_code
-    except DependencyDown as error:
+    except Forbidden as error:
         next_ = "grant it, or create the tables of streams, and their quarantine tables, by hand"
-        return Answer("catalog create", False, f"{dotted(space)}: {error.what}: {error.why}", wanted, next_)
-    known = status == HTTPStatus.OK
+        return Answer("catalog create", False, f"{dotted(space)}: {_words(error)}", CREATES, next_)
+    except (LakewardError, requests.RequestException) as error:
+        return Answer("catalog create", False, f"{dotted(space)}: {_words(error)}", CREATES, _next(error))
+    known = status in (HTTPStatus.OK, HTTPStatus.CONFLICT)
     found = f"allowed in {dotted(space)}" if known else f"{dotted(space)}: HTTP status {status}"
-    return Answer("catalog create", known, found, wanted, "" if known else "read the log of the catalog's server")
+    return Answer("catalog create", known, found, CREATES, "" if known else SERVER_LOG)
 
 
 def _vended(catalog: RestCatalog, table: Names) -> Answer:
     """Whether the server gives credentials for the files of a table."""
+    name, wanted = "catalog credentials", "the server vends credentials, or store: names some"
     url = catalog.url("namespaces/{namespace}/tables/{table}", **catalog._split_identifier_for_path(table))
-    wanted = "the server vends credentials, or store: names some"
     try:
-        body = catalog._session.get(url).json()
-    except (DependencyDown, ValueError) as error:
-        return Answer("catalog credentials", False, f"{dotted(table)}: {error}".splitlines()[0], wanted)
+        answer = catalog._session.get(url)
+        body = answer.json()
+    except (LakewardError, requests.RequestException) as error:  # one of the latter is text that is not JSON
+        return Answer(name, False, f"{dotted(table)}: {_words(error)}", wanted, _next(error))
+    if answer.status_code != HTTPStatus.OK or not isinstance(body, dict):  # dropped since, or not a catalog's answer
+        return Answer(name, True, f"not tested: HTTP status {answer.status_code} from {dotted(table)}", wanted)
     config = body.get("config") or {}
     vended = bool(body.get("storage-credentials")) or any("access-key" in key or "sas-token" in key for key in config)
     alone = "none are vended: the machine's own identity reads and writes the files"
-    found = "vended for each table" if vended else alone
-    return Answer("catalog credentials", True, found, wanted)
+    return Answer(name, True, "vended for each table" if vended else alone, wanted)
+
+
+def _words(error: Exception) -> str:
+    """An error in one line."""
+    if isinstance(error, LakewardError):
+        return f"{error.what}: {error.why}" if error.why else error.what
+    text = str(error)
+    return f"{type(error).__name__}: {text.splitlines()[0]}" if text else type(error).__name__
+
+
+def _next(error: Exception) -> str:
+    return error.next if isinstance(error, LakewardError) else SERVER_LOG
