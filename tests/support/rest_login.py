@@ -18,6 +18,8 @@ class Login(BaseHTTPRequestHandler):
 
     Attributes:
         secret: the client's secret.
+        error: OAuth2's word for another secret.
+        overrides: of the configuration.
         issued, accepted: the number of the newest token, and of the one that is accepted.
         status: of the answer to another token.
         forbidden: whether listing is forbidden.
@@ -27,6 +29,8 @@ class Login(BaseHTTPRequestHandler):
     """
 
     secret: ClassVar[str] = "s"
+    error: ClassVar[str] = "invalid_client"
+    overrides: ClassVar[dict[str, str]] = {}
     issued: ClassVar[int] = 0
     life_s: ClassVar[float | None] = None
     form: ClassVar[str] = ""
@@ -44,7 +48,7 @@ class Login(BaseHTTPRequestHandler):
         cls.asked.append("login")
         cls.form = body
         if f"client_secret={cls.secret}" not in body:
-            self._say(400, {"error": "invalid_client", "error_description": "no such secret"})
+            self._say(400, {"error": cls.error, "error_description": "no such secret"})
             return
         cls.issued += 1
         cls.accepted = cls.issued
@@ -62,7 +66,7 @@ class Login(BaseHTTPRequestHandler):
         elif cls.forbidden:
             self._say(403, {"error": {"message": "no LIST on n", "type": "t", "code": 403}})
         else:
-            self._say(200, {"defaults": {}, "overrides": {}, "namespaces": [["n"]]})
+            self._say(200, {"defaults": {}, "overrides": cls.overrides, "namespaces": [["n"]]})
 
     def _say(self, status: int, body: dict[str, Any]) -> None:
         text = json.dumps(body).encode()
@@ -79,7 +83,7 @@ class Login(BaseHTTPRequestHandler):
 def running() -> Iterator[HTTPServer]:
     """The server, in its first state."""
     Login.secret, Login.issued, Login.accepted, Login.status, Login.forbidden = "s", 0, 0, 401, False
-    Login.asked, Login.life_s = [], None
+    Login.asked, Login.life_s, Login.error, Login.overrides = [], None, "invalid_client", {}
     with ThreadingHTTPServer(("127.0.0.1", 0), Login) as made:
         threading.Thread(target=made.serve_forever, daemon=True).start()
         try:

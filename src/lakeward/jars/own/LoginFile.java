@@ -12,6 +12,7 @@ import java.util.HashMap;
 import java.util.Iterator;
 import java.util.Map;
 import org.apache.iceberg.catalog.TableIdentifier;
+import org.apache.iceberg.exceptions.BadRequestException;
 import org.apache.iceberg.exceptions.NotAuthorizedException;
 import org.apache.iceberg.rest.HTTPHeaders;
 import org.apache.iceberg.rest.HTTPRequest;
@@ -37,6 +38,8 @@ public class LoginFile implements AuthManager {
 
     private static volatile long forgottenAt = System.nanoTime();
 
+    private String place;
+
     public LoginFile(String name) {}
 
     /** Iceberg shows a manager no answer. Who sees one that refuses a token calls this: each session fetches another. */
@@ -45,16 +48,18 @@ public class LoginFile implements AuthManager {
     }
 
     public AuthSession initSession(RESTClient client, Map properties) {
-        return new Session(client, properties);
+        place = String.valueOf(properties.get(FILE));
+        return new Session(client, place);
     }
 
+    /** The file of initSession: the answer of a server to that session's request cannot name another one. */
     public AuthSession catalogSession(RESTClient client, Map properties) {
-        return new Session(client, properties);
+        return new Session(client, place == null ? String.valueOf(properties.get(FILE)) : place);
     }
 
     /** Of the client that renews vended credentials. */
     public AuthSession tableSession(RESTClient client, Map properties) {
-        return new Session(client, properties);
+        return catalogSession(client, properties);
     }
 
     /** A server may give a table a token of its own. */
@@ -106,10 +111,10 @@ public class LoginFile implements AuthManager {
         private long renewAt;
         private long endsAt;
 
-        Session(RESTClient client, Map properties) {
+        Session(RESTClient client, String place) {
             // The request for a token needs none.
             this.client = client.withAuthSession(AuthSession.EMPTY);
-            this.place = String.valueOf(properties.get(FILE));
+            this.place = place;
             this.file = Paths.get(place, new String[0]);
         }
 
@@ -145,7 +150,11 @@ public class LoginFile implements AuthManager {
                     text("oauth2-server-uri", "v1/oauth/tokens"), OAuth2Util.buildOptionalParam(login));
             } catch (RuntimeException failed) {
                 if (token == null || now - endsAt >= 0) {
-                    throw failed;
+                    // Of OAuth2's errors Iceberg calls invalid_client alone a refusal; others refuse a wrong secret by
+                    // unauthorized_client or invalid_grant.
+                    throw failed instanceof BadRequestException
+                        ? new NotAuthorizedException(failed, "%s", new Object[] {failed.getMessage()})
+                        : failed;
                 }
                 renewAt = now + PAUSE_S * SECOND;
                 return;

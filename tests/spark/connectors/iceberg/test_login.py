@@ -133,6 +133,20 @@ def test_a_login_that_cannot_be_renewed_is_used_while_it_is_valid(deployment: De
         longest.setLong(None, before)
 
 
+@pytest.mark.parametrize("error", ["invalid_client", "unauthorized_client", "invalid_grant"])
+def test_a_wrong_secret_is_a_dependency_whatever_the_server_calls_it(deployment: Deployment, error: str) -> None:
+    Login.error = error
+    deployment.write(credential="i:wrong")
+    with pytest.raises(DependencyDown, match="refuses the login"):
+        jvm.load(deployment.session(), "n.t")
+
+
+def test_a_server_cannot_name_another_file(deployment: Deployment) -> None:
+    deployment.write(credential="i:s")
+    Login.overrides = {"rest.auth.lakeward.file": "/no/such/file"}
+    assert listed(deployment.session()) == ["n"]
+
+
 @pytest.mark.parametrize("status", [401, 419])
 def test_after_a_token_that_the_server_forgot_the_next_attempt_logs_in(deployment: Deployment, status: int) -> None:
     Login.life_s = 3600
