@@ -137,8 +137,14 @@ def test_a_login_that_cannot_be_renewed_is_used_while_it_is_valid(deployment: De
 def test_a_wrong_secret_is_a_dependency_whatever_the_server_calls_it(deployment: Deployment, error: str) -> None:
     Login.error = error
     deployment.write(credential="i:wrong")
-    with pytest.raises(DependencyDown, match="refuses the login"):
-        jvm.load(deployment.session(), "n.t")
+    session = deployment.session()
+    active = session._get_j_spark_session_class(session._jvm)
+    active.setActiveSession(session._jsparkSession)  # as a driver does for each stream
+    try:
+        with pytest.raises(DependencyDown, match="refuses the login"):
+            jvm.load(session, "n.t")
+    finally:
+        active.setActiveSession(deployment.spark._jsparkSession)
 
 
 def test_a_server_cannot_name_another_file(deployment: Deployment) -> None:
