@@ -8,10 +8,10 @@ from typing import Any
 
 from lakeward import jars
 from lakeward.connectors.aws import store
-from lakeward.connectors.iceberg.catalogs import rest
 from lakeward.connectors.iceberg.catalogs.jdbc import Jdbc
 from lakeward.connectors.iceberg.catalogs.kind import Kind
 from lakeward.connectors.iceberg.catalogs.other import Other
+from lakeward.connectors.iceberg.catalogs.rest import Rest
 from lakeward.jars import own
 from lakeward.platform.errors import SpecError
 from lakeward.platform.runtime import CATALOG, Lake
@@ -26,8 +26,8 @@ _CLASSPATH = "SPARK_DIST_CLASSPATH"
 
 def kind_of(lake: Lake) -> Kind:
     """The kind of the catalog."""
-    if lake.properties.get("type") == rest.TYPE:
-        return rest.Rest()
+    if lake.rest:
+        return Rest()
     return Other() if {"type", "catalog-impl"} & set(lake.properties) else Jdbc()
 
 

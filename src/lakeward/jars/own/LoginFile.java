@@ -93,7 +93,7 @@ public class LoginFile implements AuthManager {
 
     /** The login as the file has it now. */
     static class Session implements AuthSession {
-        /** A token is fetched anew after this time at the latest: a server may forget its tokens before they expire. */
+        /** A token is fetched again after this time at the latest: a server may forget its tokens before they expire. */
         static long longestS = 300L; // not final for the tests
         /** How long before its end a token is renewed, but never more than a tenth of its life. */
         private static final long MARGIN_S = 60L;

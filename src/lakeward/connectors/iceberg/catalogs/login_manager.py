@@ -16,7 +16,7 @@ from lakeward.connectors.iceberg.catalogs import login, rest_requests
 from lakeward.platform.errors import DependencyDown
 
 LONGEST_S: Final = 300.0
-"""A token is fetched anew after this time at the latest: a server may forget its tokens before they expire."""
+"""A token is fetched again after this time at the latest: a server may forget its tokens before they expire."""
 MARGIN_S: Final = 60.0
 """How long before its end a token is renewed, but never more than a tenth of its life."""
 PAUSE_S: Final = 5.0

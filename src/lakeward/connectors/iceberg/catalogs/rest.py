@@ -9,7 +9,6 @@ from lakeward.connectors.iceberg.catalogs import login
 from lakeward.jars import own
 from lakeward.platform.runtime import Lake
 
-TYPE = "rest"
 _HERE = "lakeward.connectors.iceberg.catalogs"
 _VENDED = {"header.X-Iceberg-Access-Delegation": "vended-credentials"}
 """Asks the server for short-lived credentials of each table's files. PyIceberg asks by itself."""

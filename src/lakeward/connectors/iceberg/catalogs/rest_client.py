@@ -22,7 +22,8 @@ class RestClient(RestCatalog):
 
     def _config_headers(self, session: requests.Session) -> None:
         # Called before the session's first request. The methods of the session and PyIceberg's login call `request`.
-        session.request = partial(_answered, session, session.request)  # type: ignore[method-assign]  # no default
+        request = partial(_answered, session, session.request)
+        session.request = request  # type: ignore[method-assign]  # requests has no setting for every request's time
         super()._config_headers(session)
 
 
