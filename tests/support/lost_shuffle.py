@@ -18,6 +18,7 @@ from lakeward.connectors.commit_protocol.batch import RunningBatch
 from lakeward.connectors.kafka.cluster import Cluster
 from lakeward.connectors.kafka.source import KafkaStreamSource
 from lakeward.engine.flow import Flow
+from lakeward.jars import own
 from lakeward.engine.one_pass import Observed, OnePass, Unproven
 from lakeward.spec.model.stream import StreamSpec
 
@@ -49,6 +50,7 @@ def main(document: dict[str, Any], folder: Path) -> str:
 
     builder = SparkSession.builder.master("local[2]").config("spark.local.dir", str(folder / "local"))
     for name, value in {
+        "spark.jars": ",".join(str(jar) for jar in own.libraries()),
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.host": "127.0.0.1",
         "spark.ui.enabled": "false",
