@@ -24,7 +24,7 @@ final class JsonNumbers {
             isInt = kind instanceof IntegerType;
         }
 
-        Object read(JsonParser parser, byte[] record) throws IOException {
+        Object read(JsonParser parser) throws IOException {
             sure(parser.currentToken() == JsonToken.VALUE_NUMBER_INT);
             sure(parser.getNumberType() != JsonParser.NumberType.BIG_INTEGER);
             long value = parser.getLongValue();
@@ -52,7 +52,7 @@ final class JsonNumbers {
             this.below = isFloat ? 16777216.0 : 9007199254740992.0;
         }
 
-        Object read(JsonParser parser, byte[] record) throws IOException {
+        Object read(JsonParser parser) throws IOException {
             sure(parser.currentToken().isNumeric());
             double value = parse(parser.getTextCharacters(), parser.getTextOffset(), parser.getTextLength());
             float narrow = (float) value;
@@ -121,7 +121,7 @@ final class JsonNumbers {
             text = !tokens.equals("number");
         }
 
-        Object read(JsonParser parser, byte[] record) throws IOException {
+        Object read(JsonParser parser) throws IOException {
             JsonToken token = parser.currentToken();
             sure(token == JsonToken.VALUE_STRING ? text : token.isNumeric() && number);
             char[] characters = parser.getTextCharacters();

@@ -1,14 +1,16 @@
 package io.lakeward;
 
+import com.fasterxml.jackson.core.JsonEncoding;
 import com.fasterxml.jackson.core.JsonFactory;
+import com.fasterxml.jackson.core.JsonGenerator;
 import com.fasterxml.jackson.core.JsonParser;
 import com.fasterxml.jackson.core.JsonProcessingException;
 import com.fasterxml.jackson.core.JsonToken;
+import java.io.ByteArrayOutputStream;
 import java.io.IOException;
 import java.io.Serializable;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
-import java.util.Arrays;
 import java.util.Base64;
 import java.util.HashMap;
 import java.util.HashSet;
@@ -79,7 +81,7 @@ public final class JsonReader implements Serializable {
             if (parser.nextToken() != JsonToken.START_OBJECT) {
                 return null;
             }
-            Object row = columns.read(parser, value);
+            Object row = columns.read(parser);
             return parser.nextToken() == null ? (InternalRow) row : null;
         } catch (InDoubt doubt) {
             return null;
@@ -129,10 +131,9 @@ public final class JsonReader implements Serializable {
     abstract static class Value implements Serializable {
         /**
          * @param parser stands at the first token of a value that is not null, and is left at its last one
-         * @param record the whole record
          * @throws InDoubt the value has another form
          */
-        abstract Object read(JsonParser parser, byte[] record) throws IOException;
+        abstract Object read(JsonParser parser) throws IOException;
 
         /** Throws `InDoubt` if a condition does not hold. */
         static void sure(boolean condition) {
@@ -188,7 +189,7 @@ public final class JsonReader implements Serializable {
             }
         }
 
-        Object read(JsonParser parser, byte[] record) throws IOException {
+        Object read(JsonParser parser) throws IOException {
             sure(parser.currentToken() == JsonToken.START_OBJECT);
             Object[] row = new Object[values.length];
             while (parser.nextToken() != JsonToken.END_OBJECT) {
@@ -197,7 +198,7 @@ public final class JsonReader implements Serializable {
                 if (at == null) {
                     parser.skipChildren();
                 } else {
-                    row[at.intValue()] = token == JsonToken.VALUE_NULL ? null : values[at.intValue()].read(parser, record);
+                    row[at.intValue()] = token == JsonToken.VALUE_NULL ? null : values[at.intValue()].read(parser);
                 }
             }
             for (int at = 0; at < row.length; at++) {
@@ -214,11 +215,11 @@ public final class JsonReader implements Serializable {
             this.element = element;
         }
 
-        Object read(JsonParser parser, byte[] record) throws IOException {
+        Object read(JsonParser parser) throws IOException {
             sure(parser.currentToken() == JsonToken.START_ARRAY);
             List found = new ArrayList();
             for (JsonToken token = parser.nextToken(); token != JsonToken.END_ARRAY; token = parser.nextToken()) {
-                found.add(token == JsonToken.VALUE_NULL ? null : element.read(parser, record));
+                found.add(token == JsonToken.VALUE_NULL ? null : element.read(parser));
             }
             return new GenericArrayData(found.toArray());
         }
@@ -232,7 +233,7 @@ public final class JsonReader implements Serializable {
             this.value = value;
         }
 
-        Object read(JsonParser parser, byte[] record) throws IOException {
+        Object read(JsonParser parser) throws IOException {
             sure(parser.currentToken() == JsonToken.START_OBJECT);
             List keys = new ArrayList();
             List found = new ArrayList();
@@ -241,7 +242,7 @@ public final class JsonReader implements Serializable {
                 String key = parser.currentName();
                 sure(seen.add(key));
                 keys.add(TextValue.utf8(key));
-                found.add(parser.nextToken() == JsonToken.VALUE_NULL ? null : value.read(parser, record));
+                found.add(parser.nextToken() == JsonToken.VALUE_NULL ? null : value.read(parser));
             }
             return new ArrayBasedMapData(new GenericArrayData(keys.toArray()), new GenericArrayData(found.toArray()));
         }
@@ -249,7 +250,7 @@ public final class JsonReader implements Serializable {
 
     /** STRING: any value. A number keeps its text, an object or array its JSON. */
     static final class TextValue extends Value {
-        Object read(JsonParser parser, byte[] record) throws IOException {
+        Object read(JsonParser parser) throws IOException {
             JsonToken token = parser.currentToken();
             if (token != JsonToken.START_OBJECT && token != JsonToken.START_ARRAY) {
                 char[] characters = parser.getTextCharacters();
@@ -265,33 +266,53 @@ public final class JsonReader implements Serializable {
                 }
                 return UTF8String.fromBytes(bytes);
             }
-            int begin = (int) parser.currentTokenLocation().getByteOffset();
-            parser.skipChildren();
-            int end = (int) parser.currentLocation().getByteOffset();
-            sure(record[begin] == (token == JsonToken.START_OBJECT ? '{' : '['));
-            for (int at = begin; at < end - 2; at++) {
-                // Perhaps half of a character: an escape stays as it was written, so it is not read here.
-                sure(record[at] != '\\' || record[at + 1] != 'u' || (record[at + 2] | 0x20) != 'd');
+            return compact(parser);
+        }
+
+        /** An object or array as JSON without blanks. Its numbers stay as they were written. */
+        private static UTF8String compact(JsonParser parser) throws IOException {
+            ByteArrayOutputStream out = new ByteArrayOutputStream();
+            JsonGenerator json = FACTORY.createGenerator(out, JsonEncoding.UTF8);
+            int depth = 0;
+            JsonToken token = parser.currentToken();
+            while (true) {
+                if (token == JsonToken.FIELD_NAME) {
+                    json.writeFieldName(whole(parser.currentName()));
+                } else if (token == JsonToken.VALUE_STRING) {
+                    json.writeString(whole(parser.getText()));
+                } else if (token.isNumeric()) {
+                    json.writeNumber(parser.getText());
+                } else {
+                    json.copyCurrentEvent(parser);
+                    depth += token.isStructStart() ? 1 : token.isStructEnd() ? -1 : 0;
+                }
+                if (depth == 0) {
+                    json.close();
+                    return UTF8String.fromBytes(out.toByteArray());
+                }
+                token = parser.nextToken();
             }
-            return UTF8String.fromBytes(Arrays.copyOfRange(record, begin, end));
+        }
+
+        static UTF8String utf8(String text) {
+            return UTF8String.fromBytes(whole(text).getBytes(StandardCharsets.UTF_8));
         }
 
         /** The text, if it has no half of a character: UTF-8 cannot hold one, and Java writes `?` instead. */
-        static UTF8String utf8(String text) {
+        private static String whole(String text) {
             for (int at = 0; at < text.length(); at++) {
-                char each = text.charAt(at);
-                if (Character.isSurrogate(each)) {
-                    sure(Character.isHighSurrogate(each) && at + 1 < text.length()
+                if (Character.isSurrogate(text.charAt(at))) {
+                    sure(Character.isHighSurrogate(text.charAt(at)) && at + 1 < text.length()
                         && Character.isLowSurrogate(text.charAt(at + 1)));
                     at++;
                 }
             }
-            return UTF8String.fromBytes(text.getBytes(StandardCharsets.UTF_8));
+            return text;
         }
     }
 
     static final class BooleanValue extends Value {
-        Object read(JsonParser parser, byte[] record) throws IOException {
+        Object read(JsonParser parser) throws IOException {
             JsonToken token = parser.currentToken();
             sure(token == JsonToken.VALUE_TRUE || token == JsonToken.VALUE_FALSE);
             return Boolean.valueOf(token == JsonToken.VALUE_TRUE);
@@ -300,7 +321,7 @@ public final class JsonReader implements Serializable {
 
     /** BINARY: base64 as an encoder writes it. */
     static final class BinaryValue extends Value {
-        Object read(JsonParser parser, byte[] record) throws IOException {
+        Object read(JsonParser parser) throws IOException {
             sure(parser.currentToken() == JsonToken.VALUE_STRING);
             String text = parser.getText();
             try {
@@ -315,7 +336,7 @@ public final class JsonReader implements Serializable {
 
     /** A type that has no plain form. */
     static final class OtherValue extends Value {
-        Object read(JsonParser parser, byte[] record) throws IOException {
+        Object read(JsonParser parser) throws IOException {
             throw InDoubt.INSTANCE;
         }
     }

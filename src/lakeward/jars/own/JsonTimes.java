@@ -65,13 +65,13 @@ final class JsonTimes {
 
     /** DATE: `yyyy-MM-dd`. */
     static final class IsoDay extends TextForm {
-        Object read(JsonParser parser, byte[] record) throws IOException {
+        Object read(JsonParser parser) throws IOException {
             sure(parser.currentToken() == JsonToken.VALUE_STRING && parser.getTextLength() == 10);
             return Integer.valueOf(days(parser.getTextCharacters(), parser.getTextOffset()));
         }
     }
 
-    /** TIMESTAMP and TIMESTAMP_NTZ: `yyyy-MM-ddTHH:mm:ss[.ffffff]`, with `Z` or `+HH:mm`, or without. */
+    /** TIMESTAMP and TIMESTAMP_NTZ: `yyyy-MM-ddTHH:mm:ss[.ffffff]`, with `Z`, `+HH[[:]mm]`, or without. */
     static final class IsoTime extends TextForm {
         private final boolean zoned;
         private final boolean bare;
@@ -81,7 +81,7 @@ final class JsonTimes {
             this.bare = bare;
         }
 
-        Object read(JsonParser parser, byte[] record) throws IOException {
+        Object read(JsonParser parser) throws IOException {
             int length = parser.getTextLength();
             sure(parser.currentToken() == JsonToken.VALUE_STRING && length >= 19);
             char[] text = parser.getTextCharacters();
@@ -98,11 +98,12 @@ final class JsonTimes {
             if (at < end && text[at] == '.') {
                 int from = ++at;
                 long unit = MICROS;
-                while (at < end && text[at] >= '0' && text[at] <= '9') {
+                for (; at < end && text[at] >= '0' && text[at] <= '9'; at++) {
                     unit /= 10;
-                    micros += (text[at++] - '0') * unit;
+                    sure(unit > 0 || text[at] == '0');
+                    micros += (text[at] - '0') * unit;
                 }
-                sure(at > from && at - from <= 6);
+                sure(at > from);
             }
             if (at == end) {
                 sure(bare);
@@ -118,9 +119,11 @@ final class JsonTimes {
                 sure(end == at + 1);
                 return 0;
             }
-            sure(end == at + 6 && text[at + 3] == ':' && (text[at] == '+' || text[at] == '-'));
+            int length = end - at;
+            boolean colon = length == 6;
+            sure((text[at] == '+' || text[at] == '-') && (length == 3 || length == 5 || colon && text[at + 3] == ':'));
             int hours = number(text, at + 1, 2);
-            int minutes = number(text, at + 4, 2);
+            int minutes = length == 3 ? 0 : number(text, end - 2, 2);
             sure(hours < 18 && minutes < 60);
             return (text[at] == '-' ? -60 : 60) * (hours * 60 + minutes);
         }
@@ -138,7 +141,7 @@ final class JsonTimes {
             this.fraction = fraction;
         }
 
-        Object read(JsonParser parser, byte[] record) throws IOException {
+        Object read(JsonParser parser) throws IOException {
             JsonToken token = parser.currentToken();
             sure(token == JsonToken.VALUE_STRING || token.isNumeric());
             char[] text = parser.getTextCharacters();
@@ -187,7 +190,7 @@ final class JsonTimes {
             this.day = day;
         }
 
-        Object read(JsonParser parser, byte[] record) throws IOException {
+        Object read(JsonParser parser) throws IOException {
             JsonToken token = parser.currentToken();
             sure(token.isScalarValue());
             long micros;
