@@ -18,8 +18,8 @@ from lakeward.connectors.commit_protocol.batch import RunningBatch
 from lakeward.connectors.kafka.cluster import Cluster
 from lakeward.connectors.kafka.source import KafkaStreamSource
 from lakeward.engine.flow import Flow
-from lakeward.jars import own
 from lakeward.engine.one_pass import Observed, OnePass, Unproven
+from lakeward.jars import own
 from lakeward.spec.model.stream import StreamSpec
 
 if TYPE_CHECKING:

@@ -26,8 +26,7 @@ final class JsonNumbers {
 
         Object read(JsonParser parser) throws IOException {
             sure(parser.currentToken() == JsonToken.VALUE_NUMBER_INT);
-            sure(parser.getNumberType() != JsonParser.NumberType.BIG_INTEGER);
-            long value = parser.getLongValue();
+            long value = parser.getLongValue(); // refuses what is not a long
             if (isShort) {
                 sure((short) value == value);
                 return Short.valueOf((short) value);
@@ -65,7 +64,10 @@ final class JsonNumbers {
             return Double.valueOf(value);
         }
 
-        /** The nearest double. Up to 15 digits are a whole number and a power of ten, both exact: one division rounds. */
+        /**
+         * The nearest double. Up to 15 digits are a whole number and a power of ten, both exact: one division rounds.
+         * With 16 digits and no point it is exact below 2^53; from there on it is in doubt anyway.
+         */
         private static double parse(char[] text, int begin, int length) {
             int end = begin + length;
             boolean negative = text[begin] == '-';
@@ -84,9 +86,6 @@ final class JsonNumbers {
                 } else {
                     return Double.parseDouble(new String(text, begin, length));
                 }
-            }
-            if (digits >= 9007199254740992L) {
-                return Double.parseDouble(new String(text, begin, length));
             }
             double value = point < 0 ? (double) digits : digits / TENS[end - point - 1];
             return negative ? -value : value;

@@ -40,7 +40,7 @@ final class JsonTimes {
         return iso ? new IsoTime(false, true) : new PatternValue(form, false);
     }
 
-    /** Digits of the token's text, from a place on. */
+    /** A value by its characters. No token but a string can have those of a day. */
     abstract static class TextForm extends JsonReader.Value {
         static int number(char[] text, int from, int digits) {
             int value = 0;
@@ -66,7 +66,7 @@ final class JsonTimes {
     /** DATE: `yyyy-MM-dd`. */
     static final class IsoDay extends TextForm {
         Object read(JsonParser parser) throws IOException {
-            sure(parser.currentToken() == JsonToken.VALUE_STRING && parser.getTextLength() == 10);
+            sure(parser.getTextLength() == 10);
             return Integer.valueOf(days(parser.getTextCharacters(), parser.getTextOffset()));
         }
     }
@@ -83,7 +83,7 @@ final class JsonTimes {
 
         Object read(JsonParser parser) throws IOException {
             int length = parser.getTextLength();
-            sure(parser.currentToken() == JsonToken.VALUE_STRING && length >= 19);
+            sure(length >= 19);
             char[] text = parser.getTextCharacters();
             int begin = parser.getTextOffset();
             int end = begin + length;
