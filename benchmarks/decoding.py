@@ -48,8 +48,12 @@ def work(schema: str, records: int) -> None:
     from pyspark.sql import SparkSession
 
     from lakeward.connectors.decode.json import JsonDecoder
+    from lakeward.jars import own
 
+    # An older tree has no such jar and needs none.
+    libraries = ",".join(str(jar) for jar in getattr(own, "libraries", tuple)())
     conf = {"spark.ui.enabled": "false", "spark.driver.memory": "1500m", "spark.ui.showConsoleProgress": "false"}
+    conf["spark.jars"] = libraries
     builder = SparkSession.builder.master("local[1]").config("spark.sql.session.timeZone", "UTC")
     for name, value in conf.items():
         builder = builder.config(name, value)

@@ -23,9 +23,8 @@ def main(arguments: list[str]) -> int:
         if arguments == ["pin"]:
             return _pin()
         if arguments == ["own"]:
-            _print(f"compiled {own.build()}")
-            _print(f"compiled {own.build(own.PATTERNS_JAR, own.PATTERNS_SOURCE)}")
-            _print(f"compiled {own.build(own.LOGIN_JAR, own.LOGIN_SOURCE)}")
+            for jar in own.SOURCES:
+                _print(f"compiled {own.build(jar)}")
             return 0
         at = ivy.ensure(lambda name: _print(f"  {name}"))
         _print(f"{len(check.listed())} jars verified in {at}")

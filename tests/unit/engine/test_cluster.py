@@ -43,7 +43,7 @@ def test_executors_get_the_verified_jars_from_the_driver_and_find_its_address(la
     assert cluster.master_of(launch) == MASTER
     found = session.conf(launch, "10.0.0.7")
     names = {Path(jar).name for jar in found["spark.jars"].split(",")}
-    assert names == {jar.name for jar in (*jars.spark_classpath(), jars.own.JAR)}
+    assert names == {jar.name for jar in (*jars.spark_classpath(), *jars.own.libraries())}
     assert (found["spark.driver.host"], found["spark.driver.bindAddress"]) == ("10.0.0.7", "10.0.0.7")
     assert session.conf(launch, "127.0.0.1")["spark.driver.bindAddress"] == "127.0.0.1"
 
@@ -52,7 +52,7 @@ def test_a_driver_that_works_by_itself_serves_nothing(launch) -> None:
     alone = launch.model_copy(update={"conf": {}})
     assert cluster.master_of(alone) is None
     found = session.conf(alone)
-    assert found["spark.jars"] == str(jars.own.JAR)
+    assert found["spark.jars"] == ",".join(str(jar) for jar in jars.own.libraries())
     assert found["spark.driver.host"] == "127.0.0.1"
 
 

@@ -1,10 +1,11 @@
 """Declared JSON: every record either has all its values, exactly as sent, or a reason why not. Never a silent null.
 
-Two ways of reading. The *fast* way is Spark's `from_json`, inside an envelope, `{"<mark>":[<value>,{"<mark>":true}]}`:
-whatever does not end where the value should end breaks the envelope or changes its length. Spark's parser is lenient
-with values (`"12,50"` becomes 1250.00, a number into STRING changes its text), so each type says where its result is in
-doubt (`lakeward.connectors.decode.values`). A record in doubt, or one that did not parse, is read again, *strictly*:
-from the text of each value (`token`), by exact rules, at any depth (`shapes`). What the rules accept lands.
+Two ways of reading. The *fast* way (`reader`) takes the plain form of each type in one pass over a record's bytes. A
+record with anything else is *in doubt*, and read again, *strictly*: Spark's `from_json` gives the text of each value
+(`token`), and exact rules read it, at any depth (`values`, `shapes`). What the rules accept lands.
+
+The strict way parses inside an envelope, `{"<mark>":[<value>,{"<mark>":true}]}`: whatever does not end where the value
+should end breaks the envelope or changes its length.
 
 Accepted beyond the types, because nothing is lost: any JSON value where STRING is declared (its text is kept), whole
 numbers where DOUBLE is, keys that are not declared, the last of two equal keys. See docs/reference/decode.md.
@@ -17,10 +18,11 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, cast
 
+from lakeward.connectors.decode import reader
 from lakeward.connectors.decode.first_bytes import misread
 from lakeward.connectors.decode.shapes import SHOWN, Shape, containers, let
 from lakeward.connectors.decode.token import LONE_SURROGATE, Marks
-from lakeward.connectors.decode.values import ALWAYS, LOCALE, Doubts, any_of
+from lakeward.connectors.decode.values import LOCALE
 from lakeward.connectors.source import DOUBT, ERROR, RAW, REASON, VALUE
 from lakeward.platform.errors import SpecError
 from lakeward.spec.model.formats import Formats
@@ -94,7 +96,7 @@ class JsonDecoder:
             The declared columns, those of `keep`, and REASON, ERROR, RAW. Rows are neither dropped nor added. Of a bad
             one RAW is the whole value and ERROR still null: see `explain`.
         """
-        return self._judged(raw).select(*self._carried, *self._settled).select(*self._decoded)
+        return self._read(raw).select(*self._carried, *self._settled).select(*self._decoded)
 
     def apply_fast(self, raw: DataFrame) -> DataFrame:
         """Decode raw records the fast way alone: the plan of a batch is much smaller without the strict way.
@@ -104,16 +106,14 @@ class JsonDecoder:
         """
         from pyspark.sql import functions as F
 
-        doubt = F.col("_lw_doubt")
+        record, doubt = F.col("_lw_record"), F.col("_lw_record").isNull()
         bad = F.col(VALUE).isNull() | ~F.is_valid_utf8(F.col(VALUE).cast("string"))
-        reason = F.coalesce(self._reason(bad), F.when(doubt, F.lit(DOUBT)))
-        values = [F.col(f"_lw_{index}").alias(name) for index, (name, _) in enumerate(self._columns)]
-        return self._judged(raw).select(
-            *values,
+        return self._read(raw).select(
+            *(record[name].alias(name) for name, _ in self._columns),
             *self._carried,
-            reason.alias(REASON),
+            F.when(doubt, F.coalesce(self._reason(bad), F.lit(DOUBT))).alias(REASON),
             F.lit(None).cast("string").alias(ERROR),
-            F.when(bad | doubt, F.col(VALUE)).alias(RAW),
+            F.when(doubt, F.col(VALUE)).alias(RAW),
         )
 
     def apply_strict(self, doubtful: DataFrame) -> DataFrame:
@@ -132,10 +132,9 @@ class JsonDecoder:
             F.when(bad, F.col(VALUE)).alias(RAW),
         )
 
-    def _judged(self, raw: DataFrame) -> DataFrame:
-        """The fast values, and whether a record is in doubt."""
-        parsed = raw.select(*self._carried, *self._parse).select(*self._carried, *self._taken_apart)
-        return parsed.select(*self._carried, *self._taken).select(*self._carried, *self._doubted)
+    def _read(self, raw: DataFrame) -> DataFrame:
+        """The records that the fast way takes; null for one in doubt."""
+        return raw.select(*self._carried, *self._fast)
 
     def explain(self, bad: DataFrame) -> DataFrame:
         """Say of bad records what is wrong with them: `keep`, REASON, ERROR and RAW, which is cut to `KEPT_BYTES`.
@@ -183,10 +182,11 @@ class JsonDecoder:
         return text if self.max_bytes is None else F.when(~self._too_large, text)
 
     @cached_property
-    def _parse(self) -> list[Column]:
+    def _fast(self) -> list[Column]:
         from pyspark.sql import functions as F
 
-        return [F.col(VALUE), self._envelope(self._text, self._shape.fast()).alias("_lw_p")]
+        found = reader.record(F.col(VALUE), self.schema, self.formats, self.max_bytes)
+        return [F.col(VALUE), found.alias("_lw_record")]
 
     def _envelope(self, text: Column, schema: Any) -> Column:
         """The record parsed by a schema, inside the envelope."""
@@ -218,62 +218,17 @@ class JsonDecoder:
         ]
 
     @cached_property
-    def _taken_apart(self) -> list[Column]:
-        from pyspark.sql import functions as F
-
-        return [F.col(VALUE), *self._apart(F.col("_lw_p"))]
-
-    @cached_property
-    def _taken(self) -> list[Column]:
-        """The values of the fast way, in the declared types."""
-        from pyspark.sql import functions as F
-
-        record = F.col("_lw_record")
-        taken = [
-            inner.taken(record[name]).alias(f"_lw_{index}")
-            for index, (name, inner) in enumerate(self._columns)
-            if not inner.plainly
-        ]
-        return [F.col(VALUE), record, F.col("_lw_broken"), F.col("_lw_whole"), *taken]
-
-    @cached_property
     def _columns(self) -> list[tuple[str, Shape]]:
         return [(column.name, self._shape.of(column.dataType)) for column in self.schema.fields]
 
     @cached_property
-    def _fast(self) -> list[Column]:
+    def _settled(self) -> list[Column]:
+        """The record, and what the strict way found of one in doubt."""
         from pyspark.sql import functions as F
 
         record = F.col("_lw_record")
-        return [
-            record[name] if inner.plainly else F.col(f"_lw_{index}")
-            for index, (name, inner) in enumerate(self._columns)
-        ]
-
-    @cached_property
-    def _doubted(self) -> list[Column]:
-        """The fast values, and whether the record is to be read strictly."""
-        from pyspark.sql import functions as F
-
-        record, text = F.col("_lw_record"), self._text
-        doubts: Doubts = {ALWAYS: [F.col("_lw_broken"), ~F.col("_lw_whole"), record.isNull()]}
-        for (name, inner), column, value in zip(self._columns, self.schema.fields, self._fast, strict=True):
-            if not column.nullable:
-                doubts[ALWAYS].append(record[name].isNull())
-            for scan, conditions in inner.doubt(record[name], value).items():
-                doubts.setdefault(scan, []).extend(conditions)
-        found = [any_of(conditions) & scan.in_(text) for scan, conditions in doubts.items()]
-        fast = [value.alias(f"_lw_{index}") for index, value in enumerate(self._fast)]
-        return [F.col(VALUE), *fast, any_of(found).alias("_lw_doubt")]
-
-    @cached_property
-    def _settled(self) -> list[Column]:
-        """The fast values, what the strict way found of a record in doubt, and whether the record is bad."""
-        from pyspark.sql import functions as F
-
-        fast = [F.col(f"_lw_{index}") for index in range(len(self._columns))]
-        strict = F.when(F.col("_lw_doubt") & F.is_valid_utf8(self._text), self._strict)
-        return [F.col(VALUE), *fast, F.col("_lw_doubt"), strict.alias("_lw_strict")]
+        strict = F.when(record.isNull() & F.is_valid_utf8(self._text), self._strict)
+        return [F.col(VALUE), record, strict.alias("_lw_strict")]
 
     @property
     def _strict(self) -> Column:
@@ -299,14 +254,10 @@ class JsonDecoder:
     def _decoded(self) -> list[Column]:
         from pyspark.sql import functions as F
 
-        strict, doubt = F.col("_lw_strict"), F.col("_lw_doubt")
-        bad = F.col(VALUE).isNull() | (doubt & strict.isNull()) | ~F.is_valid_utf8(F.col(VALUE).cast("string"))
-        values = [
-            F.when(doubt, strict[name]).otherwise(F.col(f"_lw_{index}")).alias(name)
-            for index, (name, _) in enumerate(self._columns)
-        ]
+        record, strict = F.col("_lw_record"), F.col("_lw_strict")
+        bad = record.isNull() & strict.isNull()
         return [
-            *values,
+            *(F.coalesce(record, strict)[name].alias(name) for name, _ in self._columns),
             *self._carried,
             self._reason(bad).alias(REASON),
             F.lit(None).cast("string").alias(ERROR),

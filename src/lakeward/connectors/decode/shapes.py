@@ -5,12 +5,12 @@ Every expression is flat: its depth grows with the nesting of the types, never w
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 from lakeward.connectors.decode.token import Token
-from lakeward.connectors.decode.values import ALWAYS, Doubts, Rule, Scan, any_of, rule_of
+from lakeward.connectors.decode.values import Rule, any_of, rule_of
 from lakeward.spec.model.formats import Formats
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ SHOWN = 80
 
 @dataclass(frozen=True)
 class Shape:
-    """How the values of one type are read, fast and strictly.
+    """How the values of one type are read strictly.
 
     Args:
         kind: a type of Spark.
@@ -53,75 +53,44 @@ class Shape:
         """The rule of a type that is not nested."""
         return rule_of(self.kind, self.formats)
 
-    def fast(self) -> DataType:
-        """The type by which the fast way parses."""
-        return cast("DataType", self._typed(lambda rule: rule.fast))
-
     def texts(self) -> DataType:
         """The same shape with STRING wherever a single value is."""
-        from pyspark.sql.types import StringType
-
-        return cast("DataType", self._typed(lambda _: StringType()))
-
-    def _typed(self, leaf: Callable[[Rule], Any]) -> Any:
-        from pyspark.sql.types import ArrayType, MapType, StructField, StructType
+        from pyspark.sql.types import ArrayType, MapType, StringType, StructField, StructType
 
         match self._nested:
             case "struct":
-                typed = [(f.name, self.of(f.dataType)._typed(leaf)) for f in self.kind.fields]
-                return StructType([StructField(name, kind) for name, kind in typed])
+                return StructType([StructField(f.name, self.of(f.dataType).texts()) for f in self.kind.fields])
             case "array":
-                return ArrayType(self.of(self.kind.elementType)._typed(leaf))
+                return ArrayType(self.of(self.kind.elementType).texts())
             case "map":
-                return MapType(self.kind.keyType, self.of(self.kind.valueType)._typed(leaf))
+                return MapType(self.kind.keyType, self.of(self.kind.valueType).texts())
             case _:
-                return leaf(self.rule)
-
-    @property
-    def plainly(self) -> bool:
-        """Whether the fast way parses the declared type itself, so that nothing is to be taken from it."""
-        return bool(self.fast().simpleString() == self.kind.simpleString())
-
-    def taken(self, parsed: Column) -> Column:
-        """What the fast way parsed, in the declared type."""
-        if self.plainly:
-            return parsed
-        return self._made(parsed, lambda rule, value: rule.taken(value), grouped=False)
+                return StringType()
 
     def value(self, text: Column) -> Column:
-        """What the strict way parsed, in the declared type; a value that does not fit is null."""
-        return self._made(text, self._strictly, grouped=True)
+        """What the parser read as texts, in the declared type; a value that does not fit is null."""
+        from pyspark.sql import functions as F
+
+        match self._nested:
+            case "struct":
+                return F.when(text.isNotNull(), self._made_by_type(text))
+            case "array":
+                return F.transform(text, self.of(self.kind.elementType).value)
+            case "map":
+                return F.transform_values(text, lambda _, each: self.of(self.kind.valueType).value(each))
+            case _:
+                return self._strictly(self.rule, text)
 
     def _strictly(self, rule: Rule, text: Column) -> Column:
         return self.plain(text) if rule.kind.typeName() == "string" else rule.value(self.read(text))
 
-    def _made(self, value: Column, leaf: Callable[[Rule, Column], Column], *, grouped: bool) -> Column:
-        """The same shape, with `leaf` of each single value."""
-        from pyspark.sql import functions as F
-
-        def inner(kind: Any) -> Callable[[Column], Column]:
-            return lambda each: self.of(kind)._made(each, leaf, grouped=grouped)
-
-        match self._nested:
-            case "struct" if grouped:
-                return F.when(value.isNotNull(), self._made_by_type(value, inner))
-            case "struct":
-                parts = [inner(f.dataType)(value[f.name]).alias(f.name) for f in self.kind.fields]
-                return F.when(value.isNotNull(), F.struct(*parts))
-            case "array":
-                return F.transform(value, inner(self.kind.elementType))
-            case "map":
-                return F.transform_values(value, lambda _, each: inner(self.kind.valueType)(each))
-            case _:
-                return leaf(self.rule, value)
-
-    def _made_by_type(self, value: Column, inner: Callable[[Any], Callable[[Column], Column]]) -> Column:
+    def _made_by_type(self, text: Column) -> Column:
         """A struct whose fields of one type are computed by one expression: a thousand columns need no thousand."""
         from pyspark.sql import functions as F
 
         groups = self._groups()
         made = [
-            F.transform(F.array(*(value[name] for name in names)), inner(kind)).alias(f"g{number}")
+            F.transform(F.array(*(text[name] for name in names)), self.of(kind).value).alias(f"g{number}")
             for number, (kind, names) in enumerate(groups)
         ]
         places = {name: (f"g{n}", at) for n, (_, names) in enumerate(groups) for at, name in enumerate(names)}
@@ -138,40 +107,6 @@ class Shape:
         for field in self.kind.fields:
             groups.setdefault(field.dataType.json(), (field.dataType, []))[1].append(field.name)
         return list(groups.values())
-
-    def doubt(self, parsed: Column, taken: Column) -> Doubts:
-        """When the fast value may differ from what was sent, or lacks what is required."""
-        from pyspark.sql import functions as F
-
-        match self._nested:
-            case "struct":
-                return _merged(self._field_doubt(f, parsed, taken) for f in self.kind.fields)
-            case "array":
-                return self.of(self.kind.elementType)._exists(parsed, taken)
-            case "map":
-                inner, keys = self.of(self.kind.valueType), F.map_keys(parsed)
-                repeated = F.size(keys) != F.size(F.array_distinct(keys))
-                return _merged([{ALWAYS: [repeated]}, inner._exists(F.map_values(parsed), F.map_values(taken))])
-            case _:
-                return self.rule.doubt(parsed, taken)
-
-    def _field_doubt(self, field: Any, parsed: Column, taken: Column) -> Doubts:
-        inner = self.of(field.dataType).doubt(parsed[field.name], taken[field.name])
-        missing = [] if field.nullable else [parsed.isNotNull() & parsed[field.name].isNull()]
-        return _merged([{ALWAYS: missing}, inner])
-
-    def _exists(self, parsed: Column, taken: Column) -> Doubts:
-        """`doubt` of the elements of two arrays, which are equal if nothing is taken."""
-        from pyspark.sql import functions as F
-
-        def one(scan: Scan) -> Column:
-            if self.plainly:
-                return F.exists(parsed, lambda each: any_of(self.doubt(each, each)[scan]))
-            judged = F.zip_with(parsed, taken, lambda one, other: any_of(self.doubt(one, other)[scan]))
-            return F.exists(judged, lambda each: each)
-
-        probe = F.lit(None)
-        return {scan: [one(scan)] for scan, found in self.doubt(probe, probe).items() if found}
 
     def unfit(self, text: Column, value: Column) -> Column:
         """Whether a value that was sent is lost in `value`, or a required one is missing."""
@@ -280,14 +215,6 @@ def _none() -> Column:
     from pyspark.sql import functions as F
 
     return F.array().cast("array<string>")
-
-
-def _merged(each: Iterable[Doubts]) -> Doubts:
-    found: Doubts = {}
-    for doubts in each:
-        for scan, conditions in doubts.items():
-            found.setdefault(scan, []).extend(conditions)
-    return found
 
 
 def containers(schema: StructType, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:

@@ -1,22 +1,18 @@
 """Rules of single values: which text is which value of a type, exactly. For every decoder; one class for each type.
 
-`value` reads a text strictly: null is refused. Where Spark's JSON parser is lenient there is a fast way too: `fast` is
-the type by which it parses, `taken` makes the declared type of it, and `doubt` is true wherever the result could be
-another value than was sent. A record in doubt is read strictly. So doubt costs time, and never a value.
+`value` reads a text strictly: null is refused. `quick` is a cheaper way for files of texts, null where `value` decides.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from enum import StrEnum
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from lakeward.connectors.decode.token import Token
 from lakeward.spec.model.formats import Formats, has_zone
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
-    from pyspark.sql.types import DataType
 
 _WHOLE = r"^[+-]?[0-9]+$"
 _NUMBER = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$"
@@ -29,8 +25,6 @@ _ZONE = r"(Z| ?UTC|[+-][0-9]{2}(:?[0-9]{2})?)"
 _BARE = rf"^{_DAY}[T ]{_TIME}$"
 _ZONED = rf"^{_DAY}[T ]{_TIME}{_ZONE}$"
 _UTC_SHAPE = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,6})?Z$"
-_ROOM = 10
-"""Digits that a DECIMAL is parsed with beyond what it declares, so that what does not fit is seen."""
 LOCALE = "en-CH"
 """Of Spark's JSON parser: it takes `"12,50"` for 1250 in most locales; in this one the comma is refused."""
 _EXACT = {"double": 2.0**53, "float": 2.0**24}
@@ -42,61 +36,11 @@ _SECONDS_NOW = (10**9, 10**10)
 """As milliseconds these are days of 1970; as seconds 2001 to 2286: refused where milliseconds are declared."""
 
 
-class Scan(StrEnum):
-    """What the text of a record must have before certain values in it are in doubt: looked for once a record."""
-
-    ALWAYS = ""
-    MINUS_ZERO = "minus zero"
-    SURROGATE = "half of a character, which became `?`"
-    UNDERFLOW = "a number so small that it became zero"
-    ROUNDED = "a number that could round to a fitting one all the same, or digits that only Java's parser takes"
-
-    def in_(self, record: Column) -> Column:
-        """Whether it is in the text of a record."""
-        from pyspark.sql import functions as F
-
-        match self:
-            case Scan.ALWAYS:
-                return F.lit(True)
-            case Scan.MINUS_ZERO:
-                return F.contains(record, F.lit("-0"))
-            case Scan.SURROGATE:
-                return F.contains(record, F.lit("\\ud")) | F.contains(record, F.lit("\\uD"))
-            case Scan.UNDERFLOW:
-                return record.rlike("[0-9][eE]-|0{40}")
-            case Scan.ROUNDED:
-                # A sign between thousands where LOCALE is, and digits of other scripts, also escaped.
-                foreign = (F.octet_length(record) != F.length(record)) & record.rlike(r"\u2019|[\p{Nd}&&[^0-9]]")
-                return F.contains(record, F.lit("\\u")) | record.rlike(rf"[eE]-|0{{{_ROOM}}}|9{{{_ROOM}}}") | foreign
-
-
-ALWAYS = Scan.ALWAYS
-Doubts = dict[Scan, list["Column"]]
-
-
 class Rule:
     """Any type without a class of its own: whole numbers, which Spark's parser reads exactly."""
 
     def __init__(self, kind: Any, formats: Formats) -> None:
         self.kind, self.formats = kind, formats
-
-    @property
-    def fast(self) -> DataType:
-        """The type by which the fast way parses."""
-        return cast("DataType", self.kind)
-
-    def taken(self, parsed: Column) -> Column:
-        """What the fast way parsed, in the declared type."""
-        return parsed
-
-    def doubt(self, parsed: Column, taken: Column) -> Doubts:
-        """When `taken` may differ from what was sent; null counts as false.
-
-        Args:
-            parsed: by `fast`.
-            taken: the result of `taken`.
-        """
-        return {}
 
     def value(self, token: Token) -> Column:
         """The value, null if the text is not exactly one."""
@@ -128,20 +72,6 @@ class Rule:
 class Text(Rule):
     """STRING: any value. A number keeps its text, an object its JSON."""
 
-    def doubt(self, parsed: Column, taken: Column) -> Doubts:
-        from pyspark.sql import functions as F
-
-        # Numbers with a fraction or exponent, -0, infinity: these alone does the parser write in another way.
-        number = (parsed < F.lit(":")) & parsed.rlike(r"^-?[0-9]+\.[0-9]|^\"")
-        inside = (parsed.startswith("{") | parsed.startswith("[")) & parsed.rlike(
-            r"^[\[{].*([0-9]\.[0-9]|Infinity|\\u|\?|[:,\[]0[,\]}])"
-        )
-        return {
-            ALWAYS: [number | inside],
-            Scan.MINUS_ZERO: [parsed == F.lit("0")],
-            Scan.SURROGATE: [F.contains(parsed, F.lit("?"))],
-        }
-
     def value(self, token: Token) -> Column:
         return token.text
 
@@ -165,27 +95,13 @@ class Truth(Rule):
 class Binary(Rule):
     """BINARY: base64 without line breaks."""
 
-    @property
-    def fast(self) -> DataType:
-        from pyspark.sql.types import StringType
-
-        return StringType()
-
-    def taken(self, parsed: Column) -> Column:
-        from pyspark.sql import functions as F
-
-        found = F.try_to_binary(parsed, F.lit("base64"))
-        return F.when(parsed.rlike(_BASE64) & (F.base64(found) == parsed), found)
-
-    def doubt(self, parsed: Column, taken: Column) -> Doubts:
-        return {ALWAYS: [parsed.isNotNull() & (taken.isNull() | parsed.rlike(r"^([0-9]+|true|false)$"))]}
-
     def value(self, token: Token) -> Column:
         from pyspark.sql import functions as F
 
         if self.formats.binary == "utf8":
             return token.text.cast("binary")
-        return F.when(token.string, self.taken(token.text))
+        found = F.try_to_binary(token.text, F.lit("base64"))
+        return F.when(token.string & token.text.rlike(_BASE64) & (F.base64(found) == token.text), found)
 
     def quick(self, text: Column) -> Column:
         return text.cast("binary")
@@ -198,25 +114,6 @@ class Binary(Rule):
 
 class Decimal(Rule):
     """DECIMAL: the exact value, or none."""
-
-    @property
-    def _wide(self) -> Any:
-        from pyspark.sql.types import DecimalType
-
-        return DecimalType(38, 38 - (self.kind.precision - self.kind.scale))
-
-    @property
-    def fast(self) -> DataType:
-        return cast("DataType", self._wide)
-
-    def taken(self, parsed: Column) -> Column:
-        return parsed.try_cast(self.kind)
-
-    def doubt(self, parsed: Column, taken: Column) -> Doubts:
-        if self.kind.precision > 38 - _ROOM or self.formats.decimals is not None:
-            return {ALWAYS: [parsed.isNotNull()]}
-        other = parsed.isNotNull() & (taken.isNull() | (taken != parsed))
-        return {ALWAYS: [other], Scan.ROUNDED: [parsed.isNotNull()]}
 
     def value(self, token: Token) -> Column:
         from pyspark.sql import functions as F
@@ -238,12 +135,6 @@ class Decimal(Rule):
 
 class Binary64(Rule):
     """DOUBLE and FLOAT: a fraction is the nearest value, a whole number exact; neither infinite nor lost as zero."""
-
-    def doubt(self, parsed: Column, taken: Column) -> Doubts:
-        from pyspark.sql import functions as F
-
-        large = F.abs(parsed) >= F.lit(_EXACT[self.kind.typeName()]).cast(self.kind)
-        return {ALWAYS: [large], Scan.UNDERFLOW: [parsed == F.lit(0).cast(self.kind)]}
 
     def _read(self, text: Column) -> Column:
         return text.try_cast("double").cast(self.kind)
@@ -284,46 +175,37 @@ class Binary64(Rule):
 class Date(Rule):
     """DATE: `yyyy-MM-dd`, or the declared pattern."""
 
-    @property
-    def fast(self) -> DataType:
-        from pyspark.sql.types import StringType
-
-        return StringType()
-
-    def taken(self, parsed: Column) -> Column:
+    def _parsed(self, text: Column) -> Column:
         from pyspark.sql import functions as F
 
         if self.formats.dates == "iso":
-            return F.when(parsed.rlike(rf"^{_DAY}$"), parsed.try_cast("date"))
-        micros = F.unix_micros(_by_pattern(parsed, self.formats.dates))  # a cast to DATE depends on the session's zone
+            return F.when(text.rlike(rf"^{_DAY}$"), text.try_cast("date"))
+        micros = F.unix_micros(_by_pattern(text, self.formats.dates))  # a cast to DATE depends on the session's zone
         return F.date_from_unix_date(F.floor(micros / F.lit(86400 * 10**6)).cast("int"))
 
-    def doubt(self, parsed: Column, taken: Column) -> Doubts:
-        return {ALWAYS: [parsed.isNotNull() & taken.isNull()]}
-
     def value(self, token: Token) -> Column:
-        return self.taken(token.text)
+        return self._parsed(token.text)
 
     def quick(self, text: Column) -> Column:
-        return self.taken(text)
+        return self._parsed(text)
 
 
 class Timestamp(Date):
     """TIMESTAMP: an instant. Without a zone it is in UTC, whatever the session's zone, unless that is refused."""
 
-    def taken(self, parsed: Column) -> Column:
+    def _parsed(self, text: Column) -> Column:
         from pyspark.sql import functions as F
 
         how = self.formats.timestamps
         if how in ("epoch_s", "epoch_ms"):
-            return _epoch(parsed, milliseconds=how == "epoch_ms")
+            return _epoch(text, milliseconds=how == "epoch_ms")
         if how != "iso":
-            return _by_pattern(parsed, how)
-        zoned = F.when(parsed.rlike(_UTC_SHAPE) & ~parsed.startswith("0000"), parsed.try_cast("timestamp"))
-        zoned = zoned.when(parsed.rlike(_ZONED), _with_seconds(parsed).try_cast("timestamp"))
+            return _by_pattern(text, how)
+        zoned = F.when(text.rlike(_UTC_SHAPE) & ~text.startswith("0000"), text.try_cast("timestamp"))
+        zoned = zoned.when(text.rlike(_ZONED), _with_seconds(text).try_cast("timestamp"))
         if self.formats.without_zone == "refuse":
             return zoned
-        return zoned.when(parsed.rlike(_BARE), F.concat(_with_seconds(parsed), F.lit("Z")).try_cast("timestamp"))
+        return zoned.when(text.rlike(_BARE), F.concat(_with_seconds(text), F.lit("Z")).try_cast("timestamp"))
 
     def would_be(self, token: Token) -> Column:
         from pyspark.sql import functions as F
@@ -334,14 +216,14 @@ class Timestamp(Date):
 class LocalTime(Timestamp):
     """TIMESTAMP_NTZ: day and time without a zone."""
 
-    def taken(self, parsed: Column) -> Column:
+    def _parsed(self, text: Column) -> Column:
         from pyspark.sql import functions as F
 
         if self.formats.timestamps not in ("iso", "epoch_s", "epoch_ms"):
-            since = F.unix_micros(_by_pattern(parsed, self.formats.timestamps)).cast("decimal(24,6)") / F.lit(10**6)
+            since = F.unix_micros(_by_pattern(text, self.formats.timestamps)).cast("decimal(24,6)") / F.lit(10**6)
             epoch = F.lit("1970-01-01 00:00:00").cast(self.kind)
             return epoch + F.make_dt_interval(secs=since.cast("decimal(18,6)"))
-        return F.when(parsed.rlike(_BARE), _with_seconds(parsed).try_cast(self.kind))
+        return F.when(text.rlike(_BARE), _with_seconds(text).try_cast(self.kind))
 
 
 def rule_of(kind: Any, formats: Formats) -> Rule:

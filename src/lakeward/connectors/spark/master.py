@@ -47,7 +47,7 @@ def conf(runtime: Runtime, here: str) -> dict[str, str]:
         here: the address at which executors reach the driver.
     """
     lake = runtime.lake
-    libraries = [*jars.spark_classpath(runtime.jars), jars.own.JAR, *catalog.libraries(lake, runtime.jars)]
+    libraries = [*jars.spark_classpath(runtime.jars), *jars.own.libraries(), *catalog.libraries(lake, runtime.jars)]
     return {
         # The driver serves the verified jars, independent of the jars on the machines of the cluster.
         "spark.jars": ",".join(str(jar) for jar in libraries),

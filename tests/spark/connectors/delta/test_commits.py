@@ -80,9 +80,6 @@ def test_a_session_commits_delta_tables_by_links(rig) -> None:
     assert store.logStoreImpl().getClass().getName() == jars.own.CLASS
 
 
-def test_the_jar_is_what_its_source_compiles_to(tmp_path: Path) -> None:
-    assert jars.own.build(tmp_path / "own.jar").read_bytes() == jars.own.JAR.read_bytes(), "python -m lakeward.jars own"
-    patterns = jars.own.build(tmp_path / "patterns.jar", jars.own.PATTERNS_SOURCE)
-    assert patterns.read_bytes() == jars.own.PATTERNS_JAR.read_bytes(), "python -m lakeward.jars own"
-    login = jars.own.build(tmp_path / "login.jar", jars.own.LOGIN_SOURCE)
-    assert login.read_bytes() == jars.own.LOGIN_JAR.read_bytes(), "python -m lakeward.jars own"
+@pytest.mark.parametrize("jar", jars.own.SOURCES, ids=lambda jar: jar.name)
+def test_a_jar_is_what_its_sources_compile_to(jar: Path, tmp_path: Path) -> None:
+    assert jars.own.build(jar, tmp_path / "own.jar").read_bytes() == jar.read_bytes(), "python -m lakeward.jars own"
