@@ -1,4 +1,4 @@
-"""Plan of an erase: rows of the table, of its streams' quarantine, and stored check samples."""
+"""Plan of an erase: rows of the table, of its streams' quarantine and late records, and stored check samples."""
 
 from __future__ import annotations
 
@@ -95,10 +95,10 @@ def plan(context: Context, scope: Scope) -> ErasePlan:
     with context.connect() as connection:
         _check_allowed(connection, scope.table)
         writers = tuple(sorted(restoring.writers(connection, scope.table)))
-        quarantines = _quarantines(connection, table)
+        quarantines, lates = (_beside(connection, table, key) for key in ("quarantine", "late"))
         samples = verifications.samples(connection, scope.table)
     matches: dict[str, Matching] = {scope.table: condition}
-    for name, of in quarantines.items():
+    for name, of in (quarantines | lates).items():
         matches[name] = QuarantinedRows(condition, of, scope.erase_unreadable is True)
     matches[results_table.TABLE] = Results(condition, scope.table)
     targets = tuple(
@@ -108,23 +108,24 @@ def plan(context: Context, scope: Scope) -> ErasePlan:
     unreadable = sum(target.unreadable for target in targets)
     if unreadable and scope.erase_unreadable is None:
         raise Refused(
-            f"Cannot match {count(unreadable, 'row')} in the quarantine of {scope.table} against the condition",
+            f"Cannot match {count(unreadable, 'row')} in quarantine and late records of {scope.table} to the condition",
             why="they lack the condition's columns, and their bytes cannot be searched for its values",
             next="repeat the command with --unreadable erase, or with --unreadable keep after inspecting them",
             code="LW-2018",
         )
     main, rest = targets[0], targets[1:]
-    quarantined = sum(target.rows for target in rest if target.table in quarantines)
+    quarantined, late = (sum(target.rows for target in rest if target.table in of) for of in (quarantines, lates))
     dropped = sorted({ref for target in targets for ref in target.drop})
     reached = sum(len(target.files) for target in targets)
     data = {
-        "rows": main.rows, "quarantined": quarantined, "samples": samples,
+        "rows": main.rows, "quarantined": quarantined, "late": late, "samples": samples,
         "results": sum(target.rows for target in rest if target.table == results_table.TABLE), "unreadable": unreadable,
         "files": reached, "refs": dropped, "streams": list(writers), "tables": [target.table for target in targets],
         "columns": list(condition.columns),
     }  # fmt: skip
     text = (
-        f"erase {count(main.rows, 'row')} of {scope.table}, {quarantined:,} in quarantine and the stored samples of "
+        f"erase {count(main.rows, 'row')} of {scope.table}, {quarantined:,} in quarantine, "
+        f"{count(late, 'late record')} and the stored samples of "
         f"{count(samples, 'check')}, for good"
     )
     return ErasePlan(
@@ -165,8 +166,8 @@ def _check_allowed(connection: Connection, name: str) -> None:
         )
 
 
-def _quarantines(connection: Connection, table: Table) -> dict[str, set[str]]:
-    """Quarantine table -> the streams of the table that use it."""
+def _beside(connection: Connection, table: Table, key: str) -> dict[str, set[str]]:
+    """Table of `quarantine:` or `late:` (`key`) -> the streams of the table that use it."""
     streams_by_table: dict[str, set[str]] = {}
     writing = restoring.writers(connection, dotted(table.name()))
     for stream in {
@@ -175,7 +176,7 @@ def _quarantines(connection: Connection, table: Table) -> dict[str, set[str]]:
     }:
         row = streams.find(connection, stream)
         generation = None if row is None else generations.get(connection, stream, row.generation)
-        named = None if generation is None else ((generation.spec.get("quarantine") or {}).get("table"))
+        named = None if generation is None else ((generation.spec.get(key) or {}).get("table"))
         if named:
             streams_by_table.setdefault(str(named), set()).add(stream)
     return streams_by_table

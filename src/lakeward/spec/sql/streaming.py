@@ -80,6 +80,7 @@ def obstacles(facts: SqlFacts, watermarks: Mapping[str, str | None], mode: str) 
     reading, tokens = Reading(watermarks), spark_tokens(facts.text)
     yield from _joins(facts, reading, watermarks, tokens)
     yield from _filtered_sessions(facts, tokens)
+    yield from _sessions(facts, reading, mode, tokens)
     for query in facts.statement.find_all(exp.Query):
         if not reading.times(query):
             continue
@@ -130,6 +131,22 @@ def _filtered_sessions(facts: SqlFacts, tokens: list[Token]) -> Iterator[Obstacl
                        "wrong sessions; test an aggregate instead, such as max(<time>), or filter where the "
                        "table is read")  # fmt: skip
                 yield Obstacle(why, keyword(tokens, kind, before=condition.this))
+
+
+def _sessions(facts: SqlFacts, reading: Reading, mode: str, tokens: list[Token]) -> Iterator[Obstacle]:
+    """Sessions that Spark refuses when the query starts: without another key, and where changed groups are sent."""
+    names = _called(facts, {_SESSION}, _carries_session)
+    for select in facts.statement.find_all(exp.Select):
+        group = select.args.get("group")
+        keys = [_item(select, key) for key in group.expressions] if group is not None else []
+        if not any(_carries_session(key, names) for key in keys) or not reading.times(select):
+            continue
+        at = keyword(tokens, TokenType.GROUP_BY, before=group)
+        if all(_carries_session(key, names) for key in keys):
+            why = "Spark has no sessions of all rows together; group by a key beside session_window(..), such as a user"
+            yield Obstacle(why, at)
+        if mode in ("upsert", "update"):
+            yield Obstacle(f"Spark does not send sessions that change, and the sink's mode is {mode}; use mode: append", at)
 
 
 def _of_two_streams(join: exp.Join, facts: SqlFacts, watermarks: Mapping[str, str | None]) -> str | None:
@@ -222,10 +239,12 @@ def _is_timed(select: exp.Select, names: frozenset[str]) -> bool:
     keys = list(group.expressions)
     if group.args.get("all"):
         keys = [item.unalias() for item in select.expressions]
-    for key in keys:
-        digits = str(key.this) if isinstance(key, exp.Literal) else ""
-        number = int(digits) if digits.isdecimal() and len(digits) < 5 else 0
-        named = select.expressions[number - 1].unalias() if 0 < number <= len(select.expressions) else key
-        if _carries_time(named, names):
-            return True
-    return False
+    return any(_carries_time(_item(select, key), names) for key in keys)
+
+
+def _item(select: exp.Select, key: exp.Expr) -> exp.Expr:
+    """The column of the SELECT that a number in GROUP BY stands for; any other key is itself."""
+    digits = str(key.this) if isinstance(key, exp.Literal) else ""
+    number = int(digits) if digits.isdecimal() and len(digits) < 5 else 0
+    found: exp.Expr = select.expressions[number - 1].unalias() if 0 < number <= len(select.expressions) else key
+    return found
