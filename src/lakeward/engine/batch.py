@@ -75,14 +75,14 @@ class Split:
         consumed: number of records.
         bad: invalid rows.
         complete: event time (RFC 3339) up to which the sink is final.
-        late: late records, if they are kept.
+        late: late records; None if the stream keeps none.
     """
 
     good: DataFrame
     consumed: int
     bad: list[Bad]
     complete: str | None = None
-    late: Bad | None = None
+    late: list[Bad] | None = None
 
 
 @dataclass
@@ -209,8 +209,7 @@ class BatchFunction:
             if quarantined and self.quarantine_table is None:
                 raise self._no_quarantine(split.bad)
             beside = [(each, self.quarantine_table, "rows quarantined") for each in split.bad]
-            if split.late is not None:
-                beside.append((split.late, self.late_table, "late records kept"))
+            beside += [(each, self.late_table, "late records kept") for each in split.late or ()]
 
             def before_publish() -> None:
                 check_read()
@@ -248,7 +247,7 @@ class BatchFunction:
             complete_through=split.complete if split is not None else None,
             ended=time.monotonic(),
             duration_s=time.monotonic() - began,
-            late=split.late[1] if split is not None and split.late is not None else None,
+            late=None if split is None or split.late is None else sum(number for _, number, _ in split.late),
         )
 
     def _by_row(self, raw: DataFrame, batch_id: int, held: ExitStack) -> Split:
@@ -267,7 +266,7 @@ class BatchFunction:
         session = result.sparkSession
         batch = self.sink.running(batch_id)
         consumed, bad = 0, list[Bad]()
-        dropped: Bad | None = None
+        dropped: list[Bad] | None = None if self.late_table is None else []
         for source in self.flow.sources:
             start, end = batch.start[source.name], batch.end[source.name]
             if start == end or not source.replays:
@@ -285,8 +284,8 @@ class BatchFunction:
             consumed += all_rows
             if bad_rows:
                 bad.append((rows.undecoded(source, decoded), bad_rows, source.identity))
-            if self.late_table is not None:  # then the stream has one source
-                dropped = self._late(source, again, decoded, held)
+            if dropped is not None:
+                dropped.append(self._late(source, again, decoded, held))
         joined = self.flow.lineage == "rows" and self.flow.joins
         if joined and not self.flow.spec.rules:
             result = keep(result, held)  # the plan changes the state, so it must run once
@@ -296,7 +295,7 @@ class BatchFunction:
         return Split(good, consumed, bad + broken, self._watermark(), dropped)
 
     def _late(self, source: StreamSource, raw: DataFrame, decoded: DataFrame, held: ExitStack) -> Bad:
-        """The records that the streaming plan drops as late in this batch. Most batches have none: it is one job then."""
+        """The records that the streaming plan drops as late in this batch. One job finds out that there is none."""
         mark = late.watermark_of(offsets.execution_of(self.session, self.stream))
         found = keep(late.find(decoded, source, self.flow.spec, mark), held)
         if not tally(found)[0]:

@@ -47,15 +47,16 @@ def watermark_of(execution: Any) -> int:
     pending = [execution.lastExecution().executedPlan()]
     while pending:
         node = pending.pop()
-        if node.getClass().getSimpleName() in _DROPPING and (mark := node.eventTimeWatermarkForLateEvents()).isDefined():
-            found.add(int(mark.get()))
+        if node.getClass().getSimpleName() in _DROPPING:
+            found.add(int(node.eventTimeWatermarkForLateEvents().get()))
         children = node.children()
         pending += [children.apply(index) for index in range(children.size())]
     return expect(found.pop() if len(found) == 1 else None, "the one watermark for late rows")
 
 
 def find(decoded: DataFrame, source: StreamSource, spec: StreamSpec, watermark: int) -> DataFrame:
-    """The late rows of a batch, with the columns that `records_of` needs: several of one record if it is in several windows.
+    """The late rows of a batch, with the columns that `records_of` needs: a record that is in several windows has
+    several.
 
     Args:
         decoded: the decoded records of the batch.

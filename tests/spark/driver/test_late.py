@@ -53,7 +53,7 @@ class Seen:
         self.lab.produce(self.topic, records)
         self.lab.until("the records", lambda: sum(done.consumed for done in self.lab.done) >= before + len(records))
 
-    def keys(self) -> list[str]:
+    def names(self) -> list[str]:
         return sorted(json.loads(row["row"])["k"] for row in self.lab.rows("late"))
 
     def dropped(self) -> Counter[int]:
@@ -95,7 +95,7 @@ def test_what_sliding_windows_drop_is_kept_and_nothing_else(lab: Any) -> None:
     lab.start(windowed(lab, topic, SLIDING))
     seen = Seen(lab, topic)
     seen.send(at("first", "10:05:00"))
-    seen.send(at("in time for this batch", "09:00:00"), at("moves nothing", "10:05:00"))
+    seen.send(at("in time for this batch", "09:00:00"), at("moves nothing", "10:05:00"), "junk")
     assert seen.dropped() == seen.kept() == Counter()
     seen.send(
         at("one window ends at the watermark", "09:50:00"),
@@ -104,16 +104,16 @@ def test_what_sliding_windows_drop_is_kept_and_nothing_else(lab: Any) -> None:
         at("no window", "09:55:00"),
         at("no time", None),
         at("x is filtered", "09:00:00"),
-        "junk",
     )
-    assert seen.keys() == ["both windows", "one window ends at the watermark", "one window just ends"]
+    assert seen.names() == ["both windows", "one window ends at the watermark", "one window just ends"]
     assert seen.dropped() == seen.kept() == Counter({2: 4})
     assert seen.records() == Counter({2: 3})
     assert [row["reason"] for row in lab.rows("q")] == ["decode"]
 
     [row] = [row for row in lab.rows("late") if json.loads(row["row"])["k"] == "both windows"]
-    assert (row["stream"], row["source"], row["reason"], row["kept"]) == (f"s_{lab.namespace}", "source", "late", "record")
-    assert (row["_kafka_topic"], row["_kafka_offset"], row["generation"]) == (topic, 5, 1)
+    assert (row["stream"], row["source"], row["reason"]) == (f"s_{lab.namespace}", "source", "late")
+    assert row["kept"] == "record"
+    assert (row["_kafka_topic"], row["_kafka_offset"], row["generation"]) == (topic, 6, 1)
     assert json.loads(bytes(row["raw"])) == at("both windows", "09:49:59.999999")
     assert re.fullmatch(
         "closed windows: 2026-03-01 09:40:00 to 2026-03-01 09:50:00, 2026-03-01 09:45:00 to 2026-03-01 09:55:00; "
@@ -122,3 +122,126 @@ def test_what_sliding_windows_drop_is_kept_and_nothing_else(lab: Any) -> None:
     )
     assert row["_ingested_at"] is not None
     assert row["replay"] is None
+
+
+def _tumbling(lab: Any, topic: str) -> dict[str, Any]:
+    return windowed(lab, topic, TUMBLING)
+
+
+def _unique(lab: Any, topic: str, **more: Any) -> dict[str, Any]:
+    return late_stream(lab, topic, **{"deduplicate": {"keys": ["k"]}, **more})
+
+
+def _for_ever(lab: Any, topic: str) -> dict[str, Any]:
+    return _unique(lab, topic, deduplicate={"keys": ["k"], "within_watermark": False})
+
+
+def _filtered(lab: Any, topic: str) -> dict[str, Any]:
+    """A WHERE behind the state: a record is dropped as late before it is compared."""
+    return _unique(lab, topic, transform={"sql": "SELECT * FROM source WHERE k NOT LIKE 'x%'"})
+
+
+def _unique_in_windows(lab: Any, topic: str) -> dict[str, Any]:
+    return windowed(lab, topic, TUMBLING, deduplicate={"keys": ["k"]})
+
+
+def _sessions(lab: Any, topic: str) -> dict[str, Any]:
+    return windowed(lab, topic, SESSION)
+
+
+def _long_sessions(lab: Any, topic: str) -> dict[str, Any]:
+    return windowed(lab, topic, "session_window(at, CASE WHEN k LIKE 'y%' THEN '1 hour' ELSE '5 minutes' END)")
+
+
+def _upsert(lab: Any, topic: str) -> dict[str, Any]:
+    sink = {"iceberg": {"table": f"{lab.namespace}.t", "mode": "upsert", "keys": ["ends", "k"]}}
+    sql = f"SELECT {TUMBLING}.end AS ends, k, count(*) AS n FROM source GROUP BY {TUMBLING}, k HAVING n > 0"
+    return late_stream(lab, topic, sink=sink, transform={"sql": sql})
+
+
+def _to_the_log(lab: Any, topic: str) -> dict[str, Any]:
+    return windowed(lab, topic, TUMBLING, sink={"console": {}}, quarantine={"table": f"{lab.namespace}.q"})
+
+
+EDGES = [
+    at("a at", "09:50:00.123"),
+    at("a above", "09:50:00.123001"),
+    at("a below", "09:50:00.122999"),
+    at("ends at", "09:45:00.123"),
+    at("ends above", "09:45:00.123001"),
+    at("y old", "09:00:00"),
+    at("y older", "08:40:00"),
+    at("x old", "08:30:00"),
+    at("a null", None),
+    at("w end", "09:49:59.999999"),
+    at("w in time", "09:55:00"),
+]
+OLD = ["ends above", "ends at", "x old", "y old", "y older"]
+
+
+@pytest.mark.campaign
+@pytest.mark.parametrize(
+    ("make", "late"),
+    [
+        pytest.param(_tumbling, {"ends above", "ends at", "w end", "y old", "y older"}, id="tumbling"),
+        pytest.param(_upsert, {*OLD, "w end"}, id="upsert"),
+        pytest.param(_to_the_log, {"ends above", "ends at", "w end", "y old", "y older"}, id="console"),
+        pytest.param(_sessions, {"ends at", "y old", "y older"}, id="session"),
+        pytest.param(_long_sessions, {"ends at", "y older"}, id="session of a case"),
+        pytest.param(_unique, {*OLD, "a at", "a below", "w end"}, id="deduplicate"),
+        pytest.param(_for_ever, {*OLD, "a at", "a below", "w end"}, id="deduplicate for ever"),
+        pytest.param(_filtered, {*OLD, "a at", "a below", "w end"}, id="deduplicate and where"),
+        pytest.param(_unique_in_windows, {*OLD, "a at", "a below", "w end"}, id="deduplicate in windows"),
+    ],
+)
+def test_late_is_what_spark_drops_to_the_microsecond(lab: Any, make: Any, late: set[str]) -> None:
+    """The watermark is 09:50:00.123, of an event at .123456: it has milliseconds, and each record its own key."""
+    topic = lab.topic()
+    lab.start(make(lab, topic))
+    seen = Seen(lab, topic)
+    seen.send(at("first", "10:00:00.123456"), at("before 1970", None) | {"at": "1969-12-31T23:00:00Z"})
+    seen.send(at("in time for this batch", "08:59:00"))
+    seen.send(*EDGES)
+    assert set(seen.names()) == late | {"before 1970"}, "the first batch has a watermark too: 1970"
+    assert seen.dropped() == seen.kept() == seen.records()
+
+
+@pytest.mark.campaign
+def test_late_records_are_kept_once_through_restarts_and_repeated_batches(lab: Any) -> None:
+    topic = lab.topic()
+    document = windowed(lab, topic, TUMBLING)
+    seen = Seen(lab, topic)
+
+    def die() -> None:
+        raise RuntimeError("killed")
+
+    lab.produce(topic, [at("first", "10:05:00")])
+    lab.run(document, 1)
+    lab.produce(topic, [at("one", "09:00:00"), at("second", "10:05:00")])
+    lab.run(document, 2)
+    assert seen.names() == [], "the first start has left no watermark for the late rows of its second batch"
+    for step, key in (("after-quarantine", "two"), ("before-publish", "three"), ("before-return", "four")):
+        lab.produce(topic, [at(key, "09:00:00"), at(f"{key} x", None)])
+        with failpoints.on(step, die):
+            lab.fail(document)
+        assert key in seen.names(), step
+        lab.started.clear()
+        lab.run(document, 2)
+        assert seen.names().count(key) == 1, step
+    assert seen.names() == ["four", "three", "two"]
+    assert seen.dropped() == seen.kept() == Counter({2: 1, 3: 1, 4: 1})
+    assert seen.records() == seen.kept()
+
+
+@pytest.mark.campaign
+def test_a_watermark_of_batches_without_records_counts(lab: Any) -> None:
+    topic = lab.topic()
+    more = {"spark": {"spark.sql.shuffle.partitions": 2}}
+    lab.start(windowed(lab, topic, TUMBLING, **more))
+    seen = Seen(lab, topic)
+    seen.send(at("first", "10:05:00"))
+    lab.until("the batch without records", lambda: any(not done.consumed for done in lab.done))
+    seen.send(at("late", "09:00:00"), at("many", "09:01:00"), at("many", "09:02:00"))
+    assert seen.names() == ["late", "many", "many"]
+    assert sum(seen.dropped().values()) == 2, "Spark counts the groups of a window, and each record is kept"
+    assert sum(seen.records().values()) == 3

@@ -86,5 +86,5 @@ def notes(stream: str, old: Table, live: Position, spec: StreamSpec) -> list[str
     if spec.quarantine is not None:
         notes_.append(f"records that the old transform quarantined stay in quarantine as {stream}@before-<n>")
     if spec.late is not None:
-        notes_.append(f"late records stay in {spec.late.table}, although the fill drops none as late and lands them too")
+        notes_.append(f"late records stay in {spec.late.table}; the fill drops none, so it lands them too")
     return notes_

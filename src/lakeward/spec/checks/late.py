@@ -22,8 +22,12 @@ def late_findings(spec: StreamSpec, facts: SqlFacts | None) -> Iterator[Finding]
     for name, other in (("sink", spec.sink.table), ("quarantine", spec.quarantine and spec.quarantine.table)):
         if other == spec.late.table:
             yield Finding(("late", "table"), f"late and {name} are the same table", str(spec.late.table))
-    sources: list[Path_] = [("sources", name) for name in spec.sources]
-    needs = (*sources, ("sink", spec.sink.connector, "mode"), ("transform",))
+    read: list[Path_] = [
+        ("sources", name, *key)
+        for name, source in spec.sources.items()
+        for key in ((source.connector,), ("watermark", "column"), ("deduplicate", "keys"))
+    ]
+    needs = (*read, ("sink", spec.sink.connector, "mode"), ("transform", "sql"))
     if why := _unseen(spec, facts):
         yield Finding(("late",), f"late records of this stream cannot be kept: {why}", key=True, needs=needs)
 
@@ -49,8 +53,9 @@ def _unseen(spec: StreamSpec, facts: SqlFacts | None) -> str | None:
         return None
     if spec.sink.mode == "complete" and source.deduplicate is None:
         return "mode complete keeps all groups and drops none; remove late:"
+    random = [str(name) for name, function in (spec.transform.udfs or {}).items() if not function.deterministic]
     try:
-        select_of(facts.text, str(source.watermark.column))
+        select_of(facts.text, str(source.watermark.column), random)
     except NotSeen as why:
         one = f"write one SELECT FROM {next(iter(spec.sources))}, grouped by one window({source.watermark.column}, ..)"
         return f"{why}; {one}, or {_WITHOUT}"

@@ -7,7 +7,7 @@ watermark's column.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
@@ -35,12 +35,13 @@ class NotSeen(ValueError):
     """Raised with the reason why the rows that a query drops as late cannot be found."""
 
 
-def select_of(text: str, column: str) -> str:
+def select_of(text: str, column: str, random: Collection[str] = ()) -> str:
     """A SELECT over the source that returns each of its rows that reaches the window, once a window, in `WINDOW`.
 
     Args:
         text: the SQL of the transform.
         column: the watermark's column.
+        random: functions of the project that may return another value for the same arguments.
 
     Raises:
         NotSeen: the late rows of this SQL cannot be found.
@@ -64,8 +65,8 @@ def select_of(text: str, column: str) -> str:
     tokens = spark_tokens(text)
     call = _call(tokens)
     reads = _reads(tokens)
-    for part in (call, reads):
-        for name in _changing(part):
+    for before in (call, reads):
+        for name in _changing(before, _CHANGES | {each.lower() for each in random}):
             raise NotSeen(f"its SQL calls {name}(), which has another value when the records are read again")
     return f"SELECT *, {_text(text, call)} AS {quote(WINDOW)} {_text(text, reads)}"
 
@@ -155,12 +156,12 @@ def _deeper(token: Token) -> int:
     return (token.token_type is TokenType.L_PAREN) - (token.token_type is TokenType.R_PAREN)
 
 
-def _changing(tokens: list[Token]) -> Iterator[str]:
+def _changing(tokens: list[Token], names: Collection[str]) -> Iterator[str]:
     for index, token in enumerate(tokens):
         name = token.text.lower()
         after = [each.token_type for each in tokens[index + 1 : index + 3]]
         called = after[:1] == [TokenType.L_PAREN]
-        if token.token_type in (TokenType.STRING, TokenType.IDENTIFIER) or name not in _CHANGES:
+        if token.token_type in (TokenType.STRING, TokenType.IDENTIFIER) or name not in names:
             continue
         if name == "unix_timestamp" and after != [TokenType.L_PAREN, TokenType.R_PAREN]:
             continue  # of a column

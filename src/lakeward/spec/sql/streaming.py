@@ -135,18 +135,26 @@ def _filtered_sessions(facts: SqlFacts, tokens: list[Token]) -> Iterator[Obstacl
 
 def _sessions(facts: SqlFacts, reading: Reading, mode: str, tokens: list[Token]) -> Iterator[Obstacle]:
     """Sessions that Spark refuses when the query starts: without another key, and where changed groups are sent."""
-    names = _called(facts, {_SESSION}, _carries_session)
     for select in facts.statement.find_all(exp.Select):
         group = select.args.get("group")
-        keys = [_item(select, key) for key in group.expressions] if group is not None else []
-        if not any(_carries_session(key, names) for key in keys) or not reading.times(select):
+        if group is None or not reading.times(select):
             continue
+        keys = [_is_session(select, key) for key in group.expressions]
         at = keyword(tokens, TokenType.GROUP_BY, before=group)
-        if all(_carries_session(key, names) for key in keys):
-            why = "Spark has no sessions of all rows together; group by a key beside session_window(..), such as a user"
+        if keys and all(keys):
+            why = "Spark has no sessions over all rows together; add a key to GROUP BY, such as the user of the session"
             yield Obstacle(why, at)
-        if mode in ("upsert", "update"):
-            yield Obstacle(f"Spark does not send sessions that change, and the sink's mode is {mode}; use mode: append", at)
+        if any(keys) and mode in ("upsert", "update"):
+            yield Obstacle(f"Spark sends no sessions that may still change, as mode {mode} asks; use mode: append", at)
+
+
+def _is_session(select: exp.Select, key: exp.Expr) -> bool:
+    """Whether a key of GROUP BY is a session, by itself, by number or by its alias in the SELECT."""
+    key = _item(select, key)
+    if isinstance(key, exp.Column) and not key.table:
+        named = {item.alias.lower(): item.this for item in select.expressions if isinstance(item, exp.Alias)}
+        key = named.get(key.name.lower(), key)
+    return isinstance(key, exp.Anonymous) and str(key.this).lower() == _SESSION
 
 
 def _of_two_streams(join: exp.Join, facts: SqlFacts, watermarks: Mapping[str, str | None]) -> str | None:

@@ -17,7 +17,9 @@ LEAST_BATCHES = 3
 """With fewer batches a share says nothing."""
 
 
-def judge(seen: Observation | None, now: datetime, *, ahead_s: float | None, reported: bool, kept_in: str | None = None) -> str | None:
+def judge(
+    seen: Observation | None, now: datetime, *, ahead_s: float | None, reported: bool, kept_in: str | None = None
+) -> str | None:
     """What is wrong with the event times of a stream, as a sentence; None if nothing is.
 
     Args:

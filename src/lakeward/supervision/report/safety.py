@@ -106,8 +106,9 @@ def lost(m: Material) -> Answer:
     """Whether data is lost, as far as the available facts show, and which records were dropped or skipped."""
     answer, but, late = _lost(m), _dropped(m), m.facts.late(m.stream.id)
     text = answer.text.replace("every record", "every other record", 1) if but else answer.text
-    spec = m.view.spec(m.stream.id)
-    if late is not None and answer.lost is Lost.NO and (spec is None or spec.late is None):
+    generation = m.facts.generations.get(m.stream.id)
+    kept = generation is not None and generation.spec.get("late")
+    if late is not None and answer.lost is Lost.NO and not kept:
         return Answer(Lost.AT_RISK, f"{late}; {text}", but)
     return Answer(answer.lost, text, but)
 

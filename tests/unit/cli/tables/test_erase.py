@@ -12,12 +12,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyiceberg.transforms import BucketTransform
-from sqlalchemy import text
+from sqlalchemy import text, update
 
 from lakeward.connectors.commit_protocol.ancestry import Finding
 from lakeward.connectors.iceberg.check import check_table
 from lakeward.connectors.iceberg.pyiceberg_table import state_of
-from lakeward.registry import changes, incidents, maintenance, verifications
+from lakeward.registry import changes, generations, incidents, maintenance, schema, verifications
 from lakeward.tables.erase import files
 from lakeward.telemetry import failpoints
 
@@ -282,3 +282,43 @@ def test_rows_with_a_null_in_the_condition_stay(site: Any, table: Any) -> None:
                           "--dry-run", "-o", "json")  # fmt: skip
     assert found.code == 0 and found.json["rows"] == 0
     assert files.obstacle(table.refresh()) == ""
+
+
+def test_late_records_of_its_streams_go_too(site: Any, table: Any) -> None:
+    """Those that the condition holds for, of the streams of this table: others may share it."""
+    name = "nyc.flights_late"
+    with site.registry() as connection:
+        own = generations.get(connection, "flights", 1)
+        changed = {**own.spec, "late": {"table": name}}
+        connection.execute(
+            update(schema.generations).where(schema.generations.c.stream == "flights").values(spec=changed)
+        )
+    late = table.catalog.create_table(name, LATE)
+    late.append(pa.Table.from_pylist([_late("flights", 1), _late("flights", 2), _late("other", 3)], LATE))
+
+    shown = site.lakeward(*_WORDS, "--dry-run")
+    assert (shown.json["rows"], shown.json["quarantined"], shown.json["late"]) == (2, 0, 1)
+    assert name in shown.json["tables"]
+    done = site.lakeward(*_YES)
+    assert (done.code, done.json["by_table"]) == (0, {"nyc.flights": 2, name: 1})
+    assert physical(late.refresh()) == [2, 3]
+    assert len(late.metadata.snapshots) == 1
+    audit = site.lakeward("streams", "audit", "flights", "-o", "json").json
+    assert (audit["landed"], audit["erased"], audit["missing"]) == (3, 2, 0), "a late record counts as filtered"
+
+
+_TEXTS = ("stream", "reason", "_kafka_topic", "row", "replay", "became")
+LATE = pa.schema(
+    [
+        *((name, pa.string()) for name in _TEXTS),
+        ("_kafka_partition", pa.int32()),
+        ("_kafka_offset", pa.int64()),
+        ("raw", pa.binary()),
+        ("replayed_at", pa.timestamp("us", "UTC")),
+    ]
+)
+
+
+def _late(stream: str, offset: int) -> dict[str, Any]:
+    row = {"_kafka_partition": 0, "_kafka_offset": offset, "carrier": "AA"}
+    return {"stream": stream, "reason": "late", "row": json.dumps(row), "raw": b"{}", **row}
