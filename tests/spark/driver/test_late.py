@@ -209,7 +209,8 @@ def test_late_is_what_spark_drops_to_the_microsecond(lab: Any, make: Any, late: 
 @pytest.mark.campaign
 def test_late_records_are_kept_once_through_restarts_and_repeated_batches(lab: Any) -> None:
     topic = lab.topic()
-    document = windowed(lab, topic, TUMBLING)
+    mark = {"column": "at", "delay": "10m", "max_ahead": "off"}
+    document = windowed(lab, topic, TUMBLING, watermark=mark)
     seen = Seen(lab, topic)
 
     def die() -> None:
@@ -231,6 +232,14 @@ def test_late_records_are_kept_once_through_restarts_and_repeated_batches(lab: A
     assert seen.names() == ["four", "three", "two"]
     assert seen.dropped() == seen.kept() == Counter({2: 1, 3: 1, 4: 1})
     assert seen.records() == seen.kept()
+    times = [json.loads(_offsets(lab, document, batch)[1])["batchTimestampMs"] for batch in (2, 3, 4)]
+    kept = lab.rows("late", "unix_millis(_ingested_at) AS at, _kafka_offset AS offset")
+    assert [row["at"] for row in sorted(kept, key=lambda row: row["offset"])] == times, "as in the plan of the query"
+
+
+def _offsets(lab: Any, document: dict[str, Any], batch: int) -> list[str]:
+    """The lines of a batch in the offset log of the checkpoint."""
+    return (lab.folder / "checkpoints" / document["id"] / "1" / "offsets" / str(batch)).read_text().splitlines()
 
 
 @pytest.mark.campaign
