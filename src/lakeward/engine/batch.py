@@ -208,25 +208,30 @@ class BatchFunction:
             quarantined = sum(number for _, number, _ in split.bad)
             if quarantined and self.quarantine_table is None:
                 raise self._no_quarantine(split.bad)
-            beside = [(each, self.quarantine_table, "rows quarantined") for each in split.bad]
-            beside += [(each, self.late_table, "late records kept") for each in split.late or ()]
+            late_ones = split.late or []
 
             def before_publish() -> None:
                 check_read()
-                for (kept, number, identity), table, words in beside:
-                    if number and table is not None:
-                        quarantine.insert(kept, table, self.stream, identity, self.generation)
-                        _log.info(words, stream=self.stream, batch=batch_id, rows=number)
+                self._insert(split.bad, self.quarantine_table, batch_id, "rows quarantined")
+                self._insert(late_ones, self.late_table, batch_id, "late records kept")
 
             known = not self.flow.stateful or all(source.replays for source in self.flow.sources)
             outcome = self.sink.land(
                 split.good,
                 batch_id,
                 Counted(split.consumed if known else None, quarantined, traced=self.flow.lineage == "rows"),
-                before_publish if checked or any(number for (_, number, _), _, _ in beside) else None,
+                before_publish if checked or any(number for _, number, _ in [*split.bad, *late_ones]) else None,
                 split.complete,
             )
+            if outcome.already:  # perhaps by a generation that kept none; what is there is not inserted again
+                self._insert(late_ones, self.late_table, batch_id, "late records kept")
         return self._finished(batch_id, began, outcome, split.consumed, quarantined, split)
+
+    def _insert(self, rejected: list[Bad], table: str | None, batch_id: int, words: str) -> None:
+        for kept, number, identity in rejected:
+            if number and table is not None:
+                quarantine.insert(kept, table, self.stream, identity, self.generation)
+                _log.info(words, stream=self.stream, batch=batch_id, rows=number)
 
     def _finished(
         self,

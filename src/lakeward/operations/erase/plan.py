@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import Connection
 
 from lakeward.connectors.commit_protocol import position
+from lakeward.connectors.iceberg import quarantine
 from lakeward.operations.context import Context
 from lakeward.operations.request import Plan
 from lakeward.operations.restore import plan as restoring
@@ -20,7 +21,7 @@ from lakeward.platform.runtime import Project
 from lakeward.platform.text import count, listed, word
 from lakeward.quality.ranges.metadata import BRANCH
 from lakeward.quality.results import results_table
-from lakeward.registry import generations, streams, verifications
+from lakeward.registry import generations, verifications
 from lakeward.spec.sql.names import dotted, name_parts
 from lakeward.tables.context import MaintenanceContext
 from lakeward.tables.erase import files, where
@@ -167,18 +168,15 @@ def _check_allowed(connection: Connection, name: str) -> None:
 
 
 def _beside(connection: Connection, table: Table, key: str) -> dict[str, set[str]]:
-    """Table of `quarantine:` or `late:` (`key`) -> the streams of the table that use it."""
+    """Table of `quarantine:` or `late:` (`key`) -> the streams of the table that use it, or used it before."""
     streams_by_table: dict[str, set[str]] = {}
     writing = restoring.writers(connection, dotted(table.name()))
     for stream in {
         *writing,
         *(position_name.partition("@")[0] for position_name in position.streams_of(table.properties)),
     }:
-        row = streams.find(connection, stream)
-        generation = None if row is None else generations.get(connection, stream, row.generation)
-        named = None if generation is None else ((generation.spec.get(key) or {}).get("table"))
-        if named:
-            streams_by_table.setdefault(str(named), set()).add(stream)
+        for named in generations.tables_of(connection, stream, key):
+            streams_by_table.setdefault(named, set()).add(stream)
     return streams_by_table
 
 
@@ -197,6 +195,8 @@ def _target(context: Context, name: str, match: Matching) -> Target | None:
         table = sink_position.lake_of(context.runtime).load_table(name_parts(name))
     except NoSuchTableError:
         return None
+    if isinstance(match, QuarantinedRows) and quarantine.STREAM not in table.schema().column_names:
+        return None  # another table has the name now
     why = files.obstacle(table) or shared(context, table)
     if why:
         raise Refused(f"Cannot erase rows of {name}", why=why, next=f"lakeward tables why {word(name)}", code="LW-2020")

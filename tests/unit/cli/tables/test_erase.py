@@ -17,7 +17,7 @@ from sqlalchemy import text, update
 from lakeward.connectors.commit_protocol.ancestry import Finding
 from lakeward.connectors.iceberg.check import check_table
 from lakeward.connectors.iceberg.pyiceberg_table import state_of
-from lakeward.registry import changes, generations, incidents, maintenance, schema, verifications
+from lakeward.registry import changes, generations, incidents, maintenance, schema, streams, verifications
 from lakeward.tables.erase import files
 from lakeward.telemetry import failpoints
 
@@ -284,27 +284,47 @@ def test_rows_with_a_null_in_the_condition_stay(site: Any, table: Any) -> None:
     assert files.obstacle(table.refresh()) == ""
 
 
-def test_late_records_of_its_streams_go_too(site: Any, table: Any) -> None:
+@pytest.mark.parametrize("key", ["late", "quarantine"])
+@pytest.mark.parametrize("now", [True, False], ids=["now", "an earlier generation"])
+def test_late_and_quarantined_records_of_its_streams_go_too(site: Any, table: Any, key: str, now: bool) -> None:
     """Those that the condition holds for, of the streams of this table: others may share it."""
-    name = "nyc.flights_late"
+    name = "nyc.flights_beside"
     with site.registry() as connection:
         own = generations.get(connection, "flights", 1)
-        changed = {**own.spec, "late": {"table": name}}
+        changed = {**own.spec, key: {"table": name}}
         connection.execute(
             update(schema.generations).where(schema.generations.c.stream == "flights").values(spec=changed)
         )
+        if not now:
+            generations.add(
+                connection, stream="flights", generation=2, spec=own.spec, digest="2", sql=own.sql, code={},
+                versions={}, author="test", checkpoint=own.checkpoint,
+            )  # fmt: skip
+            streams.accept(connection, "flights", generation=2, driver="demo")
     late = table.catalog.create_table(name, LATE)
     late.append(pa.Table.from_pylist([_late("flights", 1), _late("flights", 2), _late("other", 3)], LATE))
 
     shown = site.lakeward(*_WORDS, "--dry-run")
-    assert (shown.json["rows"], shown.json["quarantined"], shown.json["late"]) == (2, 0, 1)
+    kinds = ("rows", "late", "quarantined")
+    assert [shown.json[kind] for kind in kinds] == ([2, 1, 0] if key == "late" else [2, 0, 1])
     assert name in shown.json["tables"]
     done = site.lakeward(*_YES)
     assert (done.code, done.json["by_table"]) == (0, {"nyc.flights": 2, name: 1})
     assert physical(late.refresh()) == [2, 3]
     assert len(late.metadata.snapshots) == 1
-    audit = site.lakeward("streams", "audit", "flights", "-o", "json").json
-    assert (audit["landed"], audit["erased"], audit["missing"]) == (3, 2, 0), "a late record counts as filtered"
+    if key == "late":  # a late record counts as filtered
+        audit = site.lakeward("streams", "audit", "flights", "-o", "json").json
+        assert (audit["landed"], audit["erased"], audit["missing"]) == (3, 2, 0)
+
+
+def test_a_table_that_took_the_name_of_a_quarantine_is_no_quarantine(site: Any, table: Any) -> None:
+    with site.registry() as connection:
+        spec = {**generations.get(connection, "flights", 1).spec, "late": {"table": "nyc.other"}}
+        connection.execute(update(schema.generations).where(schema.generations.c.stream == "flights").values(spec=spec))
+    other = table.catalog.create_table("nyc.other", pa.schema([("n", pa.int64())]))
+    other.append(pa.table({"n": [1]}))
+    done = site.lakeward(*_YES)
+    assert (done.code, done.json["by_table"]) == (0, {"nyc.flights": 2})
 
 
 _TEXTS = ("stream", "reason", "_kafka_topic", "row", "replay", "became")
