@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 from collections.abc import Iterator
@@ -18,6 +19,7 @@ from lakeward.cli import context as of_the_command
 from lakeward.cli.app import app
 from lakeward.cli.context import take_common_options
 from lakeward.spec.checks import not_supported
+from lakeward.spec.docs.schema import FILES
 from lakeward.spec.model.settings import Settings
 from lakeward.spec.model.stream import StreamSpec
 
@@ -71,6 +73,31 @@ def test_every_refused_key_is_left_out_of_the_reference() -> None:
     # `files.path` elsewhere, `available_now` for kinesis, and the name of a catalog: the keys themselves work.
     by_value_of_others = 3
     assert in_code - by_value_of_others == len(not_supported.UNDOCUMENTED) == len(REFUSED)
+
+
+@pytest.mark.parametrize("place", sorted(not_supported.UNDOCUMENTED))
+def test_no_editor_offers_what_is_refused(place: tuple[str, str]) -> None:
+    """The schemas beside the reference, which editors complete from, and every choice of one key among several."""
+    (kind, key), refused = place, not_supported.UNDOCUMENTED[place]
+    seen = False
+    for name, (model, _) in FILES.items():
+        made = json.loads((ROOT / f"docs/reference/{name}.schema.json").read_text())
+        definition = {model.__name__: made, **made.get("$defs", {})}.get(kind, {})
+        offered = definition.get("properties", {})
+        seen = seen or bool(offered)
+        if "*" in refused:
+            assert key not in offered
+            assert {"required": [key]} not in definition.get("oneOf", [])
+        elif key in offered:
+            assert not refused & set(offered[key]["enum"])
+    assert seen
+
+
+def test_a_schema_has_no_definition_that_nothing_names() -> None:
+    for name in FILES:
+        text = (ROOT / f"docs/reference/{name}.schema.json").read_text()
+        for kind in json.loads(text).get("$defs", {}):
+            assert f'"#/$defs/{kind}"' in text
 
 
 def _yaml_blocks() -> Iterator[tuple[str, Any]]:

@@ -237,7 +237,8 @@ def _row(done: FinishedBatch, late: int | None, progress: Progress | None) -> di
         "landed": None if outcome.already else outcome.landed,
         "quarantined": done.quarantined,
         "filtered": None if outcome.already else outcome.filtered,
-        "late_dropped": late,
+        # The records that were kept, where they are: Spark counts their groups.
+        "late_dropped": late if done.late is None else done.late,
         "duration_s": done.duration_s,
         "replayed": outcome.already,
         "complete_through": _moment(done.complete_through),

@@ -123,6 +123,8 @@ class QueryLauncher:
             notes += _column_notes(sink, assignment)
             if spec.quarantine is not None:
                 quarantine.create(own, str(spec.quarantine.table))
+            if spec.late is not None:
+                quarantine.create(own, str(spec.late.table))
         self._open(own, assignment, sink.location(), built, begin)
         gate = Gate()
         function = BatchFunction(
@@ -134,6 +136,7 @@ class QueryLauncher:
             gate=gate,
             references=references,
             quarantine_table=str(spec.quarantine.table) if spec.quarantine else None,
+            late_table=str(spec.late.table) if spec.late else None,
             report=self.report,
         )
         listener = self.listener(assignment)

@@ -18,8 +18,8 @@ from lakeward.connectors.commit_protocol.batch import Counted, RunningBatch
 from lakeward.connectors.commit_protocol.result import BatchResult
 from lakeward.connectors.commit_protocol.row_count import tally
 from lakeward.connectors.iceberg import quarantine
-from lakeward.connectors.source import REASON
-from lakeward.engine import rows, transform
+from lakeward.connectors.source import REASON, StreamSource
+from lakeward.engine import late, rows, transform
 from lakeward.engine.flow import Flow
 from lakeward.engine.gate import Draining, Gate
 from lakeward.engine.one_pass import OnePass, Unproven, suits
@@ -49,6 +49,7 @@ class FinishedBatch:
 
     Attributes:
         consumed, quarantined: of this batch.
+        late: records of this batch that its table of late records has; None if the stream keeps none.
         complete_through: event time (RFC 3339) up to which the sink is final.
         ended: monotonic, so that its age does not depend on the clock of this host.
     """
@@ -62,6 +63,26 @@ class FinishedBatch:
     complete_through: str | None
     ended: float
     duration_s: float
+    late: int | None = None
+
+
+@dataclass(frozen=True)
+class Split:
+    """The records of a batch, by where they go.
+
+    Attributes:
+        good: rows of the transform that land.
+        consumed: number of records.
+        bad: invalid rows.
+        complete: event time (RFC 3339) up to which the sink is final.
+        late: late records; None if the stream keeps none.
+    """
+
+    good: DataFrame
+    consumed: int
+    bad: list[Bad]
+    complete: str | None = None
+    late: list[Bad] | None = None
 
 
 @dataclass
@@ -76,6 +97,7 @@ class BatchFunction:
         gate: lets batches in, one at a time.
         references: refreshed before a batch that is processed row by row.
         quarantine_table: where invalid rows go; None: the first invalid row fails the batch.
+        late_table: where late records go; None: Spark drops them.
         report: receives each finished batch; must not block.
     """
 
@@ -87,6 +109,7 @@ class BatchFunction:
     gate: Gate
     references: References
     quarantine_table: str | None
+    late_table: str | None
     report: Callable[[FinishedBatch], None]
     failure: BaseException | None = field(default=None, init=False)
     first_commit: float | None = field(default=None, init=False)
@@ -181,27 +204,34 @@ class BatchFunction:
                 self.one_pass.failed()
         with ExitStack() as held:
             shape = self._with_state if self.flow.stateful else self._by_row
-            good, consumed, bad, complete = shape(frame, batch_id, held)
-            quarantined = sum(number for _, number, _ in bad)
+            split = shape(frame, batch_id, held)
+            quarantined = sum(number for _, number, _ in split.bad)
             if quarantined and self.quarantine_table is None:
-                raise self._no_quarantine(bad)
+                raise self._no_quarantine(split.bad)
+            late_ones = split.late or []
 
             def before_publish() -> None:
                 check_read()
-                for kept, number, identity in bad:
-                    if number and self.quarantine_table is not None:
-                        quarantine.insert(kept, self.quarantine_table, self.stream, identity, self.generation)
-                        _log.info("rows quarantined", stream=self.stream, batch=batch_id, rows=number)
+                self._insert(split.bad, self.quarantine_table, batch_id, "rows quarantined")
+                self._insert(late_ones, self.late_table, batch_id, "late records kept")
 
             known = not self.flow.stateful or all(source.replays for source in self.flow.sources)
             outcome = self.sink.land(
-                good,
+                split.good,
                 batch_id,
-                Counted(consumed if known else None, quarantined, traced=self.flow.lineage == "rows"),
-                before_publish if quarantined or checked else None,
-                complete,
+                Counted(split.consumed if known else None, quarantined, traced=self.flow.lineage == "rows"),
+                before_publish if checked or any(number for _, number, _ in [*split.bad, *late_ones]) else None,
+                split.complete,
             )
-        return self._finished(batch_id, began, outcome, consumed, quarantined, complete)
+            if outcome.already:  # perhaps by a generation that kept none; what is there is not inserted again
+                self._insert(late_ones, self.late_table, batch_id, "late records kept")
+        return self._finished(batch_id, began, outcome, split.consumed, quarantined, split)
+
+    def _insert(self, rejected: list[Bad], table: str | None, batch_id: int, words: str) -> None:
+        for kept, number, identity in rejected:
+            if number and table is not None:
+                quarantine.insert(kept, table, self.stream, identity, self.generation)
+                _log.info(words, stream=self.stream, batch=batch_id, rows=number)
 
     def _finished(
         self,
@@ -210,7 +240,7 @@ class BatchFunction:
         outcome: BatchResult,
         consumed: int,
         quarantined: int = 0,
-        complete: str | None = None,
+        split: Split | None = None,
     ) -> FinishedBatch:
         return FinishedBatch(
             stream=self.stream,
@@ -219,50 +249,64 @@ class BatchFunction:
             outcome=outcome,
             consumed=consumed,
             quarantined=quarantined,
-            complete_through=complete,
+            complete_through=split.complete if split is not None else None,
             ended=time.monotonic(),
             duration_s=time.monotonic() - began,
+            late=None if split is None or split.late is None else sum(number for _, number, _ in split.late),
         )
 
-    def _by_row(self, raw: DataFrame, batch_id: int, held: ExitStack) -> tuple[DataFrame, int, list[Bad], str | None]:
+    def _by_row(self, raw: DataFrame, batch_id: int, held: ExitStack) -> Split:
         """Decode, transform and split the records, which are read once."""
         routed = self._router.by_row(raw, self.references.frames(raw.sparkSession), held)
         self.one_pass.counted(clean=not routed.doubtful and not any(number for _, number, _ in routed.bad))
-        return routed.good, routed.consumed, routed.bad, None
+        return Split(routed.good, routed.consumed, routed.bad)
 
     @property
     def _router(self) -> RowRouter:
         return RowRouter(self.stream, self.flow)
 
-    def _with_state(
-        self, result: DataFrame, batch_id: int, held: ExitStack
-    ) -> tuple[DataFrame, int, list[Bad], str | None]:
-        """Split the result of the streaming plan; read the records again to count them and find those that fail."""
+    def _with_state(self, result: DataFrame, batch_id: int, held: ExitStack) -> Split:
+        """Split the result of the streaming plan; read the records again to count them and find those that fail, or
+        that the plan drops as late."""
         session = result.sparkSession
         batch = self.sink.running(batch_id)
         consumed, bad = 0, list[Bad]()
+        dropped: list[Bad] | None = None if self.late_table is None else []
         for source in self.flow.sources:
             start, end = batch.start[source.name], batch.end[source.name]
             if start == end or not source.replays:
                 continue
             again = source.again(session, start, end)
-            if source.spec.max_ahead is not None:  # judged by the clock of the streaming plan, not by a later one
+            if source.spec.max_ahead is not None or self.late_table is not None:
+                # judged by the clock of the streaming plan, not by a later one
                 again = again.withColumn(INGESTED_AT, self._batch_time())
-            decoded = source.decode_fast(again)
+            twice = keep if self.late_table is not None else _as_it_is
+            decoded = twice(source.decode_fast(again), held)
             all_rows, bad_rows = tally(decoded, REASON)
             if bad_rows and source.decodes_twice:
-                decoded = source.decode(again)
+                decoded = twice(source.decode(again), held)
                 all_rows, bad_rows = tally(decoded, REASON)
             consumed += all_rows
             if bad_rows:
                 bad.append((rows.undecoded(source, decoded), bad_rows, source.identity))
+            if dropped is not None:
+                dropped.append(self._late(source, again, decoded, held))
         joined = self.flow.lineage == "rows" and self.flow.joins
         if joined and not self.flow.spec.rules:
             result = keep(result, held)  # the plan changes the state, so it must run once
         good, broken, rows_out = self._router.judge(result, held)
         if joined:
             self._router.one_to_one(good, consumed, rows_out)
-        return good, consumed, bad + broken, self._watermark()
+        return Split(good, consumed, bad + broken, self._watermark(), dropped)
+
+    def _late(self, source: StreamSource, raw: DataFrame, decoded: DataFrame, held: ExitStack) -> Bad:
+        """The records that the streaming plan drops as late in this batch. One job finds out that there is none."""
+        mark = late.watermark_of(offsets.execution_of(self.session, self.stream))
+        found = keep(late.find(decoded, source, self.flow.spec, mark), held)
+        if not tally(found)[0]:
+            return found, 0, source.identity
+        records = keep(late.records_of(found, raw, source, mark), held)
+        return records, tally(records)[0], source.identity
 
     def _batch_time(self) -> Column:
         """The time of this batch, which its checkpoint keeps: `current_timestamp` of the streaming plan."""
@@ -289,3 +333,8 @@ class BatchFunction:
             next="add quarantine: {table: namespace.table} to the stream's file, then: lakeward deploy",
             code="LW-2202",
         )
+
+
+def _as_it_is(frame: DataFrame, held: ExitStack) -> DataFrame:
+    """Rows that are read once are not cached."""
+    return frame

@@ -134,7 +134,7 @@ def check(session: SparkSession, spec: StreamSpec, runtime: Runtime, checkpoint:
 
 def needs(spec: StreamSpec, runtime: Runtime, checkpoint: str, *, stateful: bool) -> Iterator[Need]:
     """The paths of this machine that executors must have too."""
-    if any(name in spec.sink.document() for name in ("iceberg", "delta")) or spec.quarantine:
+    if any(name in spec.sink.document() for name in ("iceberg", "delta")) or spec.quarantine or spec.late:
         # In a REST catalog this is the folder of Delta tables; where its own tables are is known to its server alone.
         yield from _folder(runtime.lake.warehouse, "the warehouse")
     if stateful:

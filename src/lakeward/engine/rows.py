@@ -63,15 +63,27 @@ def undecoded(source: StreamSource, decoded: DataFrame) -> DataFrame:
     """The records that could not be decoded, in the columns of the quarantine table."""
     from pyspark.sql import functions as F
 
-    columns = [column for column in decoded.columns if column in OWN_COLUMNS]
+    return rejected(source, source.explain(decoded.where(F.col(REASON).isNotNull())))
+
+
+def rejected(source: StreamSource, records: DataFrame, *more: str) -> DataFrame:
+    """Records with REASON, ERROR and RAW, in the columns of the quarantine table.
+
+    Args:
+        more: further columns of `records` that it has.
+    """
+    from pyspark.sql import functions as F
+
+    columns = [column for column in records.columns if column in OWN_COLUMNS]
     whole = Kept.RECORD if set(source.record) - {VALUE} <= set(columns) else Kept.VALUE
-    return source.explain(decoded.where(F.col(REASON).isNotNull())).select(
+    return records.select(
         F.lit(source.name).alias(quarantine.SOURCE),
         *columns,
         F.col(REASON).alias(quarantine.REASON),
         F.col(RAW).alias(quarantine.RAW),
         F.col(ERROR).alias(quarantine.ERROR),
         (_kept(F.col(RAW), whole) if source.record else F.lit(None).cast("string")).alias(quarantine.KEPT),
+        *more,
     )
 
 

@@ -161,6 +161,7 @@ class _Described:
     references: Mapping[str, tuple[Dataset, ...]]
     sinks: tuple[Dataset, ...]
     quarantine: Dataset | None
+    late: Dataset | None
     missing: str
 
     @classmethod
@@ -182,12 +183,13 @@ class _Described:
             for name, reference in spec.reference.items()
         }
         sinks = known("sink", datasets.of_sink(spec.sink, addresses))
-        quarantine = None
-        if spec.quarantine is not None:  # made by the first bad row: it may never exist
-            quarantine = datasets.of_table(str(spec.quarantine.table), addresses)
+        quarantine, late = (  # made when the stream starts: they may not exist yet
+            None if kept is None else datasets.of_table(str(kept.table), addresses)
+            for kept in (spec.quarantine, spec.late)
+        )
         why = f"the address of {', '.join(missing)} is not known yet" if missing else ""
         job = _job(namespace, spec, generation)
-        return cls(spec, generation, job, batches, sources, references, sinks, quarantine, why)
+        return cls(spec, generation, job, batches, sources, references, sinks, quarantine, late, why)
 
     def event(self, run: str, state: RunState, at: datetime, *, figures: bool) -> RunEvent:
         batches = self.batches if figures else ()
@@ -233,6 +235,9 @@ class _Described:
         if self.quarantine is not None:
             quarantined = _rows(batch.quarantined for batch in batches)
             result.append(of_output(self.quarantine, table_facets(self.quarantine), quarantined))
+        if self.late is not None:
+            kept = _rows(batch.late_dropped for batch in batches)
+            result.append(of_output(self.late, table_facets(self.late), kept))
         return result
 
     def _column_lineage(self) -> facet_v2.column_lineage_dataset.ColumnLineageDatasetFacet | None:

@@ -24,7 +24,8 @@ class Batch:
     Attributes:
         seq: the table's own count; None for sinks without a position.
         start_offsets, end_offsets: source -> position, in the form of its connector.
-        consumed, landed, quarantined, filtered, late_dropped: records; None where they were not counted.
+        consumed, landed, quarantined, filtered: records; None where they were not counted.
+        late_dropped: late records, also of a generation that keeps them; None where they were not counted.
         skipped: records that a person gave up (skip-batch).
         replayed: it was recorded again after a restart.
     """
@@ -194,12 +195,13 @@ def landed(connection: Connection, of: Mapping[str, tuple[int, datetime | None]]
     return {row[0]: int(row[1]) for row in connection.execute(select(requested.c.stream, number))}
 
 
-def late_since(connection: Connection, stream: str) -> datetime | None:
-    """When the first recorded batch that dropped late rows was committed; None without one."""
-    since: datetime | None = connection.execute(
-        select(func.min(batches.c.committed_at)).where(batches.c.stream == stream, batches.c.late_dropped > 0)
-    ).scalar_one_or_none()
-    return since
+def late(connection: Connection, stream: str) -> dict[int, tuple[int, datetime]]:
+    """Generation -> the number of late records in its recorded batches, and when the first of these was committed."""
+    columns = batches.c.generation, func.sum(batches.c.late_dropped), func.min(batches.c.committed_at)
+    rows = connection.execute(
+        select(*columns).where(batches.c.stream == stream, batches.c.late_dropped > 0).group_by(batches.c.generation)
+    )
+    return {int(generation): (int(number), since) for generation, number, since in rows}
 
 
 def totals(connection: Connection, stream: str) -> dict[str, int]:

@@ -211,6 +211,13 @@ def newest(connection: Connection, stream: str, limit: int) -> list[Generation]:
     return [_read(row) for row in rows]
 
 
+def tables_of(connection: Connection, stream: str, key: str) -> set[str]:
+    """The tables that any generation of a stream names under `quarantine` or `late` (`key`): all may have rows."""
+    table = generations.c.spec[key]["table"].astext
+    rows = connection.execute(select(table).distinct().where(generations.c.stream == stream, table.is_not(None)))
+    return {str(name) for (name,) in rows}
+
+
 def mark_failed(connection: Connection, stream: str, generation: int, failure: str) -> None:
     """Record that a generation was rolled back automatically, which happens once."""
     connection.execute(

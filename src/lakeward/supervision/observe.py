@@ -142,7 +142,9 @@ class Facts:
         bounds = [_ahead_s(source) for source in (generation.spec.get("sources") or {}).values()]
         ahead_s = max((bound for bound in bounds if bound is not None), default=None)
         reported = (LATE, stream) in self.incidents
-        return lateness.judge(self.observations.get(stream), self.now, ahead_s=ahead_s, reported=reported)
+        kept_in = (generation.spec.get("late") or {}).get("table")
+        seen = self.observations.get(stream)
+        return lateness.judge(seen, self.now, ahead_s=ahead_s, reported=reported, kept_in=kept_in)
 
     def backpressure(self, stream: str) -> TableBackpressure | None:
         """The back-pressure on a stream whose table waits for maintenance; None without."""

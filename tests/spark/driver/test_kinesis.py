@@ -106,6 +106,34 @@ def test_counts_by_key_are_those_of_all_records(shore: Any, kinesis: Rig) -> Non
     assert len(shore.rows("q")) == 1, "the records of a batch are read again to keep the bad one"
 
 
+@pytest.mark.campaign
+def test_late_records_of_each_shard_are_kept(shore: Any, kinesis: Rig) -> None:
+    """As those of Kafka (`test_late.py`): the batch is read again by its shards and sequence numbers."""
+    name = kinesis.create(2)
+
+    def put(*times: str) -> None:
+        before = sum(done.consumed for done in shore.done)
+        kinesis.put(name, [{"n": n, "at": f"2026-03-01T{time}Z"} for n, time in enumerate(times)])
+        shore.until("the records", lambda: sum(done.consumed for done in shore.done) >= before + len(times))
+
+    shore.start(shore.spec(
+        "none", source=source(name), decode={"json": "n INT, at TIMESTAMP"},
+        watermark={"column": "at", "delay": "10m"}, late={"table": f"{shore.namespace}.late"},
+        transform={"sql": "SELECT window(at, '5 minutes') AS w, n, count(*) AS many FROM source GROUP BY 1, n"},
+        spark={"spark.sql.shuffle.partitions": 1},
+    ))  # fmt: skip
+    put("10:05:00")
+    shore.until("the batch without records", lambda: any(not done.consumed for done in shore.done))
+    put(*(f"09:{minute:02}:00" for minute in range(60)))
+    late = shore.rows("late", "get_json_object(row, '$.n') AS n, CAST(raw AS STRING) AS raw, _kinesis_shard AS shard")
+    assert sorted(int(row["n"]) for row in late) == list(range(55)), "each record in a window that ends by 09:55"
+    assert all(json.loads(row["raw"])["n"] == int(row["n"]) for row in late)
+    assert len({row["shard"] for row in late}) == 2
+    last = {done.batch_id for done in shore.done}
+    shore.until("Spark's reports", lambda: last <= {each["batchId"] for each in shore.progress})
+    assert sum(op["numRowsDroppedByWatermark"] for each in shore.progress for op in each["stateOperators"]) == 55
+
+
 def test_what_is_wrong_with_kinesis_is_named_before_a_query_starts(shore: Any, kinesis: Rig) -> None:
     with pytest.raises(SpecError, match="Kinesis stream nowhere does not exist"):
         shore.start(shore.spec("none", source=source("nowhere")))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import timedelta
 from types import SimpleNamespace
 from typing import Any
@@ -60,6 +61,24 @@ def test_a_batch_its_late_rows_and_the_newest_state(connect: Any, driver: str, s
     assert (seen.batch_id, seen.seq, seen.lag_records, seen.progress["runId"]) == (0, 1, 9, "r")
     assert seen.complete_through.isoformat() == "2013-01-01T07:30:00+00:00"
     assert line.fields == {"n": 1}
+
+
+def test_late_records_that_are_kept_are_counted_by_the_batch_and_not_by_spark(
+    connect: Any, driver: str, stream: str
+) -> None:
+    """Spark counts the groups of a batch, of which a record may have several, or share one."""
+    recorder = Recorder(connect, driver)
+    for number, late in ((0, 5), (1, 0)):
+        recorder.note_batch(replace(done(stream, number), late=late))
+        recorder.note_progress(stream, {**PROGRESS, "batchId": number})
+    recorder.note_batch(replace(done(stream, 2), late=1))  # without Spark's report
+    recorder.start()
+    recorder.close()
+    with connect() as connection:
+        assert [row.late_dropped for row in batches.newest(connection, stream)] == [1, 0, 5]
+        [(generation, (records, since))] = batches.late(connection, stream).items()
+    assert (generation, records) == (1, 6)
+    assert since is not None
 
 
 def test_a_replayed_batch_does_not_count_again(connect: Any, driver: str, stream: str) -> None:

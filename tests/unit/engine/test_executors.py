@@ -42,6 +42,9 @@ def kafka(connection: str) -> dict[str, Any]:
 def test_rows_go_to_the_warehouse_and_state_to_the_checkpoint(runtime: Runtime) -> None:
     warehouse = Need(Path("/w"), "the warehouse", written=True)
     assert asked(runtime) == {warehouse}
+    console = {"sink": {"console": {}}}
+    assert asked(runtime, **console) == set()
+    assert asked(runtime, **console, late={"table": "a.late"}) == {warehouse}
     state = Need(Path("/c/s"), "the checkpoint, which holds state", written=True)
     assert asked(runtime, stateful=True) == {warehouse, state}
     assert asked(runtime, "file:///c/s", stateful=True) == {warehouse, state}

@@ -85,6 +85,21 @@ def test_the_first_batch_starts_a_run_and_names_offsets_snapshot_and_columns() -
     assert made_from["carrier"]["inputFields"][0]["name"] == "flights"
 
 
+def test_late_records_that_are_kept_are_an_output() -> None:
+    first = generation()
+    kept = replace(first, spec={**first.spec, "late": {"table": "nyc.late"}})
+    addresses = replace(
+        ADDRESSES,
+        locations={**ADDRESSES.locations, "nyc.late": "s3://lake/nyc/late"},
+        formats={**ADDRESSES.formats, "nyc.late": "iceberg"},
+    )
+    late = [replace(batch(number), late_dropped=number) for number in (1, 2)]
+    given = replace(facts(*late), generations={1: kept})
+    _, running = map(validated, step(given, addresses=addresses).events)
+    assert [each["name"] for each in running["outputs"]] == ["nyc/flights", "nyc/bad", "nyc/late"]
+    assert running["outputs"][2]["outputFacets"]["outputStatistics"]["rowCount"] == 3
+
+
 def test_a_running_stream_has_one_event_an_interval_which_covers_all_batches_in_between() -> None:
     first = step(facts(batch(0)))
     early = step(facts(batch(1), now=EVERY + timedelta(minutes=4)), first.cursor)

@@ -127,7 +127,7 @@ def _obstacle(spec: StreamSpec, into: str | None, *, files: bool) -> tuple[str, 
     if sink.mode == "complete":
         return "mode complete replaces all rows with every batch", ""
     if into is not None:
-        taken = (str(sink.table), str(spec.quarantine.table) if spec.quarantine else None)
+        taken = map(str, spec.tables)
         return (f"{into} is a table of the stream itself; omit --into", "") if into in taken else ("", "")
     if sink.mode == "append":
         return "its sink only appends: rows that are in the table would land a second time", elsewhere

@@ -1,4 +1,4 @@
-"""Plan of an erase: rows of the table, of its streams' quarantine, and stored check samples."""
+"""Plan of an erase: rows of the table, of its streams' quarantine and late records, and stored check samples."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import Connection
 
 from lakeward.connectors.commit_protocol import position
+from lakeward.connectors.iceberg import quarantine
 from lakeward.operations.context import Context
 from lakeward.operations.request import Plan
 from lakeward.operations.restore import plan as restoring
@@ -20,7 +21,7 @@ from lakeward.platform.runtime import Project
 from lakeward.platform.text import count, listed, word
 from lakeward.quality.ranges.metadata import BRANCH
 from lakeward.quality.results import results_table
-from lakeward.registry import generations, streams, verifications
+from lakeward.registry import generations, verifications
 from lakeward.spec.sql.names import dotted, name_parts
 from lakeward.tables.context import MaintenanceContext
 from lakeward.tables.erase import files, where
@@ -95,10 +96,10 @@ def plan(context: Context, scope: Scope) -> ErasePlan:
     with context.connect() as connection:
         _check_allowed(connection, scope.table)
         writers = tuple(sorted(restoring.writers(connection, scope.table)))
-        quarantines = _quarantines(connection, table)
+        quarantines, lates = (_beside(connection, table, key) for key in ("quarantine", "late"))
         samples = verifications.samples(connection, scope.table)
     matches: dict[str, Matching] = {scope.table: condition}
-    for name, of in quarantines.items():
+    for name, of in (quarantines | lates).items():
         matches[name] = QuarantinedRows(condition, of, scope.erase_unreadable is True)
     matches[results_table.TABLE] = Results(condition, scope.table)
     targets = tuple(
@@ -108,23 +109,24 @@ def plan(context: Context, scope: Scope) -> ErasePlan:
     unreadable = sum(target.unreadable for target in targets)
     if unreadable and scope.erase_unreadable is None:
         raise Refused(
-            f"Cannot match {count(unreadable, 'row')} in the quarantine of {scope.table} against the condition",
+            f"Cannot match {count(unreadable, 'row')} in quarantine and late records of {scope.table} to the condition",
             why="they lack the condition's columns, and their bytes cannot be searched for its values",
             next="repeat the command with --unreadable erase, or with --unreadable keep after inspecting them",
             code="LW-2018",
         )
     main, rest = targets[0], targets[1:]
-    quarantined = sum(target.rows for target in rest if target.table in quarantines)
+    quarantined, late = (sum(target.rows for target in rest if target.table in of) for of in (quarantines, lates))
     dropped = sorted({ref for target in targets for ref in target.drop})
     reached = sum(len(target.files) for target in targets)
     data = {
-        "rows": main.rows, "quarantined": quarantined, "samples": samples,
+        "rows": main.rows, "quarantined": quarantined, "late": late, "samples": samples,
         "results": sum(target.rows for target in rest if target.table == results_table.TABLE), "unreadable": unreadable,
         "files": reached, "refs": dropped, "streams": list(writers), "tables": [target.table for target in targets],
         "columns": list(condition.columns),
     }  # fmt: skip
     text = (
-        f"erase {count(main.rows, 'row')} of {scope.table}, {quarantined:,} in quarantine and the stored samples of "
+        f"erase {count(main.rows, 'row')} of {scope.table}, {quarantined:,} in quarantine, "
+        f"{count(late, 'late record')} and the stored samples of "
         f"{count(samples, 'check')}, for good"
     )
     return ErasePlan(
@@ -165,19 +167,16 @@ def _check_allowed(connection: Connection, name: str) -> None:
         )
 
 
-def _quarantines(connection: Connection, table: Table) -> dict[str, set[str]]:
-    """Quarantine table -> the streams of the table that use it."""
+def _beside(connection: Connection, table: Table, key: str) -> dict[str, set[str]]:
+    """Table of `quarantine:` or `late:` (`key`) -> the streams of the table that use it, or used it before."""
     streams_by_table: dict[str, set[str]] = {}
     writing = restoring.writers(connection, dotted(table.name()))
     for stream in {
         *writing,
         *(position_name.partition("@")[0] for position_name in position.streams_of(table.properties)),
     }:
-        row = streams.find(connection, stream)
-        generation = None if row is None else generations.get(connection, stream, row.generation)
-        named = None if generation is None else ((generation.spec.get("quarantine") or {}).get("table"))
-        if named:
-            streams_by_table.setdefault(str(named), set()).add(stream)
+        for named in generations.tables_of(connection, stream, key):
+            streams_by_table.setdefault(named, set()).add(stream)
     return streams_by_table
 
 
@@ -196,6 +195,8 @@ def _target(context: Context, name: str, match: Matching) -> Target | None:
         table = sink_position.lake_of(context.runtime).load_table(name_parts(name))
     except NoSuchTableError:
         return None
+    if isinstance(match, QuarantinedRows) and quarantine.STREAM not in table.schema().column_names:
+        return None  # another table has the name now
     why = files.obstacle(table) or shared(context, table)
     if why:
         raise Refused(f"Cannot erase rows of {name}", why=why, next=f"lakeward tables why {word(name)}", code="LW-2020")

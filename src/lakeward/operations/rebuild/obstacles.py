@@ -85,4 +85,6 @@ def notes(stream: str, old: Table, live: Position, spec: StreamSpec) -> list[str
         notes_.append(f"table properties that are not in the spec stay with the old table: {', '.join(extra)}")
     if spec.quarantine is not None:
         notes_.append(f"records that the old transform quarantined stay in quarantine as {stream}@before-<n>")
+    if spec.late is not None:
+        notes_.append(f"late records stay in {spec.late.table}; the fill drops none, so it lands them too")
     return notes_

@@ -43,8 +43,9 @@ def comparable(spec: StreamSpec, doubtful: Collection[Path_]) -> StreamSpec:
     update: dict[str, Any] = {}
     if any(path[:1] == ("sink",) and (len(path) < 3 or path[2] in _OF_A_SINK) for path in doubtful):
         update["sink"] = Sink(console=ConsoleSink())
-    if any(path[:1] == ("quarantine",) for path in doubtful):
-        update["quarantine"] = None
+    for kept in ("quarantine", "late"):
+        if any(path[:1] == (kept,) for path in doubtful):
+            update[kept] = None
     if any(path[:1] == ("resources",) for path in doubtful):
         update["resources"] = Resources(driver=DriverName(f"unknown-{spec.id}"[:63]))
     return spec.model_copy(update=update)
@@ -111,6 +112,18 @@ def _writers(streams: Sequence[StreamSpec]) -> Iterator[ProjectFinding]:
             other = writers[spec.quarantine.table][0].id
             message = f"stream {other} lands its rows in this table; quarantine needs a separate table"
             yield ProjectFinding(spec.id, ("quarantine", "table"), message, spec.quarantine.table)
+    quarantines = {spec.quarantine.table: spec for spec in streams if spec.quarantine}
+    for spec in streams:
+        if spec.late is None:
+            continue
+        landing, refused = next(iter(writers.get(spec.late.table, ())), None), quarantines.get(spec.late.table)
+        if landing is not None:
+            message = f"stream {landing.id} lands its rows in this table; late records need a separate table"
+            yield ProjectFinding(spec.id, ("late", "table"), message, spec.late.table)
+        elif refused is not None:
+            # A replay of the quarantine would land them, and the audit would count them twice.
+            message = f"it is the quarantine of stream {refused.id}; late records need a separate table"
+            yield ProjectFinding(spec.id, ("late", "table"), message, spec.late.table)
 
 
 def _shape(spec: StreamSpec) -> tuple[str, ...]:

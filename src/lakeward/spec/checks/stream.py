@@ -11,6 +11,7 @@ from typing import Any
 
 from lakeward.spec.checks import not_supported, spark_conf
 from lakeward.spec.checks.columns import column_findings
+from lakeward.spec.checks.late import late_findings
 from lakeward.spec.checks.lints import lint_findings
 from lakeward.spec.checks.real_time import real_time_findings
 from lakeward.spec.checks.reference_files import reference_findings
@@ -72,6 +73,7 @@ def spec_findings(spec: StreamSpec, facts: SqlFacts | None, lineage: Lineage, pr
     times: list[Path_] = [("sources", name, "watermark", "column") for name in spec.sources]
     yield from (replace(finding, needs=(mode, *times)) for finding in _windows(spec, facts))
     yield from _sink(spec)
+    yield from late_findings(spec, facts)
     yield from file_source_findings(spec)
     yield from table_source_findings(spec)
     yield from socket_findings(spec)

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
-from copy import deepcopy
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
-
-from lakeward.spec.checks.not_supported import UNDOCUMENTED
 
 _HEAD = """\
 # Keys of the spec files
@@ -16,16 +13,16 @@ Generated from the models (`make schemas`); the JSON Schemas beside this page ar
 not here is refused. Durations are written `10s`, `5m`, `2h`, `7d`, sizes `128MB`; tables are `namespace.table`."""
 
 
-def page(schema: Callable[[str], dict[str, Any]], models: Mapping[str, str]) -> str:
-    """The page over the schemas of all kinds of files, without the keys and values that this version refuses.
+def page(schema: Callable[[str], dict[str, Any]], names: Iterable[str]) -> str:
+    """The page over the schemas of all kinds of files.
 
     Args:
         schema: makes the schema of a kind of file.
-        models: kind of file -> the name of its model.
+        names: the kinds of files.
     """
     parts = [_HEAD]
-    for name in models:
-        made = _supported(schema(name), models[name])
+    for name in names:
+        made = schema(name)
         parts.append(f"## {made['title']}\n\n{_prose(made)}")
         parts.append(_table(made, made["$defs"]))
         for kind in _order(made):
@@ -36,19 +33,6 @@ def page(schema: Callable[[str], dict[str, Any]], models: Mapping[str, str]) -> 
             elif definition.get("type") == "object":
                 parts.append(f"### {_words(kind)}\n\n{_prose(definition)} It has no keys: write `{{}}`.")
     return "\n\n".join(parts).rstrip() + "\n"
-
-
-def _supported(made: dict[str, Any], model: str) -> dict[str, Any]:
-    """The schema without what is refused; the argument stays as it is."""
-    made = deepcopy(made)
-    definitions = {model: made, **made["$defs"]}
-    for (kind, key), refused in UNDOCUMENTED.items():
-        fields = definitions.get(kind, {}).get("properties", {})
-        if "*" in refused:
-            fields.pop(key, None)
-        elif key in fields:
-            fields[key]["enum"] = [value for value in fields[key]["enum"] if value not in refused]
-    return made
 
 
 def _order(made: dict[str, Any]) -> list[str]:

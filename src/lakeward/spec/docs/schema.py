@@ -13,6 +13,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from lakeward.spec.checks import lints
+from lakeward.spec.checks.not_supported import UNDOCUMENTED
 from lakeward.spec.docs import policy_page
 from lakeward.spec.docs.reference import page
 from lakeward.spec.model.custom_expectations import OWN
@@ -34,7 +35,6 @@ FILES: dict[str, tuple[type[BaseModel], str]] = {
     "lakeward": (Settings, "Settings of a Lakeward project: conf/lakeward.yaml"),
     "suite": (Suite, "Expectations of one table: expectations/<namespace>.<table>.yaml"),
 }
-MODELS = {name: model.__name__ for name, (model, _) in FILES.items()}
 REFERENCE = "specs.md"
 _ONE_OF = (Source, Sink, Reference, Transform, Trigger, Decode)
 _DEFAULTS_OF = {
@@ -50,14 +50,15 @@ _SECTIONS = {"CompactOverride": "compact", "DeletesOverride": "deletes", "Expire
 
 
 def schema(name: str) -> dict[str, Any]:
-    """The JSON Schema of one kind of file: `stream`, `tables`, `lakeward` or `suite`."""
+    """The JSON Schema of one kind of file (`stream`, `tables`, `lakeward` or `suite`), without what is refused."""
     model, title = FILES[name]
     made = model.model_json_schema(by_alias=True, mode="validation")
-    made = _without_nulls(made)
+    made = _without_refused(_without_nulls(made), model.__name__)
     for kind in _ONE_OF:
         definition = made.get("$defs", {}).get(kind.__name__)
         if definition:
-            definition["oneOf"] = [{"required": [choice]} for choice in kind.one_of[1]]
+            choices = [choice for choice in kind.one_of[1] if choice in definition["properties"]]
+            definition["oneOf"] = [{"required": [choice]} for choice in choices]
     if name == "stream":
         _short_form(made)
         _caps(made)
@@ -67,6 +68,33 @@ def schema(name: str) -> dict[str, Any]:
     if name == "tables":
         _reasons_of_policies(made)
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **made, "title": title}
+
+
+def _without_refused(made: dict[str, Any], model: str) -> dict[str, Any]:
+    """Leave out the keys and values that this version refuses: an editor that offered one would mislead."""
+    definitions = {model: made, **made.get("$defs", {})}
+    for (kind, key), refused in UNDOCUMENTED.items():
+        fields = definitions.get(kind, {}).get("properties", {})
+        if "*" in refused:
+            fields.pop(key, None)
+        elif key in fields:
+            fields[key]["enum"] = [value for value in fields[key]["enum"] if value not in refused]
+    used = _named(made, definitions)
+    made["$defs"] = {name: definition for name, definition in made.get("$defs", {}).items() if name in used}
+    return made
+
+
+def _named(node: Any, definitions: dict[str, Any]) -> set[str]:
+    """The definitions that a schema names, also through others."""
+    found, pending = set[str](), [{key: value for key, value in node.items() if key != "$defs"}]
+    while pending:
+        each = pending.pop()
+        pending += each.values() if isinstance(each, dict) else each if isinstance(each, list) else []
+        name = str(each.get("$ref", "")).rpartition("/")[2] if isinstance(each, dict) else ""
+        if name and name not in found:
+            found.add(name)
+            pending.append(definitions[name])
+    return found
 
 
 def _short_form(made: dict[str, Any]) -> None:
@@ -164,7 +192,7 @@ def write(folder: Path) -> list[Path]:
         file.write_text(text(name))
         files.append(file)
     files.append(folder / REFERENCE)
-    files[-1].write_text(page(schema, MODELS))
+    files[-1].write_text(page(schema, FILES))
     files.append(folder / "lints.md")
     files[-1].write_text(lints.page())
     files.append(folder / policy_page.PAGE)

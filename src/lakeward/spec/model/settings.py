@@ -173,7 +173,8 @@ class Keep(SpecModel):
 StreamDefaults = partial(
     StreamSpec,
     "StreamDefaults",
-    without=frozenset({"id", "enabled", "sources", "reference", "transform", "rules", "sink", "quarantine", "lineage"}),
+    without=frozenset({"id", "enabled", "sources", "reference", "transform", "rules", "sink", "lineage"})
+    | {"quarantine", "late"},
     whole=frozenset({"trigger"}),  # exactly one form; half of one has no meaning
 )
 """The keys of a stream that a project may set once for all streams."""

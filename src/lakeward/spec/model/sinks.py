@@ -235,3 +235,10 @@ class Quarantine(SpecModel):
     """Quarantine (dead-letter table): rows that could not be decoded or failed a rule."""
 
     table: TableName
+
+
+class Late(SpecModel):
+    """The table of late records: those that come at or before the watermark, and that Spark drops from its state."""
+
+    table: TableName
+    """A table of its own, with the columns of a quarantine table; created at the first start. Streams may share it."""

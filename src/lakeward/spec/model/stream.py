@@ -8,7 +8,7 @@ from pydantic import BeforeValidator, Field, model_validator
 from pydantic.json_schema import SkipJsonSchema
 
 from lakeward.spec.model.base import Bool, Cores, Int, KeysProblem, PositiveInt, PositiveLong, SpecModel, Text
-from lakeward.spec.model.sinks import Quarantine, Sink
+from lakeward.spec.model.sinks import Late, Quarantine, Sink
 from lakeward.spec.model.sources import Reference, Source
 from lakeward.spec.model.transform import Transform
 from lakeward.spec.model.trigger import Trigger
@@ -147,6 +147,9 @@ class StreamSpec(SpecModel):
     """Sink of the rows."""
     quarantine: Quarantine | None = None
     """Quarantine of refused rows. Default: the sink's table with _quarantine; required if the sink is not a table."""
+    late: Late | None = None
+    """Keeps late records, which the state drops: for one Kafka or Kinesis source with a watermark, whose state is its
+    `deduplicate` or one window of the watermark's column. Without it they are dropped."""
     schema_: SchemaPolicy = Field(default=SchemaPolicy(), alias="schema")
     trigger: Trigger = Trigger(every=Duration("30s"))
     lineage: Literal["rows", "none"] | None = None
@@ -192,9 +195,9 @@ class StreamSpec(SpecModel):
 
     @property
     def tables(self) -> tuple[TableName, ...]:
-        """The tables of the lake this stream writes: its sink's and its quarantine's."""
-        quarantine_table = self.quarantine.table if self.quarantine else None
-        return tuple(table for table in (self.sink.table, quarantine_table) if table is not None)
+        """The tables of the lake this stream writes: its sink's, its quarantine's and that of its late records."""
+        beside = tuple(kept.table for kept in (self.quarantine, self.late) if kept is not None)
+        return (self.sink.table, *beside) if self.sink.table is not None else beside
 
 
 def long_form(data: Any) -> Any:

@@ -80,6 +80,7 @@ def obstacles(facts: SqlFacts, watermarks: Mapping[str, str | None], mode: str) 
     reading, tokens = Reading(watermarks), spark_tokens(facts.text)
     yield from _joins(facts, reading, watermarks, tokens)
     yield from _filtered_sessions(facts, tokens)
+    yield from _sessions(facts, reading, mode, tokens)
     for query in facts.statement.find_all(exp.Query):
         if not reading.times(query):
             continue
@@ -130,6 +131,30 @@ def _filtered_sessions(facts: SqlFacts, tokens: list[Token]) -> Iterator[Obstacl
                        "wrong sessions; test an aggregate instead, such as max(<time>), or filter where the "
                        "table is read")  # fmt: skip
                 yield Obstacle(why, keyword(tokens, kind, before=condition.this))
+
+
+def _sessions(facts: SqlFacts, reading: Reading, mode: str, tokens: list[Token]) -> Iterator[Obstacle]:
+    """Sessions that Spark refuses when the query starts: without another key, and where changed groups are sent."""
+    for select in facts.statement.find_all(exp.Select):
+        group = select.args.get("group")
+        if group is None or not reading.times(select):
+            continue
+        keys = [_is_session(select, key) for key in group.expressions]
+        at = keyword(tokens, TokenType.GROUP_BY, before=group)
+        if keys and all(keys):
+            why = "Spark has no sessions over all rows together; add a key to GROUP BY, such as the user of the session"
+            yield Obstacle(why, at)
+        if any(keys) and mode in ("upsert", "update"):
+            yield Obstacle(f"Spark sends no sessions that may still change, as mode {mode} asks; use mode: append", at)
+
+
+def _is_session(select: exp.Select, key: exp.Expr) -> bool:
+    """Whether a key of GROUP BY is a session, by itself, by number or by its alias in the SELECT."""
+    key = _item(select, key)
+    if isinstance(key, exp.Column) and not key.table:
+        named = {item.alias.lower(): item.this for item in select.expressions if isinstance(item, exp.Alias)}
+        key = named.get(key.name.lower(), key)
+    return isinstance(key, exp.Anonymous) and str(key.this).lower() == _SESSION
 
 
 def _of_two_streams(join: exp.Join, facts: SqlFacts, watermarks: Mapping[str, str | None]) -> str | None:
@@ -222,10 +247,12 @@ def _is_timed(select: exp.Select, names: frozenset[str]) -> bool:
     keys = list(group.expressions)
     if group.args.get("all"):
         keys = [item.unalias() for item in select.expressions]
-    for key in keys:
-        digits = str(key.this) if isinstance(key, exp.Literal) else ""
-        number = int(digits) if digits.isdecimal() and len(digits) < 5 else 0
-        named = select.expressions[number - 1].unalias() if 0 < number <= len(select.expressions) else key
-        if _carries_time(named, names):
-            return True
-    return False
+    return any(_carries_time(_item(select, key), names) for key in keys)
+
+
+def _item(select: exp.Select, key: exp.Expr) -> exp.Expr:
+    """The column of the SELECT that a number in GROUP BY stands for; any other key is itself."""
+    digits = str(key.this) if isinstance(key, exp.Literal) else ""
+    number = int(digits) if digits.isdecimal() and len(digits) < 5 else 0
+    found: exp.Expr = select.expressions[number - 1].unalias() if 0 < number <= len(select.expressions) else key
+    return found

@@ -74,7 +74,7 @@ def _needs(spec: Mapping[str, Any], runtime: Runtime) -> Iterator[Dependency]:
             yield Dependency(Kind.STORE, folder_of(path))
     if postgres := sink.get("postgres"):
         yield Dependency(Kind.POSTGRES, str(postgres["connection"]))
-    if any(name in sink for name in ("iceberg", "delta")) or spec.get("quarantine"):
+    if any(name in sink for name in ("iceberg", "delta")) or spec.get("quarantine") or spec.get("late"):
         yield Dependency(Kind.CATALOG, runtime.lake.catalog)
         if not runtime.lake.rest or "delta" in sink:  # the server of a REST catalog has the locations of its tables
             yield Dependency(Kind.STORE, runtime.lake.warehouse)

@@ -17,13 +17,16 @@ LEAST_BATCHES = 3
 """With fewer batches a share says nothing."""
 
 
-def judge(seen: Observation | None, now: datetime, *, ahead_s: float | None, reported: bool) -> str | None:
+def judge(
+    seen: Observation | None, now: datetime, *, ahead_s: float | None, reported: bool, kept_in: str | None = None
+) -> str | None:
     """What is wrong with the event times of a stream, as a sentence; None if nothing is.
 
     Args:
         seen: what its driver last reported.
         ahead_s: how far its watermark may be ahead of the clock; None: it is not compared with the clock.
         reported: whether it was wrong before; then it is over only when it is well below the bound.
+        kept_in: the table of its late records; None: they are dropped.
     """
     late = seen.late if seen is not None else None
     if late is None:
@@ -33,12 +36,13 @@ def judge(seen: Observation | None, now: datetime, *, ahead_s: float | None, rep
     if mark is not None and ahead_s is not None and ahead > (0.0 if reported else ahead_s):
         return (
             f"its watermark is {moment(mark)}, {span(ahead)} ahead of the clock: "
-            "every record that is earlier is dropped as late"
+            f"every record that is earlier {f'is late, and kept in {kept_in}' if kept_in else 'is dropped as late'}"
         )
     dropped, kept, batches = late.get("dropped") or 0, late.get("kept") or 0, late.get("batches") or 0
     share = dropped / (dropped + kept) if dropped + kept else 0.0
     if batches >= LEAST_BATCHES and share > (CLOSE_SHARE if reported else OPEN_SHARE):
-        return f"{share:.0%} of the rows of its last {batches} batches were dropped as late"
+        done = f"late, and are kept in {kept_in}" if kept_in else "dropped as late"
+        return f"{share:.0%} of the rows of its last {batches} batches were {done}"
     return None
 
 

@@ -252,6 +252,8 @@ def _event_time(report: StreamDocument) -> str:
         parts.append(f"watermark {report['watermark']}")
     if report["late_dropped"]:
         parts.append(f"{count(report['late_dropped'], 'row')} dropped as late")
+    if report["late_kept"]:
+        parts.append(f"{count(report['late_kept'], 'late record')} kept")
     return ", ".join(parts)
 
 

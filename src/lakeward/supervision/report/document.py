@@ -160,6 +160,7 @@ class _Known(_Identified, LagFields, ProgressFields):
     complete_through: datetime | str | None
     trigger_s: float | None
     late_dropped: int | None
+    late_kept: int | None
     restarts_24h: int
     attempts: int
     next_attempt_at: datetime | None
@@ -264,7 +265,8 @@ def document(m: Material) -> StreamDocument:
         **_lag_fields(lag, watch, progress, seen.state, observed),
         **_progress_fields(progress, watch, facts.now),
         "trigger_s": spec.trigger.interval.seconds if spec and spec.trigger.interval else None,
-        "late_dropped": m.late,
+        "late_dropped": None if m.late is None else m.late.records,
+        "late_kept": None if m.late_kept is None else m.late_kept.records,
         "restarts_24h": sum(facts.failures_24h.get(key, 0) for key in pair),
         "attempts": failure.attempt if failure and seen.state in _FAILING else 0,
         "next_attempt_at": failure.next_attempt_at if failure and seen.state is State.RESTARTING else None,

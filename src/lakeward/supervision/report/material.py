@@ -74,13 +74,28 @@ class View:
 
 
 @dataclass(frozen=True)
+class LateRecords:
+    """Late records in the recorded batches.
+
+    Attributes:
+        records: their number.
+        since: when the first of these batches was committed; None without one.
+        tables: the tables that have them; empty if they were dropped.
+    """
+
+    records: int = 0
+    since: datetime | None = None
+    tables: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class Material:
     """What is known about one stream.
 
     Attributes:
         newest: its newest recorded batch, None before the first.
-        late: rows dropped because they came after the watermark, in the recorded batches; None before the first.
-        late_since: when the first of these batches was committed; None if none dropped any.
+        late: records that came after the watermark and were dropped; None before the first batch.
+        late_kept: those that were kept, by generations with a table for them; None before the first batch.
         stable: the newest stable generation before this one, None without one.
         differs: the keys in which the running generation differs from it.
         incident: the open incident of the stream, or of many streams with this one; None without one.
@@ -91,8 +106,8 @@ class Material:
     stream: Stream
     sources_read: Sources
     newest: Batch | None = None
-    late: int | None = None
-    late_since: datetime | None = None
+    late: LateRecords | None = None
+    late_kept: LateRecords | None = None
     recent: Sequence[Recent] = ()
     stable: Generation | None = None
     differs: Sequence[str] = ()
@@ -169,8 +184,7 @@ def gather(connect: Connect, runtime: Runtime, view: View, stream: str) -> Mater
     with connect() as connection:
         row = next((item for item in view.facts.streams if item.id == stream), None) or streams.get(connection, stream)
         newest = next(iter(batches.newest(connection, stream, limit=1)), None)
-        late = batches.totals(connection, stream)["late_dropped"] if newest is not None else None
-        late_since = batches.late_since(connection, stream) if late else None
+        late, late_kept = _late(connection, stream) if newest is not None else (None, None)
         happened = recent.read(connection, row, table, since)
         stable, differs = _compared(connection, view, row)
         incident = _incident(incidents.open_ones(connection), stream)
@@ -188,13 +202,31 @@ def gather(connect: Connect, runtime: Runtime, view: View, stream: str) -> Mater
         sources_read=sources_read,
         newest=newest,
         late=late,
-        late_since=late_since,
+        late_kept=late_kept,
         recent=recent.folded(happened),
         stable=stable,
         differs=differs,
         incident=incident,
         tail=_tail(view, row),
     )
+
+
+def _late(connection: Connection, stream: str) -> tuple[LateRecords, LateRecords]:
+    """The late records that were dropped, and those that were kept: each generation says whether it keeps them."""
+    parts: dict[bool, list[tuple[int, datetime, str]]] = {False: [], True: []}
+    for number, (records, since) in batches.late(connection, stream).items():
+        generation = generations.get(connection, stream, number)
+        table = str(((generation.spec.get("late") if generation else None) or {}).get("table") or "")
+        parts[bool(table)].append((records, since, table))
+    dropped, kept = (
+        LateRecords(
+            sum(records for records, _, _ in found),
+            min((since for _, since, _ in found), default=None),
+            tuple(sorted({table for _, _, table in found if table})),
+        )
+        for found in parts.values()
+    )
+    return dropped, kept
 
 
 def _incident(incidents: Mapping[tuple[str, str], Incident], stream: str) -> Incident | None:

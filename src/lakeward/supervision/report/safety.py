@@ -57,7 +57,7 @@ class Lost(StrEnum):
 class Answer:
     """The answer and the sentence that explains it.
 
-    `but`: which records were dropped on purpose (late, skipped); empty if none were.
+    `but`: which records were dropped on purpose (late, skipped), or are kept beside the table; empty if none were.
     """
 
     lost: Lost
@@ -106,17 +106,21 @@ def lost(m: Material) -> Answer:
     """Whether data is lost, as far as the available facts show, and which records were dropped or skipped."""
     answer, but, late = _lost(m), _dropped(m), m.facts.late(m.stream.id)
     text = answer.text.replace("every record", "every other record", 1) if but else answer.text
-    if late is not None and answer.lost is Lost.NO:
+    generation = m.facts.generations.get(m.stream.id)
+    kept = generation is not None and generation.spec.get("late")
+    if late is not None and answer.lost is Lost.NO and not kept:
         return Answer(Lost.AT_RISK, f"{late}; {text}", but)
     return Answer(answer.lost, text, but)
 
 
 def _dropped(m: Material) -> str:
-    """Records that the source had, that no table has, and that no stream will read again."""
+    """Records that the source had, that the sink does not have, and that no stream will read again."""
     parts = []
-    if m.late:
-        since = f" since {moment(m.late_since)}" if m.late_since is not None else ""
-        parts.append(f"{count(m.late, 'late record')} {'was' if m.late == 1 else 'were'} dropped{since}")
+    for late in (m.late, m.late_kept):
+        if late is not None and late.records:
+            since = f" since {moment(late.since)}" if late.since is not None else ""
+            done = f"kept in {' and '.join(late.tables)}" if late.tables else "dropped"
+            parts.append(f"{count(late.records, 'late record')} {'was' if late.records == 1 else 'were'} {done}{since}")
     skipped = m.sources_read.position.totals.skipped if m.sources_read.position is not None else 0
     if skipped:
         parts.append(f"{count(skipped, 'record')} {'was' if skipped == 1 else 'were'} skipped by a person")

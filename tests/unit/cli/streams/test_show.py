@@ -12,7 +12,7 @@ from sqlalchemy import func
 
 from lakeward.demo.flights import Record
 from lakeward.demo.producer import Sender
-from lakeward.registry import batches, drivers, events, leases, observations, restarts, streams
+from lakeward.registry import batches, drivers, events, generations, leases, observations, restarts, streams
 from lakeward.supervision.backends import identity
 
 STATUS = {
@@ -305,6 +305,24 @@ def test_late_rows_are_those_the_batches_recorded(site: Any) -> None:
         for number, late in ((0, 3), (1, 4)):
             batches.record(connection, stream="flights", query_id="q", batch_id=number, generation=1, late_dropped=late)
     assert _status(site)["late_dropped"] == 7
+
+
+def test_late_records_are_dropped_by_one_generation_and_kept_by_the_next(site: Any) -> None:
+    with site.registry() as connection:
+        own = generations.get(connection, "flights", 1)
+        kept = {**own.spec, "late": {"table": "nyc.late"}}
+        generations.add(
+            connection, stream="flights", generation=2, spec=kept, digest="2", sql=own.sql, code={}, versions={},
+            author="test", checkpoint=own.checkpoint,
+        )  # fmt: skip
+        for number, generation, late in ((0, 1, 3), (1, 2, 4), (2, 2, 0), (3, 2, 5)):
+            batches.record(
+                connection, stream="flights", query_id="q", batch_id=number, generation=generation, late_dropped=late
+            )
+    found = _status(site)
+    assert (found["late_dropped"], found["late_kept"]) == (3, 9)
+    assert found["data"]["but"].startswith("3 late records were dropped since ")
+    assert " and 9 late records were kept in nyc.late since " in found["data"]["but"]
 
 
 def test_logs_are_cut_by_text_and_by_time(site: Any) -> None:

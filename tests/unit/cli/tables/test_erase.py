@@ -12,12 +12,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyiceberg.transforms import BucketTransform
-from sqlalchemy import text
+from sqlalchemy import text, update
 
 from lakeward.connectors.commit_protocol.ancestry import Finding
 from lakeward.connectors.iceberg.check import check_table
 from lakeward.connectors.iceberg.pyiceberg_table import state_of
-from lakeward.registry import changes, incidents, maintenance, verifications
+from lakeward.registry import changes, generations, incidents, maintenance, schema, streams, verifications
 from lakeward.tables.erase import files
 from lakeward.telemetry import failpoints
 
@@ -282,3 +282,63 @@ def test_rows_with_a_null_in_the_condition_stay(site: Any, table: Any) -> None:
                           "--dry-run", "-o", "json")  # fmt: skip
     assert found.code == 0 and found.json["rows"] == 0
     assert files.obstacle(table.refresh()) == ""
+
+
+@pytest.mark.parametrize("key", ["late", "quarantine"])
+@pytest.mark.parametrize("now", [True, False], ids=["now", "an earlier generation"])
+def test_late_and_quarantined_records_of_its_streams_go_too(site: Any, table: Any, key: str, now: bool) -> None:
+    """Those that the condition holds for, of the streams of this table: others may share it."""
+    name = "nyc.flights_beside"
+    with site.registry() as connection:
+        own = generations.get(connection, "flights", 1)
+        changed = {**own.spec, key: {"table": name}}
+        connection.execute(
+            update(schema.generations).where(schema.generations.c.stream == "flights").values(spec=changed)
+        )
+        if not now:
+            generations.add(
+                connection, stream="flights", generation=2, spec=own.spec, digest="2", sql=own.sql, code={},
+                versions={}, author="test", checkpoint=own.checkpoint,
+            )  # fmt: skip
+            streams.accept(connection, "flights", generation=2, driver="demo")
+    late = table.catalog.create_table(name, LATE)
+    late.append(pa.Table.from_pylist([_late("flights", 1), _late("flights", 2), _late("other", 3)], LATE))
+
+    shown = site.lakeward(*_WORDS, "--dry-run")
+    kinds = ("rows", "late", "quarantined")
+    assert [shown.json[kind] for kind in kinds] == ([2, 1, 0] if key == "late" else [2, 0, 1])
+    assert name in shown.json["tables"]
+    done = site.lakeward(*_YES)
+    assert (done.code, done.json["by_table"]) == (0, {"nyc.flights": 2, name: 1})
+    assert physical(late.refresh()) == [2, 3]
+    assert len(late.metadata.snapshots) == 1
+    if key == "late":  # a late record counts as filtered
+        audit = site.lakeward("streams", "audit", "flights", "-o", "json").json
+        assert (audit["landed"], audit["erased"], audit["missing"]) == (3, 2, 0)
+
+
+def test_a_table_that_took_the_name_of_a_quarantine_is_no_quarantine(site: Any, table: Any) -> None:
+    with site.registry() as connection:
+        spec = {**generations.get(connection, "flights", 1).spec, "late": {"table": "nyc.other"}}
+        connection.execute(update(schema.generations).where(schema.generations.c.stream == "flights").values(spec=spec))
+    other = table.catalog.create_table("nyc.other", pa.schema([("n", pa.int64())]))
+    other.append(pa.table({"n": [1]}))
+    done = site.lakeward(*_YES)
+    assert (done.code, done.json["by_table"]) == (0, {"nyc.flights": 2})
+
+
+_TEXTS = ("stream", "reason", "_kafka_topic", "row", "replay", "became")
+LATE = pa.schema(
+    [
+        *((name, pa.string()) for name in _TEXTS),
+        ("_kafka_partition", pa.int32()),
+        ("_kafka_offset", pa.int64()),
+        ("raw", pa.binary()),
+        ("replayed_at", pa.timestamp("us", "UTC")),
+    ]
+)
+
+
+def _late(stream: str, offset: int) -> dict[str, Any]:
+    row = {"_kafka_partition": 0, "_kafka_offset": offset, "carrier": "AA"}
+    return {"stream": stream, "reason": "late", "row": json.dumps(row), "raw": b"{}", **row}

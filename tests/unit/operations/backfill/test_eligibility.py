@@ -19,6 +19,7 @@ _UPSERT = {"table": "a.t", "mode": "upsert", "keys": ["n"]}
 def _spec(sink: dict[str, Any], **more: Any) -> StreamSpec:
     whole = {
         "id": "s", "owner": "o", "source": _KAFKA, "decode": {"json": "n INT, v INT"}, "quarantine": {"table": "a.q"},
+        "late": {"table": "a.l"},
         "transform": {"sql": "SELECT * FROM source"}, "sink": sink, "trigger": {"every": "1s"}, **more,
     }  # fmt: skip
     return StreamSpec.model_validate({name: value for name, value in whole.items() if value is not None})
@@ -30,6 +31,7 @@ def _spec(sink: dict[str, Any], **more: Any) -> StreamSpec:
         ({"iceberg": {"table": "a.t"}}, None, "its sink only appends: rows that are in the table would land a second"),
         ({"iceberg": {"table": "a.t"}}, "a.t", "a.t is a table of the stream itself"),
         ({"iceberg": {"table": "a.t"}}, "a.q", "a.q is a table of the stream itself"),
+        ({"iceberg": {"table": "a.t"}}, "a.l", "a.l is a table of the stream itself"),
         ({"iceberg": {"table": "a.t", "mode": "complete"}}, "a.n", "mode complete replaces all rows"),
         ({"iceberg": _UPSERT}, None, "mode upsert without order_by"),
         ({"iceberg": {**_UPSERT, "order_by": "v", "delete_when": "n < 0"}}, None, "delete_when keeps no trace"),

@@ -52,7 +52,7 @@ def test_it_is_refused_with_its_remedy(sql, words):
         "SELECT window(t, '1 hour').start AS hour, count(*) FROM s GROUP BY window(t, '1 hour')",
         "SELECT window(t, '1 hour') AS w, count(*) FROM s GROUP BY w",
         "WITH w AS (SELECT *, window(t, '1 hour') AS win FROM s) SELECT win, count(*) FROM w GROUP BY win",
-        "SELECT count(*) FROM s GROUP BY session_window(s.t, '5 minutes')",
+        "SELECT count(*) FROM s GROUP BY session_window(s.t, '5 minutes'), o",
         "SELECT T, count(*) FROM s GROUP BY 1",
         "SELECT o, t, count(*) FROM s GROUP BY ALL",
         "SELECT a, count(*) FROM s GROUP BY CUBE(a, t)",
@@ -170,3 +170,33 @@ def test_a_condition_on_a_sessions_bounds_would_make_sessions_that_never_were(sq
 )
 def test_a_condition_on_an_aggregate_of_a_session_or_on_its_records_is_well(sql):
     assert "wrong sessions" not in found(sql)
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT count(*) FROM s GROUP BY session_window(s.t, '5 minutes')",
+        "SELECT session_window(t, '5 minutes') AS w, count(*) FROM s GROUP BY w",
+        "SELECT session_window(t, '5 minutes') AS w, count(*) FROM s GROUP BY 1",
+    ],
+)
+def test_a_session_needs_a_key_beside_it(sql):
+    assert "no sessions over all rows together; add a key to GROUP BY" in found(sql)
+    assert "no sessions over all rows together" in found(sql, "complete")
+
+
+@pytest.mark.parametrize("mode", ["upsert", "update"])
+def test_a_session_is_sent_when_it_is_over(mode):
+    assert f"as mode {mode} asks; use mode: append" in found(SESSIONS, mode)
+    assert "use mode: append" not in found(SESSIONS)
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        f"SELECT f, count(*) FROM ({SESSIONS}) GROUP BY f",
+        "SELECT s.*, x.n FROM s JOIN (SELECT count(*) AS n FROM r GROUP BY session_window(b, '1 hour')) x ON true",
+    ],
+)
+def test_sessions_of_a_table_and_groups_of_sessions_are_no_sessions_of_a_stream(sql):
+    assert "no sessions over all rows together" not in found(sql)

@@ -31,7 +31,8 @@ def test_a_stream_into_kafka_needs_no_catalog_unless_it_has_quarantine(runtime) 
     spec = {"sources": {"source": {"kafka": {"topics": ["t"]}}}, "sink": {"kafka": {"connection": "west"}}}
     assert {each.kind for each in needs(spec, runtime)} == {Kind.KAFKA, Kind.STORE}
     assert Dependency(Kind.KAFKA, "lakeward_kafka") in needs(spec, runtime)
-    assert Kind.CATALOG in {each.kind for each in needs({**spec, "quarantine": {"table": "a.b"}}, runtime)}
+    for beside in ("quarantine", "late"):
+        assert Kind.CATALOG in {each.kind for each in needs({**spec, beside: {"table": "a.b"}}, runtime)}
 
 
 def test_nobody_needs_the_connect_server_to_land(runtime) -> None:

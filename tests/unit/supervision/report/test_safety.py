@@ -16,7 +16,7 @@ from lakeward.supervision.report import advice, safety
 from lakeward.supervision.report.block import block
 from lakeward.supervision.report.document import document
 from lakeward.supervision.report.lag import Lag, Partition
-from lakeward.supervision.report.material import Material
+from lakeward.supervision.report.material import LateRecords, Material
 from lakeward.supervision.report.safety import Lost
 from lakeward.supervision.report.sources import Planned
 
@@ -172,12 +172,13 @@ def ahead(scenes, **more):
     return made.changed(seen=replace(made.seen, late=late), more={**made.more, **more})
 
 
-def windowed(made):
-    """The view of a scene whose source has a watermark."""
+def windowed(made, more=lambda view: None):
+    """The view of a scene whose source has a watermark; `more` changes it further."""
     view = made.view()
     row = view.facts.generations["flights"]
     source = {"kafka": {"topics": ["flights"]}, "watermark": {"column": "t", "delay": "10m", "max_ahead": "off"}}
     view.facts.generations["flights"] = replace(row, spec={**row.spec, "sources": {"source": source}})
+    more(view)
     found = observe.verdicts(view.facts, view.jobs)
     view = replace(view, verdicts=found)
     return Material(view, made.stream, made.asked, **made.more)
@@ -185,7 +186,7 @@ def windowed(made):
 
 def test_a_watermark_ahead_of_the_clock_is_a_state_a_line_and_a_next_step(scenes) -> None:
     since = datetime(2026, 11, 21, 2, 0, tzinfo=UTC)
-    m = windowed(ahead(scenes, late=300, late_since=since))
+    m = windowed(ahead(scenes, late=LateRecords(300, since)))
     assert m.verdict.state is State.LAGGING
     assert m.verdict.why.startswith("its watermark is 2099-01-01 00:00:00 UTC")
     line = block(document(m))[1]
@@ -201,7 +202,7 @@ def test_a_watermark_ahead_of_the_clock_is_a_state_a_line_and_a_next_step(scenes
 def test_late_and_skipped_records_are_told_although_nothing_is_lost(scenes) -> None:
     made = scenes["healthy"]
     since = datetime(2026, 11, 21, 2, 0, tzinfo=UTC)
-    late = made.changed(more={**made.more, "late": 1, "late_since": since})
+    late = made.changed(more={**made.more, "late": LateRecords(1, since)})
     assert late.lines()[1].startswith(
         "data lost?   NO, but 1 late record was dropped since 2026-11-21 02:00:00 UTC: every"
     )
@@ -212,3 +213,32 @@ def test_late_and_skipped_records_are_told_although_nothing_is_lost(scenes) -> N
     assert answer.lost is Lost.NO
     assert answer.but.endswith(" and 22 records were skipped by a person")
     assert safety.lost(made.material()).but == ""
+
+
+def test_late_records_that_are_kept_are_not_dropped(scenes) -> None:
+    made = scenes["healthy"]
+    since = datetime(2026, 11, 21, 2, 0, tzinfo=UTC)
+    kept = LateRecords(12, since, ("nyc.late",))
+    m = made.changed(more={**made.more, "late": LateRecords(), "late_kept": kept}).material()
+    assert block(document(m))[1].startswith(
+        "data lost?   NO, but 12 late records were kept in nyc.late since 2026-11-21 02:00:00 UTC: every other record"
+    )
+    found = document(m)
+    assert (found["late_dropped"], found["late_kept"]) == (0, 12)
+    both = made.changed(more={**made.more, "late": LateRecords(1, since), "late_kept": kept}).material()
+    assert safety.lost(both).but == (
+        "1 late record was dropped since 2026-11-21 02:00:00 UTC and "
+        "12 late records were kept in nyc.late since 2026-11-21 02:00:00 UTC"
+    )
+
+
+def test_a_watermark_ahead_of_the_clock_puts_no_record_at_risk_that_is_kept(scenes) -> None:
+    def kept(view):
+        row = view.facts.generations["flights"]
+        view.facts.generations["flights"] = replace(row, spec={**row.spec, "late": {"table": "nyc.late"}})
+
+    m = windowed(ahead(scenes), kept)
+    assert m.verdict.state is State.LAGGING
+    assert m.verdict.why.startswith("its watermark is 2099-01-01 00:00:00 UTC")
+    assert "every record that is earlier is late, and kept in nyc.late" in m.verdict.why
+    assert safety.lost(m).lost is Lost.NO
