@@ -36,21 +36,6 @@ def test_a_null_condition_leaves_the_row(schema: Any) -> None:
     assert parse("NOT id = 1", schema, "t").mask(rows).to_pylist() == [False, False, True]
 
 
-def test_a_column_with_an_apostrophe_is_a_column_and_a_dot_is_refused() -> None:
-    from pyiceberg.schema import Schema
-    from pyiceberg.types import LongType, NestedField, StructType
-
-    inner = StructType(NestedField(4, "lat", LongType()))
-    names = Schema(
-        NestedField(1, "geo.lat", LongType()), NestedField(2, "o'clock", LongType()), NestedField(3, "at", inner)
-    )
-    rows = pa.table({"geo.lat": [1, 2], "o'clock": [2, 1]})
-    assert parse('"o\'clock" = 1', names, "t").mask(rows).to_pylist() == [False, True]
-    for column in ("at.lat", "geo.lat"):
-        with pytest.raises(SpecError, match="is within a struct"):
-            parse(f"{column} = 1", names, "t")
-
-
 def test_a_date_is_compared_as_a_date(schema: Any) -> None:
     match = QuarantinedRows(parse("day < '2026-02-01'", schema, "t"), {"s"})
     rows = [{"row": json.dumps({"day": day})} for day in ("2026-01-31", "2026-02-01", None)]

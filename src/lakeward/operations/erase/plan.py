@@ -122,7 +122,7 @@ def plan(context: Context, scope: Scope) -> ErasePlan:
         "rows": main.rows, "quarantined": quarantined, "late": late, "samples": samples,
         "results": sum(target.rows for target in rest if target.table == results_table.TABLE), "unreadable": unreadable,
         "files": reached, "refs": dropped, "streams": list(writers), "tables": [target.table for target in targets],
-        "columns": list(condition.columns),
+        "columns": condition.names,
     }  # fmt: skip
     text = (
         f"erase {count(main.rows, 'row')} of {scope.table}, {quarantined:,} in quarantine, "

@@ -68,14 +68,13 @@ def obstacle(table: Table) -> str:
 
 def held(table: Table, match: Matching) -> set[str]:
     """The data files referenced by any snapshot that have such rows, deleted by position or not."""
-    from pyiceberg.expressions.visitors import _InclusiveMetricsEvaluator
     from pyiceberg.manifest import DataFileContent
 
-    may: Any = _InclusiveMetricsEvaluator(table.schema(), match.prune, case_sensitive=True)
+    may = match.may(table.schema())
     return {
         file.file_path
         for file in _entries(table)
-        if file.content == DataFileContent.DATA and may.eval(file) and count(table, file, match)
+        if file.content == DataFileContent.DATA and may(file) and count(table, file, match)
     }
 
 

@@ -1,11 +1,12 @@
-"""The condition of rows to erase: on a table's columns, and on quarantined records of its streams."""
+"""The condition of rows to erase: on a table's columns and fields, and on quarantined records of its streams."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
+from decimal import Decimal
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -15,23 +16,28 @@ from lakeward.connectors.iceberg.quarantine import BACKFILL, ERROR, RAW, ROW, ST
 from lakeward.platform.errors import SpecError
 from lakeward.platform.text import word
 from lakeward.spec.model.position_columns import RECORD_COLUMNS
+from lakeward.tables.erase.condition import fit, read
+from lakeward.tables.erase.fields import Field, Fields, Part
 
 if TYPE_CHECKING:
     from pyiceberg.expressions import BooleanExpression
+    from pyiceberg.manifest import DataFile
     from pyiceberg.schema import Schema
+    from pyiceberg.types import IcebergType
 
 _TEXTS = (RAW, ROW, ERROR, *RECORD_COLUMNS["kafka"])
 """Columns of a quarantine table that may hold values of a record."""
 
 
 class Matching(Protocol):
-    """Rows to erase. `columns` are the columns that `mask` needs; `prune` is false only for files without such rows."""
+    """Rows to erase. `columns` are the columns that `mask` needs."""
 
     @property
     def columns(self) -> tuple[str, ...]: ...
 
-    @property
-    def prune(self) -> BooleanExpression: ...
+    def may(self, schema: Schema) -> Callable[[DataFile], bool]:
+        """Whether a file may have such rows, by its statistics; the table's schema is given."""
+        ...
 
     def mask(self, rows: pa.Table) -> pa.Array:
         """True for the rows that go; never null."""
@@ -40,12 +46,31 @@ class Matching(Protocol):
 
 @dataclass(frozen=True)
 class Where:
-    """A condition on a table's columns; created by `parse`."""
+    """A condition on a table's columns and on fields of its structs; created by `parse`.
 
-    schema: Schema
-    prune: BooleanExpression = field(repr=False)
-    columns: tuple[str, ...]
+    Attributes:
+        fields: the fields it names; `expression` calls them `c0`, `c1` and so on, because readers of expressions do not
+            take every name, and take a dot for a path.
+        columns: the table's columns that have them.
+    """
+
+    fields: tuple[Field, ...]
+    expression: BooleanExpression = field(repr=False)
     literals: tuple[Any, ...] = field(repr=False)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return tuple(sorted({each.path[0] for each in self.fields}))
+
+    @property
+    def names(self) -> list[str]:
+        """The fields that it names, as written in a condition."""
+        return sorted(each.name for each in self.fields)
+
+    def may(self, schema: Schema) -> Callable[[DataFile], bool]:
+        """Whether a file may have such rows: the fields are found by id, so they are the same at any depth."""
+        del schema
+        return _by_statistics(self._schema, self.expression)
 
     def mask(self, rows: pa.Table) -> pa.Array:
         """True for the rows to erase; where the condition is null, the row stays."""
@@ -53,24 +78,24 @@ class Where:
         from pyiceberg.expressions.visitors import bind
         from pyiceberg.io.pyarrow import expression_to_pyarrow
 
-        condition = expression_to_pyarrow(bind(self.schema, self.prune, case_sensitive=True), self.schema)
-        scanned = ds.dataset(rows).scanner(columns={"goes": condition}).to_table().column("goes")
+        condition = expression_to_pyarrow(bind(self._schema, self.expression, case_sensitive=True), self._schema)
+        flat = pa.table({_called(index): each.of_rows(rows) for index, each in enumerate(self.fields)})
+        scanned = ds.dataset(flat).scanner(columns={"goes": condition}).to_table().column("goes")
         return scanned.combine_chunks().fill_null(False)
 
     def of_values(self, values: dict[str, Any]) -> bool | None:
-        """Whether a record's values satisfy it; None if a column is missing, or a value has another type."""
-        from pyiceberg.expressions.literals import literal
+        """Whether a record's values satisfy it; None if a field is missing, or a value has another type."""
         from pyiceberg.typedef import Record
 
-        if not set(self.columns) <= values.keys():
-            return None
-        found: list[Any] = [None] * len(self.schema.fields)
-        for index, column in enumerate(self.schema.fields):
-            if column.name in self.columns and (value := values[column.name]) is not None:
-                try:
-                    found[index] = literal(value).to(column.field_type).value
-                except (TypeError, ValueError):
-                    return None
+        found: list[Any] = []
+        for each in self.fields:
+            try:
+                value, kind = each.of_record(values), each.field.field_type
+                if value is not None and kind.is_primitive:
+                    value = fit(value, kind).to(kind).value
+            except (KeyError, TypeError, ValueError):
+                return None
+            found.append(value)
         return bool(self._evaluate(Record(*found)))
 
     def in_text(self, text: str) -> bool:
@@ -79,73 +104,96 @@ class Where:
 
     @cached_property
     def _patterns(self) -> list[re.Pattern[str]]:
-        words = sorted({str(literal) for literal in self.literals} - {""})
+        words = {str(literal) for literal in self.literals} - {""}
+        words |= {f"{literal.normalize():f}" for literal in self.literals if isinstance(literal, Decimal)}
         return [
             re.compile(re.escape(each) if re.search(r"[^\d.-]", each) else rf"(?<![\w.]){re.escape(each)}(?![\w.])")
-            for each in words
+            for each in sorted(words)
         ]
+
+    @cached_property
+    def _schema(self) -> Schema:
+        from pyiceberg.schema import Schema
+        from pyiceberg.types import NestedField
+
+        return Schema(
+            *(
+                NestedField(each.field.field_id, _called(index), each.field.field_type, required=False)
+                for index, each in enumerate(self.fields)
+            )
+        )
 
     @cached_property
     def _evaluate(self) -> Any:
         from pyiceberg.expressions.visitors import expression_evaluator
 
-        return expression_evaluator(self.schema, self.prune, case_sensitive=True)
+        return expression_evaluator(self._schema, self.expression, case_sensitive=True)
+
+
+def _called(index: int) -> str:
+    return f"c{index}"
+
+
+def _by_statistics(schema: Schema, expression: BooleanExpression) -> Callable[[DataFile], bool]:
+    from pyiceberg.expressions.visitors import _InclusiveMetricsEvaluator
+
+    found: Any = _InclusiveMetricsEvaluator(schema, expression, case_sensitive=True)
+    may: Callable[[DataFile], bool] = found.eval
+    return may
 
 
 def parse(text: str, schema: Schema, table: str) -> Where:
-    """Parse a condition, e.g. `customer_id = 42 AND day < '2026-01-01'`.
+    """Parse a condition, e.g. `customer.id = 42 AND day < '2026-01-01'`.
 
     Raises:
         SpecError: the text is not a condition on the table's columns.
     """
-    from pyiceberg.expressions import parser
     from pyiceberg.expressions.visitors import bind
-    from pyparsing import ParseException
 
-    known = ", ".join(field.name for field in schema.fields)
+    fields = Fields(schema)
+    used: list[Field] = []
+
+    def resolve(parts: Sequence[Part]) -> tuple[str, IcebergType]:
+        found = fields.find(parts)
+        if found not in used:
+            used.append(found)
+        return _called(used.index(found)), found.field.field_type
+
     try:
-        found = parser.parse(text)
-        columns, literals = _parts(found)
-        bound = bind(schema, found, case_sensitive=True)
-    except ParseException as error:
-        raise _wrong(table, f"it cannot be parsed from character {error.loc + 1} on", known) from None
+        expression = read(text, resolve)
+        where = Where(tuple(used), expression, tuple(_literals(expression)))
+        bound = bind(where._schema, expression, case_sensitive=True)
     except (TypeError, ValueError) as error:
-        raise _wrong(table, str(error).splitlines()[0], known) from None
-    nested = sorted(column for column in columns if "." in column)
-    if nested:
-        raise _wrong(table, f"{', '.join(nested)} is within a struct", known)
-    if not columns or type(bound).__name__ in ("AlwaysTrue", "AlwaysFalse"):
-        raise _wrong(table, "it is true for every row, or for none", known)
-    return Where(schema, found, tuple(sorted(columns)), tuple(literals))
+        raise _wrong(table, str(error).splitlines()[0], fields) from None
+    if not used or type(bound).__name__ in ("AlwaysTrue", "AlwaysFalse"):
+        raise _wrong(table, "it is true for every row, or for none", fields)
+    return where
 
 
-def _wrong(table: str, why: str, known: str) -> SpecError:
+def _wrong(table: str, why: str, fields: Fields) -> SpecError:
     return SpecError(
         f"Option --where is not a condition on the rows of {table}",
-        why=f"{why}; its columns: {known}; comparisons, IN, LIKE 'begins%', IS NULL, AND, OR, NOT",
+        why=f"{why}; its columns: {fields.known()}; comparisons, IN, BETWEEN, LIKE 'begins%', IS NULL, AND, OR, NOT",
         next=f'e.g. lakeward tables erase {word(table)} --where "customer_id = 42" --dry-run',
         code="LW-4005",
     )
 
 
-def _parts(found: Any) -> tuple[set[str], list[Any]]:
-    """The columns of a condition, and the literals of `=`, `IN` and `LIKE` that matching rows contain."""
+def _literals(found: Any) -> list[Any]:
+    """The literals of `=`, `IN` and `LIKE` that matching rows contain."""
     from pyiceberg.expressions import EqualTo, In, Not, StartsWith
 
-    columns: set[str] = set()
     literals: list[Any] = []
     waiting = [(found, False)]
     while waiting:
         each, negated = waiting.pop()
         below = [part for name in ("left", "right", "child") if (part := getattr(each, name, None)) is not None]
         waiting += [(part, negated or isinstance(each, Not)) for part in below]
-        if (term := getattr(each, "term", None)) is not None:
-            columns.add(term.name)
         if isinstance(each, EqualTo | StartsWith) and not negated:
             literals.append(each.literal.value)
         elif isinstance(each, In) and not negated:
             literals += [one.value for one in each.literals]
-    return columns, literals
+    return literals
 
 
 @dataclass
@@ -167,11 +215,9 @@ class QuarantinedRows:
     def columns(self) -> tuple[str, ...]:
         return (STREAM, *_TEXTS)
 
-    @property
-    def prune(self) -> BooleanExpression:
-        from pyiceberg.expressions import AlwaysTrue
-
-        return AlwaysTrue()
+    def may(self, schema: Schema) -> Callable[[DataFile], bool]:
+        del schema
+        return lambda _: True
 
     def mask(self, rows: pa.Table) -> pa.Array:
         self.unreadable = 0
@@ -197,7 +243,7 @@ class QuarantinedRows:
     def _by_columns(self, value: Any) -> bool | None:
         text = _text(value)
         try:
-            document = json.loads(text) if text else None
+            document = json.loads(text, parse_float=Decimal) if text else None
         except ValueError:
             return None
         return self.where.of_values(document) if isinstance(document, dict) else None
@@ -221,11 +267,10 @@ class Results:
     table: str
     columns: tuple[str, ...] = ("table", "observed", "error")
 
-    @property
-    def prune(self) -> BooleanExpression:
+    def may(self, schema: Schema) -> Callable[[DataFile], bool]:
         from pyiceberg.expressions import EqualTo
 
-        return EqualTo(term="table", value=self.table)
+        return _by_statistics(schema, EqualTo(term="table", value=self.table))
 
     def mask(self, rows: pa.Table) -> pa.Array:
         found = rows.select(list(self.columns)).to_pylist()
