@@ -22,7 +22,6 @@ from lakeward.connectors.decode import reader
 from lakeward.connectors.decode.first_bytes import misread
 from lakeward.connectors.decode.shapes import SHOWN, Shape, containers, let
 from lakeward.connectors.decode.token import LONE_SURROGATE, Marks
-from lakeward.connectors.decode.values import LOCALE
 from lakeward.connectors.source import DOUBT, ERROR, RAW, REASON, VALUE
 from lakeward.platform.errors import SpecError
 from lakeward.spec.model.formats import Formats
@@ -102,14 +101,14 @@ class JsonDecoder:
         """Decode raw records the fast way alone: the plan of a batch is much smaller without the strict way.
 
         Returns:
-            As `apply`, but a record in doubt has REASON `DOUBT`, its bytes as RAW, and values that mean nothing.
+            As `apply`, but a record in doubt has REASON `DOUBT`, its bytes as RAW, and no values.
         """
         from pyspark.sql import functions as F
 
         record, doubt = F.col("_lw_record"), F.col("_lw_record").isNull()
         bad = F.col(VALUE).isNull() | ~F.is_valid_utf8(F.col(VALUE).cast("string"))
         return self._read(raw).select(
-            *(record[name].alias(name) for name, _ in self._columns),
+            *(record[name].alias(name) for name in self.schema.fieldNames()),
             *self._carried,
             F.when(doubt, F.coalesce(self._reason(bad), F.lit(DOUBT))).alias(REASON),
             F.lit(None).cast("string").alias(ERROR),
@@ -125,7 +124,7 @@ class JsonDecoder:
         strict = F.col("_lw_strict")
         bad = strict.isNull()
         return read.select(
-            *(strict[name].alias(name) for name, _ in self._columns),
+            *(strict[name].alias(name) for name in self.schema.fieldNames()),
             *self._carried,
             self._reason(bad).alias(REASON),
             F.lit(None).cast("string").alias(ERROR),
@@ -200,7 +199,6 @@ class JsonDecoder:
             "columnNameOfCorruptRecord": _CORRUPT,
             "allowNonNumericNumbers": "false",
             "allowSingleQuotes": "false",
-            "locale": LOCALE,
         }
         wrapped = F.concat(F.lit(f'{{"{self._mark}":['), text, F.lit(f',{{"{self._mark}":true}}]}}'))
         return F.from_json(wrapped, envelope, options)
@@ -216,10 +214,6 @@ class JsonDecoder:
             parsed[_CORRUPT].isNotNull().alias("_lw_broken"),
             F.coalesce((F.size(elements) == 2) & ended, F.lit(False)).alias("_lw_whole"),
         ]
-
-    @cached_property
-    def _columns(self) -> list[tuple[str, Shape]]:
-        return [(column.name, self._shape.of(column.dataType)) for column in self.schema.fields]
 
     @cached_property
     def _settled(self) -> list[Column]:
@@ -257,7 +251,7 @@ class JsonDecoder:
         record, strict = F.col("_lw_record"), F.col("_lw_strict")
         bad = record.isNull() & strict.isNull()
         return [
-            *(F.coalesce(record, strict)[name].alias(name) for name, _ in self._columns),
+            *(F.coalesce(record, strict)[name].alias(name) for name in self.schema.fieldNames()),
             *self._carried,
             self._reason(bad).alias(REASON),
             F.lit(None).cast("string").alias(ERROR),

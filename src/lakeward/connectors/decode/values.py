@@ -25,8 +25,6 @@ _ZONE = r"(Z| ?UTC|[+-][0-9]{2}(:?[0-9]{2})?)"
 _BARE = rf"^{_DAY}[T ]{_TIME}$"
 _ZONED = rf"^{_DAY}[T ]{_TIME}{_ZONE}$"
 _UTC_SHAPE = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,6})?Z$"
-LOCALE = "en-CH"
-"""Of Spark's JSON parser: it takes `"12,50"` for 1250 in most locales; in this one the comma is refused."""
 _EXACT = {"double": 2.0**53, "float": 2.0**24}
 """Up to here each whole number is one of the type."""
 _DIGITS = {"double": 17, "float": 9}

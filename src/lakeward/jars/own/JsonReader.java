@@ -15,7 +15,6 @@ import java.util.Base64;
 import java.util.HashMap;
 import java.util.HashSet;
 import java.util.List;
-import java.util.Map;
 import java.util.Set;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
@@ -92,13 +91,19 @@ public final class JsonReader implements Serializable {
         }
     }
 
-    /** Whether bytes are valid UTF-8 and Jackson takes them for it: it knows UTF-16 and UTF-32 by zeros, and skips marks. */
+    /**
+     * Whether bytes are valid UTF-8 and Jackson takes them for it: it skips a byte order mark, and takes zeros among the
+     * first four bytes for UTF-16 or UTF-32. An object begins with a brace or a blank.
+     */
     private static boolean plainUtf8(byte[] value) {
         int first = Math.min(value.length, 4);
         for (int at = 0; at < first; at++) {
-            if (value[at] <= 0) {
+            if (value[at] == 0) {
                 return false;
             }
+        }
+        if (first > 0 && value[0] < 0) {
+            return false;
         }
         return UTF8String.fromBytes(value).isValid();
     }
@@ -130,7 +135,7 @@ public final class JsonReader implements Serializable {
     /** Reads the values of one type. */
     abstract static class Value implements Serializable {
         /**
-         * @param parser stands at the first token of a value that is not null, and is left at its last one
+         * @param parser is at the first token of a value that is not null, and is left at its last one
          * @throws InDoubt the value has another form
          */
         abstract Object read(JsonParser parser) throws IOException;
@@ -225,7 +230,7 @@ public final class JsonReader implements Serializable {
         }
     }
 
-    /** A map from texts. A key that stands twice is refused by the rules, so it is in doubt here. */
+    /** A map from texts. A key that occurs twice is refused by the rules, so it is in doubt here. */
     static final class MapValue extends Value {
         private final Value value;
 

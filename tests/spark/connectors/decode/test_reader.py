@@ -38,7 +38,7 @@ EDGES = [
     '"2026-03-01T05:00:00+01.00"', '"2026-03-01T05:00:00+0160"', '"2026-00-01"', '"2026-13-01"', '"2026-01-00"',
     '"1900-02-29"', '"2026-03-0a"', '"000000001.50"', '"-.5"', '"1.2.3"', '"--1"', '"1 "', "9007199254740992.5",
 ]  # fmt: skip
-"""Tokens at the edge of a plain form, beside those that every decoder is tried with."""
+"""Tokens at the edge of a plain form, in addition to those that every decoder is tried with."""
 
 
 def _frames(spark: Any, records: list[bytes], ddl: str, formats: Formats) -> tuple[dict[int, Any], dict[int, Any]]:
@@ -133,7 +133,7 @@ def test_no_plain_form_is_in_doubt(spark: Any) -> None:
     wrong = []
     for formats, kind, tokens in PLAIN:
         records = [
-            f' {{"u":{{"k":[1,"\\ud800"]}},"v":{token},"s":{{"v":{token}}},"a":[null,{token}],"m":{{"k":{token}}}}}\n'
+            f'{{"\u00fc":{{"k":[1,"\\ud800"]}},"v":{token},"s":{{"v":{token}}},"a":[null,{token}],"m":{{"k":{token}}}}}\n'
             for token in tokens
         ]
         ddl = f"v {kind} NOT NULL, s STRUCT<v: {kind} NOT NULL>, a ARRAY<{kind}>, m MAP<STRING, {kind}>"
