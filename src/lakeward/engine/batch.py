@@ -272,6 +272,11 @@ class BatchFunction:
         batch = self.sink.running(batch_id)
         consumed, bad = 0, list[Bad]()
         dropped: list[Bad] | None = None if self.late_table is None else []
+
+        def read(decoded: DataFrame) -> DataFrame:
+            # Cached only where the late ones are found among them: else they are read once.
+            return decoded if self.late_table is None else keep(decoded, held)
+
         for source in self.flow.sources:
             start, end = batch.start[source.name], batch.end[source.name]
             if start == end or not source.replays:
@@ -280,11 +285,10 @@ class BatchFunction:
             if source.spec.max_ahead is not None or self.late_table is not None:
                 # judged by the clock of the streaming plan, not by a later one
                 again = again.withColumn(INGESTED_AT, self._batch_time())
-            twice = keep if self.late_table is not None else _as_it_is
-            decoded = twice(source.decode_fast(again), held)
+            decoded = read(source.decode_fast(again))
             all_rows, bad_rows = tally(decoded, REASON)
             if bad_rows and source.decodes_twice:
-                decoded = twice(source.decode(again), held)
+                decoded = read(source.decode(again))
                 all_rows, bad_rows = tally(decoded, REASON)
             consumed += all_rows
             if bad_rows:
@@ -333,8 +337,3 @@ class BatchFunction:
             next="add quarantine: {table: namespace.table} to the stream's file, then: lakeward deploy",
             code="LW-2202",
         )
-
-
-def _as_it_is(frame: DataFrame, held: ExitStack) -> DataFrame:
-    """Rows that are read once are not cached."""
-    return frame
