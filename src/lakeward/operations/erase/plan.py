@@ -96,7 +96,7 @@ def plan(context: Context, scope: Scope) -> ErasePlan:
     with context.connect() as connection:
         _check_allowed(connection, scope.table)
         writers = tuple(sorted(restoring.writers(connection, scope.table)))
-        quarantines, lates = (_beside(connection, table, key) for key in ("quarantine", "late"))
+        quarantines, lates = (_tables_of_streams(connection, table, key) for key in ("quarantine", "late"))
         samples = verifications.samples(connection, scope.table)
     matches: dict[str, Matching] = {scope.table: condition}
     for name, of in (quarantines | lates).items():
@@ -167,7 +167,7 @@ def _check_allowed(connection: Connection, name: str) -> None:
         )
 
 
-def _beside(connection: Connection, table: Table, key: str) -> dict[str, set[str]]:
+def _tables_of_streams(connection: Connection, table: Table, key: str) -> dict[str, set[str]]:
     """Table of `quarantine:` or `late:` (`key`) -> the streams of the table that use it, or used it before."""
     streams_by_table: dict[str, set[str]] = {}
     writing = restoring.writers(connection, dotted(table.name()))

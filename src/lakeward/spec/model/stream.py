@@ -196,8 +196,8 @@ class StreamSpec(SpecModel):
     @property
     def tables(self) -> tuple[TableName, ...]:
         """The tables of the lake this stream writes: its sink's, its quarantine's and that of its late records."""
-        beside = tuple(kept.table for kept in (self.quarantine, self.late) if kept is not None)
-        return (self.sink.table, *beside) if self.sink.table is not None else beside
+        rejected = tuple(kept.table for kept in (self.quarantine, self.late) if kept is not None)
+        return (self.sink.table, *rejected) if self.sink.table is not None else rejected
 
 
 def long_form(data: Any) -> Any:

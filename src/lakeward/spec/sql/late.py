@@ -89,7 +89,7 @@ def _check_groups(tree: exp.Select, column: str) -> None:
     if not isinstance(of, exp.Column) or of.name.lower() != column:
         raise NotSeen(f"its window is not one of {column}, the watermark's column")
     if any(isinstance(key, exp.Column) and key.name.lower() == column for key in keys):
-        raise NotSeen(f"it groups by {column} beside the window, and Spark takes one event time only")
+        raise NotSeen(f"it groups by {column} as well as by the window, and Spark takes one event time only")
 
 
 def _keys(tree: exp.Select, group: exp.Group) -> list[exp.Expr]:

@@ -57,7 +57,7 @@ class Lost(StrEnum):
 class Answer:
     """The answer and the sentence that explains it.
 
-    `but`: which records were dropped on purpose (late, skipped), or are kept beside the table; empty if none were.
+    `but`: which records were dropped on purpose (late, skipped), or are kept in another table; empty if none were.
     """
 
     lost: Lost

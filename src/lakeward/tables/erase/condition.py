@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from decimal import Context, Decimal
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from lakeward.tables.erase.fields import PLAIN, Part
+from lakeward.tables.erase.fields import NO_NAMES, PLAIN, Part
 
 if TYPE_CHECKING:
     from pyiceberg.expressions import BooleanExpression
@@ -26,8 +26,6 @@ _TURNED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 _SIGNS = ("<", "<=", ">", ">=", "=", "==", "!=", "<>")
 _DEEPEST = 100
 """Parentheses within parentheses; what reads the expression afterwards calls itself for each."""
-
-
 _DIGITS = Context(prec=100)
 """More digits than a DECIMAL has: nothing is rounded."""
 
@@ -182,7 +180,7 @@ class _Reader:
             mark = token.text[0]
             self.at += 1
             return token.text[1:-1].replace(mark * 2, mark), True
-        if token.kind != "word" or token.text.lower() in ("not", "true", "false"):
+        if token.kind != "word" or token.text.lower() in NO_NAMES:
             raise self._unread()
         self.at += 1
         return token.text, False

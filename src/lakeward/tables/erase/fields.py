@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pyiceberg.types import NestedField, StructType
 
 PLAIN = r"(?!\d)(?:[\w$@]|[^\x00-\x7f\s])+"
-"""A part of a name that needs no quotes: no digit first, and of ASCII letters, digits, `_`, `$` and `@` only."""
+"""A part of a name that needs no quotes: no digit first; of ASCII only letters, digits, `_`, `$` and `@`; no blank."""
 NO_NAMES = ("not", "true", "false")
 """Words that are part of the grammar where a name can be."""
 Part = tuple[str, bool]
