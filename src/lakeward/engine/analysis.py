@@ -49,6 +49,7 @@ _SETTINGS = {
     "spark.driver.memory": "512m",
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.ansi.enabled": "true",
+    "spark.sql.variable.substitute": "false",
     "spark.sql.shuffle.partitions": "1",
 }
 

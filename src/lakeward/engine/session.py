@@ -48,7 +48,10 @@ LOCAL_CHECKPOINT_FILES = {
 }
 """Conf of streams whose checkpoints are on a local disk."""
 # Keys that a stream cannot set: exactly-once landing and secrecy depend on them.
-_FIXED = ("spark.sql.catalog.", "spark.sql.extensions", "spark.sql.session.timeZone", "spark.wap.", "spark.redaction.")
+_FIXED = (
+    "spark.sql.catalog.", "spark.sql.extensions", "spark.sql.session.timeZone", "spark.sql.variable.substitute",
+    "spark.wap.", "spark.redaction.",
+)  # fmt: skip
 
 
 def conf(launch: Launch, here: str | None = None) -> dict[str, str]:

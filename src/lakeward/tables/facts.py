@@ -208,6 +208,7 @@ class TableFacts:
         streams: streams that have a position in the table.
         tombstones: for a Delta table: file -> when it was removed; it stays in the folder until a VACUUM.
         columns: column names, nested ones with dots.
+        partition_fields: names of the partition fields of every spec that the table had.
     """
 
     table: str
@@ -226,6 +227,7 @@ class TableFacts:
     profile: Profile
     tombstones: Mapping[str, datetime] = field(default_factory=dict)
     columns: tuple[str, ...] = ()
+    partition_fields: tuple[str, ...] = ()
 
     def by_id(self) -> dict[int, Snapshot]:
         """Snapshot id -> snapshot."""

@@ -41,10 +41,10 @@ def test_what_only_spark_knows(tmp_path):
     folder.mkdir(parents=True)
     (tmp_path / "r.csv").write_text("k,odd name\n1,2\n")
     (folder / "a.yaml").write_text(
-        HEAD + 'decode: {json: "year INT, ts TIMESTAMP"}\n'
+        HEAD + 'decode: {json: "year INT, ts TIMESTAMP, `${spark.app.name}` INT"}\n'
         "transform: {file: a.sql}\n"
         "reference: {r: {csv: r.csv}}\n"
-        'rules: {fine: "ts IS NOT NULL", wrong: "nope > 1"}\n'
+        'rules: {fine: "ts IS NOT NULL", odd: "`${spark.app.name}` > 1", wrong: "nope > 1"}\n'
         'sink: {iceberg: {table: a.d, partition_by: ["days(tss)"]}}\n'
     )
     (folder / "a.sql").write_text(

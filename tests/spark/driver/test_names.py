@@ -30,10 +30,13 @@ from lakeward.spec.sql.statements import quote, quote_table
 
 pytestmark = pytest.mark.timeout(1800)  # a bound for a hang; a busy machine may need minutes
 FIXED = [
-    Drawn("iceberg", 'n{}.eu-west.`o\'clock 100% v1.2 ``x`` "y" \\z😀`', "a.b_c-{}", ("geo.`lat`", "sel'ect 100%")),
+    Drawn(
+        "iceberg", 'n{}.eu-west.`o\'clock ${{spark.app.name}} 100% v1.2 ``x`` "y" \\z😀`', "a.b_c-{}",
+        ("geo.`lat`", "sel'ect ${spark.app.name} 100%"),
+    ),
     Drawn("postgres", 'n{}\'"% x.`v1.2 "y" 100%`', "A_b.{}", ('100% "n"', "o'clo.ck\\")),
     Drawn("delta", "n{}.2024", "_{}", ("geo.`lat`", "o'clock%")),
-]
+]  # fmt: skip
 
 
 @pytest.fixture

@@ -14,11 +14,13 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
+import structlog
 import time_machine
 
 from lakeward.connectors.commit_protocol.position import Position, key
 from lakeward.connectors.spark.connect import session
-from lakeward.platform.runtime import Project, Runtime
+from lakeward.platform import private
+from lakeward.platform.runtime import Home, Project, Runtime
 from lakeward.registry import streams
 from lakeward.registry.schema import generations
 from lakeward.registry.schema import streams as stream_rows
@@ -197,3 +199,17 @@ def appending() -> Callable[[Made], AbstractContextManager[list[int]]]:
             thread.join()
 
     return run
+
+
+@pytest.fixture
+def command(site: MaintenanceContext, tmp_path: Path) -> Iterator[list[str]]:
+    """The last words of a command that finds the deployment."""
+    home = Home(tmp_path / "home")
+    home.root.mkdir()
+    (site.project.root / "conf" / "streams").mkdir()
+    home.runtime_file.write_text(site.runtime.model_dump_json())
+    assert site.runtime.pgpass is not None
+    for source, file in ((site.runtime.registry_url_file, home.registry_url_file), (site.runtime.pgpass, home.pgpass)):
+        private.write(private.folder(home.secrets) / file.name, source.read_text())
+    yield ["-o", "json", "--home", str(home.root), "--project", str(site.project.root)]
+    structlog.reset_defaults()

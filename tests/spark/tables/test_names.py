@@ -4,22 +4,18 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator
-from pathlib import Path
 
 import pyarrow as pa
 import pytest
-import structlog
 
 from lakeward.cli.app import main
-from lakeward.platform import private
-from lakeward.platform.runtime import Home
 from lakeward.spec.sql.names import dotted, name_parts
 from lakeward.spec.sql.statements import quote_table
 from lakeward.tables import run
 from lakeward.tables.context import MaintenanceContext
 
 NAMES = [
-    ("maintained", "eu-west", "t-{}"), ("maintained", "v1.2 {}"), ("maintained", "o'clock {}"),
+    ("maintained", "eu-west", "t-{}"), ("maintained", "v1.2 {}"), ("maintained", "o'clock ${{spark.app.name}}{}"),
     ("maintained", "ta`ck{}"),
     ("maintained", "select", "größe\"{}"), ("maintained", "back\\slash{}"), ("maintained", "order"),
 ]  # fmt: skip
@@ -67,19 +63,6 @@ def test_a_table_of_any_name_is_maintained(site: MaintenanceContext, remote, nam
     listed = run.maintain(site.runtime, site.project, name, ["orphans"], dry_run=True)
     assert listed["table"] == name
     assert run.why(site.runtime, site.project, name)["plan"]["table"] == name
-
-
-@pytest.fixture
-def command(site: MaintenanceContext, tmp_path: Path) -> Iterator[list[str]]:
-    """The last words of a command that finds the deployment."""
-    home = Home(tmp_path / "home")
-    home.root.mkdir()
-    home.runtime_file.write_text(site.runtime.model_dump_json())
-    assert site.runtime.pgpass is not None
-    for source, file in ((site.runtime.registry_url_file, home.registry_url_file), (site.runtime.pgpass, home.pgpass)):
-        private.write(private.folder(home.secrets) / file.name, source.read_text())
-    yield ["-o", "json", "--home", str(home.root), "--project", str(site.project.root)]
-    structlog.reset_defaults()
 
 
 @pytest.mark.parametrize(

@@ -48,6 +48,8 @@ def spark_conf(lake: Lake) -> dict[str, str]:
         # The number of tasks that compute a table's state. Delta's default of 50 costs a second where the log is small.
         "spark.databricks.delta.snapshotPartitions": "2",
         **own.spark_conf(),
+        # Otherwise Spark replaces `${..}` in the text of every statement, also within quotes: in names and values, too.
+        "spark.sql.variable.substitute": "false",
         prefix: "org.apache.iceberg.spark.SparkCatalog",
         **store.spark_conf(lake, prefix),
         **{f"{prefix}.{key}": value for key, value in catalog.items()},

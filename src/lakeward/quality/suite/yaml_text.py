@@ -26,7 +26,8 @@ def suite_text(
         comments: index of an expectation -> comment lines above it.
     """
     top = {key: value for key, value in document.items() if key != "expectations"}
-    lines = [*(_comment(each) for each in head), _yaml(top).rstrip("\n"), "expectations:"]
+    expectations = "expectations:" if document["expectations"] else "expectations: []"
+    lines = [*(_comment(each) for each in head), _yaml(top).rstrip("\n"), expectations]
     for index, expectation in enumerate(document["expectations"]):
         if index:
             lines.append("")

@@ -22,6 +22,7 @@ _OURS: tuple[tuple[str, str], ...] = (
     ("spark.sql.streaming.stateStore.stateSchemaCheck", "state that does not fit would be misread"),
     ("spark.sql.streaming.stopActiveRunOnRestart", "the lease decides who runs"),
     ("spark.sql.session.timeZone", "times are UTC everywhere"),
+    ("spark.sql.variable.substitute", "a name or a value with ${..} would become another one"),
 )
 _OF_A_STREAM = "spark.sql."
 _STATIC = (

@@ -142,6 +142,11 @@ def test_text_that_looks_like_a_sign_of_yaml_is_read_back_whole() -> None:
     assert read_document(suite_text(document)).data == document
 
 
+def test_a_suite_without_a_check_is_read_back() -> None:
+    document = {"table": "nyc.flights", "owner": "a@b.c", "expectations": []}
+    assert read_document(suite_text(document, ["No check of `a`: it has a backtick."])).data == document
+
+
 def test_great_expectations_reads_every_type_and_what_it_writes_is_the_same_suite() -> None:
     listed = [
         {"type": name, "kwargs": kwargs, "severity": "info", "on_fail": "hold", "why": "w", "meta": {"k": [1]}}

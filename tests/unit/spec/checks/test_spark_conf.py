@@ -19,6 +19,7 @@ from lakeward.spec.checks.spark_conf import FROZEN, ineffective, refusal
         ("spark.sql.iceberg.handle-timestamp-without-timezone", "commit protocol"),
         ("spark.sql.streaming.checkpointLocation", "the location of a checkpoint follows"),
         ("spark.sql.session.timeZone", "UTC"),
+        ("spark.sql.variable.substitute", "another"),
         ("spark.sql.streaming.stateStore.stateSchemaCheck", "would be misread"),
         ("spark.SQL.Catalog.lake", "conf/lakeward.yaml"),
         ("spark.sql.streaming.CHECKPOINTLOCATION", "the location of a checkpoint follows"),

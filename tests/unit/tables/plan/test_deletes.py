@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -46,6 +47,12 @@ def test_a_partition_no_condition_selects_takes_the_whole_table(table, now):
     found = plan_deletes(table((6, 5), where=None), Deletes(), History(), now)
     assert isinstance(found, Action)
     assert found.where == ()
+
+
+def test_a_partition_field_with_a_backtick_is_not_merged(table, now):
+    found = plan_deletes(replace(table((6, 5)), partition_fields=("p", "a`b")), Deletes(), History(), now)
+    assert isinstance(found, NotPlanned)
+    assert found.why.startswith("Iceberg cannot merge them: partition field a`b has a backtick in its name")
 
 
 def test_merges_are_an_hour_apart(table, now):
