@@ -16,12 +16,12 @@ from lakeward.platform.errors import Refused, Transient, Unhealthy
 from lakeward.platform.runtime import CATALOG, Runtime
 from lakeward.spec.model.stream import StreamSpec
 from lakeward.spec.sql.names import name_parts
+from lakeward.supervision.report.late import NONE, LateRecords
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
 
     from lakeward.connectors.commit_protocol.audit import Scan
-    from lakeward.supervision.report.late import LateRecords
 
 _ATTEMPTS = 5
 
@@ -69,7 +69,7 @@ class AuditDocument(TypedDict):
     partitions: list[AuditPartition]
 
 
-def audit(runtime: Runtime, spec: StreamSpec, dropped: LateRecords, kept: LateRecords) -> AuditDocument:
+def audit(runtime: Runtime, spec: StreamSpec, dropped: LateRecords = NONE, kept: LateRecords = NONE) -> AuditDocument:
     """The audit of one stream, with the fields of the contract.
 
     `dropped` and `kept`: its late records.

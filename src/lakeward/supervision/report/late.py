@@ -40,6 +40,9 @@ class LateRecords:
     tables: tuple[str, ...] = ()
 
 
+NONE = LateRecords()
+
+
 def split(recorded: int | None, table: str | None) -> LateCounts:
     """The recorded number of late records of a batch, as dropped or as kept. Pure.
 
