@@ -253,7 +253,7 @@ class Rounds:
         if stream.kind.sink not in ("iceberg", "delta", "postgres"):
             return []
         try:
-            found = audit(self.world.runtime, StreamSpec.model_validate({"owner": "tests", **stream.document}), 0)
+            found = audit(self.world.runtime, StreamSpec.model_validate({"owner": "tests", **stream.document}))
         except LakewardError as error:
             return [f"the audit failed: {error}"]
         missing, doubled = found["missing"] or 0, found["duplicates"] or 0

@@ -98,6 +98,9 @@ export interface StreamDocument extends StreamRow {
   next_attempt_at: Time | null;
   hold_until: Time | null;
   late_dropped: number | null;
+  late_kept: number | null;
+  late_tables: string[];
+  late_text: string | null;
   at_risk: boolean | null;
   at_risk_in_s: number | null;
   source_retention_s: number | null;
@@ -150,6 +153,7 @@ export interface Batch {
   quarantined: number | null;
   filtered: number | null;
   late_dropped: number | null;
+  late_kept: number | null;
   replayed: boolean;
 }
 

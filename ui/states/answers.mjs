@@ -37,7 +37,8 @@ export const stream = (id, more = {}) => ({
     batch_id: 40, seq: 40, snapshot_id: "7234567890123456789", complete_through: before(1_500), lag_trend: "growing",
     held_records: 0, held_s: null, catch_up_s: null, arriving_per_second: 31, event_time_lag_s: 4,
     durations_s: { triggerExecution: 0.84, addBatch: 0.5, walCommit: 0.1 }, watermark: null, state_rows: null,
-    state_bytes: null, state_disk_bytes: null, late_dropped: 7, attempts: 3, next_attempt_at: null, hold_until: null,
+    state_bytes: null, state_disk_bytes: null, late_dropped: 7, late_kept: 12,
+    late_tables: ["shop.orders_late"], late_text: "12 kept in shop.orders_late, 7 dropped", attempts: 3, next_attempt_at: null, hold_until: null,
     at_risk: true, at_risk_in_s: 86_400, source_retention_s: 604_800, stable_generation: 2,
     differs: ["limits"],
     failure: { class: "data", error: "LW-2103 a rule has no column amount\n<b>not markup</b>", batch_id: 41, offsets: null,
@@ -66,7 +67,7 @@ export const stream = (id, more = {}) => ({
 export const batches = { batches: Array.from({ length: 60 }, (_, number) => ({
   seq: 40 - number, batch_id: 40 - number, generation: 3, snapshot_id: null, committed_at: before(1_500 + 120 * number),
   duration_s: 0.8 + (number % 7) / 10, consumed: 500, landed: 480 + 10 * (number % 5), quarantined: number % 11 ? 0 : 20,
-  filtered: 0, late_dropped: 0, replayed: false,
+  filtered: 0, late_dropped: 0, late_kept: 0, replayed: false,
 })) };
 
 const figures = (files) => ({ files, small_files: files - 4, delete_files: 3, manifests: 9, snapshots: 120,

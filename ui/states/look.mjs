@@ -70,6 +70,7 @@ await look("stream", {}, async () => {
   await row.focus();
   await page.keyboard.press("Enter");
   for (const text of ["On-call report", "Open incident 12", "Data lost? NO", "for 7 days; what waits is removed in 24 h",
+    "12 kept in shop.orders_late, 7 dropped",
     "<b>not markup</b>", "Offsets by partition", "Last lines of the driver's log"]) await see(text);
   await page.keyboard.press("Escape");
   await gone("On-call report");

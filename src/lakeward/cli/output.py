@@ -71,8 +71,20 @@ class Output(ABC):
             self.messages.print(Text(f"  next: {error.next}"), soft_wrap=True)  # a command is copied whole
 
     @abstractmethod
-    def show(self, data: Mapping[str, object], rows: str | None = None, columns: Sequence[str] | None = None) -> None:
-        """Print `data`. `rows` names the key whose list of records is the table of the human form."""
+    def show(
+        self,
+        data: Mapping[str, object],
+        rows: str | None = None,
+        columns: Sequence[str] | None = None,
+        people: Mapping[str, object] | None = None,
+    ) -> None:
+        """Print `data`.
+
+        Args:
+            rows: the key whose list of records is the table of the human form.
+            columns: those of the table; None: all.
+            people: what the human form shows instead of `data`.
+        """
 
     @abstractmethod
     def text(self, text: str) -> None:
@@ -86,7 +98,13 @@ class Output(ABC):
 class JsonOutput(Output):
     """One JSON document on stdout."""
 
-    def show(self, data: Mapping[str, object], rows: str | None = None, columns: Sequence[str] | None = None) -> None:
+    def show(
+        self,
+        data: Mapping[str, object],
+        rows: str | None = None,
+        columns: Sequence[str] | None = None,
+        people: Mapping[str, object] | None = None,
+    ) -> None:
         sys.stdout.write(json_text(data) + "\n")
 
     def text(self, text: str) -> None:
@@ -105,7 +123,14 @@ class ConsoleOutput(Output):
         width = None if sys.stdout.isatty() else _PIPE_WIDTH
         self.console = Console(highlight=False, width=width, soft_wrap=width is not None)
 
-    def show(self, data: Mapping[str, object], rows: str | None = None, columns: Sequence[str] | None = None) -> None:
+    def show(
+        self,
+        data: Mapping[str, object],
+        rows: str | None = None,
+        columns: Sequence[str] | None = None,
+        people: Mapping[str, object] | None = None,
+    ) -> None:
+        data = data if people is None else people
         if rows is None:
             self._pairs(data)
             return

@@ -25,7 +25,8 @@ class Batch:
         seq: the table's own count; None for sinks without a position.
         start_offsets, end_offsets: source -> position, in the form of its connector.
         consumed, landed, quarantined, filtered: records; None where they were not counted.
-        late_dropped: late records, also of a generation that keeps them; None where they were not counted.
+        late_dropped: late records, also of a generation that keeps them; None where they were not counted. What people
+            read says which: `lakeward.supervision.report.late`.
         skipped: records that a person gave up (skip-batch).
         replayed: it was recorded again after a restart.
     """
@@ -205,8 +206,8 @@ def late(connection: Connection, stream: str) -> dict[int, tuple[int, datetime]]
 
 
 def totals(connection: Connection, stream: str) -> dict[str, int]:
-    """Sums over the recorded batches: consumed, landed, quarantined, filtered, late_dropped."""
-    names = ["consumed", "landed", "quarantined", "filtered", "late_dropped"]
+    """Sums over the recorded batches: consumed, landed, quarantined, filtered."""
+    names = ["consumed", "landed", "quarantined", "filtered"]
     sums = [func.coalesce(func.sum(batches.c[name]), 0).label(name) for name in names]
     row = connection.execute(select(*sums).where(batches.c.stream == stream)).one()
     return {name: int(row._mapping[name]) for name in names}

@@ -218,6 +218,22 @@ def tables_of(connection: Connection, stream: str, key: str) -> set[str]:
     return {str(name) for (name,) in rows}
 
 
+def late_table(spec: Mapping[str, Any]) -> str | None:
+    """The table in which a generation with this spec keeps late records; None: Spark drops them. Pure."""
+    table = (spec.get("late") or {}).get("table")
+    return None if table is None else str(table)
+
+
+def late_tables(connection: Connection, stream: str) -> dict[int, str]:
+    """Generation -> the table in which it keeps late records, for those that keep them."""
+    late = generations.c.spec["late"]
+    rows = connection.execute(
+        select(generations.c.generation, late).where(generations.c.stream == stream, late.is_not(None))
+    )
+    found = {int(number): late_table({"late": kept}) for number, kept in rows}
+    return {number: table for number, table in found.items() if table is not None}
+
+
 def mark_failed(connection: Connection, stream: str, generation: int, failure: str) -> None:
     """Record that a generation was rolled back automatically, which happens once."""
     connection.execute(

@@ -223,7 +223,7 @@ def of_state(connection: Connection, facts: Facts) -> None:
 
 
 def of_late(connection: Connection, facts: Facts) -> None:
-    """Keep one open incident for each stream that drops most of its rows as late, or whose watermark is ahead."""
+    """Keep one open incident for each stream most of whose rows are late, or whose watermark is ahead."""
     for stream in facts.streams:
         item = f"late records of stream {stream.id}"
         late = attempt(item, partial(facts.late, stream.id))
@@ -240,11 +240,11 @@ def _of_late(connection: Connection, facts: Facts, stream: Stream, late: str | N
         text = f"Stream {stream.id}: {late}"
         incidents.opened(
             connection, LATE, stream.id, text, streams=[stream.id],
-            next=f"lakeward streams status {stream.id}   says what was dropped and what to do",
+            next=f"lakeward streams status {stream.id}   says what became of the late records, and what to do",
         )  # fmt: skip
         events.record(connection, "stream", stream.id, "late", text)
     elif late is None and known is not None:
-        over = f"Stream {stream.id} drops no more than a few rows as late again"
+        over = f"No more than a few rows of stream {stream.id} are late again"
         incidents.closed(connection, LATE, stream.id, over)
 
 

@@ -44,7 +44,7 @@ ObservedJobs = Sequence[Job] | None
 Connect = Callable[[], AbstractContextManager[Connection]]
 """Opens one transaction on the registry."""
 LATE = "late"
-"""The kind of incident of a stream that drops most of its rows as late."""
+"""The kind of incident of a stream most of whose rows are late."""
 
 
 @dataclass(frozen=True)
@@ -142,7 +142,7 @@ class Facts:
         bounds = [_ahead_s(source) for source in (generation.spec.get("sources") or {}).values()]
         ahead_s = max((bound for bound in bounds if bound is not None), default=None)
         reported = (LATE, stream) in self.incidents
-        kept_in = (generation.spec.get("late") or {}).get("table")
+        kept_in = generations.late_table(generation.spec)
         seen = self.observations.get(stream)
         return lateness.judge(seen, self.now, ahead_s=ahead_s, reported=reported, kept_in=kept_in)
 

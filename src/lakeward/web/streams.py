@@ -15,6 +15,7 @@ from lakeward.registry.observations import Progress, Watch
 from lakeward.registry.streams import Stream
 from lakeward.supervision.decide.health import TROUBLE, State
 from lakeward.supervision.observe import Connect
+from lakeward.supervision.report import late
 from lakeward.supervision.report.document import StreamDocument, StreamEntry, entries_of
 from lakeward.supervision.report.lag import of_watch
 from lakeward.supervision.report.material import View
@@ -118,6 +119,7 @@ class BatchRow(TypedDict):
     quarantined: int | None
     filtered: int | None
     late_dropped: int | None
+    late_kept: int | None
     replayed: bool
 
 
@@ -244,11 +246,11 @@ def _unknown(stream: Stream) -> Figures:
 def newest_batches(connect: Connect, stream: str, limit: int) -> Batches:
     """The newest batches of a stream."""
     with connect() as connection:
-        rows = batches.newest(connection, stream, limit)
+        rows = late.of_batches(connection, stream, batches.newest(connection, stream, limit))
     names = BatchRow.__annotations__
     return {
         "stream": stream,
-        "batches": [cast("BatchRow", {name: getattr(row, name) for name in names}) for row in rows],
+        "batches": [cast("BatchRow", {name: row[name] for name in names}) for row in rows],
     }
 
 

@@ -51,7 +51,7 @@ def test_a_stream_lands_in_delta_once_and_its_bad_rows_in_quarantine(lab: Any) -
     assert _rows(lab) == [(1, "a"), (2, "b"), (3, "a")]
     assert len(lab.rows("q")) == 1
     spec = StreamSpec.model_validate(document)
-    found = audit(lab.runtime, spec, 0)
+    found = audit(lab.runtime, spec)
     assert {name: found[name] for name in ("consumed", "landed", "quarantined", "missing", "duplicates")} == {
         "consumed": 4, "landed": 3, "quarantined": 1, "missing": 0, "duplicates": 0,
     }  # fmt: skip

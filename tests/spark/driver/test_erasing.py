@@ -103,7 +103,7 @@ def test_under_its_stream(lab: Any, registry: Registry, operator: Runner, catalo
     assert left == {"ann2", "bert", "eva", "kim"} | ({"bob", "eve"} if mode == "append" else set())
     assert [row["n"] for row in lab.rows("q", "get_json_object(row, '$.n') AS n") if row["n"]] == ["98"]
     if mode == "append":
-        found = audit(lab.runtime, StreamSpec.model_validate(document), 0)
+        found = audit(lab.runtime, StreamSpec.model_validate(document))
         told = {each: found[each] for each in ("consumed", "landed", "quarantined", "erased", "missing", "duplicates")}
         assert told == {
             "consumed": 10, "landed": 6, "quarantined": 1, "erased": 3, "missing": 0, "duplicates": 0,

@@ -131,7 +131,7 @@ def test_a_position_in_postgresql_is_moved_by_the_same_operations(
     running = lab.starter().start(again)
     lab.started.append(running)
     spec = StreamSpec.model_validate(document)
-    lab.until("10 rows", lambda: audit(lab.runtime, spec, 0)["duplicates"] == 5)
+    lab.until("10 rows", lambda: audit(lab.runtime, spec)["duplicates"] == 5)
     assert running.stop(60)
 
 
@@ -336,5 +336,5 @@ def test_a_lost_checkpoint_of_a_table_goes_on_in_the_middle_of_a_commit(
     lab.started.append(running)
     lab.until("the end", lambda: not running.active)
     assert sorted(row["n"] for row in lab.rows()) == list(range(6)), "the rest of the commit, each row once"
-    [part] = audit(lab.runtime, StreamSpec.model_validate(document), 0)["partitions"]
+    [part] = audit(lab.runtime, StreamSpec.model_validate(document))["partitions"]
     assert (part["partition"], part["missing"]) == ("snapshot", None)

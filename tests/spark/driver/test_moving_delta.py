@@ -47,7 +47,7 @@ def _go_on(lab: Any, wanted: Any, rows: int) -> None:
 
 
 def _counted(lab: Any, document: dict[str, Any]) -> tuple[int, int, int, int]:
-    found = audit(lab.runtime, StreamSpec.model_validate(document), 0)
+    found = audit(lab.runtime, StreamSpec.model_validate(document))
     return found["landed"], found["skipped"], found["missing"], found["duplicates"]
 
 

@@ -73,7 +73,7 @@ def drive(
         lab.produce(topic, [*({number: n, text: f"t{n}"} for n in range(3)), {number: 97, text: "no"}, "{"])
         lab.run(document, 5)
         assert rows(names) == {(n, f"t{n}") for n in range(3)}
-        seen = audit(lab.runtime, spec, 0)
+        seen = audit(lab.runtime, spec)
         told = {key: seen[key] for key in ("consumed", "landed", "quarantined", "missing", "duplicates")}
         assert told == {"consumed": 5, "landed": 3, "quarantined": 2, "missing": 0, "duplicates": 0}, names
         if names.sink != "iceberg":
@@ -88,7 +88,7 @@ def drive(
         lab.until("the record", lambda: sum(each.consumed for each in lab.done) > before)
         assert running.stop(60)
         assert rows(names) == {(n, f"t{n}") for n in (0, 2, 7)}
-        again = audit(lab.runtime, spec, 0)
+        again = audit(lab.runtime, spec)
         assert (again["landed"], again["erased"], again["missing"], again["duplicates"]) == (3, 1, 0, 0), names
 
     def rows(names: Drawn) -> set[tuple[int, str]]:

@@ -90,7 +90,7 @@ class Quality:
     @property
     def counted(self) -> tuple[int, ...]:
         """Landed, quarantined, missing, duplicates."""
-        found = audit(self.lab.runtime, StreamSpec.model_validate(self.document), 0)
+        found = audit(self.lab.runtime, StreamSpec.model_validate(self.document))
         return tuple(found[name] for name in ("landed", "quarantined", "missing", "duplicates"))
 
     @property

@@ -75,7 +75,7 @@ def test_a_stream_lands_in_postgresql_once_and_its_bad_rows_in_quarantine(served
     assert served.sql("SELECT n, s FROM t ORDER BY n") == [(1, "a"), (2, "b"), (3, "a")]
     assert len(served.rows("q")) == 1
     spec = StreamSpec.model_validate(document)
-    found = audit(served.runtime, spec, 0)
+    found = audit(served.runtime, spec)
     assert {name: found[name] for name in ("consumed", "landed", "quarantined", "missing", "duplicates")} == {
         "consumed": 4, "landed": 3, "quarantined": 1, "missing": 0, "duplicates": 0,
     }  # fmt: skip

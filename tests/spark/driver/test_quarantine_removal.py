@@ -49,7 +49,7 @@ def _aside(lab: Any, document: dict[str, Any], most: int = 100, **more: Any) -> 
 
 
 def _audit(lab: Any, document: dict[str, Any]) -> tuple[int, ...]:
-    found = audit(lab.runtime, StreamSpec.model_validate(document), 0)
+    found = audit(lab.runtime, StreamSpec.model_validate(document))
     return tuple(found[name] for name in ("landed", "quarantined", "filtered", "missing", "duplicates", "beyond"))
 
 

@@ -53,7 +53,7 @@ def _replay(lab: Any, document: dict[str, Any], **more: Any) -> Report:
 
 
 def _audit(lab: Any, document: dict[str, Any]) -> tuple[int, ...]:
-    found = audit(lab.runtime, StreamSpec.model_validate(document), 0)
+    found = audit(lab.runtime, StreamSpec.model_validate(document))
     return tuple(found[name] for name in ("landed", "quarantined", "filtered", "missing", "duplicates", "beyond"))
 
 
@@ -164,7 +164,7 @@ def test_an_older_row_does_not_replace_a_newer_one(lab: Any, postgres: Any) -> N
         (change,) = changes.newest(connection, "stream", str(fixed["id"]))
     assert (change.change, change.comment, change.detail["landed"]) == ("replay", "the rule was wrong", 4)
     assert {row["k"]: row["s"] for row in lab.rows()} == {1: "newest", 2: "bad: alone", 3: "bad: newer"}
-    found = audit(lab.runtime, StreamSpec.model_validate(fixed), 0)
+    found = audit(lab.runtime, StreamSpec.model_validate(fixed))
     assert (found["consumed"], found["landed"], found["quarantined"]) == (6, 6, 0)
 
 

@@ -191,7 +191,7 @@ def test_what_was_taken_out_lands_again_once_wherever_it_is_killed(rig: Rig, cat
 
     assert sorted(row["_kafka_offset"] for row in rig.lab.rows()) == [0, 1, 3, 5, 6, 7, 8, 9, 10]
     assert sorted(row["_kafka_offset"] for row in rig.lab.rows("q")) == [2, 4]
-    found = audit(rig.lab.runtime, StreamSpec.model_validate(rig.document), 0)
+    found = audit(rig.lab.runtime, StreamSpec.model_validate(rig.document))
     told = {name: found[name] for name in ("consumed", "landed", "quarantined", "missing", "duplicates", "beyond")}
     assert told == {"consumed": 11, "landed": 9, "quarantined": 2, "missing": 0, "duplicates": 0, "beyond": 0}
     with rig.registry() as connection:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from datetime import timedelta
 
 import pytest
+from sqlalchemy import select
 
 from lakeward.platform import ports
-from lakeward.registry import drivers, events, restarts, streams
+from lakeward.registry import drivers, events, restarts, schema, streams
 from lakeward.registry import incidents as kept
 from lakeward.registry.schema import drivers as launches
 from lakeward.registry.schema import generations as table
@@ -284,3 +285,30 @@ def test_a_watermark_ahead_of_the_clock_is_a_state_and_one_incident_until_the_cl
     with connected() as connection:
         told = [each for each in events.newest(connection, "stream", "flights") if each.kind == "late"]
     assert len(told) == 2
+
+
+@pytest.mark.parametrize("watermark", [None, "2099-01-01T00:00:00.000Z"])
+def test_the_incident_of_a_stream_that_keeps_late_records_says_nothing_of_a_loss(
+    connected, deployed, watermark
+) -> None:
+    from lakeward.registry import observations
+
+    deployed("flights")
+    source = {"kafka": {"topics": ["t"]}, "watermark": {"column": "t", "delay": "10m"}}
+    with connected() as connection:
+        spec = {**SPEC, "sources": {"source": source}, "late": {"table": "nyc.late"}}
+        connection.execute(table.update().values(spec=spec))
+
+    def texts(dropped: int, watermark: str | None) -> str:
+        late = {"batches": 20, "dropped": dropped, "kept": 100 - dropped, "watermark": watermark}
+        with connected() as connection:
+            observations.record(connection, "flights", watch={"late": late})
+            incidents.of_late(connection, observe.read(connection, whole=False))
+            return " ".join(f"{row.text} {row.fields}" for row in connection.execute(select(schema.incidents)))
+
+    opened = texts(60, watermark)
+    assert "kept in nyc.late" in opened
+    closed = texts(0, None)
+    assert closed != opened
+    for word in ("drop", "lost"):
+        assert word not in opened + closed

@@ -19,7 +19,7 @@ from sqlalchemy import update
 
 from lakeward.cli.output import json_text
 from lakeward.platform.runtime import Runtime
-from lakeward.registry import batches, changes, maintenance, observations, streams, verifications
+from lakeward.registry import batches, changes, generations, maintenance, observations, streams, verifications
 from lakeward.registry.schema import streams as rows_of_streams
 from lakeward.supervision.presence import Presence
 from lakeward.web.app import CLOSED, DOCUMENTS, Gate, build, routes
@@ -318,9 +318,30 @@ def test_batches_are_those_that_were_recorded(site, client) -> None:
         (2, 9, str(BIG)),
         (1, 9, str(BIG)),
     ]
+    assert {(row["late_dropped"], row["late_kept"]) for row in found} == {(None, None)}
     for limit in ("0", "1001", "many"):
         answer = client.get(f"/api/v1/streams/{FLIGHTS}/batches?limit={limit}")
         assert answer.status_code == 422 and "limit" in answer.json()["error"]["why"]
+
+
+def test_late_records_that_are_kept_are_not_among_the_dropped_ones(site, client) -> None:
+    with site.registry() as connection:
+        own = generations.get(connection, FLIGHTS, 1)
+        assert own is not None
+        generations.add(
+            connection, stream=FLIGHTS, generation=2, spec={**own.spec, "late": {"table": "nyc.late"}}, digest="2",
+            sql=own.sql, code={}, versions={}, author="test", checkpoint=own.checkpoint,
+        )  # fmt: skip
+        for number, late in ((1, 3), (2, 9)):
+            batches.record(
+                connection, stream=FLIGHTS, query_id="q", batch_id=number, generation=number, late_dropped=late,
+                committed_at=datetime(2026, 11, 1, 6, number, tzinfo=UTC),
+            )  # fmt: skip
+    found = asked(client, f"streams/{FLIGHTS}/batches")["batches"]
+    assert [(row["late_dropped"], row["late_kept"]) for row in found] == [(0, 9), (3, 0)]
+    document = asked(client, f"streams/{FLIGHTS}")["document"]
+    assert (document["late_dropped"], document["late_kept"], document["late_tables"]) == (3, 9, ["nyc.late"])
+    assert document["late_text"] == "9 kept in nyc.late, 3 dropped"
 
 
 def test_checks_have_their_verdict_their_trend_and_masked_samples(site, client) -> None:

@@ -29,6 +29,12 @@ def test_the_bundles_are_small_and_ask_no_other_host() -> None:
         assert "cdn." not in bundle and "unpkg" not in bundle
 
 
+def test_the_page_says_of_late_records_what_the_api_says() -> None:
+    for name in ("main", "dag"):
+        bundle = (STATIC / f"{name}.umd.cjs").read_text(encoding="utf-8")
+        assert ".late_text" in bundle and ".late_dropped" not in bundle
+
+
 def test_no_text_of_the_api_becomes_markup() -> None:
     for file in (UI / "src").rglob("*.tsx"):
         text = file.read_text(encoding="utf-8")

@@ -19,7 +19,7 @@ export function Facts({ it }: { it: StreamDocument }) {
   );
 }
 
-function facts(it: StreamDocument): [name: string, value: ReactNode][] {
+export function facts(it: StreamDocument): [name: string, value: ReactNode][] {
   const when = (at: Time | null) => (at === null ? null : <When at={at} now={it.now} />);
   return [
     ["Writes to", it.sink],
@@ -37,7 +37,7 @@ function facts(it: StreamDocument): [name: string, value: ReactNode][] {
     ["Heartbeat", when(it.driver.heartbeat)],
     ["Watermark", moment(it.watermark)],
     ["Complete through", moment(it.complete_through)],
-    ["Dropped as late", it.late_dropped ? `${count(it.late_dropped)} rows` : null],
+    ["Late records", it.late_text],
     ["Kept by the source", it.source_retention_s == null ? null : retention(it)],
     ["Owner", [it.owner, ...it.tags].filter(Boolean).join(", ")],
   ];

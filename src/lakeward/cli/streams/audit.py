@@ -16,6 +16,7 @@ from lakeward.platform.errors import Refused, Transient, Unhealthy
 from lakeward.platform.runtime import CATALOG, Runtime
 from lakeward.spec.model.stream import StreamSpec
 from lakeward.spec.sql.names import name_parts
+from lakeward.supervision.report.late import NONE, LateRecords
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
@@ -60,14 +61,18 @@ class AuditDocument(TypedDict):
     unverified: NotRequired[int]
     skipped: int
     late_dropped: int
+    late_kept: int
+    late_tables: list[str]
     missing: int | None
     duplicates: int | None
     beyond: NotRequired[int]
     partitions: list[AuditPartition]
 
 
-def audit(runtime: Runtime, spec: StreamSpec, late_dropped: int) -> AuditDocument:
+def audit(runtime: Runtime, spec: StreamSpec, dropped: LateRecords = NONE, kept: LateRecords = NONE) -> AuditDocument:
     """The audit of one stream, with the fields of the contract.
+
+    `dropped` and `kept`: its late records.
 
     Sinks without a position in a table and streams whose rows are many records (lineage `none`) cannot be counted by
     position: `missing` and `duplicates` are None for them.
@@ -110,7 +115,9 @@ def audit(runtime: Runtime, spec: StreamSpec, late_dropped: int) -> AuditDocumen
             "quarantined": totals.quarantined,
             "filtered": totals.filtered,
             "skipped": totals.skipped,
-            "late_dropped": late_dropped,
+            "late_dropped": dropped.records,
+            "late_kept": kept.records,
+            "late_tables": list(kept.tables),
             "missing": None,
             "duplicates": None,
             "partitions": _ranges(position, spec),
@@ -129,7 +136,9 @@ def audit(runtime: Runtime, spec: StreamSpec, late_dropped: int) -> AuditDocumen
         "holes": result.holes,
         "unverified": result.unverified,
         "skipped": result.skipped,
-        "late_dropped": late_dropped,
+        "late_dropped": dropped.records,
+        "late_kept": kept.records,
+        "late_tables": list(kept.tables),
         "missing": result.missing,
         "duplicates": result.duplicates,
         "beyond": result.beyond,
@@ -147,6 +156,17 @@ def audit(runtime: Runtime, spec: StreamSpec, late_dropped: int) -> AuditDocumen
             for part in result.partitions
         ],
     }
+
+
+def for_people(document: AuditDocument, late: str) -> dict[str, object]:
+    """The document as people read it: one line about late records, in words, in place of their counts."""
+    shown: dict[str, object] = {}
+    for name, value in document.items():
+        if name == "late_dropped":
+            shown["late"] = late
+        elif name not in ("late_kept", "late_tables"):
+            shown[name] = value
+    return shown
 
 
 def _iceberg(catalog: Catalog, spec: StreamSpec) -> tuple[Position, Scan, Replay, Scan | None, int]:

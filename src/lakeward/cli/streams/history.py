@@ -66,11 +66,12 @@ def batches(stream: Stream, lines: Lines = 20) -> None:
     from lakeward.cli.streams.text import batches as batches_text
     from lakeward.registry import batches as recorded
     from lakeward.registry import streams
+    from lakeward.supervision.report import late
 
     with state().registry() as connection:
         streams.get(connection, stream)
-        batches_ = recorded.newest(connection, stream, lines)[::-1]
-    shown = [{name: value for name, value in entry.as_json().items() if name != "stream"} for entry in batches_]
+        batches_ = late.of_batches(connection, stream, recorded.newest(connection, stream, lines)[::-1])
+    shown = [{name: value for name, value in entry.items() if name != "stream"} for entry in batches_]
     state().output.either({"stream": stream, "batches": shown}, batches_text(shown))
 
 

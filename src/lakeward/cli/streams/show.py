@@ -79,11 +79,12 @@ def status(stream: Stream) -> None:
 def audit(stream: Stream) -> None:
     """Compare every source position with the tables. Exit code 3 if a record is missing or duplicated."""
     from lakeward.cli.streams import audit as stream_audit
-    from lakeward.registry import batches, streams
+    from lakeward.registry import streams
+    from lakeward.supervision.report import late
 
     with state().registry() as connection:
         streams.get(connection, stream)
-        totals = batches.totals(connection, stream)
+        dropped, kept = late.read(connection, stream)
     spec = _view().spec(stream)
     if spec is None:
         raise SpecError(
@@ -92,8 +93,9 @@ def audit(stream: Stream) -> None:
             next="lakeward deploy",
             code="LW-1236",
         )
-    document = stream_audit.audit(state().runtime, spec, totals["late_dropped"])
+    document = stream_audit.audit(state().runtime, spec, dropped, kept)
     columns = ["source", "partition", "from", "to", "missing", "duplicates"]
-    state().output.show(document, rows="partitions", columns=columns)
+    people = stream_audit.for_people(document, late.words(dropped, kept) or "none")
+    state().output.show(document, rows="partitions", columns=columns, people=people)
     if document["missing"] or document["duplicates"] or document.get("beyond"):
         raise typer.Exit(3)

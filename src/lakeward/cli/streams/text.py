@@ -39,7 +39,7 @@ def timeline(events: Sequence[Mapping[str, Any]]) -> str:
 
 def batches(rows: Sequence[Mapping[str, Any]]) -> str:
     """`streams batches`: one line a batch, oldest first; the offsets it read last."""
-    head = ("at", "batch", "seq", "generation", "records", "landed", "quarantined", "took", "offsets")
+    head = ("at", "batch", "seq", "generation", "records", "landed", "quarantined", "late", "took", "offsets")
     lines = [
         (
             moment(row["committed_at"]),
@@ -49,12 +49,20 @@ def batches(rows: Sequence[Mapping[str, Any]]) -> str:
             _cell(row["consumed"]),
             _cell(row["landed"]),
             _cell(row["quarantined"]),
+            _late(row),
             "-" if row["duration_s"] is None else f"{row['duration_s']:.1f} s",
             f"{show(row['start_offsets'])} to {show(row['end_offsets'])}",
         )
         for row in rows
     ]
     return columns([head, *lines]) if lines else "no batches are recorded"
+
+
+def _late(row: Mapping[str, Any]) -> str:
+    """What became of the late records of a batch: kept or dropped; a batch has only one of them."""
+    if row["late_kept"]:
+        return f"{row['late_kept']} kept"
+    return f"{row['late_dropped']} dropped" if row["late_dropped"] else _cell(row["late_dropped"])
 
 
 def _cell(value: object) -> str:

@@ -51,7 +51,7 @@ class Situation:
         table_next: the next command by the table as it is now, if a batch may not land there.
         paused: the table whose rewrite the stream waits for; None if it does not wait.
         held: until when automatic restarts are held, in words; None if they are not.
-        late: why records are dropped as late (`Facts.late`); None if few are.
+        late: why records are late (`Facts.late`); None if few are.
         awaited: what people have to make before a start can succeed, e.g. a topic; None if nothing is missing.
     """
 
@@ -156,7 +156,7 @@ def _of_late(stream: str, late: str) -> Remedy:
     else:
         text = (
             f"find out why events come late (a producer's clock, an outage); a longer watermark: delay in "
-            f"conf/streams/{stream}.yaml keeps later ones, then: lakeward deploy; "
+            f"conf/streams/{stream}.yaml lets later ones count, then: lakeward deploy; "
             f"lakeward streams upgrade {stream} --wait"
         )
     return Remedy("lakeward deploy", text, "lakeward deploy")

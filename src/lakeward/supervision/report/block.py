@@ -250,10 +250,8 @@ def _event_time(report: StreamDocument) -> str:
         parts.append(f"complete through {moment(report['complete_through'])}")
     if report["watermark"]:
         parts.append(f"watermark {report['watermark']}")
-    if report["late_dropped"]:
-        parts.append(f"{count(report['late_dropped'], 'row')} dropped as late")
-    if report["late_kept"]:
-        parts.append(f"{count(report['late_kept'], 'late record')} kept")
+    if report["late_text"]:
+        parts.append(f"late records: {report['late_text']}")
     return ", ".join(parts)
 
 

@@ -19,7 +19,7 @@ from lakeward.registry.streams import Stream
 from lakeward.supervision import observe
 from lakeward.supervision.decide.health import State
 from lakeward.supervision.decide.since import since
-from lakeward.supervision.report import advice, safety
+from lakeward.supervision.report import advice, late, safety
 from lakeward.supervision.report.lag import Lag, of_watch
 from lakeward.supervision.report.material import Material, View
 from lakeward.supervision.report.recent import RecentDocument
@@ -161,6 +161,8 @@ class _Known(_Identified, LagFields, ProgressFields):
     trigger_s: float | None
     late_dropped: int | None
     late_kept: int | None
+    late_tables: list[str]
+    late_text: str | None
     restarts_24h: int
     attempts: int
     next_attempt_at: datetime | None
@@ -267,6 +269,8 @@ def document(m: Material) -> StreamDocument:
         "trigger_s": spec.trigger.interval.seconds if spec and spec.trigger.interval else None,
         "late_dropped": None if m.late is None else m.late.records,
         "late_kept": None if m.late_kept is None else m.late_kept.records,
+        "late_tables": [] if m.late_kept is None else list(m.late_kept.tables),
+        "late_text": late.words(m.late, m.late_kept) or None,
         "restarts_24h": sum(facts.failures_24h.get(key, 0) for key in pair),
         "attempts": failure.attempt if failure and seen.state in _FAILING else 0,
         "next_attempt_at": failure.next_attempt_at if failure and seen.state is State.RESTARTING else None,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +26,8 @@ from lakeward.supervision.observe import Connect, Facts
 from lakeward.supervision.presence import Presence
 from lakeward.supervision.presence import State as Supervised
 from lakeward.supervision.report import generation_diff, recent, sources
+from lakeward.supervision.report import late as late_records
+from lakeward.supervision.report.late import LateRecords
 from lakeward.supervision.report.recent import Recent
 from lakeward.supervision.report.sources import Sources
 from lakeward.telemetry import tail
@@ -71,21 +72,6 @@ class View:
     def other_streams(self, stream: Stream) -> list[str]:
         """The other streams its driver hosts."""
         return [item.id for item in self.facts.streams if item.driver == stream.driver and item.id != stream.id]
-
-
-@dataclass(frozen=True)
-class LateRecords:
-    """Late records in the recorded batches.
-
-    Attributes:
-        records: their number.
-        since: when the first of these batches was committed; None without one.
-        tables: the tables that have them; empty if they were dropped.
-    """
-
-    records: int = 0
-    since: datetime | None = None
-    tables: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -184,7 +170,7 @@ def gather(connect: Connect, runtime: Runtime, view: View, stream: str) -> Mater
     with connect() as connection:
         row = next((item for item in view.facts.streams if item.id == stream), None) or streams.get(connection, stream)
         newest = next(iter(batches.newest(connection, stream, limit=1)), None)
-        late, late_kept = _late(connection, stream) if newest is not None else (None, None)
+        late, late_kept = late_records.read(connection, stream) if newest is not None else (None, None)
         happened = recent.read(connection, row, table, since)
         stable, differs = _compared(connection, view, row)
         incident = _incident(incidents.open_ones(connection), stream)
@@ -209,24 +195,6 @@ def gather(connect: Connect, runtime: Runtime, view: View, stream: str) -> Mater
         incident=incident,
         tail=_tail(view, row),
     )
-
-
-def _late(connection: Connection, stream: str) -> tuple[LateRecords, LateRecords]:
-    """The late records that were dropped, and those that were kept: each generation says whether it keeps them."""
-    parts: dict[bool, list[tuple[int, datetime, str]]] = {False: [], True: []}
-    for number, (records, since) in batches.late(connection, stream).items():
-        generation = generations.get(connection, stream, number)
-        table = str(((generation.spec.get("late") if generation else None) or {}).get("table") or "")
-        parts[bool(table)].append((records, since, table))
-    dropped, kept = (
-        LateRecords(
-            sum(records for records, _, _ in found),
-            min((since for _, since, _ in found), default=None),
-            tuple(sorted({table for _, _, table in found if table})),
-        )
-        for found in parts.values()
-    )
-    return dropped, kept
 
 
 def _incident(incidents: Mapping[tuple[str, str], Incident], stream: str) -> Incident | None:

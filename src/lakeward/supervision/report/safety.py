@@ -10,6 +10,7 @@ from typing import NotRequired, TypedDict
 from lakeward.connectors.commit_protocol.position import NO_DATA
 from lakeward.connectors.kafka import position as kafka_position
 from lakeward.platform.text import count, moment, span
+from lakeward.registry.generations import late_table
 from lakeward.supervision.decide.health import State
 from lakeward.supervision.report.lag import Lag, Partition
 from lakeward.supervision.report.material import Material
@@ -107,8 +108,8 @@ def lost(m: Material) -> Answer:
     answer, but, late = _lost(m), _dropped(m), m.facts.late(m.stream.id)
     text = answer.text.replace("every record", "every other record", 1) if but else answer.text
     generation = m.facts.generations.get(m.stream.id)
-    kept = generation is not None and generation.spec.get("late")
-    if late is not None and answer.lost is Lost.NO and not kept:
+    kept_in = None if generation is None else late_table(generation.spec)
+    if late is not None and answer.lost is Lost.NO and kept_in is None:
         return Answer(Lost.AT_RISK, f"{late}; {text}", but)
     return Answer(answer.lost, text, but)
 

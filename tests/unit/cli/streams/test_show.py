@@ -307,7 +307,8 @@ def test_late_rows_are_those_the_batches_recorded(site: Any) -> None:
     assert _status(site)["late_dropped"] == 7
 
 
-def test_late_records_are_dropped_by_one_generation_and_kept_by_the_next(site: Any) -> None:
+def _late_of_two_generations(site: Any) -> None:
+    """Generation 1 drops late records, generation 2 keeps them."""
     with site.registry() as connection:
         own = generations.get(connection, "flights", 1)
         kept = {**own.spec, "late": {"table": "nyc.late"}}
@@ -317,12 +318,38 @@ def test_late_records_are_dropped_by_one_generation_and_kept_by_the_next(site: A
         )  # fmt: skip
         for number, generation, late in ((0, 1, 3), (1, 2, 4), (2, 2, 0), (3, 2, 5)):
             batches.record(
-                connection, stream="flights", query_id="q", batch_id=number, generation=generation, late_dropped=late
-            )
+                connection, stream="flights", query_id="q", batch_id=number, generation=generation, late_dropped=late,
+                committed_at=func.now() + timedelta(seconds=number),
+            )  # fmt: skip
+
+
+def test_late_records_are_dropped_by_one_generation_and_kept_by_the_next(site: Any) -> None:
+    _late_of_two_generations(site)
     found = _status(site)
-    assert (found["late_dropped"], found["late_kept"]) == (3, 9)
+    assert (found["late_dropped"], found["late_kept"], found["late_tables"]) == (3, 9, ["nyc.late"])
+    assert "late records: 9 kept in nyc.late, 3 dropped" in site.lakeward("streams", "status", "flights").out
     assert found["data"]["but"].startswith("3 late records were dropped since ")
     assert " and 9 late records were kept in nyc.late since " in found["data"]["but"]
+
+
+def test_batches_tell_late_records_that_were_kept_from_dropped_ones(site: Any) -> None:
+    _late_of_two_generations(site)
+    found = site.lakeward("streams", "batches", "flights", "-o", "json").json["batches"]
+    assert [(each["late_dropped"], each["late_kept"]) for each in found] == [(3, 0), (0, 4), (0, 0), (0, 5)]
+    shown = site.lakeward("streams", "batches", "flights").out.splitlines()
+    at = shown[0].index("  late  ") + 2
+    assert [line[at : at + 9].strip() for line in shown[1:]] == ["3 dropped", "4 kept", "0", "5 kept"]
+
+
+def test_audit_tells_late_records_that_were_kept_from_dropped_ones(site: Any, landed: Callable[..., Any]) -> None:
+    landed({0: 2, 1: 1}, rows=[(0, 0), (0, 1), (1, 0)])
+    assert "\nlate         none\n" in site.lakeward("streams", "audit", "flights").out
+    _late_of_two_generations(site)
+    found = site.lakeward("streams", "audit", "flights", "-o", "json").json
+    assert (found["late_dropped"], found["late_kept"], found["late_tables"]) == (3, 9, ["nyc.late"])
+    shown = site.lakeward("streams", "audit", "flights").out
+    assert "\nlate         9 kept in nyc.late, 3 dropped\n" in shown
+    assert "late dropped" not in shown
 
 
 def test_logs_are_cut_by_text_and_by_time(site: Any) -> None:
@@ -355,12 +382,12 @@ def test_batches_read_oldest_first_with_their_offsets(site: Any) -> None:
     assert [each["batch_id"] for each in found] == [0, 1]
     assert found[0].keys() == {
         "query_id", "batch_id", "seq", "generation", "snapshot_id", "start_offsets", "end_offsets", "consumed",
-        "landed", "quarantined", "filtered", "late_dropped", "skipped", "duration_s", "replayed", "complete_through",
-        "committed_at",
+        "landed", "quarantined", "filtered", "late_dropped", "late_kept", "skipped", "duration_s", "replayed",
+        "complete_through", "committed_at",
     }  # fmt: skip
     lines = site.lakeward("streams", "batches", "flights", "-n", "1").out.splitlines()
     assert lines[0].split() == [
-        "at", "batch", "seq", "generation", "records", "landed", "quarantined", "took", "offsets",
+        "at", "batch", "seq", "generation", "records", "landed", "quarantined", "late", "took", "offsets",
     ]  # fmt: skip
     assert lines[1].endswith("1.5 s  f/0: 0 to f/0: 10")
 

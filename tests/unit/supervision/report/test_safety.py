@@ -16,7 +16,8 @@ from lakeward.supervision.report import advice, safety
 from lakeward.supervision.report.block import block
 from lakeward.supervision.report.document import document
 from lakeward.supervision.report.lag import Lag, Partition
-from lakeward.supervision.report.material import LateRecords, Material
+from lakeward.supervision.report.late import LateRecords
+from lakeward.supervision.report.material import Material
 from lakeward.supervision.report.safety import Lost
 from lakeward.supervision.report.sources import Planned
 
