@@ -15,8 +15,8 @@ from lakeward.platform.errors import SpecError, expect
 
 JAAS = "sasl.jaas.config"
 REBOOTSTRAP = {"metadata.recovery.strategy": "rebootstrap"}
-"""A client that finds none of the brokers that it knows asks the bootstrap addresses again. Without it Spark's producers,
-which live as long as their JVM is in use, never find brokers that moved to other addresses."""
+"""A client that finds none of the brokers that it knows asks the bootstrap addresses again. Without it Spark's
+producers, which live as long as their JVM uses them, never find brokers that moved to other addresses."""
 _MODULES = {
     "PLAIN": "org.apache.kafka.common.security.plain.PlainLoginModule",
     "SCRAM-SHA-256": "org.apache.kafka.common.security.scram.ScramLoginModule",
