@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import psutil
+
 from lakeward.connectors.aws import account
 from lakeward.platform import ports, private
 from lakeward.platform.runtime import CatalogLogin, ObjectStore
@@ -119,6 +121,9 @@ def running(folder: Path, *, catalog: bool = False) -> Iterator[Weed]:
         while not (_has_catalog(made) if catalog else _ready(made)):
             assert server.poll() is None and time.monotonic() < end, log.read_text(errors="replace")[-3000:]
             time.sleep(0.2)
+        # `weed mini` takes another port where one is taken meanwhile; what answers at ours is then another test's.
+        listening = {each.laddr.port for each in psutil.Process(server.pid).net_connections("tcp") if not each.raddr}
+        assert {port, rest} - {0} <= listening, log.read_text(errors="replace")[-3000:]
         made.connect()
         yield made
     finally:

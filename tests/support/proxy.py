@@ -18,13 +18,14 @@ class Proxy:
 
     Attributes:
         port: where it listens.
+        target: the port that new connections are forwarded to.
         mode: `pass`; `hole`: nothing arrives, in both directions, until it passes again: then everything does, as after
             an outage of a network; `reset`: every connection ends with a TCP reset, new ones too.
         lost: answers that were lost.
     """
 
     def __init__(self, target: int) -> None:
-        self._target = target
+        self.target = target
         self._server = socket.create_server(("127.0.0.1", 0))
         self.port = int(self._server.getsockname()[1])
         self.mode: Mode = "pass"
@@ -65,7 +66,7 @@ class Proxy:
                 _reset(client)
                 continue
             try:
-                server = socket.create_connection(("127.0.0.1", self._target))
+                server = socket.create_connection(("127.0.0.1", self.target))
             except OSError:
                 _reset(client)
                 continue

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
@@ -15,6 +15,7 @@ from lakeward.connectors.kafka import broker, position
 from lakeward.connectors.kafka.cluster import Cluster
 from lakeward.connectors.kafka.position import Offsets
 from lakeward.platform.errors import LakewardError
+from lakeward.platform.text import rfc3339
 from lakeward.registry.observations import Watch, WatchedPartition
 from lakeward.spec.model.sources import Isolation
 
@@ -26,6 +27,8 @@ WINDOW_S = 60.0
 """Rates are taken over the last minute."""
 RETENTION_EVERY_S, WRITTEN_EVERY_S = 300.0, 60.0
 """How often topic settings are read, and how often one unread record may be fetched for its age."""
+STALE_S = 60.0
+"""How long the last lag of a stream stands while its source cannot be measured. Afterwards it is not known."""
 
 
 @dataclass
@@ -40,6 +43,9 @@ class Meter:
 
     def measure(self, at: str, ends: Offsets, now: float) -> tuple[int, float | None]:
         """(records, seconds); seconds is None if no earlier measurement reaches back to the position."""
+        if self._ends and _shrank(self._ends[-1][1], ends):  # other records: a topic that was created again
+            self._ends.clear()
+            self._lags.clear()
         self._ends.append((now, ends))
         behind = position.behind(at, ends)
         self._lags.append((now, behind))
@@ -54,6 +60,15 @@ class Meter:
         """(arriving records, growth of the lag) per second, over the last minute; None with too few measurements."""
         ends = [(moment, sum(sum(parts.values()) for parts in offsets.values())) for moment, offsets in self._ends]
         return _slope(ends), _slope(list(self._lags))
+
+
+def _shrank(before: Offsets, now: Offsets) -> bool:
+    """Whether a partition ends before its earlier end."""
+    return any(
+        end < before.get(topic, {}).get(partition, 0)
+        for topic, partitions in now.items()
+        for partition, end in partitions.items()
+    )
 
 
 def _slope(points: list[tuple[float, int]]) -> float | None:
@@ -113,17 +128,25 @@ class _Oldest:
 class LagThread:
     """Measures every few seconds; passes the sums to `note` and the details to `watch`.
 
+    A lag that is not known is None, and never the one that was measured last: it is not known after `STALE_S` without
+    an answer, and at once where the source is not the one that was landed from.
+
     Args:
+        note: stream, records, seconds.
         measuring: called before each measurement; returns at once.
+        clock: monotonic seconds.
     """
 
     def __init__(
         self,
         watched: Callable[[], Sequence[Watched]],
-        note: Callable[[str, int, float | None], None],
+        note: Callable[[str, int | None, float | None], None],
         watch: Callable[[str, Watch], None],
         measuring: Callable[[], None] = lambda: None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        self._clock = clock
+        self._measured: dict[str, float] = {}
         self._measuring = measuring
         self._watched = watched
         self._note = note
@@ -166,27 +189,45 @@ class LagThread:
         down: LakewardError | None = None
         for cluster in sorted({target.cluster for target in watched}, key=lambda target: target.connection):
             of_cluster = [target for target in watched if target.cluster == cluster]
+            measured = False
             try:
                 self._measure(self._brokers.setdefault(cluster, Broker(cluster)), of_cluster)
+                measured = True
             except LakewardError as error:
                 down = error
+            finally:
+                if not measured:
+                    self._missed({target.stream for target in of_cluster})
         if down is not None:
             raise down
+
+    def _missed(self, streams: Iterable[str]) -> None:
+        """Their source was not measured."""
+        for stream in streams:
+            if self._clock() - self._measured.setdefault(stream, self._clock()) >= STALE_S:
+                self._note(stream, None, None)  # `watch` keeps the last details, with their time
 
     def _measure(self, broker_client: Broker, watched: Sequence[Watched]) -> None:
         ends = {
             level: self._ends(broker_client.cluster, level, watched) for level in {each.isolation for each in watched}
         }
-        now = time.monotonic()
+        now = self._clock()
         by_stream: dict[str, list[Source]] = {}
+        replaced = {target.stream for target in watched if _replaced(target, ends[target.isolation])}
+        for stream in replaced:
+            self._note(stream, None, None)
+            self._watch(stream, document((), None))
         for target in watched:
+            if target.stream in replaced:
+                continue
             found_ends = ends[target.isolation]
-            part = {topic: found_ends[topic] for topic in target.topics if topic in found_ends}
+            part = {topic: found_ends[topic] for topic in target.topics}
             meter = self._meters.setdefault((target.stream, target.source), Meter())
             records, seconds = meter.measure(target.at, part, now)
             found = Source(target, part, records, seconds, *meter.rates(), broker_client.retention(target.topics))
             by_stream.setdefault(target.stream, []).append(found)
         for stream, sources in by_stream.items():
+            self._measured[stream] = now
             known = [source.seconds for source in sources if source.seconds is not None]
             longest = max(known) if len(known) == len(sources) else None
             self._note(stream, sum(source.records for source in sources), longest)
@@ -216,6 +257,18 @@ class LagThread:
             if oldest.written is not None:
                 found.append(oldest.written)
         return min(found, default=None)
+
+
+def _replaced(target: Watched, ends: Offsets) -> bool:
+    """Whether a topic is missing or ends before the landed position: it was deleted, or these are other brokers. No
+    record of it waits, and yet the stream has not caught up: it stops at its next batch (`kafka.continuity`).
+    """
+    landed = position.parse(target.at)
+    return any(topic not in ends for topic in target.topics) or any(
+        ends.get(topic, {}).get(partition, offset) < offset
+        for topic, partitions in landed.items()
+        for partition, offset in partitions.items()
+    )
 
 
 @dataclass(frozen=True)
@@ -256,6 +309,7 @@ def document(sources: Sequence[Source], oldest: float | None) -> Watch:
                     }
                 )
     return {
+        "at": rfc3339(datetime.now(UTC), "seconds"),  # the recorder's time is that of whatever part changed last
         "partitions": partitions,
         "oldest": None if oldest is None else datetime.fromtimestamp(oldest, UTC).isoformat(timespec="seconds"),
         "retention_s": min((s.retention_s for s in sources if s.retention_s is not None), default=None),

@@ -14,7 +14,7 @@ class LagTargets:
     """Written by batch threads and the lag thread, read by the control loop; every value is replaced as a whole."""
 
     _at: dict[str, dict[str, str]] = field(default_factory=dict)
-    _waiting: dict[str, int] = field(default_factory=dict)
+    _waiting: dict[str, int | None] = field(default_factory=dict)
     _gauged: dict[str, dict[str, str]] = field(default_factory=dict)
 
     def landed(self, stream: str, ends: dict[str, str]) -> None:
@@ -29,8 +29,8 @@ class LagTargets:
         """Stop measuring a stream that no longer runs."""
         self._at.pop(stream, None)
 
-    def behind(self, stream: str, records: int) -> None:
-        """Set the number of unread records of a stream."""
+    def behind(self, stream: str, records: int | None) -> None:
+        """Set the number of unread records of a stream; None: it is not known any more."""
         self._waiting[stream] = records
 
     def waiting(self, stream: str) -> int | None:

@@ -125,7 +125,7 @@ def _run(launch: Launch) -> DriverEnd:
                 code="LW-2402",
             )
 
-    def measured(stream: str, records: int, seconds: float | None) -> None:
+    def measured(stream: str, records: int | None, seconds: float | None) -> None:
         control.lag_targets.behind(stream, records)
         recorder.note(stream, lag_records=records, lag_s=seconds)
 

@@ -16,13 +16,15 @@ from typing import Final, TypedDict, TypeVar
 
 import structlog
 
-from lakeward.platform.errors import LakewardError, Transient, Unhealthy
+from lakeward.platform.errors import DependencyDown, LakewardError, Transient, Unhealthy
+from lakeward.platform.failures import FailureClass, classify
 
 log = structlog.get_logger(__name__)
 
 T = TypeVar("T")
 _PACKAGE: Final = "lakeward"
 _LONGEST: Final = 500
+_AWAY: Final = "check the service that does not answer and the network, then repeat the command: the item is as it was"
 _REMEMBERED: Final = 1000
 _reported: dict[str, str] = {}
 """Item -> its failure as it was logged last: a process that looks every few seconds logs a failure once."""
@@ -84,13 +86,16 @@ class Failure:
             "where": self.where,
         }
 
-    def error(self, next: str = "") -> Unhealthy:
-        """The failure as an error, for a command about this item alone.
+    def error(self, next: str = "") -> LakewardError:
+        """The failure as an error, for a command about this item alone: `DependencyDown` if what the item is read from
+        does not answer.
 
         Args:
-            next: the next command, if the failure names none.
+            next: the next command, if the failure names none and is the item's own.
         """
         why = f"{self.why} (at {self.where})" if self.where else self.why
+        if self.transient and not self.foreseen:
+            return DependencyDown(self.what, why=why, next=_AWAY, code="LW-9149")
         return Unhealthy(self.what, why=why, next=self.next or next, code=self.code or "LW-9148")
 
 
@@ -135,7 +140,8 @@ def worded(item: str, function: Callable[[], T], *, through: tuple[type[Exceptio
         next: the next command, if the error names none.
 
     Raises:
-        LakewardError: the function's own, or `Unhealthy` for any other error.
+        LakewardError: the function's own; `DependencyDown` if what the item is read from does not answer; `Unhealthy`
+            for any other error.
     """
     try:
         return function()
@@ -166,7 +172,8 @@ def failure_of(item: str, error: Exception) -> Failure:
     text = " ".join(str(error).split())
     cut = f"{text[:_LONGEST]}..." if len(text) > _LONGEST else text
     why = f"{kind}: {cut}" if cut else kind
-    return Failure(item, f"Cannot read {item}", why, kind=kind, where=_where(error))
+    away = classify(error=error, text=f"{kind}: {error}") is FailureClass.DEPENDENCY
+    return Failure(item, f"Cannot read {item}", why, kind=kind, where=_where(error), transient=away)
 
 
 def _report(failure: Failure) -> None:

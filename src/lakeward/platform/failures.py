@@ -130,6 +130,7 @@ _TEXTS: tuple[tuple[FailureClass, Cause | None, re.Pattern[str]], ...] = tuple(
             r"|UncheckedSQLException: Failed to connect|ServiceUnavailable|SlowDown|SlowDownException"
             r"|Unable to execute HTTP request|AWSClientIOException|EndpointConnectionError|ConnectTimeoutError"
             r"|ReadTimeoutError|ProvisionedThroughputExceeded|LimitExceededException|KMSThrottling"
+            r"|AWS Error (?:NETWORK_CONNECTION|REQUEST_TIMEOUT|SERVICE_UNAVAILABLE|SLOW_DOWN|THROTTLING)"  # PyArrow's
             r"|Spark cluster gave no executor",
         ),
         (

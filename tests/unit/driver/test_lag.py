@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+from contextlib import nullcontext
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from lakeward.connectors.kafka.cluster import Cluster
-from lakeward.driver.lag import LagThread, Meter, Source, Watched, broker, document
+from lakeward.driver.lag import STALE_S, LagThread, Meter, Source, Watched, broker, document
 from lakeward.platform.errors import DependencyDown
+from lakeward.registry.observations import Watch
 
 
 def at(offset: int) -> str:
@@ -85,3 +89,79 @@ def test_a_broker_that_is_away_does_not_keep_the_others_from_being_measured(monk
     assert noted == {"b": 2}
     assert seen["b"]["oldest"] == "1970-01-01T00:01:40+00:00"
     assert seen["b"]["retention_s"] is None
+
+
+@dataclass
+class Measured:
+    """A lag thread of one stream that has landed up to offset 5, and what it says.
+
+    Attributes:
+        ends: what the broker says; None: nothing.
+    """
+
+    monkeypatch: pytest.MonkeyPatch
+    ends: dict[str, dict[int, int]] | None = None
+    now: float = 0.0
+    noted: list[tuple[int | None, float | None]] = field(default_factory=list)
+    details: list[Watch] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.monkeypatch.setattr(broker, "end_offsets", self._ends)
+        self.monkeypatch.setattr(broker, "retentions", lambda cluster, topics: {"t": None})
+        self.monkeypatch.setattr(broker, "written_at", lambda cluster, at, isolation: {("t", 0): 100.0})
+        self.thread = LagThread(
+            lambda: [watched(at(5))],
+            lambda _, records, seconds: self.noted.append((records, seconds)),
+            lambda _, found: self.details.append(found),
+            clock=lambda: self.now,
+        )
+
+    def _ends(self, cluster: Cluster, topics: object, isolation: str) -> dict[str, dict[int, int]]:
+        if self.ends is None:
+            raise DependencyDown("Kafka does not answer")
+        return self.ends
+
+    def measure(self, now: float, ends: dict[str, dict[int, int]] | None) -> None:
+        self.now, self.ends = now, ends
+        with nullcontext() if ends is not None else pytest.raises(DependencyDown):
+            self.thread.once()
+
+
+def test_a_lag_that_cannot_be_measured_any_more_is_not_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing waited when the broker fell silent: that is not so for ever."""
+    lag = Measured(monkeypatch)
+    lag.measure(0.0, {"t": {0: 5}})
+    lag.measure(STALE_S - 1, None)
+    assert lag.noted == [(0, 0.0)], "one silence is none"
+    lag.measure(STALE_S, None)
+    assert lag.noted[1:] == [(None, None)]
+    assert len(lag.details) == 1, "the details stay, with their time"
+    lag.measure(STALE_S + 5, {"t": {0: 7}})
+    assert lag.noted[2:] == [(2, 65.0)]
+
+
+@pytest.mark.parametrize("ends", [{}, {"t": {0: 3}}], ids=["it is missing", "it ends before the position"])
+def test_a_topic_that_was_made_anew_has_no_lag(
+    monkeypatch: pytest.MonkeyPatch, ends: dict[str, dict[int, int]]
+) -> None:
+    lag = Measured(monkeypatch)
+    lag.measure(0.0, ends)
+    assert lag.noted == [(None, None)]
+    assert lag.details[0]["partitions"] == []
+
+
+def test_a_lag_has_the_time_of_its_measurement(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A batch changes other parts of the same document later."""
+    lag = Measured(monkeypatch)
+    lag.measure(0.0, {"t": {0: 9}})
+    age = datetime.now(UTC) - datetime.fromisoformat(lag.details[0]["at"])
+    assert timedelta(0) <= age < timedelta(minutes=5)
+
+
+def test_rates_never_compare_the_records_of_two_topics_of_one_name() -> None:
+    meter = Meter()
+    meter.measure(at(900), {"t": {0: 900}}, now=0.0)
+    meter.measure(at(0), {"t": {0: 40}}, now=30.0)
+    assert meter.rates() == (None, None)
+    meter.measure(at(0), {"t": {0: 70}}, now=60.0)
+    assert meter.rates() == (1.0, 1.0)

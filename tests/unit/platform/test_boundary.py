@@ -28,6 +28,16 @@ def test_any_failure_is_a_value_with_its_type_and_place(error: Exception) -> Non
     assert failure.text == f"Cannot read table nyc.odd: {failure.why}"
 
 
+def test_a_store_that_does_not_answer_is_no_fault_of_the_item() -> None:
+    """Nobody is told to restore or drop a table because its store was silent."""
+    error = OSError("When reading 'lake/a': AWS Error NETWORK_CONNECTION during HeadObject operation: curlCode: 28")
+    failure = attempt("table nyc.odd", lambda: fail(error))
+    assert isinstance(failure, Failure) and failure.transient
+    with pytest.raises(DependencyDown, match="Cannot read table") as told:
+        worded("table nyc.odd", lambda: fail(error), next="restore its metadata or drop it")
+    assert "NETWORK_CONNECTION" in told.value.why and "drop" not in told.value.next
+
+
 def test_a_foreseen_error_keeps_its_words_and_its_code() -> None:
     error = SpecError("Table a.b does not exist", why="Tables: none.", next="lakeward tables health", code="LW-4002")
     failure = attempt("table a.b", lambda: fail(error))

@@ -27,6 +27,11 @@ def test_our_own_types_decide_first(error: Exception, expected: FailureClass) ->
     [
         ("org.apache.kafka.common.errors.TimeoutException: Timeout expired", FailureClass.DEPENDENCY),
         ("SdkClientException: Unable to execute HTTP request: Connect to store:9000 failed", FailureClass.DEPENDENCY),
+        (
+            "OSError: When reading information for key 'w/a' in bucket 'lake': AWS Error NETWORK_CONNECTION during "
+            "HeadObject operation: curlCode: 28, Timeout was reached; Details: Operation too slow",
+            FailureClass.DEPENDENCY,
+        ),
         ("botocore.exceptions.EndpointConnectionError: Could not connect to the endpoint URL", FailureClass.DEPENDENCY),
         ("(ProvisionedThroughputExceededException) when calling the GetRecords operation", FailureClass.DEPENDENCY),
         ("java.nio.file.AccessDeniedException: s3a://lake/c: getFileStatus: status 403", FailureClass.CONFIG),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
@@ -13,6 +12,7 @@ from pyiceberg.catalog.rest import RestCatalog
 from tests.support import object_store
 from tests.support.object_store import Weed
 from tests.support.shared_files import SharedLake, deployment, rows
+from tests.support.stopped import stopped
 
 from lakeward.connectors.aws import store
 from lakeward.connectors.iceberg.catalogs import rest_requests
@@ -170,16 +170,13 @@ def test_the_same_clients_go_on_after_their_server_said_nothing(lake: SharedLake
     table = lake.table(rows(1), rows(2))
     loaded = lake.load(table)
     monkeypatch.setattr(rest_requests, "ANSWER_S", 2.0)
-    weed.server.send_signal(signal.SIGSTOP)
-    try:
+    with stopped(weed.server):
         with pytest.raises(DependencyDown, match="REST catalog does not answer"):
             lake.load(table)
         with pytest.raises(OSError, match="NETWORK_CONNECTION"):
             loaded.scan().to_arrow()
         with pytest.raises(DependencyDown, match="object store does not answer"):
             store.check(lake.runtime.lake, "s3://lake/shared")
-    finally:
-        weed.server.send_signal(signal.SIGCONT)
     assert len(loaded.scan().to_arrow()) == 2 and lake.ids(table) == [1, 2]
     store.check(lake.runtime.lake, "s3://lake/shared")
     lake.load(table).append(rows(3))

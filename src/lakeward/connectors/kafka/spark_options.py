@@ -14,6 +14,9 @@ from lakeward.platform import private
 from lakeward.platform.errors import SpecError, expect
 
 JAAS = "sasl.jaas.config"
+REBOOTSTRAP = {"metadata.recovery.strategy": "rebootstrap"}
+"""A client that finds none of the brokers that it knows asks the bootstrap addresses again. Without it Spark's
+producers, which live as long as their JVM uses them, never find brokers that moved to other addresses."""
 _MODULES = {
     "PLAIN": "org.apache.kafka.common.security.plain.PlainLoginModule",
     "SCRAM-SHA-256": "org.apache.kafka.common.security.scram.ScramLoginModule",
@@ -28,7 +31,7 @@ def options(cluster: Cluster) -> dict[str, str]:
         SpecError: the connection is no longer valid, or the private file cannot be written.
     """
     settings = cluster.settings
-    properties = {"bootstrap.servers": settings.bootstrap}
+    properties = {"bootstrap.servers": settings.bootstrap, **REBOOTSTRAP}
     if settings.secure:
         properties["security.protocol"] = settings.protocol
     if settings.ca is not None:

@@ -18,18 +18,19 @@ def cluster(folder: Path, *lines: str) -> Cluster:
     return Cluster("orders", "a:1", file)
 
 
+BROKERS = {"kafka.bootstrap.servers": "a:1", "kafka.metadata.recovery.strategy": "rebootstrap"}
 SASL = ("security.protocol=SASL_PLAINTEXT", "sasl.mechanism=scram-sha-512", "sasl.username=ward")
 
 
 def test_brokers_alone_need_no_file(tmp_path: Path) -> None:
-    assert spark_options.options(Cluster("orders", "a:1")) == {"kafka.bootstrap.servers": "a:1"}
+    assert spark_options.options(Cluster("orders", "a:1")) == BROKERS
 
 
 def test_the_login_stands_in_a_private_file_that_follows_the_connection(tmp_path: Path) -> None:
     found = spark_options.options(cluster(tmp_path, *SASL, 'sasl.password=a"\\é'))
     file = tmp_path / "java" / "orders.properties"
     assert found == {
-        "kafka.bootstrap.servers": "a:1",
+        **BROKERS,
         "kafka.security.protocol": "SASL_PLAINTEXT",
         "kafka.sasl.mechanism": "SCRAM-SHA-512",
         "kafka.config.providers": "file",
@@ -51,7 +52,7 @@ def test_certificates_are_the_same_pem_for_both_clients(tmp_path: Path) -> None:
     ca.write_text("-----BEGIN CERTIFICATE-----\n")
     unnamed = "ssl.endpoint.identification.algorithm=none"
     assert spark_options.options(cluster(tmp_path, "security.protocol=SSL", f"ssl.ca.location={ca}", unnamed)) == {
-        "kafka.bootstrap.servers": "a:1",
+        **BROKERS,
         "kafka.security.protocol": "SSL",
         "kafka.ssl.truststore.type": "PEM",
         "kafka.ssl.truststore.location": str(ca),
