@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import pty
 import re
 import shlex
 import shutil
@@ -29,6 +30,23 @@ MOST = 6
 
 _SPARK = re.compile(r"lakeward (?:deploy|streams (?:upgrade|rollback|preview|rebuild|state))")
 """Commands that have a process of their own, as with a person: the Spark session of one must not stay in the tests'."""
+
+_ASKS = re.compile(r"lakeward streams (?:reset|skip-batch) (\S+)")
+"""Commands that show their plan and ask for the name of the stream."""
+
+
+def at_terminal(command: list[str], answer: str) -> tuple[int, str]:
+    """Run a command in a terminal and answer its question; returns its exit code and what it printed."""
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True)
+    os.close(theirs)
+    os.write(ours, f"{answer}\n".encode())
+    said = b""
+    with suppress(OSError):  # the end of a terminal
+        while part := os.read(ours, 65536):
+            said += part
+    os.close(ours)
+    return process.wait(600), said.decode()
 
 
 def here(words: list[str], *, more: bool) -> tuple[int, str]:
@@ -74,6 +92,8 @@ class Desk:
         self.typed.append(command)
         words = [*shlex.split(command)[1:], "--project", str(self.project), "--home", str(self.home), *more]
         whole = [sys.executable, "-m", "lakeward", *words]
+        if asks := _ASKS.search(command):
+            return at_terminal(whole, asks[1])
         if self.here and not _SPARK.search(command):
             return here(words, more=bool(more))
         done = subprocess.run(whole, capture_output=True, text=True, timeout=600, check=False)
@@ -99,11 +119,13 @@ class Desk:
     def status(self, stream: str) -> dict[str, Any]:
         return dict(json.loads(self.type(f"lakeward streams status {stream}", "-o", "json")[1]))
 
-    def healthy_by_its_next(self, stream: str, correct: Callable[[], None] = lambda: None) -> list[str]:
+    def healthy_by_its_next(
+        self, stream: str | Callable[[], str], correct: Callable[[], None] = lambda: None
+    ) -> list[str]:
         """Type the first way of `next` until the stream is healthy; `correct` does what the way says in prose first."""
         said: list[str] = []
         for _ in range(MOST):
-            found = self.status(stream)
+            found = self.status(stream if isinstance(stream, str) else stream())  # a new id is another stream
             if found["state"] == "healthy":
                 return said
             way = found["next_text"].split("; or ")[0].split("; and since supervision")[0]
@@ -114,7 +136,7 @@ class Desk:
                 if "streams start" in command and "--wait" not in command:
                     command += " --wait"  # a person looks again a moment later
                 self.done(command)
-        raise AssertionError(f"{stream} is not healthy after {said}")
+        raise AssertionError(f"the stream is not healthy after {said}")
 
     def blocked(self, stream: str) -> dict[str, Any]:
         self.world.wait_for(f"{stream} to be blocked", lambda: self.world.stream(stream).blocked)
@@ -198,6 +220,11 @@ class Town:
                 "files": {"path": str(self.folder / "files"), "format": "json", "max_files_per_trigger": 10}
             }
             made |= {"lineage": "none"}
+        elif name == "newer":
+            made |= {
+                "transform": {"sql": "SELECT *, 100 DIV (n - 7) AS part FROM source"},
+                "restart": {"max_backoff": "1s"},
+            }
         if name == "bad":
             del made["quarantine"]
         self.desk.write({key: value for key, value in {**made, **more}.items() if value is not None})
@@ -228,7 +255,7 @@ class Town:
         return create_topic(self.desk.world.kafka.bootstrap, self.topics[name], 1)
 
     def send(self, name: str) -> None:
-        """Five records."""
+        """Five records, none of which is 7."""
         first = 100 + self.sent[name]
         self.sent[name] += 5
         if name == "files":
@@ -257,9 +284,21 @@ class Town:
     def settle(self, name: str) -> None:
         self.desk.world.wait_for("a batch", lambda: self.desk.status(self.ids[name])["state"] == "healthy")
 
+    def renew(self, name: str) -> str:
+        """Give the stream a new id and a new table, as the text says; returns the old id."""
+        old = self.ids[name]
+        (self.desk.project / "conf" / "streams" / f"{old}.yaml").unlink()
+        self.ids[name] += "2"
+        self.write(name)
+        return old
+
     def kill(self) -> None:
         """SIGKILL of the driver and its JVM."""
         os.killpg(self.pid, signal.SIGKILL)
+
+    def freeze(self) -> None:
+        """SIGSTOP of the driver and its JVM."""
+        os.killpg(self.pid, signal.SIGSTOP)
 
     @property
     def pid(self) -> int:
@@ -273,7 +312,7 @@ class Town:
         """Wait for the trouble, type the first way of `next` until the stream is healthy, and demand an exact audit."""
         down = ("blocked", "stalled", "restarting", "unknown")
         self.desk.world.wait_for("the trouble", lambda: self.desk.status(self.ids[name])["state"] in down, 300)
-        said = self.desk.healthy_by_its_next(self.ids[name], correct)
+        said = self.desk.healthy_by_its_next(lambda: self.ids[name], correct)
         self.exact(name)
         return said
 

@@ -190,12 +190,17 @@ def of_block(
 
 
 def _new_id(stream: str) -> str:
-    return f"give the stream a new id and a new table (conf/streams/{stream}.yaml), then: lakeward deploy"
+    deploy = f"lakeward deploy --retire {stream}"
+    return f"give the stream a new id and a new table (conf/streams/{stream}.yaml), then: {deploy}"
 
 
 def _renewed(stream: str, way: str) -> str:
-    """The way with the deploy that starts the stream of another id: a start would run the old one."""
-    return way if "lakeward " in way or not _OTHER_STREAM.search(way) else _new_id(stream)
+    """The way with the deploy that starts the stream of another id and ends the old one, which would stay blocked."""
+    if not _OTHER_STREAM.search(way):
+        return way
+    if "lakeward " not in way:
+        return _new_id(stream)
+    return re.sub(r"lakeward deploy\b(?! --retire)", f"lakeward deploy --retire {stream}", way, count=1)
 
 
 def _upgraded(stream: str, way: str) -> str:

@@ -1,0 +1,109 @@
+"""Data, topics and tables that are gone, on one driver with many streams: what `next` says is typed until the stream
+is healthy."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from desk import Town, sending
+
+pytestmark = [pytest.mark.timeout(1800), pytest.mark.campaign]  # a bound for a hang; a busy machine may need minutes
+
+USES = {
+    "a_dropped_quarantine_table": "quarantine",
+    "records_that_expired_unread": "expired",
+    "a_topic_created_again_with_fewer_records": "again",
+    "a_table_dropped_and_created_again": "recreated",
+    "a_generation_that_waits_for_a_blocked_stream": "newer",
+    "a_frozen_driver": "quarantine",
+}
+"""The stream of each test: only those of the selected tests are started."""
+
+
+def admin(town: Town) -> Any:
+    from confluent_kafka.admin import AdminClient
+
+    return AdminClient({"bootstrap.servers": town.desk.world.kafka.bootstrap})
+
+
+def test_a_dropped_quarantine_table(town: Town) -> None:
+    with town.stopped("quarantine"):
+        town.desk.world.catalog().drop_table(f"{town.desk.world.name}.quarantine_quarantine")
+    seq = town.seq("quarantine")
+    town.desk.world.produce(town.topic("quarantine"), ["no json"])
+    town.desk.world.wait_for("the batch", lambda: town.seq("quarantine") > seq)
+    town.settle("quarantine")
+    town.exact("quarantine")
+
+
+def test_records_that_expired_unread(town: Town) -> None:
+    from confluent_kafka import TopicPartition
+
+    client = admin(town)  # a client that is collected never answers
+    with town.stopped("expired"):
+        for _ in range(3):
+            town.send("expired")
+        first = TopicPartition(town.topic("expired"), 0, town.sent["expired"] - 2)
+        for done in client.delete_records([first]).values():
+            done.result(30)
+    said = town.walk("expired")
+    print(said)
+
+
+def test_a_topic_created_again_with_fewer_records(town: Town) -> None:
+    client, topic = admin(town), town.topic("again")
+    town.land("again")
+    with town.stopped("again"):
+        client.delete_topics([topic])[topic].result(30)
+        town.later("again")
+    old = town.stream("again")
+    said = town.walk("again", lambda: renewed(town, "again"))
+    print(said)
+    gone(town, old)
+
+
+def test_a_table_dropped_and_created_again(town: Town) -> None:
+    with town.stopped("recreated"):
+        table, catalog = f"{town.desk.world.name}.recreated", town.desk.world.catalog()
+        schema, properties = town.table("recreated").schema(), town.table("recreated").properties
+        catalog.drop_table(table)
+        kept = {key: value for key, value in properties.items() if not key.startswith("lakeward.")}
+        catalog.create_table(table, schema, properties=kept)
+    old = town.stream("recreated")
+    said = town.walk("recreated", lambda: renewed(town, "recreated"))
+    print(said)
+    gone(town, old)
+
+
+def test_a_generation_that_waits_for_a_blocked_stream(town: Town) -> None:
+    town.desk.world.numbers(town.topic("newer"), [7])
+    town.desk.blocked(town.stream("newer"))
+    town.write(
+        "newer", transform={"sql": "SELECT *, CASE WHEN n = 7 THEN 0 ELSE 100 DIV (n - 7) END AS part FROM source"}
+    )
+    town.desk.done("lakeward deploy")
+    with sending(town.desk.world, town.topic("newer"), 1000):  # a generation is proven by batches
+        said = town.walk("newer")
+    print(said)
+    assert "streams upgrade" in said[0]
+
+
+def test_a_frozen_driver(town: Town) -> None:
+    town.freeze()
+    said = town.walk("quarantine")
+    print(said)
+
+
+def renewed(town: Town, name: str) -> None:
+    """The stream with a new id and a new table, once."""
+    if not town.stream(name).endswith("2"):
+        town.renew(name)
+
+
+def gone(town: Town, old: str) -> None:
+    """No list shows the old stream, so nobody is sent to it."""
+    code, told = town.desk.type("lakeward streams list", "-o", "json")
+    assert code == 0, told
+    assert old not in {row["id"] for row in json.loads(told)["streams"]}
