@@ -15,7 +15,9 @@ USES = {
     "a_dropped_quarantine_table": "quarantine",
     "records_that_expired_unread": "expired",
     "a_topic_created_again_with_fewer_records": "again",
-    "a_table_dropped_and_created_again": "recreated",
+    "a_table_dropped_and_created_again_while_it_lands": "recreated",
+    "a_table_created_again_after_its_drop_blocked_the_stream": "emptied",
+    "a_table_dropped_and_created_again_while_the_stream_is_stopped": "stopped",
     "a_generation_that_waits_for_a_blocked_stream": "newer",
     "a_frozen_driver": "quarantine",
 }
@@ -64,15 +66,34 @@ def test_a_topic_created_again_with_fewer_records(town: Town) -> None:
     gone(town, old)
 
 
-def test_a_table_dropped_and_created_again(town: Town) -> None:
-    with town.stopped("recreated"):
-        table, catalog = f"{town.desk.world.name}.recreated", town.desk.world.catalog()
-        schema, properties = town.table("recreated").schema(), town.table("recreated").properties
-        catalog.drop_table(table)
-        kept = {key: value for key, value in properties.items() if not key.startswith("lakeward.")}
-        catalog.create_table(table, schema, properties=kept)
+def test_a_table_dropped_and_created_again_while_it_lands(town: Town) -> None:
+    town.land("recreated")
+    recreate(town, "recreated")
+    town.send("recreated")
     old = town.stream("recreated")
     said = town.walk("recreated", lambda: renewed(town, "recreated"))
+    print(said)
+    gone(town, old)
+
+
+def test_a_table_created_again_after_its_drop_blocked_the_stream(town: Town) -> None:
+    parts = town.table("emptied").schema(), town.table("emptied").properties
+    town.desk.world.catalog().drop_table(f"{town.desk.world.name}.emptied")
+    town.send("emptied")
+    town.desk.blocked(town.stream("emptied"))
+    create(town, "emptied", *parts)
+    old = town.stream("emptied")
+    said = town.walk("emptied", lambda: renewed(town, "emptied"))
+    print(said)
+    assert said[0].startswith("give the stream a new id")
+    gone(town, old)
+
+
+def test_a_table_dropped_and_created_again_while_the_stream_is_stopped(town: Town) -> None:
+    with town.stopped("stopped"):
+        recreate(town, "stopped")
+    old = town.stream("stopped")
+    said = town.walk("stopped", lambda: renewed(town, "stopped"))
     print(said)
     gone(town, old)
 
@@ -94,6 +115,19 @@ def test_a_frozen_driver(town: Town) -> None:
     town.freeze()
     said = town.walk("quarantine")
     print(said)
+
+
+def recreate(town: Town, name: str) -> None:
+    """Drop the table of a stream and create one of the same name and columns."""
+    schema, properties = town.table(name).schema(), town.table(name).properties
+    town.desk.world.catalog().drop_table(f"{town.desk.world.name}.{name}")
+    create(town, name, schema, properties)
+
+
+def create(town: Town, name: str, schema: Any, properties: dict[str, str]) -> None:
+    """A table as a person creates it: with the columns and the settings, without any position."""
+    kept = {key: value for key, value in properties.items() if not key.startswith("lakeward.")}
+    town.desk.world.catalog().create_table(f"{town.desk.world.name}.{name}", schema, properties=kept)
 
 
 def renewed(town: Town, name: str) -> None:

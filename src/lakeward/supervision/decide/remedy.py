@@ -185,11 +185,12 @@ def of_block(
     ways = [_renewed(stream, way) for way in ways]
     fit = [way for way in ways if puts_back or not _refused(way, spec)]
     if not fit:
-        fit = [f"restore the checkpoint from a copy, then: {start}", _new_id(stream)]
+        fit = [f"restore the checkpoint from a copy, then: {start}", new_id(stream)]
     return "; or ".join(way if _ENDS.search(way) else f"{way}; then: {start}" for way in fit)
 
 
-def _new_id(stream: str) -> str:
+def new_id(stream: str) -> str:
+    """The step for a stream that cannot go on in its table: another one, which starts at its source."""
     deploy = f"lakeward deploy --retire {stream}"
     return f"give the stream a new id and a new table (conf/streams/{stream}.yaml), then: {deploy}"
 
@@ -199,7 +200,7 @@ def _renewed(stream: str, way: str) -> str:
     if not _OTHER_STREAM.search(way):
         return way
     if "lakeward " not in way:
-        return _new_id(stream)
+        return new_id(stream)
     return re.sub(r"lakeward deploy\b(?! --retire)", f"lakeward deploy --retire {stream}", way, count=1)
 
 

@@ -22,7 +22,7 @@ from lakeward.spec.model.stream import StreamSpec
 from lakeward.supervision import observe, presence
 from lakeward.supervision.backends.base import Backend, Job, Life
 from lakeward.supervision.decide.health import TROUBLE, Verdict
-from lakeward.supervision.decide.remedy import OF_THE_TABLE, SUPERVISED
+from lakeward.supervision.decide.remedy import OF_THE_TABLE, PUT_BACK, SUPERVISED, new_id
 from lakeward.supervision.observe import Connect, Facts
 from lakeward.supervision.presence import Presence
 from lakeward.supervision.presence import State as Supervised
@@ -125,7 +125,7 @@ class Material:
     @property
     def halt(self) -> BlockReason | None:
         """Why the table takes no batch now, for a stream that the table blocked; None if it takes one."""
-        return self.sources_read.halt if self._of_the_table else None
+        return (self.sources_read.halt or self._created_again) if self._of_the_table else None
 
     @property
     def cured(self) -> bool:
@@ -137,7 +137,27 @@ class Material:
     def _of_the_table(self) -> bool:
         return str((self.stream.blocked or {}).get("reason")) in OF_THE_TABLE
 
+    @property
+    def _created_again(self) -> BlockReason | None:
+        """The block of a table that was created again after the stream was blocked; None if it was not.
 
+        The step that was stored, e.g. to register the dropped table, fails for a table that exists.
+        """
+        reason, read = (self.stream.blocked or {}).get("reason"), self.sources_read
+        exists = read.table_answered is True and not read.table_missing
+        if reason in KEPT or not exists or read.position is not None or self.newest is None:
+            return None
+        return BlockReason(
+            "table-replaced",
+            f"The table of stream {self.stream.id} was created again",
+            f"it has no position of the stream, whose newest batch was seq {self.newest.seq}; its landed rows are not "
+            "in it",
+            new_id(self.stream.id),
+        )
+
+
+KEPT = PUT_BACK | {"table-renamed"}
+"""Reasons of the table after which the rows are still in a table that can be found, or the position can be put back."""
 _MOST_SPECS = 4096
 _specs: dict[str, tuple[dict[str, Any], StreamSpec | None]] = {}
 """Stream -> the spec as it is stored, and as it was read."""
