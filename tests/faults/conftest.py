@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from desk import Desk, Town
+from desk import Desk
+from town import Town
 from world import World, make_world, simple_stream
 
 from lakeward.platform import ports

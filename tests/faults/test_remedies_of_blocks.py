@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 
 import pytest
-from desk import Town
+from town import Town
 
 pytestmark = [pytest.mark.timeout(1800), pytest.mark.campaign]  # a bound for a hang; a busy machine may need minutes
 

@@ -153,6 +153,7 @@ class Material:
             f"it has no position of the stream, whose newest batch was seq {self.newest.seq}; its landed rows are not "
             "in it",
             new_id(self.stream.id),
+            code="LW-2513",
         )
 
 
