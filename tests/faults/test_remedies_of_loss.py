@@ -92,7 +92,7 @@ def test_a_table_created_again_after_its_drop_blocked_the_stream(town: Town) -> 
 
 def test_a_table_dropped_and_created_again_while_the_stream_is_stopped(town: Town) -> None:
     with town.stopped("stopped"):
-        recreate(town, "stopped")
+        recreate(town, "stopped", settings=False)
     old = town.stream("stopped")
     said = town.walk("stopped", lambda: renewed(town, "stopped"))
     print(said)
@@ -118,11 +118,11 @@ def test_a_frozen_driver(town: Town) -> None:
     print(said)
 
 
-def recreate(town: Town, name: str) -> None:
-    """Drop the table of a stream and create one of the same name and columns."""
+def recreate(town: Town, name: str, *, settings: bool = True) -> None:
+    """Drop the table of a stream and create one of the same name and columns, with its settings or without."""
     schema, properties = town.table(name).schema(), town.table(name).properties
     town.desk.world.catalog().drop_table(f"{town.desk.world.name}.{name}")
-    create(town, name, schema, properties)
+    create(town, name, schema, properties if settings else {})
 
 
 def create(town: Town, name: str, schema: Any, properties: dict[str, str]) -> None:

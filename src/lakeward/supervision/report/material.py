@@ -125,7 +125,11 @@ class Material:
     @property
     def halt(self) -> BlockReason | None:
         """Why the table takes no batch now, for a stream that the table blocked; None if it takes one."""
-        return (self.sources_read.halt or self._created_again) if self._of_the_table else None
+        if not self._of_the_table:
+            return None
+        found = self.sources_read.halt
+        # A table that a person creates has no settings: to switch staging on does not bring its rows back.
+        return self._created_again or found if found is None or found.reason == "wap-off" else found
 
     @property
     def cured(self) -> bool:
@@ -144,8 +148,9 @@ class Material:
         The step that was stored, e.g. to register the dropped table, fails for a table that exists.
         """
         reason, read = (self.stream.blocked or {}).get("reason"), self.sources_read
+        kept = KEPT if read.halt is None else KEPT - {"no-position"}  # to put it back is what the table says itself
         exists = read.table_answered is True and not read.table_missing
-        if reason in KEPT or not exists or read.position is not None or self.newest is None:
+        if reason in kept or not exists or read.position is not None or self.newest is None:
             return None
         return BlockReason(
             "table-replaced",
