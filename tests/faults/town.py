@@ -160,7 +160,17 @@ class Town:
     def walk(self, name: str, correct: Callable[[], None] = lambda: None) -> list[str]:
         """Wait for the trouble, type the first way of `next` until the stream is healthy, and demand an exact audit."""
         down = ("blocked", "stalled", "restarting", "unknown")
-        self.desk.world.wait_for("the trouble", lambda: self.desk.status(self.ids[name])["state"] in down, 300)
+        seen: list[dict[str, Any]] = []
+
+        def troubled() -> bool:
+            seen.append(self.desk.status(self.ids[name]))
+            return seen[-1]["state"] in down
+
+        try:
+            self.desk.world.wait_for("the trouble", troubled, 300)
+        except AssertionError as error:
+            error.add_note(f"it is {seen[-1]['state']}: {seen[-1]['why']}")
+            raise
         said = self.desk.healthy_by_its_next(lambda: self.ids[name], correct)
         self.exact(name)
         return said
