@@ -25,6 +25,9 @@ MENTION = re.compile(r"`lakeward [^`]*`?")
 EVERYWHERE = re.compile(r"--(?:home|project) \S+")
 """Options of each command, which the command line takes out before it parses the others."""
 
+OF_ONE_OR_MANY = {"start", "stop", "restart", "upgrade", "rollback"}
+"""Commands of `lakeward streams` that take a stream or a tag, so the command line itself demands neither."""
+
 
 def _text(node: ast.expr) -> str | None:
     """The text of a literal, with `VALUE` for each inserted value; None for another expression."""
@@ -72,6 +75,8 @@ def _missing(command: str, commented: set[str]) -> str | None:
         return str(error)
     except (BadParameter, LookupError, ValueError, UsageError):
         words = command.split()  # a place for a value, another text or prose; whether a command exists: test_commands
+    if words[1:2] == ["streams"] and words[2:] and words[2] in OF_ONE_OR_MANY and not words[3:]:
+        return "it needs a stream or --tag"
     if len(words) < 4 or words[2] not in commented or {"--comment", "--dry-run"} & set(words):
         return None
     inserted = words[-1] == VALUE and len(words) > 4 and not words[-2].startswith("--")  # the comment, as a value
@@ -86,6 +91,7 @@ def test_a_command_without_its_options_is_found() -> None:
     commented = _commented()
     assert _missing("lakeward streams reset 7 --to available", commented) == "it needs --comment"
     assert _missing("lakeward streams skip-batch 7 --batch 7", commented) == "it needs --comment"
+    assert _missing("lakeward streams start", commented) == "it needs a stream or --tag"
     assert "to" in str(_missing('lakeward streams reset 7 --comment "expired"', commented))
     assert _missing('lakeward streams reset 7 --to available --comment "expired"', commented) is None
 

@@ -23,6 +23,7 @@ USES = {
     "a_frozen_driver": "quarantine",
 }
 """The stream of each test: only those of the selected tests are started."""
+NEW_ID = "give the stream a new id and a new table"
 
 
 def admin(town: Town) -> Any:
@@ -52,7 +53,7 @@ def test_records_that_expired_unread(town: Town) -> None:
         for done in client.delete_records([first]).values():
             done.result(30)
     said = town.walk("expired")
-    print(said)
+    assert "streams reset" in said[0]
 
 
 def test_a_topic_created_again_with_fewer_records(town: Town) -> None:
@@ -63,7 +64,7 @@ def test_a_topic_created_again_with_fewer_records(town: Town) -> None:
         town.later("again")
     old = town.stream("again")
     said = town.walk("again", lambda: renewed(town, "again"))
-    print(said)
+    assert said[0].startswith(NEW_ID)
     gone(town, old)
 
 
@@ -73,7 +74,7 @@ def test_a_table_dropped_and_created_again_while_it_lands(town: Town) -> None:
     town.send("recreated")
     old = town.stream("recreated")
     said = town.walk("recreated", lambda: renewed(town, "recreated"))
-    print(said)
+    assert said[0].startswith(NEW_ID)
     gone(town, old)
 
 
@@ -85,8 +86,7 @@ def test_a_table_created_again_after_its_drop_blocked_the_stream(town: Town) -> 
     create(town, "emptied", *parts)
     old = town.stream("emptied")
     said = town.walk("emptied", lambda: renewed(town, "emptied"))
-    print(said)
-    assert said[0].startswith("give the stream a new id")
+    assert said[0].startswith(NEW_ID)
     gone(town, old)
 
 
@@ -95,7 +95,7 @@ def test_a_table_dropped_and_created_again_while_the_stream_is_stopped(town: Tow
         recreate(town, "stopped", settings=False)
     old = town.stream("stopped")
     said = town.walk("stopped", lambda: renewed(town, "stopped"))
-    print(said)
+    assert said[0].startswith(NEW_ID)
     gone(town, old)
 
 
@@ -108,14 +108,12 @@ def test_a_generation_that_waits_for_a_blocked_stream(town: Town) -> None:
     town.desk.done("lakeward deploy")
     with sending(town.desk.world, town.topic("newer"), 1000):  # a generation is proven by batches
         said = town.walk("newer")
-    print(said)
     assert "streams upgrade" in said[0]
 
 
 def test_a_frozen_driver(town: Town) -> None:
     town.freeze()
-    said = town.walk("quarantine")
-    print(said)
+    town.walk("quarantine")
 
 
 def recreate(town: Town, name: str, *, settings: bool = True) -> None:
