@@ -21,6 +21,7 @@ USES = {
     "a_table_dropped_and_created_again_while_the_stream_is_stopped": "stopped",
     "a_generation_that_waits_for_a_blocked_stream": "newer",
     "a_frozen_driver": "quarantine",
+    "a_frozen_driver_of_a_stream_without_a_batch": "quarantine",
 }
 """The stream of each test: only those of the selected tests are started."""
 NEW_ID = "give the stream a new id and a new table"
@@ -112,6 +113,13 @@ def test_a_generation_that_waits_for_a_blocked_stream(town: Town) -> None:
 
 
 def test_a_frozen_driver(town: Town) -> None:
+    town.freeze()
+    town.walk("quarantine")
+
+
+def test_a_frozen_driver_of_a_stream_without_a_batch(town: Town) -> None:
+    town.kill()
+    town.walk("quarantine")  # nothing waits for it, so its new driver lands no batch
     town.freeze()
     town.walk("quarantine")
 
