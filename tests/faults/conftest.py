@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from desk import Desk
+from town import Town
 from world import World, make_world, simple_stream
 
 from lakeward.platform import ports
@@ -117,3 +119,20 @@ def apart_world(
 def simple() -> Callable[..., dict[str, Any]]:
     """Makes the spec of a stream that lands `{"n", "s"}` records row by row."""
     return simple_stream
+
+
+@pytest.fixture(scope="module")
+def town(request: Any, postgres: Any, kafka: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Town]:
+    """Many streams on one driver: those that the selected tests of the module name in `USES`."""
+    patch, folder = pytest.MonkeyPatch(), tmp_path_factory.mktemp("town")
+    patch.setenv("PGPASSFILE", str(postgres.pgpass))
+    registry, catalog = postgres.create_registry(), postgres.create_database()
+    world = make_world(postgres, postgres.pgpass, postgres.url(registry), catalog, kafka, folder / "world")
+    made = Town(Desk(world, folder / "desk", here=True))
+    uses, tests = request.module.USES, [item for item in request.session.items if item.module is request.module]
+    made.build(list(dict.fromkeys(uses[item.name.removeprefix("test_")] for item in tests)))
+    yield made
+    made.end()
+    for database in (registry, catalog):
+        postgres.drop_database(database)
+    patch.undo()

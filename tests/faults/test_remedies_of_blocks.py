@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
-from typing import Any
 
 import pytest
-from desk import Desk, Town
-from world import make_world
+from town import Town
 
 pytestmark = [pytest.mark.timeout(1800), pytest.mark.campaign]  # a bound for a hang; a busy machine may need minutes
 
@@ -28,22 +25,6 @@ USES = {
     "a_killed_driver": "held",
 }
 """The stream of each test: only those of the selected tests are started."""
-
-
-@pytest.fixture(scope="module")
-def town(request: Any, postgres: Any, kafka: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Town]:
-    patch, folder = pytest.MonkeyPatch(), tmp_path_factory.mktemp("town")
-    patch.setenv("PGPASSFILE", str(postgres.pgpass))
-    registry, catalog = postgres.create_registry(), postgres.create_database()
-    world = make_world(postgres, postgres.pgpass, postgres.url(registry), catalog, kafka, folder / "world")
-    made = Town(Desk(world, folder / "desk", here=True))
-    selected = (USES[item.name.removeprefix("test_")] for item in request.session.items if "town" in item.fixturenames)
-    made.build(list(dict.fromkeys(selected)))
-    yield made
-    made.end()
-    for database in (registry, catalog):
-        postgres.drop_database(database)
-    patch.undo()
 
 
 def test_a_lost_checkpoint(town: Town) -> None:

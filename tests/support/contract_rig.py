@@ -7,6 +7,7 @@ are seen by nobody, and rows and position change together under one compare-and-
 from __future__ import annotations
 
 import json
+import shutil
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
@@ -219,6 +220,10 @@ class Rig(ABC):
         """Somebody else moves the position to the next seq, without rows: a reset or an import."""
 
     @abstractmethod
+    def create_again(self) -> None:
+        """Somebody drops the sink and creates an empty one of the same name."""
+
+    @abstractmethod
     def lose_staged(self) -> None:
         """Maintenance takes what nobody has published."""
 
@@ -247,6 +252,10 @@ class MemoryRig(Rig):
     def move(self, **changes: Any) -> None:
         self.table.raw = self._moved(changes).to_json()
 
+    def create_again(self) -> None:
+        self.table.rows.clear()
+        self.table.raw = None
+
     def lose_staged(self) -> None:
         self.table.staged.clear()
 
@@ -271,6 +280,10 @@ class FolderRig(Rig):
         staged = self.path / store.STAGING / uuid4().hex
         staged.mkdir(parents=True)
         store.publish(staged, self.path, STREAM, self._moved(changes))
+
+    def create_again(self) -> None:
+        for folder in self.path.glob("seq=*"):
+            shutil.rmtree(folder)
 
     def lose_staged(self) -> None:
         for folder in (self.path / store.STAGING).iterdir():

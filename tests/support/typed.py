@@ -24,7 +24,7 @@ def _cut(found: str) -> str:
     at, quote = 0, "'" if "--write '" in found else '"'
     while (end := _END.search(found, at)) and found[: end.start()].count(quote) % 2:
         at = end.end()  # within quotes
-    return (found[: end.start()] if end else found).strip()
+    return (found[: end.start()] if end else found).strip(" ,")
 
 
 @cache

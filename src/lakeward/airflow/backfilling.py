@@ -66,7 +66,7 @@ def run(
         raise TimedOut(
             f"The backfill of stream {stream} is not complete",
             why=f"It was stopped after {within_s / 60:.0f} min. Landed rows stay",
-            next="clear this run: it continues where it stopped. Or without Airflow: lakeward streams backfill",
+            next="clear this run: it continues where it stopped",
             code="LW-6202",
         )
     if code:

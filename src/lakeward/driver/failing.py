@@ -278,7 +278,8 @@ def _block_text(stream: str, failure: Failure, judged: Judgement, same: int) -> 
             "why": "\n".join([words[0], *(f"  {line.strip()}" for line in words[1:4])]),
             "next": f"correct the transform in conf/streams/{stream}.yaml, then: lakeward deploy; "
             f"lakeward streams upgrade {stream} --wait; or skip its records: "
-            f"lakeward streams skip-batch {stream} --batch {failure.batch_id}   shows them and asks",
+            f"lakeward streams skip-batch {stream} --batch {failure.batch_id} "
+            f'--comment "batch {failure.batch_id} fails"   shows them and asks',
         }
     if judged.failure_class is FailureClass.CONFIG and (way_out := repeated.next_step(judged.cause, stream)):
         return {

@@ -15,6 +15,7 @@ from sqlalchemy import func, select
 
 from lakeward.operations.request import Request, StreamOperation
 from lakeward.operations.runner import Runner
+from lakeward.operations.waiting import next_of
 from lakeward.platform.errors import Refused
 from lakeward.registry import events, generations, observations, streams
 from lakeward.registry.events import Event
@@ -60,7 +61,7 @@ def begin(operator: Runner, stream: str) -> RunStart:
         raise Refused(
             f"Stream {stream} is blocked: {row.blocked.get('what')}",
             why=str(row.blocked.get("why") or ""),
-            next=str(row.blocked.get("next") or f"lakeward streams status {stream}"),
+            next=next_of(row, running),
             code="LW-2072",
         )
     operator.run(Request(StreamOperation.START, stream, comment=COMMENT, wait=False))

@@ -12,7 +12,9 @@ from lakeward.operations.context import TIMEOUT_S, Context, ObservedStream
 from lakeward.platform.errors import LakewardError, Refused, TimedOut
 from lakeward.platform.text import span
 from lakeward.registry import operations, streams
+from lakeward.registry.generations import Generation
 from lakeward.registry.operations import Ticket
+from lakeward.registry.streams import Stream
 from lakeward.spec.model.stream import StreamSpec
 from lakeward.supervision.abandoned_operations import RESUME
 from lakeward.supervision.decide import remedy
@@ -91,7 +93,7 @@ class Waiting:
                 raise Refused(
                     f"Stream {self.stream} is blocked",
                     why=str(seen.row.blocked.get("why") or why),
-                    next=self._remedy(seen),
+                    next=next_of(seen.row, seen.facts.generations.get(self.stream)),
                     code="LW-2095",
                 )
             if now - begun >= limit:
@@ -111,15 +113,6 @@ class Waiting:
                 )
                 last, logged_at = seen.verdict.state, now
             self.context.sleep(LOOK_EVERY_S)
-
-    def _remedy(self, seen: ObservedStream) -> str:
-        generation = seen.facts.generations.get(self.stream)
-        try:
-            spec = None if generation is None else StreamSpec.model_validate(generation.spec)
-        except ValueError:  # another version of Lakeward deployed it
-            spec = None
-        pending = seen.row.pending_generation
-        return remedy.of_block(self.stream, seen.row.blocked or {}, spec=spec, pending=pending)
 
     def started(self, word: str = "started") -> str:
         """Wait until the stream has landed a batch, or runs with nothing to land."""
@@ -162,6 +155,19 @@ class Waiting:
         """Set the desired state to running again and keep a block: the operation changed nothing."""
         with self.context.connect() as connection:
             streams.set_desired(connection, [self.stream], "running", keep_block=True)
+
+
+def next_of(row: Stream, generation: Generation | None) -> str:
+    """What helps a blocked stream, from its block, its shape and the generation that waits.
+
+    Args:
+        generation: the one that it runs.
+    """
+    try:
+        spec = None if generation is None else StreamSpec.model_validate(generation.spec)
+    except ValueError:  # another version of Lakeward deployed it
+        spec = None
+    return remedy.of_block(row.id, row.blocked or {}, spec=spec, pending=row.pending_generation)
 
 
 def _stopped(seen: ObservedStream) -> bool:

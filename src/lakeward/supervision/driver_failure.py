@@ -133,7 +133,8 @@ class Failing:
             reason["next"] = (
                 f"correct the transform in conf/streams/{stream}.yaml, then: lakeward deploy; "
                 f"lakeward streams upgrade {stream} --wait; or skip its records: "
-                f"lakeward streams skip-batch {stream} --batch {place['batch']}   shows them and asks"
+                f"lakeward streams skip-batch {stream} --batch {place['batch']} "
+                f'--comment "batch {place["batch"]} kills its driver"   shows them and asks'
             )
         streams.block(connection, stream, reason)
         events.record(connection, "stream", stream, "blocked", f"Blocked: {reason['what']}", **reason)

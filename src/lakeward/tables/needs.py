@@ -146,7 +146,7 @@ def needs_of(
         refusals.append("gc.enabled is false: its files may belong to another table")
     if known is not None and known.expiry_hold:
         refusals.append(
-            f"expiry is held: {known.expiry_hold} (lakeward tables unhold {word(facts.table)} --comment ..)"
+            f'expiry is held: {known.expiry_hold} (lakeward tables unhold {word(facts.table)} --comment "the finding")'
         )
     others = {name: row.location for name, row in around.tables.items()}
     intruder = locations.overlap(facts.table, facts.location, others, [*around.checkpoints, *roots])

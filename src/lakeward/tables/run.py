@@ -229,7 +229,7 @@ def selected_actions(actions: Collection[str] | None) -> tuple[str, ...]:
             raise SpecError(
                 "Cannot run restore as a maintenance action",
                 why=why,
-                next="lakeward tables restore TABLE --to SNAPSHOT",
+                next="lakeward tables restore TABLE --to SNAPSHOT --dry-run",
                 code="LW-4018",
             )
         if action not in there:

@@ -116,8 +116,9 @@ def test_what_waits_for_a_person_is_not_started_over_their_head(operator, connec
     with connected() as connection:
         streams.set_desired(connection, [NAME], "running")
         streams.block(connection, NAME, {"reason": "gap", "what": "offsets 5 to 9 are gone", "why": "", "next": "look"})
-    with pytest.raises(Refused, match="offsets 5 to 9 are gone"):
+    with pytest.raises(Refused, match="offsets 5 to 9 are gone") as told:
         scheduled.begin(operator, NAME)
+    assert told.value.next == f"look; then: lakeward streams start {NAME}", "as the status says it"
     assert row(connected).blocked is not None
     assert look(connected, since) == RunResult(False, "the stream is blocked: offsets 5 to 9 are gone")
 

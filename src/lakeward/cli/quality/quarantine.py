@@ -65,6 +65,6 @@ def text_of(report: dict[str, Any]) -> list[str]:
     if report["moved"] and not report["dry_run"]:
         lines.append(
             f"  next      lakeward quality run {word(table)}   then, after the fix: "
-            f"lakeward quality replay {word(table)}"
+            f'lakeward quality replay {word(table)} --comment "corrected"'
         )
     return lines

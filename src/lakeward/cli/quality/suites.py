@@ -159,6 +159,6 @@ def _read(file: Path) -> Any:
         raise SpecError(
             f"{file} is not JSON",
             why=str(error),
-            next="name a suite written as JSON by Great Expectations or by: lakeward quality export",
+            next="name a suite written as JSON by Great Expectations or by: lakeward quality export TABLE",
             code="LW-1217",
         ) from None

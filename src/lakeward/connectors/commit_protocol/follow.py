@@ -62,7 +62,7 @@ def follow(stream: str, table: str, position: Position | None, batch: RunningBat
             "no-position",
             f"Stream {stream} has no position in {table}, but its checkpoint is at batch {batch.batch}",
             f"the checkpoint starts at {ranges.show(batch.start)}; which of its batches are in the table is not known",
-            f"give the stream a table of its own: a new table in conf/streams/{stream}.yaml, then: lakeward deploy",
+            f"give the stream a new id and a new table (conf/streams/{stream}.yaml), then: lakeward deploy",
             code="LW-3012",
         )
     if position.query_id == batch.query_id and position.batch >= batch.batch:

@@ -272,9 +272,22 @@ class TableWriter(ABC, Generic[R, W]):
         state = self.load(session)
         own = state.position is not None and state.position.attempt in self._own_attempts
         if self._began and state.raw != self._expected and not own:
-            raise self.fenced(state)
+            raise self.fenced(state) if state.raw is not None else self._removed(state).error()
         self._began, self._expected = True, state.raw
         return state
+
+    def _removed(self, state: R) -> BlockReason:
+        """The block reason of a position that is gone: a writer raises a position, and never removes one."""
+        found = self.check(state)
+        if found is not None and found.reason == "no-position":
+            return found
+        return BlockReason(
+            "no-position",
+            f"The position of stream {self.stream} is gone from {self.table}, where this driver has read it",
+            "the table was dropped and created again, or the position was removed; nothing lands until a person acts",
+            f"give the stream a new id and a new table (conf/streams/{self.stream}.yaml), then: lakeward deploy",
+            code="LW-3077",
+        )
 
     def fenced(self, state: Read) -> Fenced:
         """The error for a position that another writer moved."""

@@ -19,6 +19,7 @@ from lakeward.connectors.delta import jvm, log
 from lakeward.connectors.delta.change import Append, Change
 from lakeward.connectors.delta.check import TableState, check_table
 from lakeward.platform.errors import LakewardError
+from lakeward.platform.text import word
 from lakeward.spec.sql.statements import call_name
 from lakeward.telemetry import failpoints
 
@@ -67,7 +68,8 @@ class DeltaWriter(TableWriter[TableState, Staged]):
 
     @property
     def history(self) -> str:
-        return f"by DESCRIBE HISTORY {call_name(self.table, 'spark_catalog')} (lakeward sql)"
+        history = f"DESCRIBE HISTORY {call_name(self.table, 'spark_catalog')}"
+        return f"by: lakeward sql {word(history)}"
 
     def load(self, session: SparkSession) -> TableState:
         """The newest version.

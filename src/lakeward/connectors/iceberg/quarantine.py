@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from lakeward.connectors.iceberg import jvm, table
 from lakeward.platform.errors import Transient
 from lakeward.platform.runtime import CATALOG
+from lakeward.platform.text import word
 from lakeward.spec.model.position_columns import IDENTITY_COLUMNS, INGESTED_AT, POSITION_TYPES, RECORD_COLUMNS
 from lakeward.spec.sql.statements import call_name, quote, quote_table
 
@@ -158,7 +159,7 @@ def insert(
     raise Transient(
         f"Rows of stream {stream} were not quarantined in {name}: contention",
         why=f"the table changed during each of {_ATTEMPTS} attempts",
-        next=f"look for other writers in {call_name(name, CATALOG)}.snapshots (lakeward sql)",
+        next=f"look for other writers by: lakeward sql {word(f'FROM {call_name(name, CATALOG)}.snapshots')}",
         code="LW-3080",
     )
 

@@ -51,7 +51,8 @@ def swappable(catalog: Catalog, stream: str) -> None:
         raise Refused(
             f"Stream {stream} cannot be rebuilt: the catalog renames one table at a time",
             why="between two renames no table has the name; only a JDBC catalog renames both in one transaction",
-            next=f"lakeward streams backfill {stream} --from earliest --into NAMESPACE.TABLE   fills another table",
+            next=f"lakeward streams backfill {stream} --from earliest --into NAMESPACE.TABLE --dry-run   "
+            "fills another table",
             code="LW-3084",
         )
 

@@ -28,6 +28,7 @@ from lakeward.connectors.iceberg.replay_markers import change
 from lakeward.connectors.iceberg.stage import Staged
 from lakeward.platform.errors import Refused, Transient
 from lakeward.platform.runtime import CATALOG
+from lakeward.platform.text import word
 from lakeward.spec.sql.statements import call_name, quote, quote_table, quote_text
 from lakeward.telemetry import failpoints
 
@@ -279,7 +280,7 @@ def _commit(
     raise Transient(
         f"The quarantine of stream {stream} was not replayed into {table}: contention",
         why=f"the table changed during each of {ATTEMPTS} attempts; last: {why}",
-        next=f"look for other writers in {call_name(table, CATALOG)}.snapshots (lakeward sql)",
+        next=f"look for other writers by: lakeward sql {word(f'FROM {call_name(table, CATALOG)}.snapshots')}",
         code="LW-3088",
     )
 

@@ -8,6 +8,7 @@ from lakeward.connectors.commit_protocol.attempt import ATTEMPTS, pause
 from lakeward.connectors.iceberg import jvm
 from lakeward.platform.errors import Transient
 from lakeward.platform.runtime import CATALOG
+from lakeward.platform.text import word
 from lakeward.spec.sql.statements import call_name
 
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ def change(session: SparkSession, table: str, statement: str) -> None:
     raise Transient(
         f"The rows in {table} were not marked: contention",
         why=f"the table changed during each of {ATTEMPTS} attempts; last: {why}",
-        next=f"look for other writers in {call_name(table, CATALOG)}.snapshots (lakeward sql); then repeat the command",
+        next=f"look for other writers by: lakeward sql {word(f'FROM {call_name(table, CATALOG)}.snapshots')}   "
+        "then repeat the command",
         code="LW-3091",
     )

@@ -46,7 +46,7 @@ class IcebergWriter(TableWriter[TableState, InTable]):
 
     @property
     def history(self) -> str:
-        return f"in {call_name(self.table, CATALOG)}.snapshots (lakeward sql)"
+        return f"by: lakeward sql {word(f'FROM {call_name(self.table, CATALOG)}.snapshots')}"
 
     def load(self, session: SparkSession) -> TableState:
         """The table's newest metadata, from the catalog.

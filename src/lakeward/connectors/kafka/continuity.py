@@ -35,8 +35,8 @@ def check(stream: str, at: str, begins: Mapping[str, Mapping[int, int]], ends: M
         raise Blocked(
             f"Kafka no longer has records that stream {stream} has not landed",
             why="retention deleted " + "; ".join(expired),
-            next=f"lakeward streams reset {stream} --to available   continues with the available records, "
-            "records the range as skipped, and asks first",
+            next=f'lakeward streams reset {stream} --to available --comment "records expired"   continues with the '
+            "available records, records the range as skipped, and asks first",
             reason="source-expired",
             code="LW-3113",
         )

@@ -53,7 +53,7 @@ def denied(cluster: Cluster, operation: str, topic: str, *, described: bool) -> 
         f"Kafka does not allow {principal} to {operation.lower()} topic {topic}",
         why=f"connection {cluster.connection}, brokers {cluster.bootstrap}: {denial}",
         next=f"kafka-acls.sh --bootstrap-server {broker} --add --allow-principal {principal} --topic {topic} "
-        f"--operation {operation} --operation Describe   then start the stream again: lakeward streams start",
+        f"--operation {operation} --operation Describe",
         code="LW-3117",
     )
 
@@ -90,8 +90,7 @@ def _login(cluster: Cluster, reason: str) -> SpecError:
     return SpecError(
         f"Kafka refused the login of {settings.principal}",
         why=f"connection {cluster.connection}, {MECHANISM} {settings.mechanism}: {reason}",
-        next=f"correct {USERNAME}, {PASSWORD} or {MECHANISM} in {cluster.where}, "
-        "then start the stream again: lakeward streams start",
+        next=f"correct {USERNAME}, {PASSWORD} or {MECHANISM} in {cluster.where}",
         code="LW-3118",
     )
 

@@ -257,7 +257,7 @@ def _land_range(
             raise Refused(
                 f"Stream {assignment.stream} cannot be backfilled yet",
                 why="it keeps state; windows of a separate range would lack earlier records",
-                next=f"lakeward streams backfill {assignment.stream} --windows FROM..TO   repairs windows in its table",
+                next=f"lakeward streams backfill {assignment.stream} --windows FROM..TO --dry-run   repairs windows",
                 code="LW-2001",
             )
         strategy.prepare(sink, built)

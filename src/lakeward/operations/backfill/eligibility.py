@@ -28,7 +28,7 @@ def suited(spec: StreamSpec, into: str | None, *, files: bool = False) -> None:
         raise Refused(
             f"Cannot backfill stream {spec.id}{f' into {into}' if into else ''}",
             why=why,
-            next=next_ or f"lakeward streams reset {spec.id} --to TIME   reads the stream itself again",
+            next=next_ or f"lakeward streams reset {spec.id} --to TIME --dry-run   reads the stream itself again",
             code="LW-2002",
         )
 
@@ -47,7 +47,7 @@ def overwritable(spec: StreamSpec, readers: Sequence[str] = ()) -> None:
         raise Refused(
             f"Cannot overwrite rows of stream {spec.id}",
             why=why,
-            next=f"lakeward streams backfill {spec.id} --from TIME --to TIME --into NAMESPACE.TABLE",
+            next=f"lakeward streams backfill {spec.id} --from TIME --to TIME --into NAMESPACE.TABLE --dry-run",
             code="LW-2003",
         )
 
@@ -83,7 +83,7 @@ def repairable(spec: StreamSpec, readers: Sequence[str] = ()) -> Window:
         raise Refused(
             f"Cannot repair windows of stream {spec.id}",
             why=str(error),
-            next=f"lakeward streams reset {spec.id} --to TIME   reads the stream itself again",
+            next=f"lakeward streams reset {spec.id} --to TIME --dry-run   reads the stream itself again",
             code="LW-2005",
         ) from None
 
@@ -108,7 +108,7 @@ def _repairable(spec: StreamSpec, readers: Sequence[str]) -> Window:
 
 def _obstacle(spec: StreamSpec, into: str | None, *, files: bool) -> tuple[str, str]:
     sink = spec.sink.iceberg
-    elsewhere = f"lakeward streams backfill {spec.id} --from TIME --to TIME --into NAMESPACE.TABLE"
+    elsewhere = f"lakeward streams backfill {spec.id} --from TIME --to TIME --into NAMESPACE.TABLE --dry-run"
     if sink is None:
         return f"its sink is {spec.sink.connector}; backfills support Iceberg tables only, so far", ""
     if len(spec.sources) > 1:
@@ -120,7 +120,7 @@ def _obstacle(spec: StreamSpec, into: str | None, *, files: bool) -> tuple[str, 
         )
     if files and into is None and sink.mode == "append":
         return "its sink only appends: rows of these files that are in the table would land a second time", (
-            f"lakeward streams backfill {spec.id} --from-files PATTERN --into NAMESPACE.TABLE"
+            f"lakeward streams backfill {spec.id} --from-files PATTERN --into NAMESPACE.TABLE --dry-run"
         )
     if not files and spec.source.kafka is None:
         return f"its source is {spec.source.connector}; backfills support Kafka sources only, so far", ""

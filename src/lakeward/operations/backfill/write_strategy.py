@@ -115,7 +115,7 @@ class InPlace(WriteStrategy):
             raise self._refused(
                 f"its transform has dropped {at.totals.filtered} records so far; how many of them are of this range is "
                 "unknown, and the audit could not detect missing rows afterwards",
-                f"lakeward streams backfill {stream} --from TIME --to TIME --into NAMESPACE.TABLE",
+                f"lakeward streams backfill {stream} --from TIME --to TIME --into NAMESPACE.TABLE --dry-run",
             )
         first, last = _cut(start, end, at, self.source)
         if not any(low < last[t][p] for t, parts in first.items() for p, low in parts.items()):
@@ -180,7 +180,8 @@ class InPlace(WriteStrategy):
             raise self._refused(
                 f"its transform drops {dropped} of {routed.consumed} records of this range; the audit could not detect "
                 "missing rows afterwards",
-                f"lakeward streams backfill {self.assignment.stream} --from TIME --to TIME --into NAMESPACE.TABLE",
+                f"lakeward streams backfill {self.assignment.stream} --from TIME --to TIME --into NAMESPACE.TABLE "
+                "--dry-run",
             )
         quarantine_table = self._quarantine_table()
         if quarantine_table is None:

@@ -145,7 +145,9 @@ def sentence(report: Report, by: QuarantineBy) -> str:
         text += f", of offsets {between(report.start, report.end)}"
     text += f": {by.comment}; " if by.comment else "; "
     if report.records == report.moved:
-        return f"{text}to land them after a correction: lakeward quality replay {word(report.table)}"
+        return (
+            f'{text}to land them after a correction: lakeward quality replay {word(report.table)} --comment "corrected"'
+        )
     return (
         f"{text}{report.records:,} of them can be replayed; the rest cannot be replayed: their records expired at the "
         "source"

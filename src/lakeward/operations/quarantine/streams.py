@@ -36,7 +36,7 @@ def landing(connection: Connection, table: str, only: str | None = None) -> tupl
             if assignment.spec.quarantine and assignment.spec.quarantine.table == table
         ]
         next_ = (
-            f"lakeward quality replay {word(quarantining[0].spec.sink.label)}"
+            f'lakeward quality replay {word(quarantining[0].spec.sink.label)} --comment "corrected"'
             if quarantining
             else "lakeward streams list"
         )

@@ -151,7 +151,8 @@ class Rebuild(Operation[RebuildPlan]):
                 raise Transient(
                     f"Cannot swap the tables of stream {plan.stream}: they kept changing",
                     why=f"{_TRIES} times another writer committed to {plan.table} or {plan.made} before the swap",
-                    next=f"stop the other writer, then: lakeward streams rebuild {plan.stream}",
+                    next=f"stop the other writer, then: lakeward streams rebuild {plan.stream} "
+                    '--comment "without other writers"',
                     code="LW-2042",
                 )
         except (Exception, KeyboardInterrupt):

@@ -154,6 +154,6 @@ def _wrong(stream: str, table: str, why: str) -> Unhealthy:
         why=why,
         next="drop it and repeat the rebuild: lakeward sql --write "
         f"{word(f'DROP TABLE {call_name(table, CATALOG)}')}   "
-        f"then: lakeward streams rebuild {stream}",
+        f'then: lakeward streams rebuild {stream} --comment "again, after a failed verification"',
         code="LW-2044",
     )

@@ -221,7 +221,7 @@ def _check_no_quarantine_commit(table: Table, name: str, removed: list[Link]) ->
             f"({restore_text.moment(table, newest.snapshot)}), and the "
             "quarantine would still count them as moved",
             next="restore to that snapshot or a later one: lakeward tables restore "
-            f"{word(name)} --to {newest.snapshot}",
+            f"{word(name)} --to {newest.snapshot} --dry-run",
             code="LW-2060",
         )
 
@@ -239,7 +239,7 @@ def not_held(connection: Connection, name: str) -> None:
         raise Refused(
             f"Table {name} is held until {row.hold_until:%Y-%m-%d %H:%M} UTC",
             why="a person suspended all operations on it",
-            next=f"lakeward tables unhold {word(name)} --comment TEXT",
+            next=f'lakeward tables unhold {word(name)} --comment "the reason of the hold is over"',
             code="LW-2061",
         )
 

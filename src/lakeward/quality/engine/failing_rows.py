@@ -109,6 +109,6 @@ def _refused(expectation: Expectation, why: str) -> Refused:
     return Refused(
         f"Cannot quarantine the rows that fail {name_of(expectation)}",
         why=why,
-        next="correct or delete them in the lake (lakeward sql --write), or waive the check",
+        next="correct or delete them in the lake (lakeward sql --write STATEMENT), or waive the check",
         code="LW-5005",
     )

@@ -170,7 +170,7 @@ def _verdict(inputs: HealthInput) -> Verdict:
         return Verdict(State.UNKNOWN, _unasked(inputs))
     if inputs.process is Life.GONE or inputs.driver.ended:
         return _without_process(inputs)
-    return _with_process(inputs, inputs.driver, holds=holds)
+    return _with_process(inputs, inputs.driver)
 
 
 def _completed(inputs: HealthInput, seen: Observation) -> Verdict:
@@ -200,7 +200,7 @@ def _without_process(inputs: HealthInput) -> Verdict:
     return Verdict(State.RESTARTING, f"its driver is gone, no heartbeat {_silence(inputs)}; the next launch is due")
 
 
-def _with_process(inputs: HealthInput, driver: Driver, *, holds: bool) -> Verdict:
+def _with_process(inputs: HealthInput, driver: Driver) -> Verdict:
     stream, seen = inputs.stream, inputs.observation
     asked = _wanted_since(inputs)
     if seen is not None and seen.query_state == "failed" and seen.age_s < asked:
@@ -216,9 +216,15 @@ def _with_process(inputs: HealthInput, driver: Driver, *, holds: bool) -> Verdic
         return _before_first_batch(inputs, driver, min(age, seen.age_s))
     if seen is None or seen.commit_age_s is None or seen.commit_age_s > age:
         return _before_first_batch(inputs, driver, age)
-    if not holds and driver.age_s is not None and driver.age_s > SILENT_S:
-        return Verdict(State.STALLED, f"its driver runs but sent no heartbeat for {span(driver.age_s)}")
-    return _by_progress(inputs, driver, seen)
+    return _silent(inputs, driver) or _by_progress(inputs, driver, seen)
+
+
+def _silent(inputs: HealthInput, driver: Driver) -> Verdict | None:
+    """The verdict about a driver that does not answer, e.g. a frozen one: what it reported last is no news."""
+    holds = inputs.lease is not None and inputs.lease.live
+    if holds or driver.age_s is None or driver.age_s <= SILENT_S:
+        return None
+    return Verdict(State.STALLED, f"its driver runs but sent no heartbeat for {span(driver.age_s)}")
 
 
 def _by_progress(inputs: HealthInput, driver: Driver, seen: Observation) -> Verdict:
@@ -255,6 +261,9 @@ def _before_first_batch(inputs: HealthInput, driver: Driver, age: float) -> Verd
     waited = float("inf")
     if seen is not None and seen.query_state in ("running", "idle") and seen.age_s <= age:
         waited = waited_s(seen)
+        silent = _silent(inputs, driver)
+        if silent is not None:
+            return silent
         if idle(seen):
             return Verdict(State.HEALTHY, "it runs and nothing waits at the source")
         if seen.query_state == "idle" and waited <= inputs.stall_after_s:

@@ -185,17 +185,23 @@ def of_block(
     ways = [_renewed(stream, way) for way in ways]
     fit = [way for way in ways if puts_back or not _refused(way, spec)]
     if not fit:
-        fit = [f"restore the checkpoint from a copy, then: {start}", _new_id(stream)]
+        fit = [f"restore the checkpoint from a copy, then: {start}", new_id(stream)]
     return "; or ".join(way if _ENDS.search(way) else f"{way}; then: {start}" for way in fit)
 
 
-def _new_id(stream: str) -> str:
-    return f"give the stream a new id and a new table (conf/streams/{stream}.yaml), then: lakeward deploy"
+def new_id(stream: str) -> str:
+    """The step for a stream that cannot go on in its table: another one, which starts at its source."""
+    deploy = f"lakeward deploy --retire {stream}"
+    return f"give the stream a new id and a new table (conf/streams/{stream}.yaml), then: {deploy}"
 
 
 def _renewed(stream: str, way: str) -> str:
-    """The way with the deploy that starts the stream of another id: a start would run the old one."""
-    return way if "lakeward " in way or not _OTHER_STREAM.search(way) else _new_id(stream)
+    """The way with the deploy that starts the stream of another id and ends the old one, which would stay blocked."""
+    if not _OTHER_STREAM.search(way):
+        return way
+    if "lakeward " not in way:
+        return new_id(stream)
+    return re.sub(r"lakeward deploy\b(?! --retire)", f"lakeward deploy --retire {stream}", way, count=1)
 
 
 def _upgraded(stream: str, way: str) -> str:

@@ -105,6 +105,7 @@ def _effect(m: Material, command: str) -> str:
         "streams rollback": f"replaces its query by the previous generation{others}",
         "sql --write": "changes the table for every reader immediately; undo it in the same way",
         "tables restore": "moves the table, all positions and `verified` back together; needs approval",
+        "deploy --retire": "registers changed files, starts new streams, and retires this one; its table stays",
         "deploy": "registers changed files as new generations; running streams are not restarted",
         "stack up": "starts the parts of the stack that are missing; streams that run continue",
         "init --dags": "writes the Dag files that are missing into dags/; changes no other file",

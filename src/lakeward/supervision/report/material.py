@@ -21,7 +21,7 @@ from lakeward.spec.model.stream import StreamSpec
 from lakeward.supervision import observe, presence
 from lakeward.supervision.backends.base import Backend, Job, Life
 from lakeward.supervision.decide.health import TROUBLE, Verdict
-from lakeward.supervision.decide.remedy import OF_THE_TABLE, SUPERVISED
+from lakeward.supervision.decide.remedy import OF_THE_TABLE, PUT_BACK, SUPERVISED, new_id
 from lakeward.supervision.observe import Connect, Facts
 from lakeward.supervision.presence import Presence
 from lakeward.supervision.presence import State as Supervised
@@ -111,7 +111,11 @@ class Material:
     @property
     def halt(self) -> BlockReason | None:
         """Why the table takes no batch now, for a stream that the table blocked; None if it takes one."""
-        return self.sources_read.halt if self._of_the_table else None
+        if not self._of_the_table:
+            return None
+        found = self.sources_read.halt
+        # A table that a person creates has no settings: to switch staging on does not bring its rows back.
+        return self._created_again or found if found is None or found.reason == "wap-off" else found
 
     @property
     def cured(self) -> bool:
@@ -123,7 +127,29 @@ class Material:
     def _of_the_table(self) -> bool:
         return str((self.stream.blocked or {}).get("reason")) in OF_THE_TABLE
 
+    @property
+    def _created_again(self) -> BlockReason | None:
+        """The block of a table that was created again after the stream was blocked; None if it was not.
 
+        The step that was stored, e.g. to register the dropped table, fails for a table that exists.
+        """
+        reason, read = (self.stream.blocked or {}).get("reason"), self.sources_read
+        kept = KEPT if read.halt is None else KEPT - {"no-position"}  # to put it back is what the table says itself
+        exists = read.table_answered is True and not read.table_missing
+        if reason in kept or not exists or read.position is not None or self.newest is None:
+            return None
+        return BlockReason(
+            "table-replaced",
+            f"The table of stream {self.stream.id} was created again",
+            f"it has no position of the stream, whose newest batch was seq {self.newest.seq}; its landed rows are not "
+            "in it",
+            new_id(self.stream.id),
+            code="LW-2513",
+        )
+
+
+KEPT = PUT_BACK | {"table-renamed"}
+"""Reasons of the table after which the rows are still in a table that can be found, or the position can be put back."""
 _MOST_SPECS = 4096
 _specs: dict[str, tuple[dict[str, Any], StreamSpec | None]] = {}
 """Stream -> the spec as it is stored, and as it was read."""

@@ -75,6 +75,24 @@ def test_a_position_that_a_person_moved_meanwhile_fences_its_driver(rig: Rig, he
     assert rig.position.seq == 2
 
 
+@pytest.mark.parametrize("step", [None, *BEFORE_IT_IS_VISIBLE[:-1]])  # a folder compares only the name of the new batch
+def test_a_sink_created_again_blocks_its_stream_and_fences_no_driver(rig: Rig, held: ExitStack, step: Any) -> None:
+    """A fenced driver ends with all its streams, and the next one only finds out the same."""
+    ours = rig.writer()
+    rig.land(0, ours)
+    if step is None:
+        rig.create_again()
+    else:
+        at(held, step, rig.create_again)
+
+    with pytest.raises(Blocked, match="is gone from") as told:
+        rig.land(1, ours, before_publish=_quarantine)
+
+    assert told.value.reason == "no-position"
+    assert told.value.next.startswith("give the stream a new id and a new table")
+    assert rig.values() == []
+
+
 def test_a_position_that_moved_since_the_checkpoint_was_judged_fences_at_the_first_batch(rig: Rig) -> None:
     """Else it took its own checkpoint for an older copy, and blocked the stream under the driver that lands it."""
     rig.land(0)

@@ -19,6 +19,7 @@ def test_retention_passed_the_position_names_the_exact_range() -> None:
         check("s", AT, {"t": {0: 100, 1: 80}}, {"t": {0: 200, 1: 90}})
     assert raised.value.reason == "source-expired"
     assert "t/1: 50 to 79 (30 offsets)" in raised.value.why
+    assert raised.value.next.startswith('lakeward streams reset s --to available --comment "records expired"   ')
 
 
 def test_a_topic_shorter_than_the_position_is_another_topic() -> None:

@@ -57,6 +57,6 @@ def test_what_a_person_reads() -> None:
         "s: 10 of 12 rows of a.t that fail nulls(n) went to a.q",
         "  rows only 1: cannot be replayed, their records expired at the source",
         "  left      2: they name no record",
-        "  next      lakeward quality run a.t   then, after the fix: lakeward quality replay a.t",
+        '  next      lakeward quality run a.t   then, after the fix: lakeward quality replay a.t --comment "corrected"',
     ]
     assert text_of({**found, "dry_run": True})[0].endswith("would go to a.q")

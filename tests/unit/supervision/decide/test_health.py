@@ -164,6 +164,14 @@ def test_a_process_that_says_nothing_is_stalled(judge, make) -> None:
     assert "sent no heartbeat for 95 s" in found.why
 
 
+def test_a_driver_that_froze_before_its_first_batch_is_stalled_though_nothing_waited(judge, make) -> None:
+    quiet = make.seen(query_state="idle", commit_age_s=None, lag_records=0, lag_s=0.0)
+    silent = make.driver(age_s=95.0, launched_s=300.0)
+    found = judge(observation=quiet, driver=silent, lease=make.lease("stream", "flights", left_s=-90))
+    assert (found.state, found.why) == (State.STALLED, "its driver runs but sent no heartbeat for 95 s")
+    assert judge(observation=quiet, driver=silent).state is State.HEALTHY, "its lease is renewed"
+
+
 def test_never_launched_is_starting(judge, make) -> None:
     assert judge(driver=None, process=Life.GONE, lease=None, observation=None).state is State.STARTING
 

@@ -22,9 +22,10 @@ NOW = datetime(2026, 11, 21, 3, 0, tzinfo=UTC)
 PLACEHOLDER = re.compile(r"\b(?:CHECK|STREAM|NAMESPACE|WHY|N)\b|<[a-z]+>|\.\.(?!/)")
 START = "lakeward streams start flights"
 UPGRADE = "lakeward streams upgrade flights --wait"
-SKIP = "lakeward streams skip-batch flights --batch 7"
+SKIP = 'lakeward streams skip-batch flights --batch 7 --comment "batch 7 fails"'
 RECOVER = "lakeward streams recover flights"
-RENEW = "give the stream a new id and a new table (conf/streams/flights.yaml), then: lakeward deploy"
+RENEW_BEFORE = "give the stream a new id and a new table (conf/streams/flights.yaml), then: lakeward deploy"
+RENEW = f"{RENEW_BEFORE} --retire flights"
 TRANSFORM = f"correct the transform in conf/streams/flights.yaml, then: lakeward deploy; {UPGRADE}"
 SET_BACK = "lakeward sql --write \"CALL lake.system.set_current_snapshot('nyc.flights', 551)\"   restores the rows"
 REASONS: dict[str, str] = {
@@ -38,13 +39,13 @@ REASONS: dict[str, str] = {
     "gap": RECOVER,
     "diverged": RECOVER,
     "rolled-back": SET_BACK,
-    "table-replaced": RENEW,
+    "table-replaced": RENEW_BEFORE,
     "table-missing": f"lakeward sql --write \"CALL lake.system.register_table(table => 'nyc.flights', metadata_file => "
-    f"'/w/3-a.metadata.json')\"   restores it with all its rows; or {RENEW}",
+    f"'/w/3-a.metadata.json')\"   restores it with all its rows; or {RENEW_BEFORE}",
     "wap-off": "lakeward sql --write \"ALTER TABLE lake.nyc.flights SET TBLPROPERTIES ('a'='true')\"   then: " + START,
-    "source-expired": "lakeward streams reset flights --to available   continues with the available records",
+    "source-expired": 'lakeward streams reset flights --to available --comment "records expired"   continues',
     "source-rewritten": "set skip: [delete] at source source in conf/streams/flights.yaml, then: lakeward deploy",
-    "topic-replaced": RENEW,
+    "topic-replaced": RENEW_BEFORE,
     "unstaged": "lakeward sql --write \"CALL lake.system.rollback_to_snapshot('nyc.flights', 5)\"   removes the batch",
     "no-position": f"{RECOVER}   puts back the position of the newest metadata file that has it",
     "changed-sources": "put the sources back as they were in conf/streams/flights.yaml and lakeward deploy; or give "
@@ -175,7 +176,9 @@ def test_a_position_is_put_back_for_every_shape(reason: str, shape: str) -> None
     assert of_block("flights", stored, spec=spec(shape)).startswith(f"{RECOVER}   puts back")
 
 
-def test_another_id_is_deployed_and_the_old_one_is_not_started() -> None:
+def test_another_id_is_deployed_and_the_old_one_is_retired_and_not_started() -> None:
+    assert help_for("topic-replaced") == RENEW
+    assert of_block("flights", {"reason": "topic-replaced", "next": RENEW}, spec=spec("rows")) == RENEW
     assert help_for("source-rolled-back").endswith(f"; or {RENEW}")
     assert help_for("changed-sources").endswith(f"; or {RENEW}")
 

@@ -237,8 +237,8 @@ def poison() -> Scene:
         "reason": "poison", "what": f"Batch 812 failed three times the same way: {what}",
         "why": "the same records fail again whenever they are read", "batch": 812, "offsets": ends,
         "next": "correct the transform in conf/streams/flights.yaml, then: lakeward deploy; lakeward streams upgrade "
-        "flights --wait; or skip its records: lakeward streams skip-batch flights --batch 812   shows them "
-        "and asks",
+        "flights --wait; or skip its records: lakeward streams skip-batch flights --batch 812 "
+        '--comment "batch 812 fails"   shows them and asks',
     }  # fmt: skip
     return good.changed(
         stream=replace(good.stream, state="blocked", since=ago(130), blocked=blocked),

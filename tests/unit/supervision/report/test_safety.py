@@ -72,6 +72,26 @@ def test_a_table_that_changed_since_the_block_is_told_as_it_is_now(scenes) -> No
     assert changed.document()["next"].startswith('lakeward sql --write "CALL x"; then: lakeward streams start')
 
 
+@pytest.mark.parametrize("reason", ["table-missing", "rolled-back", "wap-off"])
+def test_a_table_created_again_after_its_drop_is_not_registered_but_given_up(scenes, reason) -> None:
+    made = scenes["lost_checkpoint"]
+    stored = {"reason": reason, "why": "it was dropped", "next": 'lakeward sql --write "CALL register_table"'}
+    empty = made.changed(
+        stream=replace(made.stream, blocked=dict(made.stream.blocked or {}) | stored),
+        asked=replace(made.asked, position=None, table_answered=True),
+        more={"newest": batch(batch_id=811, seq=812)},
+    )
+    assert safety.lost(empty.material()).lost is Lost.YES
+    assert "created again" in str(empty.material().halt)
+    assert empty.document()["next"].startswith("give the stream a new id and a new table")
+    bare = empty.changed(asked=replace(empty.asked, halt=BlockReason("wap-off", "w", "y", "switch it on")))
+    assert bare.document()["next"] == empty.document()["next"]
+    gone = empty.changed(asked=replace(empty.asked, table_missing=True))
+    assert gone.document()["next"].startswith('lakeward sql --write "CALL register_table"')
+    renamed = empty.changed(stream=replace(empty.stream, blocked=stored | {"reason": "table-renamed"}))
+    assert renamed.document()["next"].startswith('lakeward sql --write "CALL register_table"')
+
+
 def test_records_the_source_gave_up_before_they_landed_are_lost_whatever_the_state_says(scenes) -> None:
     made = scenes["healthy"]
     gone = Lag((Partition("source", "flights", 0, 100, 500, 140),), 1.0, 1.0, 60.0)

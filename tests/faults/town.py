@@ -1,0 +1,188 @@
+"""Many streams on one driver, to cause trouble on."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+from desk import Desk
+from world import simple_stream
+
+from lakeward.registry import drivers, generations, streams
+
+
+class Town:
+    """Many streams on one driver, each with a topic and a table of its own."""
+
+    def __init__(self, desk: Desk) -> None:
+        self.desk = desk
+        self.folder = desk.home.parent
+        self.sent: dict[str, int] = {}
+        self.topics: dict[str, str] = {}
+        self.ids: dict[str, str] = {}
+
+    def build(self, names: Sequence[str]) -> None:
+        """Deploy and start the streams; one that is named `later` has no topic yet."""
+        settings = {"drivers": {"town": {"cores": 2, "memory": "1500m", "compiler": "quick"}}}
+        (self.desk.project / "conf" / "lakeward.yaml").write_text(json.dumps(settings))
+        for name in names:
+            self.ids[name], self.sent[name] = f"{self.desk.world.name}_{name}", 0
+            if name == "files":
+                (self.folder / "files").mkdir()
+            elif name == "later":
+                self.topics[name] = f"later-{uuid4().hex[:8]}"
+            else:
+                self.topics[name] = self.desk.world.kafka.create_topic()
+            self.write(name)
+            if name != "later":
+                self.send(name)
+        self.desk.done("lakeward deploy")
+        # For the time of a lease after the registry came up, a pass launches nothing: drivers may still renew.
+        self.desk.world.wait_for("the launch", self._launched)
+        for name in names:
+            if name not in ("later", "window"):
+                self.desk.world.wait_landed(f"{self.desk.world.name}.{name}", self.ids[name], 1)
+
+    def _launched(self) -> bool:
+        self.desk.done("lakeward streams start --tag town --max-parallel 20")
+        return any(self.desk.world.runtime.drivers.rglob("launch.json"))
+
+    def write(self, name: str, **more: Any) -> None:
+        """The file of a stream."""
+        table = f"{self.desk.world.name}.{self.ids[name].removeprefix(self.desk.world.name + '_')}"
+        made = simple_stream(
+            self.ids[name], self.topics.get(name, ""), table, tags=["town"], resources={"driver": "town"},
+            trigger={"every": "2s"}, restart={"max_backoff": "20s"},
+        )  # fmt: skip
+        if name == "window":
+            made["source"]["watermark"] = {"column": "_kafka_timestamp", "delay": "1s"}
+            sql = "SELECT window.end AS at, count(*) AS n FROM source GROUP BY window(_kafka_timestamp, '1 second')"
+            made |= {"transform": {"sql": sql}, "lineage": "none"}
+        elif name == "files":
+            made["source"] = {
+                "files": {"path": str(self.folder / "files"), "format": "json", "max_files_per_trigger": 10}
+            }
+            made |= {"lineage": "none"}
+        elif name == "newer":
+            made |= {
+                "transform": {"sql": "SELECT *, 100 DIV (n - 7) AS part FROM source"},
+                "restart": {"max_backoff": "1s"},
+            }
+        if name == "bad":
+            del made["quarantine"]
+        self.desk.write({key: value for key, value in {**made, **more}.items() if value is not None})
+
+    def stream(self, name: str) -> str:
+        return self.ids[name]
+
+    def topic(self, name: str) -> str:
+        return self.topics[name]
+
+    def table(self, name: str) -> Any:
+        return self.desk.world.catalog().load_table(f"{self.desk.world.name}.{name}")
+
+    def checkpoint(self, name: str) -> Path:
+        with self.desk.world.connect() as connection:
+            row = streams.get(connection, self.ids[name])
+            found = generations.get(connection, row.id, row.generation)
+        assert found is not None
+        return Path(self.desk.world.runtime.checkpoint_of(found.checkpoint).removeprefix("file://"))
+
+    def later(self, name: str) -> None:
+        """The topic of a stream is made."""
+        self.desk.world.wait_for("the topic to be gone", lambda: self._make(name), 60)
+
+    def _make(self, name: str) -> bool:
+        from lakeward.stack.kafka import create_topic
+
+        return create_topic(self.desk.world.kafka.bootstrap, self.topics[name], 1)
+
+    def send(self, name: str) -> None:
+        """Five records, none of which is 7."""
+        first = 100 + self.sent[name]
+        self.sent[name] += 5
+        if name == "files":
+            rows = "\n".join(json.dumps({"n": n, "s": f"row {n}"}) for n in range(first, first + 5))
+            (self.folder / "files" / f"{first}.json").write_text(rows)
+        else:
+            self.desk.world.numbers(self.topics[name], range(first, first + 5))
+
+    def land(self, name: str) -> None:
+        """One more batch."""
+        seq = self.seq(name)
+        self.send(name)
+        self.desk.world.wait_for("the batch", lambda: self.seq(name) > seq)
+
+    def seq(self, name: str) -> int:
+        return int((self.desk.world.position(f"{self.desk.world.name}.{name}", self.ids[name]) or {"seq": 0})["seq"])
+
+    @contextmanager
+    def stopped(self, name: str) -> Iterator[None]:
+        """The stream stopped; it is started again, and records come."""
+        self.desk.done(f"lakeward streams stop {self.ids[name]} --wait")
+        yield
+        self.send(name)
+        self.desk.done(f"lakeward streams start {self.ids[name]}")
+
+    def settle(self, name: str) -> None:
+        self.desk.world.wait_for("a batch", lambda: self.desk.status(self.ids[name])["state"] == "healthy")
+
+    def renew(self, name: str) -> str:
+        """Give the stream a new id and a new table, as the text says; returns the old id."""
+        old = self.ids[name]
+        (self.desk.project / "conf" / "streams" / f"{old}.yaml").unlink()
+        self.ids[name] += "2"
+        self.write(name)
+        return old
+
+    def kill(self) -> None:
+        """SIGKILL of the driver and its JVM."""
+        os.killpg(self.pid, signal.SIGKILL)
+
+    def freeze(self) -> None:
+        """SIGSTOP of the driver and its JVM."""
+        os.killpg(self.pid, signal.SIGSTOP)
+
+    @property
+    def pid(self) -> int:
+        with self.desk.world.connect() as connection:
+            row = drivers.find(connection, "town")
+        assert row is not None
+        assert row.handle is not None
+        return int(row.handle["pid"])
+
+    def walk(self, name: str, correct: Callable[[], None] = lambda: None) -> list[str]:
+        """Wait for the trouble, type the first way of `next` until the stream is healthy, and demand an exact audit."""
+        down = ("blocked", "stalled", "restarting", "unknown")
+        seen: list[dict[str, Any]] = []
+
+        def troubled() -> bool:
+            seen.append(self.desk.status(self.ids[name]))
+            return seen[-1]["state"] in down
+
+        try:
+            self.desk.world.wait_for("the trouble", troubled, 300)
+        except AssertionError as error:
+            error.add_note(f"it is {seen[-1]['state']}: {seen[-1]['why']}")
+            raise
+        said = self.desk.healthy_by_its_next(lambda: self.ids[name], correct)
+        self.exact(name)
+        return said
+
+    def exact(self, name: str) -> None:
+        """No record is missing or doubled; windows have no rows to compare."""
+        code, told = self.desk.type(f"lakeward streams audit {self.ids[name]}", "-o", "json")
+        found = json.loads(told)
+        counted = (None, None) if found["lineage"] == "none" else (0, 0)
+        assert (code, found["missing"], found["duplicates"]) == (0, *counted), told
+
+    def end(self) -> None:
+        with suppress(Exception):
+            os.killpg(self.pid, signal.SIGKILL)
+        self.desk.world.end()
