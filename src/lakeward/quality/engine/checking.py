@@ -70,8 +70,6 @@ def _computed(
 ) -> Attempt:
     """The checks of one read, together; within `limit_s` seconds, if there is such a limit, and plans within `longer`
     times the usual."""
-    from pyspark.errors import PySparkException
-
     own_checks = [configured for configured in group if is_own(configured)]
     gx_checks = [configured for configured in group if not is_own(configured)]
     made = Attempt()
@@ -84,7 +82,9 @@ def _computed(
                 frame = of.rows(engines.session, read)
                 stated = of.footers(read, appended(history, read))
                 made.results |= {check.id: check for check in engines.checker.check(frame, gx_checks, stated)}
-    except PySparkException as error:
+    except Exception as error:
+        if not made.lost_session(error):
+            raise
         made.error = error
     return made
 

@@ -10,7 +10,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 import structlog
 
@@ -19,9 +19,6 @@ from lakeward.quality.engine.timeouts import Watch
 from lakeward.quality.results.json_values import sentence
 from lakeward.quality.suite.configured import ConfiguredCheck
 from lakeward.quality.verdicts.verdict import Check, State
-
-if TYPE_CHECKING:
-    from pyspark.errors import PySparkException
 
 log = structlog.get_logger(__name__)
 
@@ -42,7 +39,16 @@ class Attempt:
 
     results: dict[str, Check] = field(default_factory=dict)
     watch: Watch | None = None
-    error: PySparkException | None = None
+    error: Exception | None = None
+
+    def lost_session(self, error: Exception) -> bool:
+        """Whether an error means that the session is lost: Spark's own, or any after the watcher closed the session.
+
+        gRPC raises a bare `ValueError` for a statement that begins on a closed channel.
+        """
+        from pyspark.errors import PySparkException
+
+        return isinstance(error, PySparkException) or (self.watch is not None and self.watch.given_up)
 
     @property
     def planning(self) -> bool:

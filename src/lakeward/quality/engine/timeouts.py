@@ -89,6 +89,7 @@ class Watch:
     Attributes:
         planning: whether a statement was interrupted because it was still planned.
         given_up: whether the session was closed.
+        grace_s: how long an interrupted statement may take to end; longer on a busy machine.
     """
 
     began: float
@@ -98,6 +99,7 @@ class Watch:
     planning: bool = False
     given_up: bool = False
     over: bool = False
+    grace_s: float = GRACE_S
     _interrupted: float | None = None
     _down: float | None = None
 
@@ -125,7 +127,7 @@ class Watch:
             return ""
         self.planning = self.planning or (stuck and not self.over)
         self._interrupted = now if self._interrupted is None else self._interrupted
-        if now - self._interrupted >= GRACE_S and self.progress.quiet_s(now) >= GRACE_S:
+        if now - self._interrupted >= self.grace_s and self.progress.quiet_s(now) >= self.grace_s:
             self.given_up = True
             return "give up"
         return ""
@@ -155,7 +157,7 @@ def patient(
         told = False
         while not over.wait(_AGAIN_S if seconds > _AGAIN_S else seconds):
             now = time.monotonic()
-            state.planning_s = machine.patience(planning_s)
+            state.planning_s, state.grace_s = machine.patience(planning_s), machine.patience(GRACE_S)
             reachable = now - watched.progress.last < _QUIET_S or watched.reachable()
             act = state.look(now, reachable, interrupt)
             if not told and (state.over or state.planning):

@@ -254,3 +254,18 @@ def test_a_server_that_is_down_is_not_waited_for() -> None:
     assert look(watch, 60, reachable=False) == ""
     assert look(watch, 60 + DOWN_S, reachable=False) == "hurry"
     assert look(watch, 61 + DOWN_S) == ""
+
+
+def test_a_statement_on_a_closed_channel_means_a_lost_session_only_after_the_watcher_closed_it() -> None:
+    from pyspark.errors import PySparkException
+
+    closed = ValueError("Cannot invoke RPC on closed channel!")
+    assert Attempt(watch=Watch(0.0, 1.0, 1.0, Progress(), given_up=True)).lost_session(closed)
+    assert not Attempt(watch=Watch(0.0, 1.0, 1.0, Progress())).lost_session(closed)
+    assert Attempt().lost_session(PySparkException("the session is gone"))
+
+
+def test_a_busy_machine_gives_an_interrupted_statement_longer_to_end() -> None:
+    watch = Watch(0.0, 1.0, 100.0, Progress(last=0.0), grace_s=4 * GRACE_S)
+    acts = [watch.look(now, reachable=True, interrupt=lambda: True) for now in (2.0, 2.0 + GRACE_S, 3.0 + 4 * GRACE_S)]
+    assert acts == ["", "", "give up"]
