@@ -28,7 +28,7 @@ PATIENCE_S = 900.0
 PLANNING_S = 20.0
 """A statement without a stage for so long is interrupted, later if the machine is starved (`checker.planning`). Plans
 of a thousand columns take some ten seconds."""
-GRACE_S = 5.0
+GRACE_S = 10.0
 """An interrupted statement that does not end within this time is given up, with its session."""
 DOWN_S = 10.0
 """A server that nothing listens for so long is not waited for by any further statement."""
