@@ -19,7 +19,7 @@ from lakeward.operations.operation import Operation
 
 SOURCE = Path(__file__).parents[2] / "src"
 VALUE = "7"
-"""What stands for a value that the code inserts: it fits a name, a number and a path."""
+"""In place of a value that the code inserts: it fits a name, a number and a path."""
 MENTION = re.compile(r"`lakeward [^`]*`?")
 """A command between backticks is the name of a command, in a text about it."""
 EVERYWHERE = re.compile(r"--(?:home|project) \S+")

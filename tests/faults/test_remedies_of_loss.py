@@ -1,5 +1,5 @@
-"""Data, topics and tables that are gone, on one driver with many streams: what `next` says is typed until the stream
-is healthy."""
+"""Records, topics and tables that were removed, on one driver with many streams: what `next` says is typed until the
+stream is healthy."""
 
 from __future__ import annotations
 
@@ -24,7 +24,6 @@ USES = {
     "a_frozen_driver_of_a_stream_without_a_batch": "quarantine",
 }
 """The stream of each test: only those of the selected tests are started."""
-NEW_ID = "give the stream a new id and a new table"
 
 
 def admin(town: Town) -> Any:
@@ -63,20 +62,14 @@ def test_a_topic_created_again_with_fewer_records(town: Town) -> None:
     with town.stopped("again"):
         client.delete_topics([topic])[topic].result(30)
         town.later("again")
-    old = town.stream("again")
-    said = town.walk("again", lambda: renewed(town, "again"))
-    assert said[0].startswith(NEW_ID)
-    gone(town, old)
+    walk_to_a_new_id(town, "again")
 
 
 def test_a_table_dropped_and_created_again_while_it_lands(town: Town) -> None:
     town.land("recreated")
     recreate(town, "recreated")
     town.send("recreated")
-    old = town.stream("recreated")
-    said = town.walk("recreated", lambda: renewed(town, "recreated"))
-    assert said[0].startswith(NEW_ID)
-    gone(town, old)
+    walk_to_a_new_id(town, "recreated")
 
 
 def test_a_table_created_again_after_its_drop_blocked_the_stream(town: Town) -> None:
@@ -85,19 +78,13 @@ def test_a_table_created_again_after_its_drop_blocked_the_stream(town: Town) -> 
     town.send("emptied")
     town.desk.blocked(town.stream("emptied"))
     create(town, "emptied", *parts)
-    old = town.stream("emptied")
-    said = town.walk("emptied", lambda: renewed(town, "emptied"))
-    assert said[0].startswith(NEW_ID)
-    gone(town, old)
+    walk_to_a_new_id(town, "emptied")
 
 
 def test_a_table_dropped_and_created_again_while_the_stream_is_stopped(town: Town) -> None:
     with town.stopped("stopped"):
         recreate(town, "stopped", settings=False)
-    old = town.stream("stopped")
-    said = town.walk("stopped", lambda: renewed(town, "stopped"))
-    assert said[0].startswith(NEW_ID)
-    gone(town, old)
+    walk_to_a_new_id(town, "stopped")
 
 
 def test_a_generation_that_waits_for_a_blocked_stream(town: Town) -> None:
@@ -137,14 +124,16 @@ def create(town: Town, name: str, schema: Any, properties: dict[str, str]) -> No
     town.desk.world.catalog().create_table(f"{town.desk.world.name}.{name}", schema, properties=kept)
 
 
-def renewed(town: Town, name: str) -> None:
-    """The stream with a new id and a new table, once."""
-    if not town.stream(name).endswith("2"):
-        town.renew(name)
+def walk_to_a_new_id(town: Town, name: str) -> None:
+    """`next` asks for a new id and a new table at once; afterwards no list sends anybody to the old stream."""
+    old = town.stream(name)
 
+    def renew_once() -> None:
+        if town.stream(name) == old:
+            town.renew(name)
 
-def gone(town: Town, old: str) -> None:
-    """No list shows the old stream, so nobody is sent to it."""
+    said = town.walk(name, renew_once)
+    assert said[0].startswith("give the stream a new id and a new table")
     code, told = town.desk.type("lakeward streams list", "-o", "json")
     assert code == 0, told
     assert old not in {row["id"] for row in json.loads(told)["streams"]}

@@ -28,7 +28,7 @@ WINDOW_S = 60.0
 RETENTION_EVERY_S, WRITTEN_EVERY_S = 300.0, 60.0
 """How often topic settings are read, and how often one unread record may be fetched for its age."""
 STALE_S = 60.0
-"""How long the last lag of a stream stands while its source cannot be measured. Afterwards it is not known."""
+"""How long the last lag of a stream counts while its source cannot be measured. Afterwards it is not known."""
 
 
 @dataclass

@@ -29,7 +29,7 @@ def plan_deletes(
     if facts.format_version >= 3:
         return NotPlanned("deletes", "format 3 has at most one deletion vector for a data file")
     if odd := [name for name in facts.partition_fields if "`" in name]:
-        # Iceberg 1.10 selects the partition's columns by name, without quoting it.
+        # Iceberg 1.12 puts the name between backticks as it is, so Spark refuses the attribute: partition.`a`b`.
         return NotPlanned("deletes", f"Iceberg cannot merge them: partition field {odd[0]} has a backtick in its name; "
                           "compaction rewrites files with many deleted rows")  # fmt: skip
     parts = [part for part in facts.profile.partitions if not only or part.key in only]

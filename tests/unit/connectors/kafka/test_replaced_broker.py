@@ -21,7 +21,7 @@ from lakeward.spec.model.sources import KafkaSource
 
 R = TypeVar("R")
 WITHIN_S = 60.0
-"""Two requests that fail after their time, and a client anew; more only for a busy machine."""
+"""Two requests that fail after their time, and a new client; more only for a busy machine."""
 
 
 @pytest.fixture(scope="module")
@@ -50,7 +50,7 @@ def answered(act: Callable[[], R]) -> R:
             return act()
         except LakewardError:
             assert time.monotonic() < end, "it does not find the broker again"
-            time.sleep(0.5)
+            time.sleep(0.5)  # a request that is refused fails at once: no loop without a pause
 
 
 @pytest.mark.parametrize(
