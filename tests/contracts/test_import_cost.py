@@ -31,7 +31,8 @@ NEEDED = {
     "watcher": (
         "lakeward.airflow.watcher", "lakeward.airflow.connections", "lakeward.airflow.notify",
         "lakeward.supervision.alarm", "lakeward.supervision.heartbeat_monitor",
-        "lakeward.supervision.relaunch",
+        "lakeward.supervision.relaunch", "lakeward.supervision.quiet_pass", "lakeward.supervision.report",
+        "lakeward.airflow.project", "lakeward.spec.read.settings_file",
     ),
     "check run": (
         "lakeward.airflow.quality_dags", "lakeward.airflow.connections", "lakeward.quality.runs.ask",

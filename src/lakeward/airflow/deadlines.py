@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from lakeward.registry.incidents import Incident
     from lakeward.supervision.observe import Connect
 
-KIND = "operation"
 WITHIN = timedelta(minutes=20)
 """The longest operation, an upgrade that waits until it is stable, waits 15 minutes by default."""
 
@@ -58,7 +57,7 @@ def late(connect: Connect, run: dict[str, Any]) -> None:
     text = f"The {what} of stream {stream} has not ended after {minutes:.0f} min (requested by {who})"
     with connect() as connection:
         incidents.opened(
-            connection, KIND, stream, text, streams=[stream], run=run["dag_run_id"],
+            connection, incidents.OPERATION, stream, text, streams=[stream], run=run["dag_run_id"],
             next=f"Required Actions in Airflow, if it waits for approval; else: lakeward streams status {stream}",
         )  # fmt: skip
 
@@ -68,7 +67,7 @@ def close_ended(connect: Connect, state: Callable[[str, str], str | None]) -> No
     from lakeward.registry import incidents
 
     with connect() as connection:
-        known = [item for (kind, _), item in incidents.open_ones(connection).items() if kind == KIND]
+        known = [item for (kind, _), item in incidents.open_ones(connection).items() if kind == incidents.OPERATION]
     for incident in known:
         item = f"operation of stream {incident.subject}"
         attempt(item, partial(_close_ended, connect, state, incident), through=(DependencyDown,))
@@ -83,4 +82,4 @@ def _close_ended(connect: Connect, state: Callable[[str, str], str | None], inci
     how = {"success": "succeeded", "failed": "failed"}.get(became or "", "does not exist any more")
     text = f"The late operation on stream {incident.subject} {how}"
     with connect() as connection:
-        incidents.closed(connection, KIND, incident.subject, text)
+        incidents.closed(connection, incidents.OPERATION, incident.subject, text)

@@ -29,7 +29,8 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger(__name__)
 
-EVERY = timedelta(seconds=60)
+EVERY = timedelta(minutes=10)
+"""The interval of runs without an event (`dead_mans_switch.SCHEDULE_S`)."""
 BOX_S = 20.0
 """The time a run waits for decisions that fall due soon, e.g. the next attempt of a driver; the rest wait for the next
 run."""
@@ -44,8 +45,8 @@ REPORTS = 3
 
 DOC = """
 ### What it does
-Every minute, and at once after an event of the watcher, it compares the **desired** state of every stream with the
-**observed** state, and acts:
+When the watcher on Airflow's triggerer sees something to do, and every ten minutes without that, it compares the
+**desired** state of every stream with the **observed** state, and acts:
 
 * It launches the driver of a stream that should run and does not run.
 * It adopts a running driver whose launch was not recorded.
@@ -60,6 +61,10 @@ gets a green run. People get one message for each incident, which is updated and
 `quality_check`.
 
 While `tables_observe` is paused, this Dag also removes expired data (`keep` in `conf/lakeward.yaml`).
+
+The watcher looks every five seconds. A dead driver starts a run at once; commits, unchecked rows and what falls due
+start one at most once a minute. While nothing is to be done, the watcher records the states itself, and no run is
+needed.
 
 ### When it is red
 The registry could not be reached, or the pass failed. **Streams continue to land rows**: nothing is stopped because

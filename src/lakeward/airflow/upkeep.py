@@ -1,6 +1,6 @@
 """Retention cleanup of Airflow's own database and logs, for the Airflow of the embedded stack.
 
-Airflow has no retention of its own, and `streams_reconcile` alone makes 1,440 runs a day. A task has no access to
+Airflow has no retention of its own, and `streams_reconcile` makes up to 1,440 runs a day. A task has no access to
 Airflow's database; `airflow db clean` has, with the configuration that `lakeward stack up` wrote. The operator of
 another Airflow cleans it up: docs/how-to/keep-it-small.md has the command.
 """
@@ -59,7 +59,7 @@ def tidy_if_due(runtime: Runtime, *, stand_in: bool = False) -> dict[str, int]:
     place = home()
     of_airflow = embedded(place) and retention.due(connect, "airflow", EVERY_S * patience)
     if not of_airflow and not retention.due(connect, "registry", retention.EVERY_S * patience):
-        return {}  # before any file is read: a pass asks every minute
+        return {}  # before any file is read: each pass asks
     keep = settings().keep
     removed = retention.purge_if_due(runtime, keep, patience=patience)
     if of_airflow:

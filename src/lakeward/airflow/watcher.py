@@ -1,9 +1,10 @@
 """The watcher: one poll of registry and backend for all streams on the triggerer, every few seconds.
 
 It fires an asset event when a reconcile pass would have something to do, so that a dead driver is seen within one
-poll. It is an accelerator: the schedule of `streams_reconcile` suffices alone. And it is the dead man's switch of that
-Dag: when no pass succeeds any more, it is the one that says so. When passes begin and do not finish, as on a starved
-machine, it launches what is dead itself (`supervision.relaunch`).
+poll. While there is nothing to do, it records the states itself and no task runs (`supervision.quiet_pass`). Without
+the watcher, the schedule of `streams_reconcile` suffices alone, with longer intervals. And it is the dead man's switch
+of that Dag: when no pass succeeds any more, it is the one that says so. When passes begin and do not finish, as on a
+starved machine, it launches what is dead itself (`supervision.relaunch`).
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from lakeward.platform.errors import LakewardError
 if TYPE_CHECKING:
     from lakeward.supervision.alarm import Alarm
     from lakeward.supervision.heartbeat_monitor import HeartbeatMonitor
+    from lakeward.supervision.quiet_pass import QuietPass
     from lakeward.supervision.relaunch import Relaunch
 
 log = structlog.get_logger(__name__)
@@ -59,16 +61,17 @@ class StreamsTrigger(BaseEventTrigger):
 
     @classmethod
     async def _polls(cls, pause: float) -> AsyncIterator[list[str]]:
-        eyes: tuple[Alarm, HeartbeatMonitor, Relaunch] | None = None
+        eyes: tuple[Alarm, HeartbeatMonitor, Relaunch, QuietPass] | None = None
         while True:
             try:
                 if eyes is None:
                     eyes = await _eyes()
                     log.info("watcher started", poll_s=pause)
-                alarm, watchman, relaunch = eyes
+                alarm, watchman, relaunch, quiet = eyes
                 reasons = await asyncio.to_thread(_polled, "streams", alarm.poll)
                 await asyncio.to_thread(_polled, "missing passes", watchman.poll)
                 await asyncio.to_thread(_polled, "relaunch of drivers", relaunch.poll)
+                reasons = reasons or await asyncio.to_thread(_polled, "quiet pass", quiet.poll)
             except (LakewardError, OSError) as error:
                 log.warning("streams not observable", error=str(error), retry_in_s=_AFTER_ERROR_S)
                 eyes = None
@@ -95,20 +98,26 @@ class StreamsTrigger(BaseEventTrigger):
             yield _event(reasons)
 
 
-async def _eyes() -> tuple[Alarm, HeartbeatMonitor, Relaunch]:
+async def _eyes() -> tuple[Alarm, HeartbeatMonitor, Relaunch, QuietPass]:
     # Imported here: every parse of a Dag file imports this module, and only the triggerer needs the rest.
     from lakeward.airflow.connections import runtime_async
     from lakeward.airflow.notify import channel_async
     from lakeward.airflow.project import settings
+    from lakeward.platform.runtime import Project
     from lakeward.supervision.alarm import Alarm
     from lakeward.supervision.heartbeat_monitor import HeartbeatMonitor
+    from lakeward.supervision.quiet_pass import QuietPass
     from lakeward.supervision.reconcile import backend_of, registry_of
     from lakeward.supervision.relaunch import Relaunch
 
     runtime = await runtime_async()
     connect, backend = registry_of(runtime), backend_of(runtime)
-    relaunch = Relaunch(connect, runtime, backend, settings)
-    return Alarm(connect, runtime, backend), HeartbeatMonitor(connect, await channel_async()), relaunch
+    return (
+        Alarm(connect, runtime, backend),
+        HeartbeatMonitor(connect, await channel_async()),
+        Relaunch(connect, runtime, backend, settings),
+        QuietPass(connect, runtime, backend, settings, lambda: Project.locate().suites),
+    )
 
 
 def _polled(item: str, poll: Callable[[], T]) -> T:

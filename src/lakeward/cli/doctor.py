@@ -56,7 +56,7 @@ def _reconciled() -> list[Check]:
     from lakeward.stack.doctor import Check
     from lakeward.supervision import dead_mans_switch, presence
 
-    required = f"a reconcile pass every {dead_mans_switch.EVERY_S:.0f} s"
+    required = f"the streams are observed every {dead_mans_switch.EVERY_S:.0f} s"
     try:
         with state().registry() as connection:
             present, newest = presence.read(connection), dead_mans_switch.newest(connection)
@@ -65,5 +65,5 @@ def _reconciled() -> list[Check]:
     present = supervised.explain(present)
     if present.missing:
         return [Check("reconcile", False, present.why, required, present.next)]
-    found = "no pass yet" if newest is None else f"the newest pass {newest.age_s:.0f} s ago"
+    found = "no pass yet" if newest is None else f"observed {newest.age_s:.0f} s ago"
     return [Check("reconcile", True, found, required)]

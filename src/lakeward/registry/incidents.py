@@ -12,6 +12,9 @@ from sqlalchemy.dialects.postgresql import insert
 
 from lakeward.registry.schema import incidents
 
+OPERATION = "operation"
+"""The kind of a run of a stream's Dag that takes too long."""
+
 
 class Refusal(TypedDict):
     """A text that the receiver rejects, and until when (RFC 3339) it is not sent again."""

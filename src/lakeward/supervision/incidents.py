@@ -15,11 +15,12 @@ from lakeward.platform.boundary import Failure, attempt
 from lakeward.platform.failures import FailureClass, judge
 from lakeward.platform.runtime import Runtime
 from lakeward.platform.text import listed, span
-from lakeward.registry import events, incidents, restarts, streams
+from lakeward.registry import events, heartbeats, incidents, restarts, streams
 from lakeward.registry.incidents import Incident
 from lakeward.registry.streams import Stream
 from lakeward.spec.model.settings import Settings
 from lakeward.spec.model.stream import StreamSpec
+from lakeward.supervision import dead_mans_switch
 from lakeward.supervision.decide import dependencies, remedy, thrash, trouble
 from lakeward.supervision.decide.dependencies import Dependency
 from lakeward.supervision.decide.health import TROUBLE, State, Verdict, outgrown
@@ -33,6 +34,8 @@ BACK_S = 10.0
 """When a dependency is available again, its streams restart spread over this time."""
 STREAMS = "streams"
 THRASH, DEPENDENCY, STREAM, RECONCILE, STATE = "thrash", "dependency", "stream", "reconcile", "state"
+WATCHER = "watcher"
+WATCHER_NEXT = "lakeward stack status; is Airflow's triggerer up, and what does its log say?"
 CLOSE_SHARE = 0.9
 """The incident closes below this share of `max_rows`, so that a state that oscillates is one incident, not many."""
 
@@ -232,6 +235,27 @@ def of_late(connection: Connection, facts: Facts) -> None:
     for kind, name in facts.incidents:
         if kind == LATE and name not in facts.by_id:
             incidents.closed(connection, LATE, name, f"Stream {name} was retired")
+
+
+def of_watcher(connection: Connection) -> None:
+    """Keep one incident open while passes come by their schedule alone, because the watcher has said nothing for long.
+
+    Where no watcher ever ran, none is missing.
+    """
+    seen = heartbeats.newest(connection, dead_mans_switch.WATCHER)
+    whole = heartbeats.newest(connection, dead_mans_switch.RECONCILE)
+    known = (RECONCILE, WATCHER) in incidents.open_ones(connection)
+    # The machine or Airflow may have been down: only what passes saw before counts.
+    running = whole is not None and whole.age_s <= dead_mans_switch.SCHEDULE_S + dead_mans_switch.EVERY_S
+    if seen is not None and seen.age_s > dead_mans_switch.WITHOUT_PASS_S and running:
+        text = (
+            f"Airflow's triggerer has not watched the streams for {span(seen.age_s)}: a stream that fails is restarted"
+            f" by the next scheduled run of streams_reconcile, up to {span(dead_mans_switch.SCHEDULE_S)} later"
+        )
+        if not known:
+            incidents.opened(connection, RECONCILE, WATCHER, text, next=WATCHER_NEXT)
+    elif known and seen is not None and seen.age_s <= dead_mans_switch.MISSED * dead_mans_switch.EVERY_S:
+        incidents.closed(connection, RECONCILE, WATCHER, "Airflow's triggerer watches the streams again")
 
 
 def _of_late(connection: Connection, facts: Facts, stream: Stream, late: str | None) -> None:

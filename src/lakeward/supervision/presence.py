@@ -15,7 +15,6 @@ from pathlib import Path
 from sqlalchemy import Connection, func, select
 
 from lakeward.platform.runtime import Project
-from lakeward.platform.text import span
 from lakeward.registry import streams
 from lakeward.registry.heartbeats import Heartbeat
 from lakeward.supervision import dead_mans_switch
@@ -78,8 +77,7 @@ def supervision_present(
         return Presence(State.OK)
     cause, remedy = _cause(dags, paused)
     if newest is not None:
-        age = span(newest.age_s)
-        why = f"no reconcile pass has succeeded for {age} (one is due every {span(dead_mans_switch.EVERY_S)})"
+        why = dead_mans_switch.missing(newest)
         if newest.age_s <= WITHIN_S:
             why = "no reconcile pass runs any more"
         consequence = "failed streams are not restarted, running streams continue"

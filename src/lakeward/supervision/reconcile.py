@@ -47,7 +47,7 @@ from lakeward.supervision.state_log import StateChange
 log = structlog.get_logger(__name__)
 
 LEASE_TTL = timedelta(seconds=60)
-__all__ = ["StateChange", "Summary", "backend_of", "reconcile_once", "registry_of"]
+__all__ = ["StateChange", "Summary", "backend_of", "reconcile_once", "record_results", "registry_of"]
 
 ROUNDS = 4
 """Kill, finalize, launch, observe: what the death of one driver needs."""
@@ -212,7 +212,7 @@ def _pass(actor: Actor, startup: StartupGracePeriod, begun: float, steps: _Steps
             break  # a process that survives SIGKILL is not signalled again in this pass
     if decided.acts:  # the observation from before the acts is outdated
         facts, jobs = _observe(actor, facts)
-    proved, states, edges = _finish(actor, facts, jobs, supervises=supervises)
+    proved, states, edges = record_results(actor.connect, facts, jobs, supervises=supervises)
     summary = Summary(
         done=tuple(done),
         states=states,
@@ -259,15 +259,19 @@ def _observe_and_probe(actor: Actor) -> tuple[Facts, ObservedJobs]:
         return observe.read(connection, whole=False, before=facts), jobs
 
 
-def _finish(
-    actor: Actor, facts: Facts, jobs: ObservedJobs, *, supervises: bool
+def record_results(
+    connect: Connect, facts: Facts, jobs: ObservedJobs, *, supervises: bool
 ) -> tuple[tuple[GenerationResult, ...], dict[str, Verdict], tuple[StateChange, ...]]:
-    """Record the results of the pass: proven generations, states, incidents."""
-    with actor.connect() as connection:
+    """Record the results of a pass: proven generations, states, incidents.
+
+    Args:
+        supervises: whether the pass proves supervision, which ends the incident of missing passes.
+    """
+    with connect() as connection:
         proved = tuple(stabilization.stabilize(connection, facts))
         if proved:
             facts = observe.read(connection, whole=False, before=facts)
     states = observe.verdicts(facts, jobs)
-    with actor.connect() as connection:
+    with connect() as connection:
         edges = state_log.record(connection, facts, states, supervises=supervises)
     return proved, states, edges

@@ -55,6 +55,7 @@ def record(
     incidents.of_late(connection, facts)
     if supervises:
         incident_rows.closed(connection, incidents.RECONCILE, incidents.STREAMS, "A reconcile pass succeeded again")
+        incidents.of_watcher(connection)
     return tuple(edges)
 
 

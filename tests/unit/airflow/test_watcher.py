@@ -5,9 +5,10 @@ from typing import Any
 
 import pytest
 
-from lakeward.airflow import watcher
+from lakeward.airflow import reconcile_dag, watcher
 from lakeward.airflow.watcher import StreamsTrigger
 from lakeward.platform.errors import DependencyDown
+from lakeward.supervision import dead_mans_switch
 
 
 class Polled:
@@ -39,9 +40,18 @@ def first_event(monkeypatch: pytest.MonkeyPatch, *parts: Polled) -> list[str]:
 
 
 def test_each_poll_also_relaunches_what_is_dead_where_passes_do_not_finish(monkeypatch: pytest.MonkeyPatch) -> None:
-    alarm, watchman, relaunch = Polled([], ["nyc: its process is gone"]), Polled(), Polled()
-    assert first_event(monkeypatch, alarm, watchman, relaunch) == ["nyc: its process is gone"]
-    assert (alarm.polls, watchman.polls, relaunch.polls) == (2, 2, 2)
+    alarm, watchman, relaunch, quiet = Polled([], ["nyc: its process is gone"]), Polled(), Polled(), Polled()
+    assert first_event(monkeypatch, alarm, watchman, relaunch, quiet) == ["nyc: its process is gone"]
+    assert (alarm.polls, watchman.polls, relaunch.polls, quiet.polls) == (2, 2, 2, 1)
+
+
+def test_what_is_not_urgent_requests_a_pass_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    parts = (Polled([], []), Polled(), Polled(), Polled([], ["flights: commits to announce"]))
+    assert first_event(monkeypatch, *parts) == ["flights: commits to announce"]
+
+
+def test_the_schedule_is_the_one_by_which_missing_passes_are_judged() -> None:
+    assert reconcile_dag.EVERY.total_seconds() == dead_mans_switch.SCHEDULE_S
 
 
 @pytest.mark.parametrize(
@@ -49,4 +59,4 @@ def test_each_poll_also_relaunches_what_is_dead_where_passes_do_not_finish(monke
 )
 def test_whatever_a_poll_meets_the_watcher_goes_on(monkeypatch: pytest.MonkeyPatch, failure: Exception) -> None:
     alarm, relaunch = Polled([], ["nyc: its process is gone"]), Polled(failure)
-    assert first_event(monkeypatch, alarm, Polled(), relaunch) == ["nyc: its process is gone"]
+    assert first_event(monkeypatch, alarm, Polled(), relaunch, Polled()) == ["nyc: its process is gone"]

@@ -12,6 +12,7 @@ from lakeward.engine.checkpoint import state_errors
 from lakeward.engine.checkpoint.preflight import Finding, Verdict
 from lakeward.platform.errors import Blocked
 from lakeward.platform.failures import FailureClass
+from lakeward.registry import incidents as incident_rows
 from lakeward.supervision import incidents, observe
 from lakeward.supervision.decide.health import State
 from lakeward.supervision.report.advice import RUNBOOK
@@ -35,7 +36,7 @@ def test_every_failure_class_has_its_row(failure: FailureClass) -> None:
     assert f"\n| `{failure.value}` |" in TEXT
 
 
-IMPORTED = {"RECONCILE": incidents.RECONCILE, "LATE": observe.LATE}
+IMPORTED = {"RECONCILE": incidents.RECONCILE, "LATE": observe.LATE, "OPERATION": incident_rows.OPERATION}
 """Names that a module which opens an incident imports."""
 
 
@@ -57,7 +58,7 @@ def kinds() -> set[str]:
         for node in ast.walk(tree):
             if isinstance(node, ast.Call) and ast.unparse(node.func) == "incidents.opened":
                 kind = node.args[1]
-                name = kind.id if isinstance(kind, ast.Name) else ""
+                name = ast.unparse(kind).removeprefix("incidents.")
                 found.add(named.get(name) or IMPORTED.get(name, name))
     return found
 
