@@ -19,7 +19,7 @@ from lakeward.stack import airflow_pool, supervised
 from lakeward.stack.stack import Stack
 from lakeward.stack.state import StackState
 
-pytestmark = [pytest.mark.campaign, pytest.mark.timeout(1800)]  # a bound for a hang; a busy machine may need minutes
+pytestmark = pytest.mark.timeout(1800)  # a bound for a hang; a busy machine may need minutes
 
 MIGRATION, PARTS = "airflow db migrate", "airflow-scheduler"
 
@@ -85,6 +85,7 @@ def airflow_works(stack: Stack) -> bool:
     return pools[airflow_pool.NAME] == 1 and pools[airflow_pool.DEFAULT] != airflow_pool.UNTOUCHED
 
 
+@pytest.mark.campaign
 @pytest.mark.parametrize("victims", ["start", "program", "everything", "supervisor"])
 @pytest.mark.parametrize("moment", [MIGRATION, PARTS])
 def test_the_next_start_ends_in_a_running_stack(stack: Stack, moment: str, victims: str) -> None:
@@ -116,6 +117,7 @@ def test_the_next_start_ends_in_a_running_stack(stack: Stack, moment: str, victi
     assert [file.name for file in (stack.home.root / "postgres").iterdir()] == ["data"]
 
 
+@pytest.mark.campaign
 @pytest.mark.parametrize("moment", [MIGRATION, PARTS])
 def test_nothing_of_a_killed_start_outlives_the_stop(stack: Stack, moment: str) -> None:
     starting = start(stack)
