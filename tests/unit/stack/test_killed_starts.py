@@ -120,8 +120,11 @@ def test_an_unrecorded_supervisor_without_parts_is_ended(site: StackContext) -> 
     supervisor = Supervisor(site.home)
     supervisor.write([])
     process = supervisor.start()
-    Stack(site.project, site.home)._end_unrecorded(StackState())
-    assert not process.alive()
+    try:
+        Stack(site.project, site.home)._end_unrecorded(StackState())
+        assert not process.alive()
+    finally:
+        session.end(session.members(process))
 
 
 def test_an_unrecorded_supervisor_with_parts_is_refused(
