@@ -18,10 +18,13 @@ from typer.main import get_command
 from lakeward.cli import context as of_the_command
 from lakeward.cli.app import app
 from lakeward.cli.context import take_common_options
+from lakeward.platform.runtime import Project
 from lakeward.spec.checks import not_supported
 from lakeward.spec.docs.schema import FILES
 from lakeward.spec.model.settings import Settings
 from lakeward.spec.model.stream import StreamSpec
+from lakeward.spec.model.unsupported import UNSUPPORTED
+from lakeward.spec.read.loader import load_project
 
 ROOT = Path(__file__).parents[2]
 PAGES = [
@@ -61,10 +64,10 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize("place", sorted(not_supported.UNDOCUMENTED))
+@pytest.mark.parametrize("place", sorted(UNSUPPORTED))
 def test_what_the_reference_leaves_out_is_refused(place: tuple[str, str]) -> None:
     found = REFUSED[place]()
-    assert [path[-1] for path, _ in found] == [place[1]], "it works now: take it out of UNDOCUMENTED"
+    assert [path[-1] for path, _ in found] == [place[1]], "it works now: take it out of UNSUPPORTED"
 
 
 def test_every_refused_key_is_left_out_of_the_reference() -> None:
@@ -72,13 +75,13 @@ def test_every_refused_key_is_left_out_of_the_reference() -> None:
     in_code = len(re.findall(r"^ +yield (?!from)", text, flags=re.MULTILINE))
     # `files.path` elsewhere, `available_now` for kinesis, and the name of a catalog: the keys themselves work.
     by_value_of_others = 3
-    assert in_code - by_value_of_others == len(not_supported.UNDOCUMENTED) == len(REFUSED)
+    assert in_code - by_value_of_others == len(UNSUPPORTED) == len(REFUSED)
 
 
-@pytest.mark.parametrize("place", sorted(not_supported.UNDOCUMENTED))
+@pytest.mark.parametrize("place", sorted(UNSUPPORTED))
 def test_no_editor_offers_what_is_refused(place: tuple[str, str]) -> None:
     """The schemas beside the reference, which editors complete from, and every choice of one key among several."""
-    (kind, key), refused = place, not_supported.UNDOCUMENTED[place]
+    (kind, key), refused = place, UNSUPPORTED[place]
     seen = False
     for name, (model, _) in FILES.items():
         made = json.loads((ROOT / f"docs/reference/{name}.schema.json").read_text())
@@ -98,6 +101,58 @@ def test_a_schema_has_no_definition_that_nothing_names() -> None:
         text = (ROOT / f"docs/reference/{name}.schema.json").read_text()
         for kind in json.loads(text).get("$defs", {}):
             assert f'"#/$defs/{kind}"' in text
+
+
+STREAM = "owner: o\nsource: {{{source}}}\nsink: {{{sink}}}\ntrigger: {{every: 10s}}\n"
+TOPIC, TABLE = 'kafka: {topics: [t], max_offsets_per_trigger: 5}, decode: {json: "n INT"}', "iceberg: {table: n.t}"
+SLIPS = {
+    ("IcebergSource", "branch"): {"source": "iceberg: {table: n.a, branc: dev, max_files_per_trigger: 1}"},
+    ("Decode", "avro"): {"source": "kafka: {topics: [t], max_offsets_per_trigger: 5}, decode: {avr: {}}"},
+    ("Sink", "memory"): {"sink": "memor: {}"},
+    ("FilesSink", "format"): {"sink": "files: {path: /x, format: orcs}"},
+    ("IcebergSink", "commit"): {"sink": "iceberg: {table: n.t, comit: exact}"},
+    ("Settings", "connections"): "conections: {}",
+    ("Settings", "reconcile"): "reconcil: {}",
+    ("Catalog", "properties"): "catalog: {propertys: {}}",
+    ("LakeCatalog", "type"): "catalogs: {lake: {type: hiv, uri: 'thrift://h:9083'}}",
+    ("Driver", "backend"): "drivers: {d: {backend: yar}}",
+}
+"""A slip of the pen near each of them: the problem names the valid keys and values, and the nearest."""
+
+
+@pytest.mark.parametrize("place", sorted(UNSUPPORTED))
+def test_no_problem_suggests_what_is_refused(place: tuple[str, str], tmp_path: Path) -> None:
+    slip, refused = SLIPS[place], UNSUPPORTED[place]
+    (tmp_path / "conf" / "streams").mkdir(parents=True)
+    if isinstance(slip, str):
+        (tmp_path / "conf" / "lakeward.yaml").write_text(slip)
+    else:
+        text = STREAM.format(**{"source": TOPIC, "sink": TABLE, **slip})
+        (tmp_path / "conf" / "streams" / "a.yaml").write_text(text)
+    problems = load_project(Project(tmp_path)).problems
+    assert problems
+    words = {place[1]} if "*" in refused else refused
+    for problem in problems:
+        text = problem.text().partition(": ")[2] if "*" in refused else problem.text()
+        assert not words & set(re.findall(r"\w+", text)), text
+        assert not words & {*problem.valid, problem.nearest}
+
+
+def test_a_value_of_a_refused_key_is_not_suggested(tmp_path: Path) -> None:
+    (tmp_path / "conf" / "streams").mkdir(parents=True)
+    text = STREAM.format(source=TOPIC, sink="iceberg: {table: n.t, commit: nativ}")
+    (tmp_path / "conf" / "streams" / "a.yaml").write_text(text)
+    [problem] = load_project(Project(tmp_path)).problems
+    assert problem.text().endswith("'nativ' is not known here")
+
+
+@pytest.mark.parametrize("slip", ["{}", "{iceberg: {table: n.t}, memory: {}}"])
+def test_a_choice_does_not_name_what_is_refused(slip: str, tmp_path: Path) -> None:
+    (tmp_path / "conf" / "streams").mkdir(parents=True)
+    text = STREAM.format(source=TOPIC, sink=slip[1:-1])
+    (tmp_path / "conf" / "streams" / "a.yaml").write_text(text)
+    [message] = [each.message for each in load_project(Project(tmp_path)).problems if "exactly one of" in each.message]
+    assert "memory" not in message.partition("exactly one of")[2]
 
 
 def _yaml_blocks() -> Iterator[tuple[str, Any]]:
@@ -131,7 +186,7 @@ def test_no_example_has_a_key_or_a_value_that_is_refused() -> None:
     wrong = []
     for where, block in _yaml_blocks():
         for over, key, value in _named(block):
-            for (kind, refused_key), refused in not_supported.UNDOCUMENTED.items():
+            for (kind, refused_key), refused in UNSUPPORTED.items():
                 if key != refused_key or over not in above.get((kind, key), {over}):
                     continue
                 as_source = kind == "FilesSink" and "sink" not in str(block)

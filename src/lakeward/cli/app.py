@@ -17,6 +17,7 @@ from lakeward.cli import (
     demo,
     deploy,
     doctor,
+    examples,
     init,
     lineage,
     metrics,
@@ -83,6 +84,9 @@ def _root(
 def version() -> None:
     """Print the version."""
     context.state().output.show({"version": __version__})
+
+
+examples.complete_help(app)
 
 
 def main(argv: list[str] | None = None) -> None:

@@ -15,7 +15,9 @@ if TYPE_CHECKING:
 
 _CLOSE_S = 30.0
 """How long a transport that sends in the background has for what is still in its queue."""
-app = typer.Typer(help="Lineage in OpenLineage's format: what was sent, and sending it now.", no_args_is_help=True)
+app = typer.Typer(
+    help="Show what lineage was sent in OpenLineage's format, and send what is due.", no_args_is_help=True
+)
 
 
 @app.command()
@@ -62,9 +64,7 @@ def status() -> None:
 def send() -> None:
     """Send the events that are due now, to the backend that this shell configures.
 
-    Raises:
-        SpecError: OpenLineage is not configured here.
-        Unhealthy: the backend did not take the events; they stay due.
+    Exit code 2 when OpenLineage is not configured here, 3 when the backend did not take the events: they stay due.
     """
     from lakeward.lineage import transport
     from lakeward.spec.read.settings_file import usable_settings

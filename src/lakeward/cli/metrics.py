@@ -17,7 +17,9 @@ if TYPE_CHECKING:
     from prometheus_client.registry import CollectorRegistry
     from sqlalchemy import Connection
 
-app = typer.Typer(help="Metrics of streams, tables and checks for Prometheus.", no_args_is_help=True)
+app = typer.Typer(
+    help="Show the metrics of streams, tables and checks, or serve them to Prometheus.", no_args_is_help=True
+)
 
 PORT = 9464
 """The port that OpenTelemetry's Prometheus exporters use."""
@@ -39,11 +41,7 @@ def serve(
     host: Annotated[str, typer.Option(help="Address to listen on. The endpoint has no login.")] = ports.HOST,
     partitions: Partitions = False,
 ) -> None:
-    """Answer Prometheus' scrapes at /metrics until it is stopped.
-
-    Raises:
-        Refused: the port is taken.
-    """
+    """Answer Prometheus' scrapes at /metrics until it is stopped. Exit code 4 when the port is taken."""
     registry = _registry(partitions)
     from prometheus_client import start_http_server
 

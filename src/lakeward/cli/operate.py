@@ -26,6 +26,9 @@ Timeout = Annotated[
     str | None,
     typer.Option(metavar="DURATION", help="with --wait: how long, e.g. 90s; default: 5m, upgrade 15m to 30m"),
 ]
+Patience = Annotated[
+    str | None, typer.Option("--timeout", metavar="DURATION", help="how long to wait for each stream; default: 5m")
+]
 Comment = Annotated[str, typer.Option(help="the reason; recorded with the change")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="show exactly what would be done, and change nothing")]
 Yes = Annotated[bool, typer.Option("--yes", help="approve the plan without a question; needs --comment")]

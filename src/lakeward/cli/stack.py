@@ -17,18 +17,20 @@ if TYPE_CHECKING:
 
 DRIVER_GRACE_S = 60.0  # for the batch a driver is in
 
-app = typer.Typer(no_args_is_help=True, help="PostgreSQL, Kafka, Airflow and a warm Spark on this machine.")
+app = typer.Typer(
+    no_args_is_help=True, help="Start, show and stop PostgreSQL, Kafka, Airflow and Spark on this machine."
+)
 
 
 @app.command()
 def up(
     only: Annotated[
         str | None,
-        typer.Option("--only", help="Some parts: postgres,kafka,airflow,connect,checker (and what they need)."),
+        typer.Option("--only", help="Some parts: postgres,kafka,connect,airflow,checker (and what they need)."),
     ] = None,
     no_deploy: Annotated[bool, typer.Option("--no-deploy", help="Do not deploy the project's specs.")] = False,
 ) -> None:
-    """Start what is missing. Safe to repeat; prints where everything is."""
+    """Start every part that does not run, deploy the project's specs, and print where everything is. Safe to repeat."""
     services = [word.strip() for word in only.split(",") if word.strip()] if only is not None else None
     output = state().output
     report = stack().up(services, None if no_deploy else deploy, output.note)

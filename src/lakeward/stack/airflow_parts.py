@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 from lakeward.platform import ports
 from lakeward.platform.errors import LakewardError
 from lakeward.platform.runtime import SUPERVISION_POOL
-from lakeward.stack import airflow_pool
+from lakeward.stack import airflow_pool, service_user
 from lakeward.stack.part import Part
 from lakeward.stack.program import Program
 from lakeward.stack.site import StackContext
@@ -108,7 +108,7 @@ def monitor(site: StackContext) -> dict[str, Any]:
 
 
 def migrate(site: StackContext) -> None:
-    """Migrate Airflow's database to the installed version.
+    """Migrate Airflow's database to the installed version. A killed one is repeated: Airflow's lock is PostgreSQL's.
 
     Raises:
         LakewardError: `airflow db migrate` failed; its output is in a log.
@@ -116,13 +116,16 @@ def migrate(site: StackContext) -> None:
     log = site.home.logs / "airflow-db-migrate.log"
     with log.open("wb") as sink:
         done = subprocess.run(
-            [airflow_binary(), "db", "migrate"],
+            service_user.bound([airflow_binary(), "db", "migrate"]),
             env=environment(site), stdout=sink, stderr=sink, stdin=subprocess.DEVNULL, cwd="/", check=False,
         )  # fmt: skip
     if done.returncode != 0:
         lines = log.read_text(errors="replace").strip().splitlines()
         raise LakewardError(
-            "Airflow's database could not be migrated", why=" | ".join(lines[-3:]), next=f"less {log}", code="LW-7001"
+            "Airflow's database could not be migrated",
+            why=" | ".join(lines[-3:]) or f"airflow db migrate ended with {done.returncode}",
+            next=f"less {log}, then: lakeward stack up   (it begins the migration again)",
+            code="LW-7001",
         )
 
 

@@ -80,6 +80,15 @@ def _shutdown(supervisor: Supervisor, leader: Process | None) -> None:
         return
     if leader.alive():
         supervisor.shutdown()
+    wait_for_end(leader)
+
+
+def wait_for_end(leader: Process) -> None:
+    """Wait for a supervisor that stops its parts and itself, and end what is left of its session.
+
+    Raises:
+        Unhealthy: a process cannot be killed.
+    """
     deadline = time.monotonic() + _LONGEST_STOP_S
     while leader.alive() and time.monotonic() < deadline:
         time.sleep(0.05)

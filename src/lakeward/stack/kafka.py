@@ -14,6 +14,7 @@ from typing import Any
 from lakeward import jars
 from lakeward.platform import ports
 from lakeward.platform.errors import DependencyDown, LakewardError, TimedOut
+from lakeward.stack import service_user
 
 LOGGING = Path(__file__).with_name("kafka-log4j2.properties")
 HEAP = "384m"
@@ -56,7 +57,7 @@ class Kafka:
         cluster = urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
         command = [*self._java(java, heap="64m"), "kafka.tools.StorageTool", "format"]
         command += [f"--cluster-id={cluster}", "--config", str(self.config), "--ignore-formatted"]  # may begin with -
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        done = subprocess.run(service_user.bound(command), capture_output=True, text=True, check=False)
         if done.returncode != 0:
             raise LakewardError(
                 "Kafka's log folder could not be formatted", why=(done.stderr or done.stdout).strip(), code="LW-7008"

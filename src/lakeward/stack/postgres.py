@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import shutil
 import subprocess
 import time
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import psutil
 
 from lakeward.platform import ports
 from lakeward.platform.errors import LakewardError, TimedOut
@@ -62,6 +65,7 @@ class Postgres:
             return False
         private.folder(self.folder)
         service_user.own(self.folder)
+        self._remove_unfinished()
         fresh = self.folder / f"new-{os.getpid()}"
         password = private.write(self.folder / f"password-{os.getpid()}", admin_password)
         service_user.own(password)
@@ -74,7 +78,7 @@ class Postgres:
             command.append("--no-sync")
         try:
             done = subprocess.run(
-                service_user.wrap(command, touching=[binary("initdb"), fresh]),
+                service_user.wrap(command, touching=[binary("initdb"), fresh], bound=True),
                 capture_output=True, text=True, check=False, cwd="/", env=environment(),
             )  # fmt: skip
         finally:
@@ -88,6 +92,25 @@ class Postgres:
             )
         fresh.replace(self.data)  # atomic: a killed initdb leaves no incomplete cluster
         return True
+
+    def _remove_unfinished(self) -> None:
+        """Remove what a killed `initialise` left: its pid may be that of this process, and the password is one."""
+        for unfinished in self.folder.glob("new-*"):
+            shutil.rmtree(unfinished)
+        for password in self.folder.glob("password-*"):
+            password.unlink()
+
+    def release(self) -> None:
+        """Remove `postmaster.pid` if its process is another program now, e.g. after a restart of the machine.
+
+        PostgreSQL refuses to start while a process with that pid lives, whatever it is. Of a dead process it removes
+        the file itself; a server of this data folder stays protected by its shared memory, too.
+        """
+        lock = self.data / "postmaster.pid"
+        with suppress(FileNotFoundError, ValueError, IndexError, psutil.Error):
+            other = psutil.Process(int(lock.read_text().splitlines()[0]))
+            if str(self.data) not in other.cmdline() and not other.name().startswith("postgres"):
+                lock.unlink()
 
     def command(self, *, bound: bool = False) -> list[str]:
         """The command of the server, which runs in the foreground; SIGINT is its fast shutdown."""
@@ -148,7 +171,8 @@ class Postgres:
                 if not cursor.fetchone():
                     names = (sql.Identifier(database), sql.Identifier(owner))
                     cursor.execute(sql.SQL("CREATE DATABASE {} OWNER {}").format(*names))
-                    cursor.execute(sql.SQL("REVOKE ALL ON DATABASE {} FROM PUBLIC").format(names[0]))
+                # Each time: the start may have been killed between the two statements.
+                cursor.execute(sql.SQL("REVOKE ALL ON DATABASE {} FROM PUBLIC").format(sql.Identifier(database)))
 
 
 def pgpass(port: int, passwords: dict[str, str]) -> str:

@@ -30,6 +30,7 @@ class PostgresPart(Part):
 
     def prepare(self) -> None:
         self.server.initialise(self._admin())
+        self.server.release()
 
     def program(self) -> Program:
         # SIGINT is PostgreSQL's fast shutdown: roll back, checkpoint, exit.

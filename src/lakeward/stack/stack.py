@@ -10,7 +10,7 @@ from lakeward import jars
 from lakeward.platform import ports
 from lakeward.platform.errors import Refused, Unhealthy
 from lakeward.platform.runtime import Home, Project, absent
-from lakeward.stack import airflow_config, claims, down, groups, requirements, status, up
+from lakeward.stack import airflow_config, claims, down, groups, requirements, session, status, up
 from lakeward.stack.site import DATABASES, REGISTRY_ROLE, StackContext
 from lakeward.stack.state import DEFAULT_PORTS, LOCK, StackState, exclusive
 from lakeward.stack.supervisor import Supervisor
@@ -42,7 +42,7 @@ class Stack:
         requested = groups.resolve(only)
         with exclusive(self.home):
             state = StackState.load(self.home)
-            self._refuse_unknown(state)
+            self._end_unrecorded(state)
             java = jars.find_java()
             requirements.check(self.home)
             jars.ensure(lambda name: say(f"fetching {name}"))
@@ -79,15 +79,27 @@ class Stack:
         known = state or StackState.load(self.home)
         return StackContext(self.project, self.home, {**DEFAULT_PORTS, **known.ports}, jars.find_java())
 
-    def _refuse_unknown(self, state: StackState) -> None:
-        supervisor = None if state.running else Supervisor(self.home).find()
-        if supervisor is not None:
+    def _end_unrecorded(self, state: StackState) -> None:
+        """End a supervisor that a killed start did not record; it has started no part then.
+
+        Raises:
+            Refused: its parts run: `stack.json` was removed.
+        """
+        supervisor = Supervisor(self.home)
+        found = None if state.running else supervisor.find()
+        if found is None:
+            return
+        if supervisor.ending():
+            down.wait_for_end(found)
+        elif len(session.members(found)) > 1:
             raise Refused(
                 "A running stack is not recorded in its home",
-                why=f"supervisord is process {supervisor.pid}; stack.json in {self.home.root} does not list it",
+                why=f"supervisord is process {found.pid}; stack.json in {self.home.root} does not list it",
                 next="lakeward stack down, then lakeward stack up",
                 code="LW-7017",
             )
+        else:
+            session.end(session.members(found))
 
     def _running_groups(self, state: StackState) -> set[str]:
         # `up --only kafka` beside a running Airflow adds Kafka; it does not stop Airflow.

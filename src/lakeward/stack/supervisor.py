@@ -26,7 +26,7 @@ import psutil
 from lakeward.platform import machine
 from lakeward.platform.errors import LakewardError
 from lakeward.platform.runtime import Home, absent
-from lakeward.stack import private, run
+from lakeward.stack import private, run, service_user
 from lakeward.stack.part import Part
 from lakeward.stack.program import Program
 from lakeward.stack.state import Process
@@ -36,6 +36,8 @@ LOG_BYTES = 10 * 1024 * 1024
 LOGS_RETAINED = 3
 STARTS_WITHIN_S = 60
 _PID = "supervisord.pid"
+_SHUTDOWN_STATE = 6
+"""supervisord's fault code of every call while it ends."""
 
 
 @dataclass(frozen=True)
@@ -97,7 +99,8 @@ class Supervisor:
         Raises:
             LakewardError: it did not start.
         """
-        command = [sys.executable, "-m", "supervisor.supervisord", "-c", str(self.config)]
+        # Bound until it is a daemon: it opens its socket before, by which `find` knows it.
+        command = service_user.bound([sys.executable, "-m", "supervisor.supervisord", "-c", str(self.config)])
         environment = {"PATH": os.environ.get("PATH", os.defpath)}
         done = subprocess.run(command, capture_output=True, text=True, check=False, cwd="/", env=environment)
         end = time.monotonic() + machine.patience(STARTS_WITHIN_S)
@@ -138,19 +141,29 @@ class Supervisor:
                 ) from None
 
     def shutdown(self) -> None:
-        """Stop all parts and the supervisor."""
-        with suppress(OSError):
+        """Stop all parts and the supervisor, unless it ends already."""
+        with suppress(OSError, xmlrpc.client.Fault):
             self._call("shutdown")
+
+    def ending(self) -> bool:
+        """Whether it was told to end, by a `stack down` that may have been killed since; it takes no commands then."""
+        try:
+            self._call("getState")
+        except xmlrpc.client.Fault as fault:
+            return fault.faultCode == _SHUTDOWN_STATE
+        except OSError:
+            return False
+        return False
 
     def observe(self) -> dict[str, Observed]:
         """The state of every part.
 
         Raises:
-            LakewardError: supervisord does not answer.
+            LakewardError: supervisord does not answer, or ends.
         """
         try:
             rows = cast(list[dict[str, Any]], self._call("getAllProcessInfo"))
-        except OSError as error:
+        except (OSError, xmlrpc.client.Fault) as error:
             raise LakewardError(
                 "supervisord does not answer", why=str(error), next=f"less {self.log}", code="LW-7022"
             ) from None

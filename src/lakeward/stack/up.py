@@ -12,12 +12,12 @@ from importlib.metadata import version
 
 from lakeward.platform.errors import LakewardError, expect
 from lakeward.registry import engine
-from lakeward.stack import airflow_config, airflow_parts, airflow_pool, groups, session, waiting
+from lakeward.stack import airflow_config, airflow_parts, airflow_pool, down, groups, session, waiting
 from lakeward.stack.part import Part
 from lakeward.stack.services import PostgresPart
 from lakeward.stack.site import StackContext
 from lakeward.stack.state import StackState
-from lakeward.stack.supervisor import Supervisor
+from lakeward.stack.supervisor import Observed, Supervisor
 
 
 @dataclass
@@ -74,7 +74,6 @@ class Up:
         self.deploy = deploy
         self.timings = Timings(say)
         self._cancelled = threading.Event()
-        self._postgres_is_new = False
 
     def run(self) -> dict[str, float]:
         """Start missing parts; returns the seconds of each step.
@@ -102,6 +101,8 @@ class Up:
         if any(part.group == "airflow" for part in self.parts):
             airflow_config.write(self.site)
         self.supervisor.write(self.parts)
+        if self.state.running and self.supervisor.ending():
+            down.wait_for_end(expect(self.state.supervisor, "the supervisor's process"))
         if self.state.running:
             self.supervisor.reload()
         else:
@@ -136,7 +137,10 @@ class Up:
 
     def _postgres(self, part: PostgresPart) -> None:
         begin = time.monotonic()
-        self._postgres_is_new = not part.server.data.exists()
+        if not part.server.data.exists() and self.state.airflow_database:
+            # Recorded before the new cluster exists: a start that is killed must not take it for a migrated one.
+            self.state.airflow_database = ""
+            self.state.save(self.site.home)
         self._launch(part)
         part.populate()
         engine.migrate(self.site.home.registry_url_file.read_text().strip(), self.site.home.pgpass)
@@ -145,7 +149,7 @@ class Up:
     def _airflow(self, parts: list[Part]) -> None:
         begin = time.monotonic()
         installed = version("apache-airflow")
-        if self._postgres_is_new or self.state.airflow_database != installed:
+        if self.state.airflow_database != installed:
             airflow_parts.migrate(self.site)
             self.state.airflow_database = installed
             self.state.save(self.site.home)
@@ -161,7 +165,7 @@ class Up:
         self.timings.took(part.name, begin)
 
     def _launch(self, part: Part) -> None:
-        observed = self.supervisor.observe().get(part.name)
+        observed = self._settled(part)
         if observed is not None and observed.state == "RUNNING":
             since = observed.started
         else:
@@ -174,3 +178,11 @@ class Up:
         except LakewardError:
             self._cancelled.set()
             raise
+
+    def _settled(self, part: Part) -> Observed | None:
+        """The part, once it does not stop any more: a `stack down` may have been killed, and supervisord starts nothing
+        that is stopping. It kills what does not end in time."""
+        while True:
+            observed = self.supervisor.observe().get(part.name)
+            if observed is None or observed.state != "STOPPING" or self._cancelled.wait(waiting.POLL_S):
+                return observed

@@ -73,11 +73,3 @@ def test_another_process_with_its_number_is_not_it(tmp_path: Path) -> None:
         (tmp_path / "supervisor" / "supervisord.pid").write_text(f"{other.pid}\n")
         assert Supervisor(home).find() is None
         other.kill()
-
-
-def test_up_starts_no_second_one_beside_it(forgotten: tuple[Home, Process], tmp_path: Path) -> None:
-    home, process = forgotten
-    with pytest.raises(Refused) as refused:
-        Stack(Project(tmp_path), home).up(["kafka"])
-    assert str(process.pid) in refused.value.why
-    assert "lakeward stack down" in refused.value.next

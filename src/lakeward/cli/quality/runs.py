@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -11,8 +11,6 @@ from lakeward.cli.context import state
 from lakeward.cli.quality.group import app
 from lakeward.cli.quality.suites import known_columns
 from lakeward.platform.text import word
-
-_SCOPES = ("increment", "window", "table")
 
 
 @app.command()
@@ -38,7 +36,8 @@ def lint() -> None:
 def run(
     table: Annotated[str, typer.Argument(help="The table: namespace.table.")],
     scope: Annotated[
-        str | None, typer.Option(help="increment, window or table, instead of each check's own scope.")
+        Literal["increment", "window", "table"] | None,
+        typer.Option(help="The rows that each check reads, instead of its own scope."),
     ] = None,
     suite: Annotated[
         Path | None, typer.Option(help="A suite file for this run only; `verified` then does not move.")
@@ -53,11 +52,9 @@ def run(
     from lakeward.platform.runtime import registry_url
     from lakeward.quality import check
 
-    if scope is not None and scope not in _SCOPES:
-        raise typer.BadParameter(f"{scope!r} is not one of: {', '.join(_SCOPES)}", param_hint="--scope")
     here = state()
     results = check(
-        here.runtime, registry_url(here.home), here.project, [table], scope,  # type: ignore[arg-type]  # checked above
+        here.runtime, registry_url(here.home), here.project, [table], scope,
         suite=suite, emit=lambda level, text, fields: here.output.note(event_text(text, fields)),
     )  # fmt: skip
     result = results[0]

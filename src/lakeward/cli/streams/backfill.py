@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Annotated
 
@@ -12,16 +13,44 @@ from lakeward.cli.operate import operate, runner_of
 from lakeward.cli.streams.group import Stream, app
 from lakeward.platform.errors import SpecError
 
-_WHERE = "earliest|latest|TIME|FILE"
+
+def _not(end: str) -> Callable[[str | None], str | None]:
+    """A check of one bound of the range: at this end of the topic the range has no record."""
+
+    def checked(given: str | None) -> str | None:
+        if given == end:
+            raise typer.BadParameter(f"the range would be empty: no record is {_BEYOND[end]}")
+        return given
+
+    return checked
+
+
+_BEYOND = {"latest": "after the latest", "earliest": "before the earliest"}
+_FORMATS = ("json", "csv", "text", "parquet", "orc", "avro")
+
+
+def _format(given: str | None) -> str | None:
+    if given is not None and given not in _FORMATS:
+        raise typer.BadParameter(f"{given!r} is not one of: {', '.join(_FORMATS)}")
+    return given
 
 
 @app.command()
 def backfill(
     stream: Stream,
     from_: Annotated[
-        str | None, typer.Option("--from", metavar=_WHERE, help="the first record of the range; of files: their time")
+        str | None,
+        typer.Option(
+            "--from",
+            metavar="earliest|TIME|FILE",
+            callback=_not("latest"),
+            help="the first record of the range; of files: their time",
+        ),
     ] = None,
-    to: Annotated[str, typer.Option("--to", metavar=_WHERE, help="the first record after it")] = "latest",
+    to: Annotated[
+        str,
+        typer.Option("--to", metavar="latest|TIME|FILE", callback=_not("earliest"), help="the first record after it"),
+    ] = "latest",
     into: Annotated[
         str | None,
         typer.Option(metavar="TABLE", help="another table, created if missing; default: the stream's"),
@@ -42,7 +71,9 @@ def backfill(
     ] = None,
     format_: Annotated[
         str | None,
-        typer.Option("--format", metavar="json|text|parquet|orc|avro", help="of the files; default: by their names"),
+        typer.Option(
+            "--format", metavar="|".join(_FORMATS), callback=_format, help="of the files; default: by their names"
+        ),
     ] = None,
     files_per_batch: Annotated[
         int | None, typer.Option(min=1, help="files landed at once; default: the source's own number, or 10")

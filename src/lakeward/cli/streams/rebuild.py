@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from lakeward.cli.context import state
-from lakeward.cli.operate import Comment, DryRun, Kill, Timeout, operate, runner_of
+from lakeward.cli.operate import Comment, DryRun, Kill, Patience, operate, runner_of
 from lakeward.cli.streams.group import Stream, app
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def rebuild(
     comment: Comment = "",
     dry_run: DryRun = False,
     kill: Kill = False,
-    timeout: Timeout = None,
+    timeout: Patience = None,
 ) -> None:
     """Rebuild a stream's table from its source with the newest deployed generation, and swap it in at a batch boundary.
 

@@ -23,9 +23,15 @@ def _view() -> View:
     return observe_all(lambda: state().registry(), backend_of(state().runtime), explain)
 
 
+_STATES = (
+    "only streams with this state: starting, healthy, lagging, stalled, restarting, stopping, stopped, completed, "
+    "blocked, or unknown"
+)
+
+
 @app.command("list")
 def list_streams(
-    only: Annotated[str | None, typer.Option("--state", help="only streams with this state")] = None,
+    only: Annotated[str | None, typer.Option("--state", help=_STATES)] = None,
     tag: Tag = None,
     owner: Annotated[str | None, typer.Option(help="only streams of this owner")] = None,
 ) -> None:

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 import typer
 
 from lakeward.cli.context import state
-from lakeward.cli.operate import DryRun, Kill, Timeout, Yes, operate, runner_of
+from lakeward.cli.operate import DryRun, Kill, Patience, Yes, operate, runner_of
 from lakeward.cli.tables.group import Comment, Table, app
 
 
@@ -26,7 +26,7 @@ def erase(
     dry_run: DryRun = False,
     yes: Yes = False,
     kill: Kill = False,
-    timeout: Timeout = None,
+    timeout: Patience = None,
 ) -> None:
     """Erase rows from every file of a table, from its streams' quarantine and from stored samples. Shows the plan, then
     asks.

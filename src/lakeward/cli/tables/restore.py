@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from lakeward.cli.context import state
-from lakeward.cli.operate import DryRun, Kill, Timeout, Yes, operate, runner_of
+from lakeward.cli.operate import DryRun, Kill, Patience, Yes, operate, runner_of
 from lakeward.cli.tables.group import Comment, Table, app
 
 
@@ -19,7 +19,7 @@ def restore(
     dry_run: DryRun = False,
     yes: Yes = False,
     kill: Kill = False,
-    timeout: Timeout = None,
+    timeout: Patience = None,
 ) -> None:
     """Roll a table back to an earlier snapshot, with its streams' positions and `verified`. Shows the plan, then asks.
 

@@ -11,7 +11,7 @@ import structlog
 
 from lakeward.quality.results.records import CheckDocument, Result, RunDocument, check_row, noun_of, shown
 from lakeward.quality.verdicts.verdict import Check, State, Verdict
-from lakeward.quality.verdicts.waivers import ActiveWaiver
+from lakeward.quality.verdicts.waivers import ActiveWaiver, columns_of
 from lakeward.registry.verifications import LandedBatches
 
 log = structlog.get_logger(__name__)
@@ -125,8 +125,8 @@ def describe(check: Check) -> str:
 
 
 def _sentence(check: CheckDocument) -> str:
-    column = (check.get("kwargs") or {}).get("column")
-    name = f"{check['expectation']}({column})" if column else check["expectation"]
+    columns = columns_of(check.get("kwargs") or {})
+    name = f"{check['expectation']}({', '.join(columns)})" if columns else check["expectation"]
     text = f"{check['severity']} check {name} "
     if check["state"] == State.ERROR:
         text += f"could not be computed: {check.get('error')}"

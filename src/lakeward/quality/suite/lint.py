@@ -31,6 +31,7 @@ from lakeward.spec.checks.reference_files import exists
 from lakeward.spec.model.base import SpecModel
 from lakeward.spec.model.custom_expectations import OWN
 from lakeward.spec.model.stream import StreamSpec
+from lakeward.spec.model.types import TableName
 from lakeward.spec.read.document import Document, Path_
 from lakeward.spec.read.files import Files
 from lakeward.spec.read.loader import load_project
@@ -105,6 +106,14 @@ def _columns_of(table: str, columns_of: Callable[[str], Columns | None], specs: 
     return columns_of(table) or known_columns.of_specs(table, specs)
 
 
+def _is_table(name: str) -> bool:
+    try:
+        TableName(name)
+    except ValueError:
+        return False
+    return True
+
+
 def lint_file(
     files: Files,
     file: Path,
@@ -125,7 +134,8 @@ def lint_file(
         return
     now = today or datetime.now(UTC).date()
     table = str(document.data.get("table"))
-    listed, obstacle, columns = document.data.get("expectations"), obstacle_of(table), columns_of(table)
+    listed, obstacle = document.data.get("expectations"), obstacle_of(table)
+    columns = columns_of(table) if _is_table(table) else None  # the loader reports the name
     wrong = _refused_patterns([file]) if refused is None else refused
     for index, each in enumerate(listed if isinstance(listed, list) else ()):
         if not isinstance(each, dict):

@@ -108,11 +108,16 @@ def name_of(expectation: Expectation) -> str:
 
 def named(kind: str, kwargs: Mapping[str, object]) -> str:
     """An expectation with its columns, for people."""
+    return f"{kind.removeprefix('expect_')}({', '.join(columns_of(kwargs))})"
+
+
+def columns_of(kwargs: Mapping[str, object]) -> list[str]:
+    """The columns that an expectation is about; none for one about the table."""
     columns = [kwargs[key] for key in ("column", "column_A", "column_B") if key in kwargs]
     for key in ("column_list", "columns", "by"):  # the last two are those of Lakeward's own checks
         listed = kwargs.get(key)
         columns = columns or (list(listed) if isinstance(listed, list | tuple | Mapping) else [])
-    return f"{kind.removeprefix('expect_')}({', '.join(map(str, columns))})"
+    return [str(column) for column in columns]
 
 
 def _end_of(day: date) -> datetime:

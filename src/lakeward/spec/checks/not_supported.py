@@ -1,11 +1,11 @@
 """Features that the grammar has and this version does not support: refused with the reason.
 
-A change that implements one of them removes its line here.
+A change that implements one of them removes its line here, and its entry in `spec.model.unsupported`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Iterator
 
 from lakeward.platform.runtime import CATALOG
 from lakeward.spec.checks import sqlite
@@ -13,9 +13,9 @@ from lakeward.spec.model.file_paths import elsewhere
 from lakeward.spec.model.settings import Reconcile, Settings
 from lakeward.spec.model.sources import FilesSource
 from lakeward.spec.model.stream import StreamSpec
+from lakeward.spec.model.unsupported import BACKENDS, CATALOGS, FILES
 from lakeward.spec.read.document import Path_
 
-FILES = {"orc", "avro", "text"}
 BRANCH = (
     "a branch as a source: Spark's source of Iceberg 1.12 reads main, whatever branch is named, so rows that {0} does "
     "not have would land too; what reads it is lakeward sql \"SELECT * FROM lake.NAMESPACE.TABLE VERSION AS OF '{0}'\""
@@ -29,22 +29,6 @@ AVRO = (
     "Avro records: their bytes do not name their schema, so a record of another schema could become wrong values "
     "without an error; files of Avro say it, and are read (files: format: avro)"
 )
-BACKENDS = {"yarn", "kubernetes"}
-CATALOGS = {"jdbc", "hive", "glue"}
-
-UNDOCUMENTED: Mapping[tuple[str, str], Set[str]] = {
-    ("IcebergSource", "branch"): {"*"},
-    ("Decode", "avro"): {"*"},
-    ("Sink", "memory"): {"*"},
-    ("FilesSink", "format"): FILES,
-    ("IcebergSink", "commit"): {"*"},
-    ("Settings", "connections"): {"*"},
-    ("Settings", "reconcile"): {"*"},
-    ("Catalog", "properties"): {"*"},
-    ("LakeCatalog", "type"): CATALOGS,
-    ("Driver", "backend"): BACKENDS,
-}
-"""(model, key) -> the values that are refused below, `*` for the key itself: the reference does not show them."""
 
 Found = Iterator[tuple[Path_, str]]
 

@@ -13,7 +13,6 @@ from typing import Any
 from pydantic import BaseModel
 
 from lakeward.spec.checks import lints
-from lakeward.spec.checks.not_supported import UNDOCUMENTED
 from lakeward.spec.docs import policy_page
 from lakeward.spec.docs.reference import page
 from lakeward.spec.model.custom_expectations import OWN
@@ -27,6 +26,7 @@ from lakeward.spec.model.suite import Suite
 from lakeward.spec.model.tables import Tables
 from lakeward.spec.model.transform import Transform
 from lakeward.spec.model.trigger import UNBATCHED, Trigger
+from lakeward.spec.model.unsupported import UNSUPPORTED
 from lakeward.spec.read.provenance import reason
 
 FILES: dict[str, tuple[type[BaseModel], str]] = {
@@ -73,7 +73,7 @@ def schema(name: str) -> dict[str, Any]:
 def _without_refused(made: dict[str, Any], model: str) -> dict[str, Any]:
     """Leave out the keys and values that this version refuses: an editor that offered one would mislead."""
     definitions = {model: made, **made.get("$defs", {})}
-    for (kind, key), refused in UNDOCUMENTED.items():
+    for (kind, key), refused in UNSUPPORTED.items():
         fields = definitions.get(kind, {}).get("properties", {})
         if "*" in refused:
             fields.pop(key, None)

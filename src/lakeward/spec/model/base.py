@@ -10,6 +10,7 @@ from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
 from lakeward.spec.model.descriptions import descriptions
+from lakeward.spec.model.unsupported import supported_keys
 
 
 class KeysProblem(ValueError):
@@ -84,24 +85,33 @@ def not_left_empty(data: Any, forms: Iterable[str]) -> Any:
     return data
 
 
-def only_one(what: str, given: dict[str, object]) -> str:
+def only_one(model: type[SpecModel], given: dict[str, object]) -> str:
     """The one key of `given` that has a value.
 
     Raises:
-        ValueError: no key has one, or several. The loader reports it at the position of `what`.
+        ValueError: no key has one, or several. The loader reports it at the position of the model.
     """
     chosen = [name for name, value in given.items() if value is not None]
     if not chosen:
-        raise KeysProblem(f"{what} needs exactly one of: {', '.join(given)}", *given)
+        raise KeysProblem(f"{model.one_of[0]} needs exactly one of: {_offered(model, given)}", *given)
     if len(chosen) > 1:
-        raise too_many(what, chosen, given)
+        raise too_many(model, chosen, given)
     return chosen[0]
 
 
-def too_many(what: str, chosen: Sequence[str], known: Iterable[str]) -> KeysProblem:
+def too_many(model: type[SpecModel], chosen: Sequence[str], known: Iterable[str]) -> KeysProblem:
     """The error for several keys where one is allowed."""
-    message = f"{what} has {' and '.join(chosen)}; it needs exactly one of: {', '.join(known)}"
+    message = f"{model.one_of[0]} has {' and '.join(chosen)}; it needs exactly one of: {_offered(model, known)}"
     return KeysProblem(message, *chosen[1:])
+
+
+def _offered(model: type[SpecModel], keys: Iterable[str]) -> str:
+    return ", ".join(supported_keys(written(model).__name__, keys))
+
+
+def written(model: type[BaseModel]) -> type[BaseModel]:
+    """The class as it is declared: `model`, or what `partial` made it from."""
+    return getattr(model, "described_by", None) or model
 
 
 def partial(

@@ -82,5 +82,5 @@ class Decode(SpecModel):
 
     @model_validator(mode="after")
     def _one_form(self) -> Self:
-        only_one("decode", {"json": self.json_, "avro": self.avro})
+        only_one(type(self), {"json": self.json_, "avro": self.avro})
         return self

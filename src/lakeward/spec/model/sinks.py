@@ -167,7 +167,7 @@ class Sink(SpecModel):
 
     @model_validator(mode="after")
     def _one_connector(self) -> Self:
-        chosen = only_one("sink", self._connectors())
+        chosen = only_one(type(self), self._connectors())
         if self.connection is not None and chosen != "python":
             message = f"connection is for a python sink; this sink is {chosen}"
             raise KeysProblem(f"{message}, and kafka and postgres name theirs inside", "connection")
@@ -179,7 +179,7 @@ class Sink(SpecModel):
     @property
     def connector(self) -> str:
         """The connector's name, e.g. `iceberg`."""
-        return only_one("sink", self._connectors())
+        return only_one(type(self), self._connectors())
 
     @property
     def options(self) -> AnySink | PythonCallable:

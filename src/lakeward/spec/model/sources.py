@@ -96,7 +96,7 @@ class KafkaSource(SpecModel):
 
     @model_validator(mode="after")
     def _topics_or_pattern(self) -> Self:
-        only_one("kafka", {"topics": self.topics or None, "pattern": self.pattern})
+        only_one(type(self), {"topics": self.topics or None, "pattern": self.pattern})
         if isinstance(self.starting_offsets, dict):
             if not self.starting_offsets:
                 message = "starting_offsets names no topic; give earliest, latest or offsets of every topic"
@@ -255,7 +255,7 @@ class Source(SpecModel):
 
     @model_validator(mode="after")
     def _one_connector(self) -> Self:
-        only_one("a source", self._connectors())
+        only_one(type(self), self._connectors())
         return self
 
     @property
@@ -273,7 +273,7 @@ class Source(SpecModel):
     @property
     def connector(self) -> str:
         """The connector's name, e.g. `kafka`."""
-        return only_one("a source", self._connectors())
+        return only_one(type(self), self._connectors())
 
     @property
     def options(self) -> AnySource:
@@ -338,7 +338,7 @@ class Reference(SpecModel):
 
     @model_validator(mode="after")
     def _one_form(self) -> Self:
-        kind = only_one("a reference", self._forms())
+        kind = only_one(type(self), self._forms())
         if kind != "csv" and (self.columns or self.nulls is not None):
             message = "columns and nulls belong to a csv reference; the other forms know their types"
             raise KeysProblem(message, "columns", "nulls", "csv")
@@ -350,7 +350,7 @@ class Reference(SpecModel):
     @property
     def kind(self) -> str:
         """`csv`, `parquet`, `iceberg`, `delta` or `jdbc`."""
-        return only_one("a reference", self._forms())
+        return only_one(type(self), self._forms())
 
 
 class JdbcReference(SpecModel):

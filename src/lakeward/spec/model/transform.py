@@ -61,7 +61,7 @@ class Transform(SpecModel):
 
     @model_validator(mode="after")
     def _one_form(self) -> Self:
-        chosen = only_one("transform", {"sql": self.sql, "file": self.file, "python": self.python})
+        chosen = only_one(type(self), {"sql": self.sql, "file": self.file, "python": self.python})
         if self.udfs and chosen == "python":
             message = "udfs are called by SQL, and this transform is a function: it registers its own"
             raise KeysProblem(message, "udfs")

@@ -42,7 +42,7 @@ class Trigger(SpecModel):
 
     @model_validator(mode="after")
     def _one_kind(self) -> Self:
-        kind = only_one("trigger", self._kinds())
+        kind = only_one(type(self), self._kinds())
         if self.schedule is not None and kind != "available_now":
             raise KeysProblem("schedule belongs to available_now; a stream that always runs has none", "schedule")
         if kind == "available_now" and self.schedule is None:
@@ -59,7 +59,7 @@ class Trigger(SpecModel):
     @property
     def kind(self) -> str:
         """`every`, `available_now`, `real_time` or `continuous`."""
-        return only_one("trigger", self._kinds())
+        return only_one(type(self), self._kinds())
 
     @property
     def unbatched(self) -> bool:

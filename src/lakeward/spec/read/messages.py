@@ -12,8 +12,9 @@ from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic.json_schema import SkipJsonSchema
 
-from lakeward.spec.model.base import KeysProblem, SpecModel, too_many
+from lakeward.spec.model.base import KeysProblem, SpecModel, too_many, written
 from lakeward.spec.model.descriptions import descriptions
+from lakeward.spec.model.unsupported import supported_keys, supported_values
 from lakeward.spec.read.problems import nearest
 from lakeward.spec.read.text_positions import Path_
 from lakeward.spec.sql.statements import SqlProblem
@@ -81,11 +82,11 @@ def findings(error: ValidationError, model: type[BaseModel], data: Any) -> list[
 def two_forms(kind: Any, data: Any, path: Path_ = ()) -> Iterator[Finding]:
     """Mappings with several keys of which only one is allowed, even if their values are invalid."""
     model = next(iter(_models(kind)), None)
-    if isinstance(data, dict):
-        what, forms = model.one_of if model is not None and issubclass(model, SpecModel) else ("", ())
+    if isinstance(data, dict) and model is not None and issubclass(model, SpecModel):
+        forms = model.one_of[1]
         chosen = [form for form in forms if data.get(form) not in (None, [])]
         if len(chosen) > 1:
-            problem = too_many(what, chosen, forms)
+            problem = too_many(model, chosen, forms)
             yield Finding(path, str(problem), data, about=problem.keys)
     inside = data.items() if isinstance(data, dict) else enumerate(data) if isinstance(data, list) else ()
     for key, value in inside:
@@ -112,7 +113,7 @@ def _finding(error: dict[str, Any], model: type[BaseModel], data: Any) -> Findin
         return Finding((*path, field), f"unknown key {field!r}", field, known, nearest(field, known), key=True)
     path = _real_path(loc, data)
     if kind == "literal_error":
-        valid = tuple(re.findall(r"'([^']*)'", str(context.get("expected")))) or (str(context.get("expected")).lower(),)
+        valid = _values(model, path, str(context.get("expected")))
         block = isinstance(given, dict | list)
         what = "this block" if block else repr(given)
         return Finding(path, f"{what} is not known here", given, valid, nearest(str(given), valid), summary=block)
@@ -156,7 +157,14 @@ def known_keys(model: type[BaseModel], path: Path_) -> tuple[str, ...]:
         return ()
     keys = [info.alias or name for name, info in kind.model_fields.items() if not _unwritten(info)]
     extra = getattr(kind, "also_written", None)
-    return (*keys, *(extra() if extra else ()))
+    return (*supported_keys(written(kind).__name__, keys), *(extra() if extra else ()))
+
+
+def _values(model: type[BaseModel], path: Path_, expected: str) -> tuple[str, ...]:
+    """The valid values of the key at `path`, of pydantic's text about them."""
+    all_ = tuple(re.findall(r"'([^']*)'", expected)) or (expected.lower(),)
+    kind = _model_at(model, path[:-1])
+    return all_ if kind is None or not path else supported_values(written(kind).__name__, str(path[-1]), all_)
 
 
 def _unwritten(info: FieldInfo) -> bool:

@@ -28,6 +28,8 @@ def since(inputs: HealthInput, seen: Verdict) -> datetime:
         return min([now, *_known([happened.committed_at or happened.at])])
     if seen.state is State.STARTING and inputs.driver is not None:
         return min(now, max(inputs.driver.launched_at, stream.since))
+    if seen.state is State.STARTING:  # no pass has seen it since the request
+        return min(now, max(stream.updated_at, stream.since))
     return now
 
 

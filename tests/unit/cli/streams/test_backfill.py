@@ -17,7 +17,7 @@ def test_what_cannot_be_done_is_said_before_anything_starts(site: Any) -> None:
     assert answer.code == 2
     assert "--comment" in answer.err
 
-    words = ("--from", "latest", "--to", "earliest", "--into", "nyc.again", "--comment", "x")
+    words = ("--from", "2100-01-01T00:00Z", "--into", "nyc.again", "--comment", "x")
     answer = site.lakeward("streams", "backfill", "flights", *words)
     assert answer.code == 2
     assert "The range of the backfill of stream flights is empty" in answer.err

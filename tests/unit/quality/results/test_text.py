@@ -93,3 +93,17 @@ def test_what_the_registry_keeps_tells_the_same_but_what_the_range_was_made_of(l
 )
 def test_offsets_are_told_by_partition(start: Any, end: Any, words: str) -> None:
     assert between(start, end) == words
+
+
+@pytest.mark.parametrize(
+    ("kind", "kwargs", "name"),
+    [
+        ("expect_keys_to_be_in_reference", {"columns": ["carrier"], "reference": "a.b"}, "(carrier) failed"),
+        ("expect_keys_to_be_in_reference", {"columns": {"origin": "faa"}, "reference": "a.b"}, "(origin) failed"),
+        ("expect_compound_columns_to_be_unique", {"column_list": ["a", "b"]}, "(a, b) failed"),
+        ("expect_column_pair_values_to_be_equal", {"column_A": "a", "column_B": "b"}, "(a, b) failed"),
+        ("expect_table_row_count_to_be_between", {"min_value": 1}, "between failed"),
+    ],
+)
+def test_a_failed_check_names_its_columns(kind: str, kwargs: dict[str, Any], name: str) -> None:
+    assert f"{kind.removesuffix('between')}{name}" in describe(replace(BAD, expectation=kind, kwargs=kwargs))

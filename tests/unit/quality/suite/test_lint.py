@@ -275,3 +275,21 @@ def test_arguments_are_judged_by_the_columns_that_a_stream_declares(tmp_path: Pa
     }
     assert set(found) == set(expected), found
     assert all(words in found[place] for place, words in expected.items() if place[0] != 14), found
+
+
+@pytest.mark.parametrize(
+    ("table", "asked"), [("", []), ("table: flights\n", []), ("table: 7\n", []), ("table: n.t\n", ["n.t"])]
+)
+def test_a_catalog_is_asked_for_names_of_tables_only(tmp_path: Path, table: str, asked: list[str]) -> None:
+    """The loader reports the others at their place; PyIceberg raises what is no error of Lakeward."""
+    from lakeward.quality.suite.lint import lint_file
+    from lakeward.spec.read.files import Files
+
+    (tmp_path / "n.t.yaml").write_text(f"{table}owner: o\nexpectations: []\n")
+    names: list[str] = []
+
+    def columns_of(name: str) -> None:
+        names.append(name)
+
+    lint_file(Files(tmp_path), tmp_path / "n.t.yaml", columns_of=columns_of, refused={})
+    assert names == asked

@@ -65,6 +65,8 @@ def test_a_block_has_its_own_moment_and_nothing_known_is_now(make) -> None:
 
 def test_a_start_is_as_old_as_its_launch_or_its_request(make) -> None:
     assert told(make, State.STARTING, driver=make.driver(launched_s=30.0)) == 30.0
+    deployed = make.stream(state="stopped", since=ago(make, 400.0), updated_at=ago(make, 90.0))
+    assert told(make, State.STARTING, stream=deployed, driver=None) == 90.0, "no pass has recorded it"
 
 
 def test_a_host_that_cannot_be_asked_was_last_seen_at_its_heartbeat(make) -> None:
