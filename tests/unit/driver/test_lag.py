@@ -69,7 +69,7 @@ def test_the_document_names_every_partition_and_only_what_waits_is_asked_for() -
 def test_a_broker_that_is_away_does_not_keep_the_others_from_being_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     away, here = Cluster("away", "away:1"), Cluster("here", "here:1")
 
-    def ends(cluster: Cluster, topics: object, isolation: str) -> dict[str, dict[int, int]]:
+    def ends(cluster: Cluster, topics: object, timeout_s: float, isolation: str) -> dict[str, dict[int, int]]:
         if cluster == away:
             raise DependencyDown("Kafka does not answer")
         return {"t": {0: 7}}
@@ -116,7 +116,7 @@ class Measured:
             clock=lambda: self.now,
         )
 
-    def _ends(self, cluster: Cluster, topics: object, isolation: str) -> dict[str, dict[int, int]]:
+    def _ends(self, cluster: Cluster, topics: object, timeout_s: float, isolation: str) -> dict[str, dict[int, int]]:
         if self.ends is None:
             raise DependencyDown("Kafka does not answer")
         return self.ends
