@@ -91,6 +91,29 @@ def test_a_broker_that_is_away_does_not_keep_the_others_from_being_measured(monk
     assert seen["b"]["retention_s"] is None
 
 
+def test_an_unexpected_answer_of_one_broker_costs_only_its_own_streams(monkeypatch: pytest.MonkeyPatch) -> None:
+    odd, here = Cluster("a-odd", "odd:1"), Cluster("here", "here:1")
+
+    def ends(cluster: Cluster, topics: object, timeout_s: float, isolation: str) -> dict[str, dict[int, int]]:
+        return {"t": {}["no such key"]} if cluster == odd else {"t": {0: 7}}
+
+    monkeypatch.setattr(broker, "end_offsets", ends)
+    monkeypatch.setattr(broker, "retentions", lambda cluster, topics: {"t": None})
+    monkeypatch.setattr(broker, "written_at", lambda cluster, at, isolation: {})
+    noted: list[tuple[str, int | None]] = []
+    now = [0.0]
+    lag = LagThread(
+        lambda: [Watched("a", "source", odd, ("t",), at(5)), Watched("b", "source", here, ("t",), at(5))],
+        lambda stream, records, seconds: noted.append((stream, records)),
+        lambda stream, found: None,
+        clock=lambda: now[0],
+    )
+    lag.once()
+    now[0] = STALE_S
+    lag.once()
+    assert noted == [("b", 2), ("a", None), ("b", 2)]
+
+
 @dataclass
 class Measured:
     """A lag thread of one stream that has landed up to offset 5, and what it says.
