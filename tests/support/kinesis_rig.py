@@ -35,7 +35,8 @@ class Rig:
         return Place(name, REGION, CONNECTION, str(self.secrets))
 
     def client(self) -> Any:
-        return self.place("any").client()
+        place = self.place("any")
+        return place.connect(place.account)
 
     def create(self, shards: int = 1) -> str:
         name = f"s-{uuid4().hex[:8]}"

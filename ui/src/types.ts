@@ -26,6 +26,7 @@ export interface StreamRow {
   driver: { name: string; backend: string | null; host: string | null };
   lag_records: number | null;
   lag_s: number | null;
+  lag_unknown: string | null;
   lag_age_s: number | null;
   lag_trend?: string | null;
   freshness_limit_s: number | null;

@@ -1,22 +1,28 @@
-"""Lag of each stream, measured at its source: correct even while the query makes no progress."""
+"""Lag of each stream, measured at its sources: correct even while the query makes no progress.
+
+The lag of a stream is the sum over its sources. If one of them cannot be measured, it is not known: what the others
+have is a lower bound (`at_least`), and is never given as the whole.
+"""
 
 from __future__ import annotations
 
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from functools import partial
 
 import structlog
 
 from lakeward.connectors.kafka import broker, position
 from lakeward.connectors.kafka.cluster import Cluster
 from lakeward.connectors.kafka.position import Offsets
+from lakeward.platform.boundary import Failure, attempt, failure_of
 from lakeward.platform.errors import LakewardError
 from lakeward.platform.text import rfc3339
-from lakeward.registry.observations import Watch, WatchedPartition
+from lakeward.registry.observations import AtLeast, Watch, WatchedPartition
 from lakeward.spec.model.sources import Isolation
 
 _log = structlog.get_logger(__name__)
@@ -28,7 +34,7 @@ WINDOW_S = 60.0
 RETENTION_EVERY_S, WRITTEN_EVERY_S = 300.0, 60.0
 """How often topic settings are read, and how often one unread record may be fetched for its age."""
 STALE_S = 60.0
-"""How long the last lag of a stream counts while its source cannot be measured. Afterwards it is not known."""
+"""How long the last lag of a stream counts while a source cannot be measured. Afterwards it is not known."""
 
 
 @dataclass
@@ -86,7 +92,7 @@ class Watched:
     """One source of one running stream: cluster, topics, the landed position, and the isolation level of its query.
 
     Its lag counts to the last stable offset where the query cannot read past it. `mirrored`: whether the position is
-    copied to a consumer group.
+    copied to a consumer group. `unmeasured`: the stream's sources that a driver cannot measure -> why.
     """
 
     stream: str
@@ -96,6 +102,7 @@ class Watched:
     at: str
     isolation: Isolation = "read_committed"
     mirrored: bool = False
+    unmeasured: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass
@@ -129,12 +136,13 @@ class LagThread:
     """Measures every few seconds; passes the sums to `note` and the details to `watch`.
 
     A lag that is not known is None, and never the one that was measured last: it is not known after `STALE_S` without
-    an answer, and at once where the source is not the one that was landed from.
+    an answer of one of the sources, and at once where a source is not the one that was landed from.
 
     Args:
         note: stream, records, seconds.
         measuring: called before each measurement; returns at once.
         clock: monotonic seconds.
+        answer_s: how long a request to a broker may take.
     """
 
     def __init__(
@@ -144,9 +152,10 @@ class LagThread:
         watch: Callable[[str, Watch], None],
         measuring: Callable[[], None] = lambda: None,
         clock: Callable[[], float] = time.monotonic,
+        answer_s: float = broker.TIMEOUT_S,
     ) -> None:
-        self._clock = clock
-        self._measured: dict[str, float] = {}
+        self._clock, self._answer_s = clock, answer_s
+        self._measured: dict[tuple[str, str], float] = {}
         self._measuring = measuring
         self._watched = watched
         self._note = note
@@ -154,6 +163,7 @@ class LagThread:
         self._meters: dict[tuple[str, str], Meter] = {}
         self._brokers: dict[Cluster, Broker] = {}
         self._oldest: dict[tuple[str, str], _Oldest] = {}
+        self._partial: set[str] = set()
         self._last_error = ""
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="lag", daemon=True)
@@ -182,98 +192,99 @@ class LagThread:
     def once(self) -> None:
         """Measure all streams now, with one request per broker and isolation level.
 
-        A broker that is down does not affect the others.
+        A broker that is down does not affect the streams that do not read it.
         """
         self._measuring()
         watched = list(self._watched())
+        found: dict[tuple[str, str], Measured] = {}
         down: LakewardError | None = None
         for cluster in sorted({target.cluster for target in watched}, key=lambda target: target.connection):
             of_cluster = [target for target in watched if target.cluster == cluster]
-            measured = False
+            item, measure = f"lag at {cluster.connection}", partial(self._measure, cluster, of_cluster)
             try:
-                self._measure(self._brokers.setdefault(cluster, Broker(cluster)), of_cluster)
-                measured = True
-            except LakewardError as error:
-                down = error
-            finally:
-                if not measured:
-                    self._missed({target.stream for target in of_cluster})
+                measured = attempt(item, measure, through=(LakewardError,))
+            except LakewardError as error:  # not logged: the streams themselves report it
+                down, measured = error, failure_of(item, error)
+            if isinstance(measured, Failure):
+                found |= {(target.stream, target.source): measured for target in of_cluster}
+            else:
+                found |= measured
+        for stream in dict.fromkeys(target.stream for target in watched):
+            self._tell(stream, [target for target in watched if target.stream == stream], found)
         if down is not None:
             raise down
 
-    def _missed(self, streams: Iterable[str]) -> None:
-        """Their source was not measured."""
-        for stream in streams:
-            if self._clock() - self._measured.setdefault(stream, self._clock()) >= STALE_S:
-                self._note(stream, None, None)  # `watch` keeps the last details, with their time
-
-    def _measure(self, broker_client: Broker, watched: Sequence[Watched]) -> None:
-        ends = {
-            level: self._ends(broker_client.cluster, level, watched) for level in {each.isolation for each in watched}
-        }
-        now = self._clock()
-        by_stream: dict[str, list[Source]] = {}
-        replaced = {target.stream for target in watched if _replaced(target, ends[target.isolation])}
-        for stream in replaced:
+    def _tell(self, stream: str, targets: Sequence[Watched], found: Mapping[tuple[str, str], Measured]) -> None:
+        """Pass on the lag of one stream, unless a source did not answer just now: then the last lag still counts."""
+        results = {target.source: found[stream, target.source] for target in targets}
+        awaited = [name for name, result in results.items() if self._awaited((stream, name), result)]
+        if awaited:
+            return
+        sources = [source for source in results.values() if isinstance(source, Source)]
+        unmeasured = {name: _why(result) for name, result in results.items() if not isinstance(result, Source)}
+        unmeasured |= {name: why for target in targets for name, why in target.unmeasured.items()}
+        seconds = [source.seconds for source in sources if source.seconds is not None]
+        if unmeasured:
             self._note(stream, None, None)
-            self._watch(stream, document((), None))
-        for target in watched:
-            if target.stream in replaced:
-                continue
-            found_ends = ends[target.isolation]
-            part = {topic: found_ends[topic] for topic in target.topics}
-            meter = self._meters.setdefault((target.stream, target.source), Meter())
-            records, seconds = meter.measure(target.at, part, now)
-            found = Source(target, part, records, seconds, *meter.rates(), broker_client.retention(target.topics))
-            by_stream.setdefault(target.stream, []).append(found)
-        for stream, sources in by_stream.items():
-            self._measured[stream] = now
-            known = [source.seconds for source in sources if source.seconds is not None]
-            longest = max(known) if len(known) == len(sources) else None
+        else:
+            longest = max(seconds) if len(seconds) == len(sources) else None
             self._note(stream, sum(source.records for source in sources), longest)
-            self._watch(stream, document(sources, self._waiting(sources)))
+        if all(isinstance(result, Failure) for result in results.values()):
+            if stream in self._partial:
+                self._partial.discard(stream)
+                self._watch(stream, {"at_least": None})
+            return  # the last details stay, with their time
+        (self._partial.add if unmeasured else self._partial.discard)(stream)
+        oldest = min((source.oldest for source in sources if source.oldest is not None), default=None)
+        self._watch(stream, document(sources, oldest, unmeasured))
 
-    @staticmethod
-    def _ends(cluster: Cluster, isolation: Isolation, watched: Sequence[Watched]) -> Offsets:
+    def _awaited(self, key: tuple[str, str], result: Measured) -> bool:
+        """Whether a source did not answer, and has not been silent for long."""
+        if not isinstance(result, Failure):
+            self._measured[key] = self._clock()
+            return False
+        return self._clock() - self._measured.setdefault(key, self._clock()) < STALE_S
+
+    def _measure(self, cluster: Cluster, watched: Sequence[Watched]) -> dict[tuple[str, str], Measured]:
+        """The lag of each source of one cluster; None for one that is not what was landed from."""
+        ends = {level: self._ends(cluster, level, watched) for level in {each.isolation for each in watched}}
+        broker_client, now = self._brokers.setdefault(cluster, Broker(cluster)), self._clock()
+        found: dict[tuple[str, str], Measured] = {}
+        for target in watched:
+            key, found_ends = (target.stream, target.source), ends[target.isolation]
+            if position.replaced(target.at, found_ends, target.topics):
+                found[key] = None
+                continue
+            part = {topic: found_ends[topic] for topic in target.topics}
+            meter = self._meters.setdefault(key, Meter())
+            records, seconds = meter.measure(target.at, part, now)
+            source = Source(target, part, records, seconds, *meter.rates(), broker_client.retention(target.topics))
+            found[key] = replace(source, oldest=self._waiting(source))
+        return found
+
+    def _ends(self, cluster: Cluster, isolation: Isolation, watched: Sequence[Watched]) -> Offsets:
         topics = sorted({topic for target in watched if target.isolation == isolation for topic in target.topics})
-        return broker.end_offsets(cluster, topics, isolation=isolation)
+        return broker.end_offsets(cluster, topics, self._answer_s, isolation)
 
-    def _waiting(self, sources: Sequence[Source]) -> float | None:
+    def _waiting(self, source: Source) -> float | None:
         """When the oldest unread record was written, in seconds since 1970; None if there is none or it is unknown.
 
         Earlier measurements give the age if they reach back to the position; otherwise one record is fetched.
         """
-        found = []
-        for source in sources:
-            if not source.records:
-                continue
-            if source.seconds is not None:
-                found.append(time.time() - source.seconds)
-                continue
-            oldest = self._oldest.setdefault((source.watched.stream, source.watched.source), _Oldest())
-            if time.monotonic() >= oldest.until:
-                times = broker.written_at(source.watched.cluster, source.waiting(), isolation=source.watched.isolation)
-                oldest.written, oldest.until = min(times.values(), default=None), time.monotonic() + WRITTEN_EVERY_S
-            if oldest.written is not None:
-                found.append(oldest.written)
-        return min(found, default=None)
-
-
-def _replaced(target: Watched, ends: Offsets) -> bool:
-    """Whether a topic is missing or ends before the landed position: it was deleted, or these are other brokers. No
-    record of it waits, and yet the stream has not caught up: it stops at its next batch (`kafka.continuity`).
-    """
-    landed = position.parse(target.at)
-    return any(topic not in ends for topic in target.topics) or any(
-        ends.get(topic, {}).get(partition, offset) < offset
-        for topic, partitions in landed.items()
-        for partition, offset in partitions.items()
-    )
+        if not source.records:
+            return None
+        if source.seconds is not None:
+            return time.time() - source.seconds
+        oldest = self._oldest.setdefault((source.watched.stream, source.watched.source), _Oldest())
+        if time.monotonic() >= oldest.until:
+            times = broker.written_at(source.watched.cluster, source.waiting(), isolation=source.watched.isolation)
+            oldest.written, oldest.until = min(times.values(), default=None), time.monotonic() + WRITTEN_EVERY_S
+        return oldest.written
 
 
 @dataclass(frozen=True)
 class Source:
-    """Measurement of one source; `retention_s` None: unlimited."""
+    """Measurement of one source. `retention_s` None: unlimited. `oldest`: when its oldest unread record was written."""
 
     watched: Watched
     ends: Offsets
@@ -282,6 +293,7 @@ class Source:
     arriving: float | None
     growing: float | None
     retention_s: float | None
+    oldest: float | None = None
 
     def waiting(self) -> Offsets:
         """The first unread offset of each partition that has one."""
@@ -290,8 +302,22 @@ class Source:
         return {t: {p: o for p, o in parts.items() if o < self.ends[t][p]} for t, parts in firsts.items()}
 
 
-def document(sources: Sequence[Source], oldest: float | None) -> Watch:
-    """The JSON document that `registry.observations` describes."""
+Measured = Source | Failure | None
+"""One source: measured, not measured, or not what was landed from."""
+
+
+def _why(result: Failure | None) -> str:
+    return position.REPLACED if result is None else result.words
+
+
+def document(sources: Sequence[Source], oldest: float | None, unmeasured: Mapping[str, str] | None = None) -> Watch:
+    """The JSON document that `registry.observations` describes.
+
+    Args:
+        sources: what was measured.
+        oldest: when the oldest unread record of these was written.
+        unmeasured: the other sources -> why they were not measured.
+    """
     partitions: list[WatchedPartition] = []
     for source in sources:
         landed = position.parse(source.watched.at)
@@ -313,9 +339,17 @@ def document(sources: Sequence[Source], oldest: float | None) -> Watch:
         "partitions": partitions,
         "oldest": None if oldest is None else datetime.fromtimestamp(oldest, UTC).isoformat(timespec="seconds"),
         "retention_s": min((s.retention_s for s in sources if s.retention_s is not None), default=None),
-        "arriving_per_second": _sum([source.arriving for source in sources]),
-        "lag_per_second": _sum([source.growing for source in sources]),
+        "arriving_per_second": None if unmeasured else _sum([source.arriving for source in sources]),
+        "lag_per_second": None if unmeasured else _sum([source.growing for source in sources]),
+        "unmeasured": dict(unmeasured or {}),
+        "at_least": _least(sources) if unmeasured else None,
     }
+
+
+def _least(sources: Sequence[Source]) -> AtLeast:
+    """The lag of the sources that were measured."""
+    seconds = [source.seconds for source in sources if source.seconds is not None]
+    return {"records": sum(source.records for source in sources), "seconds": max(seconds, default=None)}
 
 
 def _sum(values: Sequence[float | None]) -> float | None:

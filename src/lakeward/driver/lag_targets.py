@@ -55,19 +55,21 @@ class LagTargets:
         found = []
         for query in running:
             ends = self._at.get(query.stream, {})
+            unmeasured = {}
+            gauges = {}
             for source in query.function.flow.sources:
                 at = ends.get(source.name)
                 gauge = None if at is None else source.gauge(at)
-                if at is not None and gauge is not None:
-                    found.append(
-                        Watched(
-                            query.stream,
-                            source.name,
-                            gauge.cluster,
-                            gauge.topics,
-                            at,
-                            gauge.isolation,
-                            gauge.mirrored,
-                        )
-                    )
+                if at is None:
+                    unmeasured[source.name] = "its position is not known yet"
+                elif gauge is None:
+                    unmeasured[source.name] = f"a driver does not measure a source of type {source.spec.connector}"
+                else:
+                    gauges[source.name] = (at, gauge)
+            found += [
+                Watched(
+                    query.stream, name, gauge.cluster, gauge.topics, at, gauge.isolation, gauge.mirrored, unmeasured
+                )
+                for name, (at, gauge) in gauges.items()
+            ]
         return found

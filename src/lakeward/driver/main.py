@@ -149,6 +149,9 @@ def _run(launch: Launch) -> DriverEnd:
 
     def watched(stream: str, found: Watch) -> None:
         found["app_id"] = app_id
+        least = found.get("at_least")
+        if least is not None:
+            control.lag_targets.behind(stream, least["records"])
         recorder.watch(stream, **found)
 
     lag = LagThread(control.watched, measured, watched, group_offsets.refresh)

@@ -45,7 +45,13 @@ GENERATION: Final = Metric("lakeward_stream_generation", "Number of the generati
 PENDING: Final = Metric("lakeward_stream_upgrade_pending", "1 if a newer generation waits for an upgrade", _STREAM)
 LAG_RECORDS: Final = Metric(
     "lakeward_stream_lag_records",
-    "Records at the source that are not landed, as the driver measured them last",
+    "Records at all sources that are not landed, as the driver measured them last; "
+    "not exported while a source cannot be measured",
+    _STREAM,
+)
+LAG_UNMEASURED: Final = Metric(
+    "lakeward_stream_lag_unmeasured_sources",
+    "Sources whose lag the driver could not measure: the lag of the stream is then not known",
     _STREAM,
 )
 LAG_SECONDS: Final = Metric(

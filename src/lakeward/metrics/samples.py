@@ -105,9 +105,11 @@ def _of_stream(view: View, stream: Stream, partitions: bool) -> Iterator[Sample]
     watch: Watch = seen.watch or {}
     lag = of_watch(watch, facts.now)
     if lag is not None:
-        yield Sample(names.LAG_RECORDS, float(lag.records), key)
-        if lag.oldest_s is not None:
-            yield Sample(names.LAG_SECONDS, max(0.0, lag.oldest_s), key)
+        yield Sample(names.LAG_UNMEASURED, float(len(lag.unmeasured)), key)
+        if lag.records is not None:
+            yield Sample(names.LAG_RECORDS, float(lag.records), key)
+        if lag.waited_s is not None:
+            yield Sample(names.LAG_SECONDS, max(0.0, lag.waited_s), key)
         yield Sample(names.LAG_AT, datetime.fromisoformat(str(watch["at"])).timestamp(), key)
         for part in lag.partitions if partitions else ():
             labels = (name, part.source, part.topic, str(part.partition))

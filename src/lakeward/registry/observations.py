@@ -49,6 +49,13 @@ class Lateness(TypedDict, total=False):
     watermark: str | None
 
 
+class AtLeast(TypedDict):
+    """The lag of those sources of a stream that could be measured; `seconds` None: not known."""
+
+    records: int
+    seconds: float | None
+
+
 class Watch(TypedDict, total=False):
     """What only the driver can observe all the time. It writes all of it every few seconds; what it does not know is
     missing or None.
@@ -60,6 +67,9 @@ class Watch(TypedDict, total=False):
         arriving_per_second: records that arrived in the last minute, per second.
         lag_per_second: slope of the lag over the last minutes, in records; negative: it catches up.
         phases: phase -> seconds of the last batch, Spark's names and our own (`stage`, `publish`, ...).
+        unmeasured: source -> why its lag is not known; then the lag of the stream is not known, and `partitions` and
+            `oldest` are those of the others.
+        at_least: the lag of the others; None if all were measured, or none.
         app_id: Spark's application id.
         totals: consumed, landed, quarantined, filtered, skipped: since the stream's first position, as the sink has
             them.
@@ -74,6 +84,8 @@ class Watch(TypedDict, total=False):
     phases: dict[str, float]
     state: StateSize
     late: Lateness
+    unmeasured: dict[str, str]
+    at_least: AtLeast | None
     app_id: str
     totals: dict[str, int]
 
@@ -119,7 +131,8 @@ QueryError = TypedDict(
 class Observation:
     """The latest observation of a stream; `age_s` and `commit_age_s` are in database time.
 
-    `state_rows`: rows in all its state stores, None without state. `late`: also without `whole`.
+    `lag_records`, `lag_s`: None if a source cannot be measured. `at_least`: then the lag of the others. `state_rows`:
+    rows in all its state stores, None without state. `at_least`, `late`: also without `whole`.
     """
 
     stream: str
@@ -141,6 +154,21 @@ class Observation:
     watch: Watch | None = None
     state_rows: int | None = None
     late: Lateness | None = None
+    at_least: AtLeast | None = None
+
+    @property
+    def least_records(self) -> int | None:
+        """How many records wait, or wait at least; None if nothing is known of them."""
+        if self.lag_records is not None or self.at_least is None:
+            return self.lag_records
+        return self.at_least["records"]
+
+    @property
+    def least_s(self) -> float | None:
+        """How far behind it is, or is at least, in seconds."""
+        if self.lag_records is not None or self.at_least is None:
+            return self.lag_s
+        return self.at_least["seconds"]
 
 
 def latest(connection: Connection, *, whole: bool = True) -> dict[str, Observation]:
@@ -152,6 +180,7 @@ def latest(connection: Connection, *, whole: bool = True) -> dict[str, Observati
         func.extract("epoch", func.now() - observations.c.committed_at).label("commit_age_s"),
         observations.c.watch["state"]["rows"].astext.label("state_rows"),
         observations.c.watch["late"].label("late"),
+        observations.c.watch["at_least"].label("at_least"),
     )
     result = {}
     for row in connection.execute(statement):
@@ -159,8 +188,17 @@ def latest(connection: Connection, *, whole: bool = True) -> dict[str, Observati
         values["age_s"] = float(values["age_s"])
         values["commit_age_s"] = None if values["commit_age_s"] is None else float(values["commit_age_s"])
         values["state_rows"] = _number(values["state_rows"])
+        values["at_least"] = _at_least(values["at_least"])
         result[row.stream] = Observation(**values)
     return result
+
+
+def _at_least(found: Any) -> AtLeast | None:
+    """A lower bound as a driver of this version wrote it; None for another form."""
+    if not isinstance(found, dict) or not isinstance(found.get("records"), int):
+        return None
+    seconds = found.get("seconds")
+    return {"records": found["records"], "seconds": seconds if isinstance(seconds, int | float) else None}
 
 
 def _number(text: str | None) -> int | None:

@@ -29,11 +29,12 @@ DAG = "stream__"
 
 
 class Figures(TypedDict):
-    """The figures of a row; None where nothing is known."""
+    """The figures of a row; None where nothing is known. `lag_unknown`: why the lag is not known, though measured."""
 
     desired: str
     lag_records: int | None
     lag_s: float | None
+    lag_unknown: str | None
     lag_age_s: float | None
     freshness_limit_s: float | None
     committed_at: datetime | None
@@ -222,7 +223,8 @@ def _figures(view: View, stream: Stream) -> Figures:
     return {
         "desired": stream.desired,
         "lag_records": lag.records if lag else None,
-        "lag_s": lag.oldest_s if lag else None,
+        "lag_s": lag.waited_s if lag else None,
+        "lag_unknown": lag.unknown if lag else None,
         "lag_age_s": lag.age_s if lag else None,
         "freshness_limit_s": spec.limits.freshness.seconds if spec else None,
         "committed_at": committed,
@@ -237,7 +239,8 @@ def _figures(view: View, stream: Stream) -> Figures:
 
 def _unknown(stream: Stream) -> Figures:
     return {
-        "desired": stream.desired, "lag_records": None, "lag_s": None, "lag_age_s": None, "freshness_limit_s": None,
+        "desired": stream.desired, "lag_records": None, "lag_s": None, "lag_unknown": None, "lag_age_s": None,
+        "freshness_limit_s": None,
         "committed_at": None, "commit_age_s": None, "input_rows_per_second": None, "processed_rows_per_second": None,
         "batch_duration_s": None, "trigger_s": None, "restarts_24h": 0,
     }  # fmt: skip

@@ -87,6 +87,17 @@ def test_a_scrape_has_what_the_status_commands_say(site, landed_rows):
     assert "canary" not in answer.out
 
 
+def test_a_lag_that_is_not_known_as_a_whole_is_not_exported(site, landed_rows):
+    assert scraped(site.lakeward("metrics", "show").out)["lakeward_stream_lag_unmeasured_sources", "flights"] == 0.0
+    with site.registry() as connection:
+        seen = observations.latest(connection)["flights"]
+        observations.record(connection, "flights", watch={**seen.watch, "unmeasured": {"far": "silent"}})
+    found = scraped(site.lakeward("metrics", "show", "--partitions").out)
+    assert found["lakeward_stream_lag_unmeasured_sources", "flights"] == 1.0
+    assert {"lakeward_stream_lag_records", "lakeward_stream_lag_seconds"}.isdisjoint(name for name, *_ in found)
+    assert found["lakeward_stream_partition_lag_records", "flights", "source", site.topic, "0"] == 4.0
+
+
 def test_partitions_are_exported_by_choice(site, landed_rows):
     assert "lakeward_stream_partition_lag_records" not in site.lakeward("metrics", "show").out
 

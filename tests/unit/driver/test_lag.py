@@ -69,7 +69,7 @@ def test_the_document_names_every_partition_and_only_what_waits_is_asked_for() -
 def test_a_broker_that_is_away_does_not_keep_the_others_from_being_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     away, here = Cluster("away", "away:1"), Cluster("here", "here:1")
 
-    def ends(cluster: Cluster, topics: object, isolation: str) -> dict[str, dict[int, int]]:
+    def ends(cluster: Cluster, topics: object, timeout_s: float, isolation: str) -> dict[str, dict[int, int]]:
         if cluster == away:
             raise DependencyDown("Kafka does not answer")
         return {"t": {0: 7}}
@@ -89,6 +89,29 @@ def test_a_broker_that_is_away_does_not_keep_the_others_from_being_measured(monk
     assert noted == {"b": 2}
     assert seen["b"]["oldest"] == "1970-01-01T00:01:40+00:00"
     assert seen["b"]["retention_s"] is None
+
+
+def test_an_unexpected_answer_of_one_broker_costs_only_its_own_streams(monkeypatch: pytest.MonkeyPatch) -> None:
+    odd, here = Cluster("a-odd", "odd:1"), Cluster("here", "here:1")
+
+    def ends(cluster: Cluster, topics: object, timeout_s: float, isolation: str) -> dict[str, dict[int, int]]:
+        return {"t": {}["no such key"]} if cluster == odd else {"t": {0: 7}}
+
+    monkeypatch.setattr(broker, "end_offsets", ends)
+    monkeypatch.setattr(broker, "retentions", lambda cluster, topics: {"t": None})
+    monkeypatch.setattr(broker, "written_at", lambda cluster, at, isolation: {})
+    noted: list[tuple[str, int | None]] = []
+    now = [0.0]
+    lag = LagThread(
+        lambda: [Watched("a", "source", odd, ("t",), at(5)), Watched("b", "source", here, ("t",), at(5))],
+        lambda stream, records, seconds: noted.append((stream, records)),
+        lambda stream, found: None,
+        clock=lambda: now[0],
+    )
+    lag.once()
+    now[0] = STALE_S
+    lag.once()
+    assert noted == [("b", 2), ("a", None), ("b", 2)]
 
 
 @dataclass
@@ -116,7 +139,7 @@ class Measured:
             clock=lambda: self.now,
         )
 
-    def _ends(self, cluster: Cluster, topics: object, isolation: str) -> dict[str, dict[int, int]]:
+    def _ends(self, cluster: Cluster, topics: object, timeout_s: float, isolation: str) -> dict[str, dict[int, int]]:
         if self.ends is None:
             raise DependencyDown("Kafka does not answer")
         return self.ends

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 from tests.support import object_store
 from tests.support.proxy import Proxy
@@ -14,14 +17,22 @@ from tests.support.shared_files import SharedLake, deployment, rows
 
 from lakeward.connectors.aws import store
 from lakeward.connectors.aws.account import ENDPOINT
+from lakeward.connectors.file_access import FileAccess
+from lakeward.operations.erase.erase import Erase
+from lakeward.operations.erase.plan import Scope
+from lakeward.operations.request import Approval, Outcome, Request
+from lakeward.operations.runner import Runner
 from lakeward.platform import ports
 from lakeward.platform.boundary import Failure, attempt
-from lakeward.platform.errors import DependencyDown
+from lakeward.platform.errors import DependencyDown, expect
 from lakeward.platform.failures import FailureClass, classify
 from lakeward.platform.runtime import Lake, Project
 from lakeward.quality.ranges import metadata
+from lakeward.registry.engine import connect
 from lakeward.tables import run
+from lakeward.tables.erase import files, where
 from lakeward.tables.guard import pins
+from lakeward.telemetry import failpoints
 
 
 @pytest.fixture
@@ -87,3 +98,77 @@ def test_a_silent_store_is_a_dependency_that_is_down_and_the_same_clients_go_on(
     assert run.observe(lake.runtime, lake.project, [table])["errors"] == {}
     [done] = lake.expire(table)["actions"]
     assert (done["result"], lake.ids(table)) == ("done", [1, 2])
+
+
+@dataclass
+class Erasing:
+    """`lakeward tables erase` of the rows with id 2, as a person runs it."""
+
+    lake: SharedLake
+    table: str
+
+    @property
+    def runner(self) -> Runner:
+        runtime = self.lake.runtime
+        url = runtime.registry_url_file.read_text().strip()
+        return Runner(connect=lambda: connect(url, runtime.pgpass), runtime=runtime, author="ann", holder="a test")
+
+    def run(self) -> Outcome:
+        """With the approval of the plan, which is shown first."""
+        runner, scope = self.runner, Scope(self.table, "id = 2")
+        plan = runner.plan(Erase(runner, Request(Erase.name, self.table, "ticket 7"), scope))
+        request = Request(Erase.name, self.table, "ticket 7", approval=Approval("bob", plan.key))
+        return runner.run(Erase(runner, request, scope))
+
+    def left(self) -> list[str]:
+        """Every Parquet file below the table that has such a row."""
+        access = FileAccess(self.lake.runtime.lake)
+        place = self.lake.load(self.table).location()
+        found = []
+        for folder in access.walk(place):
+            for file in folder.files:
+                path = "/".join(part for part in (place, folder.path, file.name) if part)
+                if path.endswith(".parquet") and 2 in pq.read_table(access.open(path))["id"].to_pylist():
+                    found.append(path)
+        return found
+
+
+def test_an_erase_ends_when_the_store_falls_silent_and_the_same_command_goes_on(
+    lake: SharedLake, proxy: tuple[Proxy, Any]
+) -> None:
+    """At each step, of a table each: a commit is done or it is not."""
+    way, _ = proxy
+    committed = {"": False, "erase-before-commit": False, "erase-rewritten": True, "erase-forgotten": True}
+    for step, done in committed.items():
+        erasing = Erasing(lake, lake.table(rows(1, 2), rows(3)))
+        with failpoints.on(step, partial(way.set, "hole")), pytest.raises(DependencyDown) as told:
+            if not step:
+                way.set("hole")
+            erasing.run()
+        way.set("pass")
+        assert "NETWORK_CONNECTION" in told.value.why
+        assert told.value.code == ("LW-3440" if step else "LW-9149"), "the first one changed nothing"
+        assert lake.ids(erasing.table) == ([1, 3] if done else [1, 2, 3])
+        assert len(erasing.left()) == 1, "an earlier snapshot or its file"
+        assert erasing.run().result == "done"
+        assert (lake.ids(erasing.table), erasing.left()) == ([1, 3], [])
+
+
+def test_a_file_of_a_silent_store_is_not_taken_for_one_that_cannot_be_read(
+    lake: SharedLake, proxy: tuple[Proxy, Any]
+) -> None:
+    """An unreadable file in the trash does not keep an erase from being done."""
+    way, _ = proxy
+    table = lake.load(lake.table(rows(2)))
+    access, trash = FileAccess(lake.runtime.lake), f"{table.location()}/.lakeward_orphans/x"
+    access.write(f"{trash}/half.parquet", b"PAR1")
+    [own] = lake.live(lake.made[-1])
+    access.write(f"{trash}/whole.parquet", expect(access.content(own), "the file"))
+    match = where.parse("id = 2", table.schema(), "t")
+    found = files.strays(table, match, access)
+    assert next(found)[0::2] == (f"{trash}/half.parquet", False)
+    way.set("hole")
+    with pytest.raises(OSError, match="NETWORK_CONNECTION"):
+        next(found)
+    way.set("pass")
+    assert [readable for _, _, readable in files.strays(table, match, access)] == [False, True]

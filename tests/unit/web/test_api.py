@@ -271,6 +271,15 @@ def test_a_stream_that_cannot_be_read_costs_no_other_its_row(site, client) -> No
     assert {"delay_alerts", "departures_hourly", FLIGHTS} <= {row["id"] for row in listed["streams"]}
 
 
+def test_a_lag_that_is_not_known_as_a_whole_has_a_reason_and_no_figure(site, client) -> None:
+    part = {"source": "near", "topic": "t", "partition": 0, "position": 5, "end": 9}
+    watch = {"at": datetime.now(UTC).isoformat(), "partitions": [part], "unmeasured": {"far": "it is silent"}}
+    with site.registry() as connection:
+        observations.record(connection, FLIGHTS, watch=watch)
+    [row] = [row for row in asked(client, "streams")["streams"] if row["id"] == FLIGHTS]
+    assert (row["lag_records"], row["lag_s"], row["lag_unknown"]) == (None, None, "source far: it is silent")
+
+
 def test_what_looks_like_a_secret_is_in_no_answer(site, client) -> None:
     secret = "password=canary"
     with site.registry() as connection:

@@ -25,7 +25,8 @@ export function facts(it: StreamDocument): [name: string, value: ReactNode][] {
     ["Writes to", it.sink],
     ["Last commit", it.committed_at && <>{when(it.committed_at)}{it.snapshot_id == null ? "" : `, snapshot ${it.snapshot_id}`}</>],
     ["Batch", it.batch_id == null ? null : `${it.batch_id}${it.seq == null ? "" : `, sequence ${it.seq}`}`],
-    ["Lag", it.lag_records == null ? null : `${count(it.lag_records)} records${trend(it)}`],
+    ["Lag", it.lag_records == null ? it.lag_unknown && `not known: ${it.lag_unknown}`
+      : `${count(it.lag_records)} records${trend(it)}`],
     ["Behind, of limit", it.lag_s == null ? null : within(it.lag_s, it.freshness_limit_s)],
     ["Rows/s in → out", `${rate(it.input_rows_per_second)} → ${rate(it.processed_rows_per_second)}`],
     ["Batch / trigger", `${seconds(it.batch_duration_s)} / ${seconds(it.trigger_s)}`],

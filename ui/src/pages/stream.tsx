@@ -160,7 +160,8 @@ function Partitions({ it }: { it: StreamDocument }) {
   return (
     <Stack gap="2">
       <Text color="fg.muted">
-        {count(it.lag_records)} records wait{it.lag_s ? `, the oldest for ${span(it.lag_s)}` : ""}
+        {it.lag_records == null && it.lag_unknown ? `How many records wait is not known: ${it.lag_unknown}`
+          : `${count(it.lag_records)} records wait`}{it.lag_s ? `, the oldest for ${span(it.lag_s)}` : ""}
         {it.lag_trend && it.lag_trend !== "none" ? `; the lag is ${it.lag_trend}` : ""}
         {it.catch_up_s ? `, caught up in ${span(it.catch_up_s)}` : ""}
         {uneven !== null && uneven >= 2 ? `; uneven: the largest partition has ${uneven.toFixed(1)} times the mean` : ""}

@@ -102,7 +102,7 @@ const columns = (now: string): Column<StreamRow>[] => [
   { title: "Since", cell: (row) => <When at={row.since} now={now} /> },
   { title: "Why", cell: (row) => <Text lineClamp={2} maxW="22rem" title={row.why}>{row.why}</Text> },
   { title: "Lag", number: true, cell: (row) => (
-    <Text whiteSpace="nowrap" title={row.lag_age_s == null ? "" : `measured ${span(row.lag_age_s)} ago`}>
+    <Text whiteSpace="nowrap" title={row.lag_unknown ?? (row.lag_age_s == null ? "" : `measured ${span(row.lag_age_s)} ago`)}>
       {count(row.lag_records)}{row.lag_trend && row.lag_trend !== "none" ? `, ${row.lag_trend}` : ""}
     </Text>
   ) },

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 Offsets = dict[str, dict[int, int]]
 """topic -> partition -> offset."""
@@ -39,6 +39,20 @@ def same_partitions(start: str, end: str) -> tuple[Offsets, Offsets]:
     last = parse(end)
     first = parse(start)
     return {t: {p: first.get(t, {}).get(p, EARLIEST) for p in parts} for t, parts in last.items()}, last
+
+
+REPLACED = "its topic is missing, or ends before the landed position"
+
+
+def replaced(position: str, ends: Mapping[str, Mapping[int, int]], topics: Iterable[str]) -> bool:
+    """Whether a topic is missing or ends before the landed position: it was deleted, or these are other brokers. No
+    record of it waits, and yet the stream has not caught up: it stops at its next batch (`kafka.continuity`).
+    """
+    return any(topic not in ends for topic in topics) or any(
+        ends.get(topic, {}).get(partition, offset) < offset
+        for topic, partitions in parse(position).items()
+        for partition, offset in partitions.items()
+    )
 
 
 def span(start: str, end: str) -> int | None:

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import os
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from lakeward.connectors.aws.account import KEY, SECRET, TOKEN, Account, find
 from lakeward.connectors.kinesis.shard_offsets import HORIZON, ShardOffset
+from lakeward.platform.renewed import Renewed
 
+R = TypeVar("R")
+CONNECT_S, ANSWER_S, ATTEMPTS = 5, 10, 5
+"""How long a request waits for a connection, and for a byte of the answer; how often it is sent."""
 MOST = 10_000
 """The most records of one answer, by Kinesis' limit."""
 _EXPIRED = "ExpiredIteratorException"
@@ -79,14 +84,16 @@ class Place:
         """
         return find(self.connection or None, Path(self.connections) if self.connections else None)
 
-    def client(self) -> Any:
-        """A client of boto3 with the current keys. It is cached in the process until they change.
+    def use(self, act: Callable[[Any], R]) -> R:
+        """What `act` returns for a client of boto3 with the current keys. The client is kept in the process until they
+        change; one whose requests were not answered twice in a row is replaced.
 
         Raises:
             SpecError: the connection is not valid.
         """
         account = self.account
-        return _client(self, account, 0 if account.file is None else account.file.stat().st_mtime_ns)
+        version = 0 if account.file is None else account.file.stat().st_mtime_ns
+        return _held(self, account, version, os.getpid()).use(act)
 
     def connect(self, account: Account, timeout_s: float | None = None) -> Any:
         """A client of an account; with `timeout_s` it waits at most that long and does not retry."""
@@ -96,9 +103,9 @@ class Place:
         keys = account.keys()
         given = {name: keys[name] for name in (KEY, SECRET, TOKEN) if name in keys}
         config = Config(
-            connect_timeout=timeout_s or 5,
-            read_timeout=timeout_s or 20,
-            retries={"mode": "standard", "total_max_attempts": 5 if timeout_s is None else 1},
+            connect_timeout=timeout_s or CONNECT_S,
+            read_timeout=timeout_s or ANSWER_S,
+            retries={"mode": "standard", "total_max_attempts": ATTEMPTS if timeout_s is None else 1},
         )
         return boto3.session.Session(**given).client(
             "kinesis", region_name=self.region, endpoint_url=account.endpoint, config=config
@@ -106,8 +113,15 @@ class Place:
 
 
 @lru_cache(maxsize=8)
-def _client(place: Place, account: Account, version: int) -> Any:
-    return place.connect(account)
+def _held(place: Place, account: Account, version: int, pid: int) -> Renewed[Any]:
+    name = f"Kinesis client of {place.name}"
+    return Renewed(name, partial(place.connect, account), lambda client: client.close(), counts=_unanswered)
+
+
+def _unanswered(error: Exception) -> bool:
+    from botocore.exceptions import BotoCoreError
+
+    return isinstance(error, BotoCoreError)
 
 
 Row = tuple[Any, ...]
@@ -126,20 +140,21 @@ def row(place: Place, shard: str, record: Mapping[str, Any]) -> Row:
     )
 
 
+def _listed(request: Mapping[str, str], client: Any) -> Any:
+    return client.list_shards(**request)
+
+
 class Stream:
     """Reads one stream. It is not thread-safe."""
 
     def __init__(self, place: Place) -> None:
         self.place = place
-
-    @property
-    def _client(self) -> Any:
-        # Fetched for each request: a reader that lives for weeks outlives its keys.
-        return self.place.client()
+        self._use = place.use  # for each request: a reader that lives for weeks outlives its keys
 
     def summary(self) -> tuple[str, int]:
         """An id that changes when the stream is deleted and created again, and its retention in milliseconds."""
-        summary = self._client.describe_stream_summary(StreamName=self.place.name)["StreamDescriptionSummary"]
+        answer = self._use(lambda client: client.describe_stream_summary(StreamName=self.place.name))
+        summary = answer["StreamDescriptionSummary"]
         created = int(summary["StreamCreationTimestamp"].timestamp() * 1000)
         return f"{summary['StreamARN']}/{created}", int(summary["RetentionPeriodHours"]) * 3_600_000
 
@@ -148,7 +163,7 @@ class Stream:
         shards: dict[str, Shard] = {}
         request: dict[str, str] = {"StreamName": self.place.name}
         while True:
-            page = self._client.list_shards(**request)
+            page = self._use(partial(_listed, request))
             for shard in page["Shards"]:
                 parents = tuple(shard[key] for key in ("ParentShardId", "AdjacentParentShardId") if shard.get(key))
                 closed = "EndingSequenceNumber" in shard["SequenceNumberRange"]
@@ -172,7 +187,7 @@ class Stream:
         return self._iterator(shard, kind)
 
     def _iterator(self, shard: str, kind: dict[str, Any]) -> str:
-        answer = self._client.get_shard_iterator(StreamName=self.place.name, ShardId=shard, **kind)
+        answer = self._use(lambda client: client.get_shard_iterator(StreamName=self.place.name, ShardId=shard, **kind))
         return str(answer["ShardIterator"])
 
     def records(self, iterator: str, most: int) -> Answer | None:
@@ -180,7 +195,7 @@ class Stream:
         from botocore.exceptions import ClientError
 
         try:
-            answer = self._client.get_records(ShardIterator=iterator, Limit=min(most, MOST))
+            answer = self._use(lambda client: client.get_records(ShardIterator=iterator, Limit=min(most, MOST)))
         except ClientError as error:
             if error.response["Error"]["Code"] == _EXPIRED:
                 return None

@@ -6,10 +6,11 @@ marker on each table, from the commit that removes the rows until everything is 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from lakeward.connectors.commit_protocol import ancestry, erased, position
 from lakeward.connectors.commit_protocol.replay import of as replay_of
@@ -23,7 +24,8 @@ from lakeward.operations.erase import plan as planning
 from lakeward.operations.erase.plan import WORD, ErasePlan, Scope, Target
 from lakeward.operations.operation import HeldLocks, Lock, Operation
 from lakeward.operations.request import Outcome, Request
-from lakeward.platform.errors import LakewardError, Refused, Unhealthy
+from lakeward.platform.boundary import worded
+from lakeward.platform.errors import DependencyDown, LakewardError, Refused, Unhealthy
 from lakeward.platform.text import count, word
 from lakeward.quality.results import data_docs, incident
 from lakeward.registry import events, incidents, verifications
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyiceberg.table import Table
 
+T = TypeVar("T")
 MARKER = "lakeward.erase"
 """Table property: rows erased so far, from the first commit until everything is recorded."""
 YOUNG = timedelta(hours=72)
@@ -71,14 +74,15 @@ class Erase(Operation[ErasePlan]):
         Raises:
             Unhealthy: an unreferenced file may hold such rows and cannot be removed yet.
             Refused: a tag or branch that holds them was created since.
+            DependencyDown: the registry, the catalog or the store does not answer.
         """
         access = FileAccess(self.context.runtime.lake)
         self._remove_stored_values(plan)
         for target in plan.targets:
             held.check()
-            self._erase_from(target, access)
+            self._on(target.table, partial(self._erase_from, target, access))
         self._remove_stored_values(plan)  # again: a check may have run meanwhile
-        totals = {target.table: self._counted(target.table) for target in plan.targets}
+        totals = {target.table: self._on(target.table, partial(self._counted, target.table)) for target in plan.targets}
         data = {**plan.data, "rows": totals[self.subject], "by_table": totals, "files": 0}
         rest = sum(totals.values()) - totals[self.subject]
         detail = (
@@ -89,9 +93,29 @@ class Erase(Operation[ErasePlan]):
             self.record_change(connection, {"at": datetime.now(UTC).isoformat(timespec="seconds"), **data})
             text = f"{detail} (by {self.context.author})"
             events.record(connection, "table", self.subject, WORD, text, comment=self.request.comment)
-        for target_table in plan.targets:
-            rename.amend(sink_position.lake_of(self.context.runtime), target_table.table, lambda _: {MARKER: None}, {})
+        for target in plan.targets:
+            self._on(target.table, partial(self._unmark, target.table))
         return self.done(detail, data)
+
+    @staticmethod
+    def _on(table: str, step: Callable[[], T]) -> T:
+        """The result of a step on one table.
+
+        Raises:
+            DependencyDown: the catalog or the store does not answer; the same command goes on with what remains.
+        """
+        try:
+            return worded(f"table {table}", step, next="repeat the command")
+        except DependencyDown as error:
+            raise DependencyDown(
+                f"The erase from {table} is not complete",
+                why=f"{error.what}: {error.why}",
+                next="check the service that does not answer, then repeat the command: it goes on with what remains",
+                code="LW-3440",
+            ) from error
+
+    def _unmark(self, table: str) -> None:
+        rename.amend(sink_position.lake_of(self.context.runtime), table, lambda _: {MARKER: None}, {})
 
     def _remove_stored_values(self, plan: ErasePlan) -> None:
         """Remove the values from stored check samples, incidents and Data Docs."""

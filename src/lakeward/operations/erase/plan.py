@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,7 @@ from lakeward.connectors.iceberg import quarantine
 from lakeward.operations.context import Context
 from lakeward.operations.request import Plan
 from lakeward.operations.restore import plan as restoring
+from lakeward.platform.boundary import worded
 from lakeward.platform.errors import Refused
 from lakeward.platform.runtime import Project
 from lakeward.platform.text import count, listed, word
@@ -89,9 +91,9 @@ def plan(context: Context, scope: Scope) -> ErasePlan:
     Raises:
         Refused: something keeps these rows; it is named.
         SpecError: the table does not exist, or the condition is not valid.
-        DependencyDown: the registry does not answer.
+        DependencyDown: the registry, the catalog or the store does not answer.
     """
-    table = restoring.load(context, scope.table)
+    table = worded(f"table {scope.table}", partial(restoring.load, context, scope.table))
     condition = where.parse(scope.where, table.schema(), scope.table)
     with context.connect() as connection:
         _check_allowed(connection, scope.table)
@@ -102,9 +104,8 @@ def plan(context: Context, scope: Scope) -> ErasePlan:
     for name, of in (quarantines | lates).items():
         matches[name] = QuarantinedRows(condition, of, scope.erase_unreadable is True)
     matches[results_table.TABLE] = Results(condition, scope.table)
-    targets = tuple(
-        held_target for name, match in matches.items() if (held_target := _target(context, name, match)) is not None
-    )
+    found = [worded(f"table {name}", partial(_target, context, name, match)) for name, match in matches.items()]
+    targets = tuple(target for target in found if target is not None)
     _check_refs(scope, targets)
     unreadable = sum(target.unreadable for target in targets)
     if unreadable and scope.erase_unreadable is None:

@@ -109,7 +109,9 @@ def idle(seen: Observation) -> bool:
     """Whether nothing waits at its sources. A known lag decides: a query that reported idle may be stuck in a batch by
     now.
     """
-    return seen.query_state == "idle" if seen.lag_records is None else seen.lag_records == 0
+    if seen.least_records:
+        return False
+    return seen.query_state == "idle" if seen.lag_records is None else True
 
 
 def waited_s(seen: Observation) -> float:
@@ -228,27 +230,27 @@ def _silent(inputs: HealthInput, driver: Driver) -> Verdict | None:
 
 
 def _by_progress(inputs: HealthInput, driver: Driver, seen: Observation) -> Verdict:
-    limits, waiting = inputs.limits, seen.lag_records
+    limits, waiting, behind_s = inputs.limits, seen.least_records, seen.least_s
     # A batch in flight when the driver started cannot be older than the driver.
     commit = seen.commit_age_s if seen.commit_age_s is not None else driver.launched_s
     quiet = min(commit, driver.launched_s, waited_s(seen))
     nothing = idle(seen)
     if not nothing and quiet > inputs.stall_after_s:
         return Verdict(
-            State.LAGGING if _paused(inputs) else State.STALLED, f"no batch for {span(quiet)} while {_wait(waiting)}"
+            State.LAGGING if _paused(inputs) else State.STALLED, f"no batch for {span(quiet)} while {_wait(seen)}"
         )
     batch = "the last batch" if seen.batch_id is None else f"batch {seen.batch_id:,}"
-    tail = "nothing waits" if nothing else _wait(waiting)
+    tail = "nothing waits" if nothing else _wait(seen)
     landed = Verdict(State.HEALTHY, f"{batch} landed {span(seen.commit_age_s)} ago; {tail}")
     if inputs.schedule is not None:
         return landed  # what it lands is as old as its schedule made it
     if limits.lag_records is not None and waiting is not None and waiting > limits.lag_records:
-        return Verdict(State.LAGGING, f"{_wait(waiting)}, more than the limit of {limits.lag_records:,}")
-    if not nothing and seen.lag_s is not None and seen.lag_s > limits.freshness.seconds:
+        return Verdict(State.LAGGING, f"{_wait(seen)}, more than the limit of {limits.lag_records:,}")
+    if not nothing and behind_s is not None and behind_s > limits.freshness.seconds:
         return Verdict(
             State.LAGGING,
-            f"the newest landed record is {span(seen.lag_s)} behind its source, the limit is {limits.freshness};"
-            f" {_wait(waiting)}",
+            f"the newest landed record is {span(behind_s)} behind its source, the limit is {limits.freshness};"
+            f" {_wait(seen)}",
         )
     return landed
 
@@ -267,9 +269,9 @@ def _before_first_batch(inputs: HealthInput, driver: Driver, age: float) -> Verd
         if idle(seen):
             return Verdict(State.HEALTHY, "it runs and nothing waits at the source")
         if seen.query_state == "idle" and waited <= inputs.stall_after_s:
-            return Verdict(State.HEALTHY, f"it runs and had nothing to land; now {_wait(seen.lag_records)}")
+            return Verdict(State.HEALTHY, f"it runs and had nothing to land; now {_wait(seen)}")
     if min(age, waited) > inputs.stall_after_s:
-        waiting = f" while {_wait(seen.lag_records)}" if seen is not None and seen.lag_records else ""
+        waiting = f" while {_wait(seen)}" if seen is not None and seen.least_records else ""
         state = State.LAGGING if _paused(inputs) else State.STALLED
         return Verdict(state, f"no batch in the {span(age)} since it was started{waiting}")
     if inputs.failure is not None and _recovering(inputs):
@@ -320,10 +322,12 @@ def _next(failure: Restart, now: datetime) -> str:
     return f"attempt {failure.attempt} in {span(wait)}" if wait > 0 else f"attempt {failure.attempt} is due"
 
 
-def _wait(records: int | None) -> str:
-    if records is None:
+def _wait(seen: Observation) -> str:
+    records = seen.least_records
+    if records is None or (records == 0 and seen.lag_records is None):
         return "records may wait (their number is not known)"
-    return f"{count(records, 'record')} {'waits' if records == 1 else 'wait'}"
+    least = "at least " if seen.lag_records is None else ""
+    return f"{least}{count(records, 'record')} {'waits' if records == 1 else 'wait'}"
 
 
 def _same_launch(inputs: HealthInput) -> bool:

@@ -37,7 +37,7 @@ def _began(inputs: HealthInput, state: State) -> datetime | None:
     """The last evidence before the trouble; None if nothing but the recorded state tells it."""
     driver, seen, now = inputs.driver, inputs.observation, inputs.now
     if state is State.LAGGING:
-        over = (seen.lag_s or 0.0) - inputs.limits.freshness.seconds if seen is not None else 0.0
+        over = (seen.least_s or 0.0) - inputs.limits.freshness.seconds if seen is not None else 0.0
         return now - timedelta(seconds=over) if over > 0 else None
     if state is State.STALLED:
         evidence = [driver.launched_at if driver else None, seen.committed_at if seen else None]

@@ -209,8 +209,10 @@ def _late(trial: Trial) -> str | None:
     seen, limits = trial.observation, trial.limits
     if seen is None or trial.scheduled:
         return None
-    if limits.lag_records is not None and seen.lag_records is not None and seen.lag_records > limits.lag_records:
-        return f"{seen.lag_records:,} records wait, the limit is {limits.lag_records:,}"
-    if seen.lag_records != 0 and seen.lag_s is not None and seen.lag_s > limits.freshness.seconds:
-        return f"it is {span(seen.lag_s)} behind its source, the limit is {limits.freshness}"
+    waiting, behind_s = seen.least_records, seen.least_s
+    if limits.lag_records is not None and waiting is not None and waiting > limits.lag_records:
+        least = "at least " if seen.lag_records is None else ""
+        return f"{least}{waiting:,} records wait, the limit is {limits.lag_records:,}"
+    if waiting != 0 and behind_s is not None and behind_s > limits.freshness.seconds:
+        return f"it is {span(behind_s)} behind its source, the limit is {limits.freshness}"
     return None

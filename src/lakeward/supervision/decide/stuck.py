@@ -40,14 +40,14 @@ def _why(inputs: HealthInput) -> str | None:
         return None
     if seen is None or seen.at < driver.launched_at or seen.query_state not in ("running", "idle"):
         return None  # it does not run: the driver decides when to start it
-    if not seen.lag_records:
+    if not seen.least_records:
         return None  # nothing waits, or the lag is not known: silence is no proof
     commit = seen.commit_age_s if seen.commit_age_s is not None else driver.launched_s
     failed = inputs.failure.age_s if inputs.failure is not None else float("inf")
     quiet = min(commit, driver.launched_s, failed, waited_s(seen))
     if quiet <= inputs.stall_after_s:
         return None
-    waits = count(seen.lag_records, "record")
+    waits = ("at least " if seen.lag_records is None else "") + count(seen.least_records, "record")
     return f"no batch of {stream.id} for {span(quiet)} while {waits} wait (hung batch)"
 
 

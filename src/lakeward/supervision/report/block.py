@@ -137,7 +137,7 @@ def _next_batch(report: StreamDocument) -> str:
 
 def _risk(report: StreamDocument) -> str:
     if report["at_risk"] is None:
-        return "not known: the source could not be asked"
+        return f"not known: {report['lag_unknown'] or 'the source could not be asked'}"
     retention = span(report["source_retention_s"]) if report["source_retention_s"] is not None else "for ever"
     if report["at_risk_in_s"] is None:
         return f"no: the source keeps records {retention}" + (", and none waits" if report["lag_records"] == 0 else "")
@@ -156,9 +156,9 @@ def _landed(report: StreamDocument) -> str:
 
 
 def _lag(report: StreamDocument) -> str:
-    if report["lag_records"] is None:
-        return "not known"
     old = f" (measured {span(report['lag_age_s'])} ago)" if (report["lag_age_s"] or 0) > 15 else ""
+    if report["lag_records"] is None:
+        return _unknown_lag(report) + old
     if report["lag_records"] == 0:
         held = _held(report)
         return f"nothing {'that can be read ' if held else ''}waits at the source{held}{old}"
@@ -174,6 +174,15 @@ def _lag(report: StreamDocument) -> str:
     elif report["lag_trend"] in ("growing", "steady") and (outlook := _outlook(report)):
         parts.append(outlook)
     return ", ".join(parts) + _held(report) + old
+
+
+def _unknown_lag(report: StreamDocument) -> str:
+    """Why it is not known, and what waits at the sources that were measured."""
+    if report["lag_unknown"] is None:
+        return "not known"
+    least = report["lag_at_least"]
+    waits = f"; at the other sources {count(least, 'record')} {'waits' if least == 1 else 'wait'}" if least else ""
+    return f"not known: {report['lag_unknown']}{waits}{_held(report)}"
 
 
 def _held(report: StreamDocument) -> str:

@@ -75,12 +75,15 @@ class StreamEntry(_Identified):
 class LagFields(TypedDict):
     """The lag of a stream; `lag_trend`: none | falling | steady | growing.
 
-    `held_records`: offsets behind open transactions, which cannot be read yet and are not part of the lag.
+    `lag_unknown`: why the lag is not known; then `partitions` has the sources that were measured, and `lag_at_least` is
+    their lag. `held_records`: offsets behind open transactions, which cannot be read yet and are not part of the lag.
     `held_s`: the age of the oldest record there.
     """
 
     lag_records: int | None
     lag_s: float | None
+    lag_unknown: str | None
+    lag_at_least: int | None
     held_records: int | None
     held_s: float | None
     lag_trend: str | None
@@ -276,7 +279,7 @@ def document(m: Material) -> StreamDocument:
         "next_attempt_at": failure.next_attempt_at if failure and seen.state is State.RESTARTING else None,
         "hold_until": stream.hold_until if stream.hold_until and stream.hold_until > facts.now else None,
         "source_retention_s": lag.retention_s if lag else None,
-        "at_risk": None if lag is None or lag.oldest_s is None else bool(safety.at_risk(lag)),
+        "at_risk": _at_risk(lag),
         "at_risk_in_s": safety.left_s(lag),
         "failure": _failure(m),
         "stable_generation": m.stable.generation if m.stable else None,
@@ -294,6 +297,12 @@ def document(m: Material) -> StreamDocument:
     if m.sources_read.trouble:
         result["unanswered"] = [mask(line) for line in m.sources_read.trouble]
     return result
+
+
+def _at_risk(lag: Lag | None) -> bool | None:
+    """One source at risk is enough; that none is can only be said of all."""
+    risk = bool(safety.at_risk(lag))
+    return risk if risk or (lag is not None and lag.waited_s is not None) else None
 
 
 def _driver(view: View, stream: Stream) -> DriverEntry:
@@ -333,7 +342,7 @@ def _lag_fields(
     state: State,
     observed: Observation | None,
 ) -> LagFields:
-    arriving = lag.arriving_per_second if lag else None
+    arriving = lag.arriving_per_second if lag and not lag.unmeasured else None
     landing = float(progress.get("processedRowsPerSecond") or 0.0) if state in _LANDS else 0.0
     records = lag.records if lag else None
     slope = watch.get("lag_per_second") if observed is not None and observed.age_s < FRESH_S else None
@@ -346,7 +355,9 @@ def _lag_fields(
         catch_up = records / -slope
     return {
         "lag_records": records,
-        "lag_s": lag.oldest_s if lag else None,
+        "lag_s": lag.waited_s if lag else None,
+        "lag_unknown": lag.unknown if lag else None,
+        "lag_at_least": lag.at_least if lag else None,
         "lag_trend": _trend(records, slope, between=state is State.HEALTHY and _between_batches(lag, progress)),
         "lag_per_second": slope if records else None,
         "lag_age_s": lag.age_s if lag else None,

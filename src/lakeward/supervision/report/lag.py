@@ -1,12 +1,13 @@
 """Stream lag, measured from outside: the source's end offsets minus the landed position.
 
-Spark's own figures stop with the query; these are available when nothing runs.
+Spark's own figures stop with the query; these are available when nothing runs. The lag of a stream with several sources
+is known if each of them was measured.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
@@ -14,12 +15,13 @@ from typing import TYPE_CHECKING
 from lakeward.connectors.commit_protocol.position import NO_DATA
 from lakeward.connectors.kafka.broker import TIMEOUT_S, begin_offsets, end_offsets, retentions, written_at
 from lakeward.connectors.kafka.cluster import Cluster, find
-from lakeward.connectors.kafka.position import Offsets, parse
+from lakeward.connectors.kafka.position import REPLACED, Offsets, parse, replaced
 from lakeward.platform.errors import DependencyDown
 from lakeward.platform.runtime import Runtime
 from lakeward.registry.observations import Watch, WatchedPartition
 from lakeward.spec.model.sources import Isolation, KafkaSource
 from lakeward.spec.model.table_source import DeltaSource, IcebergSource
+from lakeward.telemetry.mask import mask
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer
@@ -77,13 +79,14 @@ class Lag:
     """The lag of a stream.
 
     Attributes:
-        partitions: every partition of every topic of the source.
+        partitions: every partition of every topic of the sources that were measured.
         oldest_s: age of the oldest waiting record, in seconds; 0 if nothing waits, None if it is not known.
         arriving_per_second: records that arrived in the last minute, per second.
         retention_s: shortest retention of the topics; None if it is unlimited.
         per_second: slope of the lag as the driver measured it, in records; None without a measurement.
         age_s: age of the figures; 0 if the source was read just now.
         held_s: age of the oldest record behind an open transaction; None without one, or if it is not known.
+        unmeasured: the other sources -> why they were not measured. The figures above are then a part of the lag.
     """
 
     partitions: tuple[Partition, ...] = field(default_factory=tuple)
@@ -93,11 +96,27 @@ class Lag:
     per_second: float | None = None
     age_s: float = 0.0
     held_s: float | None = None
+    unmeasured: Mapping[str, str] = field(default_factory=dict)
 
     @property
-    def records(self) -> int:
-        """Number of waiting records of all partitions."""
+    def records(self) -> int | None:
+        """Number of waiting records; None if a source was not measured."""
+        return None if self.unmeasured else self.at_least
+
+    @property
+    def at_least(self) -> int:
+        """Number of waiting records of the sources that were measured."""
         return sum(item.lag for item in self.partitions)
+
+    @property
+    def waited_s(self) -> float | None:
+        """Age of the oldest waiting record; 0 if nothing waits, None if not known, or if a source was not measured."""
+        return None if self.unmeasured else self.oldest_s
+
+    @property
+    def unknown(self) -> str | None:
+        """Why the lag is not known; None if it is."""
+        return "; ".join(mask(f"source {name}: {why}") for name, why in sorted(self.unmeasured.items())) or None
 
     @property
     def held(self) -> int:
@@ -148,6 +167,7 @@ def of_kafka(name: str, source: KafkaSource, position: str, runtime: Runtime) ->
             _arriving(consumer, cluster, ends),
             min((limit for limit in retentions(cluster, topics).values() if limit is not None), default=None),
             held_s=_held_s(cluster, partitions),
+            unmeasured={name: REPLACED} if replaced(position, ends, topics) else {},
         )
     finally:
         consumer.close()
@@ -232,8 +252,13 @@ def of_delta(stream: str, name: str, source: DeltaSource, position: str, runtime
     )
 
 
-def together(lags: Iterable[Lag]) -> Lag | None:
-    """The lags of several sources of one stream as one; None without any."""
+def together(lags: Iterable[Lag], unmeasured: Mapping[str, str] | None = None) -> Lag | None:
+    """The lags of several sources of one stream as one; None without any.
+
+    Args:
+        lags: of the sources that were measured.
+        unmeasured: the others -> why.
+    """
     items = list(lags)
     if not items:
         return None
@@ -245,13 +270,16 @@ def together(lags: Iterable[Lag]) -> Lag | None:
         None if None in rates else sum(rate for rate in rates if rate is not None),
         min((item.retention_s for item in items if item.retention_s is not None), default=None),
         held_s=max((item.held_s for item in items if item.held_s is not None), default=None),
+        unmeasured={
+            name: why for more in (*(item.unmeasured for item in items), unmeasured or {}) for name, why in more.items()
+        },
     )
 
 
 def of_watch(watch: Watch, now: datetime) -> Lag | None:
     """The last measurement of the driver (`registry.observations`); None without one, or in an unknown form: the driver
     may have another version."""
-    if not watch.get("partitions") or not watch.get("at"):
+    if not (watch.get("partitions") or watch.get("unmeasured")) or not watch.get("at"):
         return None
     try:
         return _of_watch(watch, now)
@@ -276,6 +304,7 @@ def _of_watch(watch: Watch, now: datetime) -> Lag:
         watch.get("retention_s"),
         watch.get("lag_per_second"),
         max(0.0, (now - datetime.fromisoformat(str(watch["at"]))).total_seconds()),
+        unmeasured={str(name): str(why) for name, why in (watch.get("unmeasured") or {}).items()},
     )
 
 

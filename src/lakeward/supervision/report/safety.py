@@ -146,6 +146,8 @@ def _lost(m: Material) -> Answer:
     rest = "the source still has the rest"
     if m.sources_read.lag is None:
         rest = "the rest waits at the source, which could not be asked now"
+    elif m.sources_read.lag.unmeasured:
+        rest = "the rest waits at the sources, not all of which could be asked now"
     if reason in _STOPPED_IN_TIME:
         return Answer(Lost.NO, f"it was stopped before a row was lost or doubled; {rest}")
     sink = next((name for name in _AT_LEAST_ONCE if spec is not None and getattr(spec.sink, name, None)), None)
@@ -228,15 +230,16 @@ def kafka_canonical(end: str) -> str:
 
 
 def left_s(lag: Lag | None) -> float | None:
-    """Seconds until the source's retention reaches the oldest record that waits; None: never, or not known."""
-    if lag is None or lag.oldest_s is None or lag.retention_s is None or not lag.records:
+    """Seconds until the source's retention reaches the oldest record that waits, of the sources that were measured;
+    None: never, or not known."""
+    if lag is None or lag.oldest_s is None or lag.retention_s is None or not lag.at_least:
         return None
     return max(0.0, lag.retention_s - lag.oldest_s)
 
 
 def at_risk(lag: Lag | None) -> str:
     """A phrase, if the oldest waiting record has used up too much of the source's retention; else empty."""
-    if lag is None or lag.oldest_s is None or lag.retention_s is None or not lag.records:
+    if lag is None or lag.oldest_s is None or lag.retention_s is None or not lag.at_least:
         return ""
     if lag.oldest_s <= AT_RISK_SHARE * lag.retention_s:
         return ""

@@ -18,6 +18,7 @@ from lakeward.connectors.folder import store
 from lakeward.platform.errors import LakewardError
 from lakeward.platform.runtime import CATALOG, Runtime
 from lakeward.spec.model.file_paths import local
+from lakeward.spec.model.sources import Source
 from lakeward.spec.model.stream import StreamSpec
 from lakeward.spec.sql.names import name_parts
 from lakeward.supervision.report.lag import Lag, of_delta, of_iceberg, of_kafka, together
@@ -83,7 +84,6 @@ def ask(
     position: Position | None = None
     answered: bool | None = None
     others: tuple[Commit, ...] = ()
-    lag: Lag | None = None
     missing = False
     halt: BlockReason | None = None
     try:
@@ -100,27 +100,40 @@ def ask(
     except Exception as error:  # noqa: BLE001  # the boundary to PyIceberg: an unreachable catalog must not hide the rest
         answered = False
         trouble.append(f"The catalog does not answer: {_first_line(error)}")
-    try:
-        lag = measure(runtime, spec, position.end if position else recorded_ends)
-    except LakewardError as error:
-        trouble.append(f"{error.what}: {error.why}")
+    lag, silent = measure(runtime, spec, position.end if position else recorded_ends)
+    trouble += silent
     newest = planned(checkpoint, list(spec.sources))
     return Sources(position, answered, lag, others, newest, tuple(trouble), missing, halt)
 
 
-def measure(runtime: Runtime, spec: StreamSpec, ends: Mapping[str, str]) -> Lag | None:
-    """The lag of all sources from `ends` (source -> landed position); None if no source can be read yet."""
-    lags = []
+def measure(runtime: Runtime, spec: StreamSpec, ends: Mapping[str, str]) -> tuple[Lag | None, list[str]]:
+    """The lag of all sources from `ends` (source -> landed position), None if none of them was measured; and what did
+    not answer, in sentences.
+    """
+    lags, unmeasured, trouble = [], dict[str, str](), []
     for name, source in spec.sources.items():
-        at = ends.get(str(name), NO_DATA)
-        if source.kafka is not None:
-            lags.append(of_kafka(str(name), source.kafka, at, runtime))
-        elif source.iceberg is not None:
-            lags.append(of_iceberg(str(spec.id), str(name), source.iceberg, at, runtime))
-        elif source.delta is not None:
-            behind = of_delta(str(spec.id), str(name), source.delta, at, runtime)
-            lags += [] if behind is None else [behind]
-    return together(lags)
+        try:
+            found = _measure(runtime, str(spec.id), str(name), source, ends.get(str(name), NO_DATA))
+        except LakewardError as error:
+            trouble.append(f"{error.what}: {error.why}")
+            unmeasured[str(name)] = trouble[-1]
+            continue
+        if isinstance(found, Lag):
+            lags.append(found)
+        else:
+            unmeasured[str(name)] = found
+    return together(lags, unmeasured), trouble
+
+
+def _measure(runtime: Runtime, stream: str, name: str, source: Source, at: str) -> Lag | str:
+    """The lag of one source, or why it has none."""
+    if source.kafka is not None:
+        return of_kafka(name, source.kafka, at, runtime)
+    if source.iceberg is not None:
+        return of_iceberg(stream, name, source.iceberg, at, runtime)
+    if source.delta is not None:
+        return of_delta(stream, name, source.delta, at, runtime) or "the log of its table has no row counts"
+    return f"the lag of a source of type {source.connector} is not measured"
 
 
 TableAnswer = tuple[Position | None, tuple[Commit, ...], BlockReason | None]

@@ -22,6 +22,7 @@ import pyarrow.compute as pc
 
 from lakeward.connectors.file_access import Entry, FileAccess
 from lakeward.platform.errors import Fenced, expect
+from lakeward.platform.failures import FailureClass, classify
 from lakeward.spec.sql.names import dotted
 from lakeward.tables.erase.where import Matching
 from lakeward.tables.guard.location_overlap import PLACES
@@ -275,6 +276,9 @@ def delete(table: Table, access: FileAccess) -> int:
 def strays(table: Table, match: Matching, access: FileAccess) -> Iterator[tuple[str, datetime, bool]]:
     """Unreferenced data files below the location with such rows, or unreadable ones: path, modification time, and
     whether it could be read. Files in the trash folder of orphan removal are included.
+
+    Raises:
+        OSError: the store does not answer: that says nothing of a file.
     """
     from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
     from pyiceberg.typedef import Record
@@ -291,7 +295,9 @@ def strays(table: Table, match: Matching, access: FileAccess) -> Iterator[tuple[
         file.spec_id = -1  # unknown partition: no value is taken from it
         try:
             found = count(table, file, match)
-        except (OSError, ValueError):  # incomplete, or of another format
+        except (OSError, ValueError) as error:  # incomplete, or of another format
+            if classify(error=error, text=str(error)) is FailureClass.DEPENDENCY:
+                raise
             yield file.file_path, each.modified, False
             continue
         if found:

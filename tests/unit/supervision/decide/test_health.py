@@ -63,12 +63,33 @@ def test_starting_becomes_stalled(judge, make) -> None:
     [
         ({"lag_records": 5000}, Limits(lag_records=1000), "5,000 records wait, more than the limit of 1,000"),
         ({"lag_records": 5, "lag_s": 400.0}, Limits(freshness=Duration("2m")), "7 min behind its source"),
+        (
+            {"lag_records": None, "lag_s": None, "at_least": {"records": 5000, "seconds": None}},
+            Limits(lag_records=1000),
+            "at least 5,000 records wait, more than the limit of 1,000",
+        ),
+        (
+            {"lag_records": None, "lag_s": None, "at_least": {"records": 5, "seconds": 400.0}},
+            Limits(freshness=Duration("2m")),
+            "7 min behind its source, the limit is 2m; at least 5 records wait",
+        ),
     ],
 )
 def test_behind_is_lagging(judge, make, values, limits, words) -> None:
     found = judge(observation=make.seen(**values), limits=limits)
     assert found.state is State.LAGGING
     assert words in found.why
+
+
+def test_a_source_that_was_measured_says_nothing_of_one_that_was_not(judge, make) -> None:
+    part = {"lag_records": None, "lag_s": None, "at_least": {"records": 0, "seconds": 0.0}}
+    assert judge(observation=make.seen(**part)).why.endswith("records may wait (their number is not known)")
+    idle = make.seen(**part, query_state="idle", commit_age_s=3600.0)
+    assert judge(observation=idle).why == "it runs and nothing waits at the source", "its query says so"
+    waits = part | {"at_least": {"records": 3, "seconds": None}}
+    stuck = judge(observation=make.seen(**waits, query_state="idle", commit_age_s=3600.0))
+    assert stuck.state is State.STALLED
+    assert "at least 3 records wait" in stuck.why
 
 
 @pytest.mark.parametrize(

@@ -223,3 +223,23 @@ def test_an_open_incident_says_what_it_is(scenes) -> None:
     incident = replace(scenes["dead_driver"].more["incident"], text="The state of stream flights is large\nmore")
     (line,) = (each for each in made.changed(more={"incident": incident}).lines() if each.startswith("incident "))
     assert line.endswith(": The state of stream flights is large; it closes by itself when that is over")
+
+
+def test_a_lag_of_which_one_source_is_silent_is_not_known(scenes) -> None:
+    healthy_scene = scenes["healthy"]
+    why = {"far": "Kafka does not answer: brokers far:1"}
+    asked = healthy_scene.asked
+    assert asked.lag is not None
+    part = replace(asked.lag, partitions=(replace(asked.lag.partitions[0], end=12050),), unmeasured=why)
+    made = healthy_scene.changed(asked=replace(asked, lag=part))
+    text = "\n".join(made.lines())
+    assert re.search(
+        "^lag +not known: source far: Kafka does not answer: brokers far:1; at the other sources 7 records wait$",
+        text, re.M,
+    )  # fmt: skip
+    assert re.search("^at risk +not known: source far: Kafka does not answer", text, re.M)
+    document = made.document()
+    assert (document["lag_records"], document["lag_s"], document["catch_up_s"]) == (None, None, None)
+    assert (document["lag_at_least"], len(document["partitions"]), document["at_risk"]) == (7, 1, None)
+    late = made.changed(asked=replace(asked, lag=replace(part, oldest_s=6.9 * 86_400)))
+    assert late.document()["at_risk"] is True, "one source at risk is enough"

@@ -40,10 +40,27 @@ def test_what_the_source_gave_up_does_not_wait_any_more() -> None:
     assert Partition("s", "t", 0, None, 100, 40).expired == 0, "nothing of it was ever landed: it begins where it is"
 
 
+PART = WATCH | {"unmeasured": {"far": "Kafka does not answer: brokers far:1"}}
+
+
+def test_a_part_of_the_lag_is_never_the_lag() -> None:
+    found = of_watch(PART, NOW)
+    assert found is not None
+    assert (found.records, found.waited_s, found.at_least, len(found.partitions)) == (None, None, 6, 2)
+    assert found.unknown == "source far: Kafka does not answer: brokers far:1"
+    none = of_watch(PART | {"partitions": []}, NOW)
+    assert none is not None
+    assert (none.records, none.at_least, none.unknown) == (None, 0, found.unknown)
+
+
 def test_sources_together() -> None:
     one = Lag((Partition("a", "t", 0, 0, 3),), 5.0, 1.0, 60.0)
     two = Lag((Partition("b", "u", 0, 0, 4),), 9.0, 2.0, None)
     both = together([one, two])
     assert both is not None
     assert (both.records, both.oldest_s, both.arriving_per_second, both.retention_s) == (7, 9.0, 3.0, 60.0)
-    assert together([]) is None
+    part = together([one, two], {"c": "it is silent"})
+    assert part is not None
+    assert (part.records, part.at_least, part.unknown) == (None, 7, "source c: it is silent")
+    assert together([part, one]) == together([one, two, one], {"c": "it is silent"})
+    assert together([], {"c": "it is silent"}) is None
