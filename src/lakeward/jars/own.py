@@ -31,7 +31,7 @@ LOGIN_PROPERTY = "rest.auth.lakeward.file"
 """Property of the catalog: the path of the login file."""
 SOURCES = {
     JAR: ("LinkLogStore.java",),
-    READER_JAR: ("JsonReader.java", "JsonNumbers.java", "JsonTimes.java"),
+    READER_JAR: ("JsonReader.java", "JsonNumbers.java", "JsonTimes.java", "PatternReader.java"),
     PATTERNS_JAR: ("Patterns.java",),
     LOGIN_JAR: ("LoginFile.java",),
 }

@@ -173,12 +173,13 @@ def survival(control: Path = Path("/proc/self/cgroup")) -> Check:
 
 
 def owners() -> Check:
-    """Which tables are asked before maintenance deletes a file: another catalog cannot be."""
+    """Which tables are asked before maintenance deletes a file: a catalog elsewhere cannot be."""
     return Check(
         "owners of files",
         True,
-        "the tables of catalog lake and the Delta tables of its warehouse are asked before a file is deleted",
-        "no table of another catalog uses their files",
+        "before a file is deleted, the tables of catalog lake, of others in its database, and the Delta tables of its "
+        "warehouse are asked",
+        "no table of a catalog elsewhere uses their files",
         "where one does, set gc.enabled=false on the table whose files it uses: none of them is deleted then",
     )
 

@@ -112,19 +112,42 @@ class MaintenanceContext:
         Raises:
             DependencyDown: the catalog does not answer, or refuses to list a namespace: a table there may use any file.
         """
+        with self._reaching():
+            rows = self._rows()
+            if rows is None:
+                return dict.fromkeys(self._tables())
+            return {identifier: at for catalog, identifier, at in rows if catalog == self.catalog.name}
+
+    def neighbours(self) -> dict[tuple[str, ...], str]:
+        """The tables that catalogs of another name have in the same database: catalog, namespace, name -> metadata
+        file. A Spark of somebody else names the catalog as it likes, and the warehouse may be the same.
+
+        Raises:
+            DependencyDown: the catalog does not answer.
+        """
+        with self._reaching():
+            rows = self._rows() or []
+            own = self.catalog.name
+            return {(catalog, *identifier): at or "" for catalog, identifier, at in rows if catalog != own}
+
+    def _rows(self) -> list[tuple[str, tuple[str, ...], str | None]] | None:
+        """Catalog, table and metadata file of every row of a catalog in PostgreSQL; None for other catalogs."""
         from pyiceberg.catalog.sql import IcebergTables, SqlCatalog
         from sqlalchemy import select
 
-        with self._reaching():
-            if not isinstance(self.catalog, SqlCatalog):
-                return dict.fromkeys(self._tables())
-            query = select(
-                IcebergTables.table_namespace, IcebergTables.table_name, IcebergTables.metadata_location
-            ).where(IcebergTables.catalog_name == self.catalog.name)
-            if (tables := self.catalog._iceberg_type_filter()) is not None:  # views have rows too
-                query = query.where(tables)
-            with self.catalog.engine.connect() as connection:
-                return {(*space.split("."), name): pointer for space, name, pointer in connection.execute(query)}
+        if not isinstance(self.catalog, SqlCatalog):
+            return None
+        query = select(
+            IcebergTables.catalog_name,
+            IcebergTables.table_namespace,
+            IcebergTables.table_name,
+            IcebergTables.metadata_location,
+        )
+        if (tables := self.catalog._iceberg_type_filter()) is not None:  # views have rows too
+            query = query.where(tables)
+        with self.catalog.engine.connect() as connection:
+            found = connection.execute(query)
+            return [(catalog, (*space.split("."), name), at) for catalog, space, name, at in found]
 
     def _tables(self, refused: Refusals | None = None) -> Iterator[tuple[str, ...]]:
         """The Iceberg tables of every namespace, as the catalog lists them; `refused`: of `namespaces`."""

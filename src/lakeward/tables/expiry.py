@@ -200,6 +200,8 @@ class Expiry:
                 raise self._stopped(problems[0].sentence)
             if facts.properties.get("gc.enabled", "true").lower() == "false":
                 raise self._stopped("gc.enabled is false now: its files may belong to another table")
+            if dangling := facts.dangling():
+                raise self._stopped(dangling)
             going = expirable(facts, self.action.cutoff, self.action.retain_last, self.now) & promised
             dropped = facts.outlived(self.now) & self.facts.outlived(self.now)
             if not going and not dropped:

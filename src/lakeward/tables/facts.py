@@ -12,6 +12,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from lakeward.connectors.commit_protocol.ancestry import Link, walk
+from lakeward.platform.text import count
 
 MAIN = "main"
 VERIFIED = "verified"  # the branch the checks move
@@ -256,6 +257,22 @@ class TableFacts:
             return None if found is None else Link(found.id, found.sequence, found.parent, found.operation)
 
         return walk(self.snapshot_id, look_up, before.snapshot_id, before.sequence).right
+
+    def dangling(self) -> str:
+        """That a branch or tag is on a snapshot that the metadata lacks, as a clause; empty if none is.
+
+        The files of that snapshot are not lost yet, and nothing in the metadata names them.
+        """
+        known = self.by_id()
+        lost = sorted((name, ref.snapshot_id) for name, ref in self.refs.items() if ref.snapshot_id not in known)
+        if not lost:
+            return ""
+        name, snapshot = lost[0]
+        more = f", and {count(len(lost) - 1, 'more ref')}" if len(lost) > 1 else ""
+        return (
+            f"{name} is on snapshot {snapshot}, which the metadata does not have{more}: its files may be needed to "
+            "repair the table"
+        )
 
     def outlived(self, now: datetime) -> set[str]:
         """The refs whose maximum age has passed at `now`: the next expiry drops them, with the snapshots only they

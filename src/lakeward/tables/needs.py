@@ -144,6 +144,8 @@ def needs_of(
     refusals = [problem.sentence for problem in problems]
     if facts.properties.get("gc.enabled", "true").lower() == "false":
         refusals.append("gc.enabled is false: its files may belong to another table")
+    if dangling := facts.dangling():
+        refusals.append(dangling)
     if known is not None and known.expiry_hold:
         refusals.append(
             f'expiry is held: {known.expiry_hold} (lakeward tables unhold {word(facts.table)} --comment "the finding")'

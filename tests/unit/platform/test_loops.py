@@ -44,6 +44,7 @@ ELSEWHERE = {
     "lineage/emit:_made": "tests/unit/cli/test_lineage.py",
     "lineage/emit:_send": "no loop over items that stand alone: events are in order, what failed stays due",
     "metrics/samples:of_everything": "tests/unit/cli/test_metrics.py",
+    "quality/engine/settling:settle_all": "tests/unit/quality/engine/test_settling.py",
     "quality/runs/run:run": "tests/spark/quality/test_run.py",
     "supervision/abandoned_operations:finish": "a savepoint for each operation, as for incidents",
     "supervision/backends/local:_launched": "tests/unit/supervision/test_unreadable_rows.py",

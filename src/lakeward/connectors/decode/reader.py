@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from lakeward.spec.model.formats import Formats
 
 if TYPE_CHECKING:
+    from pyspark import SparkContext
     from pyspark.sql import Column
     from pyspark.sql.types import StructType
 
@@ -26,12 +27,7 @@ def record(value: Column, schema: StructType, formats: Formats, max_bytes: int |
         formats: how times, days and decimals are written.
         max_bytes: the longest record that is read; None: any.
     """
-    from pyspark import SparkContext
-    from pyspark.sql.classic.column import Column, _to_seq
-
-    context = SparkContext._active_spark_context  # set by every classic session, and decoding needs one
-    if context is None:
-        raise RuntimeError("no Spark session is active")
+    context = _context()
     jvm: Any = context._jvm
     reader = jvm.io.lakeward.JsonReader(
         schema.json(),
@@ -41,9 +37,37 @@ def record(value: Column, schema: StructType, formats: Formats, max_bytes: int |
         formats.decimals or "any",
         formats.without_zone == "utc",
     )
+    kind = jvm.org.apache.spark.sql.types.DataType.fromJson(schema.json()).asNullable()
+    return _call(context, reader, kind, value)
+
+
+def by_pattern(text: Column, pattern: str) -> Column:
+    """Microseconds since 1970 by a pattern of Spark; null if the text is none within the years 1 to 9999.
+
+    `try_to_timestamp` ends the job at a year that is more than a TIMESTAMP holds. A pattern without a zone means UTC.
+    """
+    context = _context()
+    jvm: Any = context._jvm
+    reader = jvm.io.lakeward.PatternReader(pattern)
+    return _call(context, reader, jvm.org.apache.spark.sql.types.DataType.fromJson('"long"'), text)
+
+
+def _context() -> SparkContext:
+    from pyspark import SparkContext
+
+    context = SparkContext._active_spark_context  # set by every classic session, and decoding needs one
+    if context is None:
+        raise RuntimeError("no Spark session is active")
+    return context
+
+
+def _call(context: SparkContext, reader: Any, kind: Any, value: Column) -> Column:
+    """`read` of an object of ours as an expression of Spark."""
+    from pyspark.sql.classic.column import Column, _to_seq
+
+    jvm: Any = context._jvm
     catalyst, types = jvm.org.apache.spark.sql.catalyst.expressions, jvm.org.apache.spark.sql.types
     target = catalyst.Literal.fromObject(reader, types.ObjectType(reader.getClass()))
-    kind = types.DataType.fromJson(schema.json()).asNullable()
     expressions = jvm.org.apache.spark.sql.classic.ExpressionUtils
     arguments = _to_seq(context, [expressions.expression(value._jc)])
     call = catalyst.objects.Invoke(target, "read", kind, arguments, _to_seq(context, []), True, True, True)

@@ -8,16 +8,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from lakeward.connectors.decode import reader
 from lakeward.connectors.decode.token import Token
-from lakeward.spec.model.formats import Formats, has_zone
+from lakeward.spec.model.formats import Formats
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
 
 _WHOLE = r"^[+-]?[0-9]+$"
-_NUMBER = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$"
+_NUMBER = r"^[+-]?([0-9]++\.?+[0-9]*+|\.[0-9]++)([eE][+-]?[0-9]++)?$"
+"""Possessive: a text of a million digits and a letter would take Java a million times as long."""
 _NAMED = r"^([+-]?[Ii]nf(inity)?|NaN)$"
-_DECIMAL = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,4})?$"
+_DECIMAL = r"^[+-]?([0-9]++\.?+[0-9]*+|\.[0-9]++)([eE][+-]?[0-9]{1,4})?$"
+_LONGEST = 400
+"""Characters of a number that is compared digit by digit: Java's decimals take a time that grows with their square."""
 _BASE64 = r"^([A-Za-z0-9+/]{4})*([A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$"
 _DAY = r"(?!0000)[0-9]{4}-[0-9]{2}-[0-9]{2}"
 _TIME = r"[0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]{1,6}0*)?)?"
@@ -116,7 +120,7 @@ class Decimal(Rule):
     def value(self, token: Token) -> Column:
         from pyspark.sql import functions as F
 
-        text, scale = token.text, self.kind.scale
+        text, scale = self._bounded(token.text), self.kind.scale
         allowed = {"text": token.string, "number": token.literal}.get(self.formats.decimals or "", F.lit(True))
         digits = F.regexp_replace(text, F.lit(r"^[+-]|\.|[eE].*$"), F.lit(""))
         fraction = F.length(F.regexp_extract(text, r"\.([0-9]*)", 1))
@@ -126,9 +130,17 @@ class Decimal(Rule):
         plain = text.rlike(rf"^-?[0-9]+(\.[0-9]{{0,{scale}}}0*)?$")
         return F.when(allowed & (plain | (text.rlike(_DECIMAL) & fits)), text.try_cast(self.kind))
 
+    def would_be(self, token: Token) -> Column:
+        return self._bounded(token.text).try_cast(self.kind).cast("string")
+
+    def _bounded(self, text: Column) -> Column:
+        from pyspark.sql import functions as F
+
+        return F.when(F.length(text) <= F.lit(_LONGEST), text)
+
     @property
     def simple(self) -> str:
-        return rf"^-?[0-9]+(\.[0-9]{{1,{self.kind.scale}}})?$" if self.kind.scale else r"^-?[0-9]+$"
+        return rf"^-?[0-9]{{1,38}}(\.[0-9]{{1,{self.kind.scale}}})?$" if self.kind.scale else r"^-?[0-9]{1,38}$"
 
 
 class Binary64(Rule):
@@ -141,6 +153,7 @@ class Binary64(Rule):
         from pyspark.sql import functions as F
 
         text, read = token.text, self._read(token.text)
+        short = F.length(text) <= F.lit(_LONGEST)
         wide = read.cast("double")
         sent, decoded = text.try_cast("decimal(38,8)"), read.cast("string").try_cast("decimal(38,8)")
         # A whole number has at most 53 bits of its own: both halves by 2^32 are exact.
@@ -151,8 +164,8 @@ class Binary64(Rule):
         fits = (
             F.when(wide == F.lit(0.0), text.rlike(r"^[+-]?[0.]+([eE].*)?$"))
             .when(F.abs(wide) < F.lit(_EXACT[self.kind.typeName()]), F.lit(True))
-            .when(F.abs(wide) < F.lit(2.0**95), (sent == decoded) | (sent == exact))
-            .otherwise((F.abs(wide) != F.lit(float("inf"))) & (digits <= F.lit(_DIGITS[self.kind.typeName()])))
+            .when(F.abs(wide) < F.lit(2.0**95), short & ((sent == decoded) | (sent == exact)))
+            .otherwise(short & (F.abs(wide) != F.lit(float("inf"))) & (digits <= F.lit(_DIGITS[self.kind.typeName()])))
         )
         names = token.string & text.rlike(_NAMED)  # only where a text may be a number: in CSV
         return F.when(token.literal & ((text.rlike(_NUMBER) & fits) | names), read)
@@ -261,9 +274,7 @@ def _by_pattern(text: Column, pattern: str) -> Column:
     """An instant by a pattern of Spark; a pattern without a zone means UTC, in every session."""
     from pyspark.sql import functions as F
 
-    if has_zone(pattern):
-        return F.try_to_timestamp(text, F.lit(pattern))
-    return F.try_to_timestamp(F.concat(text, F.lit(" Z")), F.lit(pattern + " X"))
+    return F.timestamp_micros(reader.by_pattern(text, pattern))
 
 
 def _epoch(text: Column, *, milliseconds: bool) -> Column:

@@ -108,6 +108,7 @@ final class JsonNumbers {
     /** DECIMAL: digits that fit, without an exponent; as a number or a text. */
     static final class DecimalValue extends JsonReader.Value {
         private static final int IN_LONG = 18;
+        private static final int LONGEST = 400; // the rules refuse a longer one
         private final int precision;
         private final int scale;
         private final boolean number;
@@ -126,6 +127,7 @@ final class JsonNumbers {
             char[] characters = parser.getTextCharacters();
             int begin = parser.getTextOffset();
             int end = begin + parser.getTextLength();
+            sure(end - begin <= LONGEST);
             boolean negative = begin < end && characters[begin] == '-';
             if (negative) {
                 begin++;

@@ -179,7 +179,7 @@ final class JsonTimes {
         }
     }
 
-    /** A day or a time by a pattern of Spark; without a zone it is UTC. */
+    /** A day or a time by a pattern of Spark; without a zone it is UTC. Within the years 1 to 9999, as every form. */
     static final class PatternValue extends JsonReader.Value {
         private final TimestampFormatter formatter;
         private final boolean day;
@@ -193,20 +193,29 @@ final class JsonTimes {
         Object read(JsonParser parser) throws IOException {
             JsonToken token = parser.currentToken();
             sure(token.isScalarValue());
+            Long micros = parsed(parser.getText());
+            sure(micros != null);
+            if (day) {
+                return Integer.valueOf((int) Math.floorDiv(micros.longValue(), DAY));
+            }
+            return micros;
+        }
+
+        /** Microseconds since 1970; null if the text is none. A year of many digits is more than a long holds. */
+        Long parsed(String text) {
             long micros;
             try {
-                micros = formatter.parse(parser.getText());
+                micros = formatter.parse(text);
+            } catch (ArithmeticException beyond) {
+                return null;
             } catch (DateTimeException other) {
-                throw JsonReader.InDoubt.INSTANCE;
+                return null;
             } catch (ParseException other) {
-                throw JsonReader.InDoubt.INSTANCE;
+                return null;
             } catch (SparkUpgradeException other) {
-                throw JsonReader.InDoubt.INSTANCE;
+                return null;
             }
-            if (day) {
-                return Integer.valueOf((int) Math.floorDiv(micros, DAY));
-            }
-            return Long.valueOf(micros);
+            return micros >= SECONDS_MIN * MICROS && micros < (SECONDS_MAX + 1) * MICROS ? Long.valueOf(micros) : null;
         }
     }
 }

@@ -12,7 +12,7 @@ from sqlglot import exp
 from lakeward.quality.arguments.columns import Columns, Unresolved
 from lakeward.quality.arguments.faults import Fault
 from lakeward.quality.arguments.literals import Unfit, literal
-from lakeward.spec.checks.columns import SPARK_WORDS
+from lakeward.spec.checks.columns import SPARK_WORDS, not_of_one_row
 from lakeward.spec.read.document import Path_
 from lakeward.spec.sql.statements import SqlProblem, parse_expression
 
@@ -127,6 +127,9 @@ def sql_faults(at: Path_, text: str, columns: Columns | None) -> Iterator[Fault]
         parsed = parse_expression(text)
     except SqlProblem as error:
         yield Fault(at, str(error), text, at=(error.line, error.column))
+        return
+    if not parsed.find(exp.Query) and (several := not_of_one_row(parsed)):
+        yield Fault(at, f"a condition is about one row; {several} is not allowed", text)
         return
     yield from comparison_faults(at, parsed, columns, text)
     if columns is None or parsed.find(exp.Query, exp.Lambda):

@@ -141,15 +141,16 @@ def _bounds(kind: str, made: Settled, column: Resolved | None) -> None:
         if kind == _BETWEEN or (isinstance(value, int | float) and not isinstance(value, bool)):
             made.exact[key] = fit
     low, high = made.exact.get("min_value"), made.exact.get("max_value")
-    if low is not None and high is not None and not made.faults and _over(low, high):
-        made.faults.append(Fault(("min_value",), f"min_value is more than max_value ({high}): no value can pass", low))
-
-
-def _over(low: Any, high: Any) -> bool:
+    if low is None or high is None or made.faults:
+        return
     try:
-        return bool(low > high)
-    except TypeError:  # a day and a time
-        return False
+        over = bool(low > high)
+    except TypeError:
+        message = f"min_value ({low}) and max_value ({high}) are a day and a time: write both as days, or both as times"
+        made.faults.append(Fault(("min_value",), message, low))
+        return
+    if over:
+        made.faults.append(Fault(("min_value",), f"min_value is more than max_value ({high}): no value can pass", low))
 
 
 def _quantiles(made: Settled, column: Resolved | None) -> None:

@@ -47,7 +47,14 @@ def literal(value: Any, kind: str, *, bound: bool = False) -> Any:
     """
     base = re.split(r"[(<]", kind.strip().upper(), maxsplit=1)[0]
     converter = _CONVERTERS.get(base)
-    return value if converter is None else converter(value, kind.strip().upper(), bound)
+    if converter is None:
+        return value
+    try:
+        return converter(value, kind.strip().upper(), bound)
+    except Unfit:
+        raise
+    except (ArithmeticError, ValueError) as error:  # beyond the years or the digits that Python has
+        raise Unfit(f"{_shown(value)} is beyond what can be compared with {kind.strip().upper()} ({error})") from None
 
 
 def _whole(value: Any, kind: str, bound: bool) -> Any:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from lakeward.platform.boundary import Failure, attempt
 from lakeward.quality.arguments import patterns
 from lakeward.quality.arguments.columns import of_schema
 from lakeward.quality.arguments.expectation import settle
@@ -32,8 +34,12 @@ def settle_all(asked: Sequence[ConfiguredCheck], frame: DataFrame) -> tuple[list
     wrong = patterns.refused_by_spark(frame.sparkSession, written)
     sound, refused = [], {}
     for each in asked:
-        settled = settle(str(each.expectation.type), each.expectation.kwargs, columns)
-        faults = [*settled.faults, *patterns.faults(each.expectation.kwargs, wrong)]
+        kind, kwargs = str(each.expectation.type), each.expectation.kwargs
+        settled = attempt(f"arguments of {kind} ({each.id})", partial(settle, kind, kwargs, columns))
+        if isinstance(settled, Failure):  # this check alone is an error
+            refused[each.id] = each.blank(State.ERROR, settled.words)
+            continue
+        faults = [*settled.faults, *patterns.faults(kwargs, wrong)]
         if faults:
             refused[each.id] = each.blank(State.ERROR, told(each, faults))
         else:

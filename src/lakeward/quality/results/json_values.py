@@ -44,6 +44,15 @@ def plain(value: Any) -> Any:
     return plain(str(value))
 
 
+def finite(value: Any) -> Any:
+    """`value` with NaN and infinities as text, else unchanged: arguments of a suite, which YAML reads from `1e400`."""
+    if isinstance(value, float):
+        return plain(value)
+    if isinstance(value, Mapping):
+        return {key: finite(item) for key, item in value.items()}
+    return [finite(item) for item in value] if isinstance(value, list | tuple) else value
+
+
 def sentence(text: str, longest: int = 300) -> str:
     """The first line of an engine's message, cut to the length of a log line."""
     lines = [line.strip() for line in text.strip().splitlines() if line.strip()]

@@ -10,6 +10,7 @@ from typing import NotRequired, TypedDict, cast
 from lakeward.platform.text import word
 from lakeward.quality.ranges.range import Range
 from lakeward.quality.ranges.snapshot_chain import Snapshot
+from lakeward.quality.results.json_values import finite
 from lakeward.quality.verdicts.verdict import Check, State, Verdict
 from lakeward.registry.batches import Batch
 from lakeward.registry.verifications import CheckDetails, CheckFacts, CheckResult, LandedBatches, Verification
@@ -224,7 +225,7 @@ def _facts(check: Check) -> CheckFacts:
     return {
         "value": check.observed,
         "rows": check.rows,
-        "kwargs": check.kwargs,
+        "kwargs": finite(check.kwargs),
         "scope": check.scope,
         "on_fail": check.on_fail,
         "effect": check.effect.name.lower(),

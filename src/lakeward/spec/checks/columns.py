@@ -27,6 +27,7 @@ _RENAME = (
 )
 _TIMES, _DAYS = ("TIMESTAMP",), ("TIMESTAMP", "DATE")
 _NESTED = ("ARRAY", "MAP", "STRUCT")
+_OTHER_KEYS = re.compile(r"MAP<(?!STRING\b)([A-Z_]+)", re.IGNORECASE)
 _WHOLE = ("SMALLINT", "INT", "BIGINT", "DECIMAL", "STRING", "BINARY")
 _PARTITIONED = {"years": _DAYS, "months": _DAYS, "days": _DAYS, "hours": _TIMES, "truncate": _WHOLE,
                 "bucket": (*_WHOLE, *_DAYS)}  # fmt: skip
@@ -77,6 +78,9 @@ def _declared(name: str, source: Source, columns: Mapping[str, str]) -> Iterator
         if "TINYINT" in kind and source.decode:
             yield Finding(at, f"column {column} cannot be TINYINT: 128 to 255 in JSON would silently become "
                           "negative numbers; declare it SMALLINT or INT", kind)  # fmt: skip
+        if source.decode and (other := _OTHER_KEYS.search(kind)):
+            yield Finding(at, f"column {column} has a MAP with keys of {other[1]}: keys in JSON are text; declare it "
+                          "MAP<STRING, ..> and cast the keys in the transform", kind)  # fmt: skip
     known = {column.lower() for column in columns} | set(source.added_columns)
     for path, column in _named_columns(source.watermark, source.deduplicate):
         if column.lower() not in known:
@@ -178,13 +182,16 @@ def _delta(spec: StreamSpec, columns: Mapping[str, str] | None, facts: SqlFacts 
 def _rules(spec: StreamSpec, columns: Mapping[str, str] | None) -> Iterator[Finding]:
     for name, text in spec.rules.items():
         rule = parse_expression(text)
-        refused = next((what for kind, what in _NOT_OF_ONE_ROW if rule.find(kind)), None)
-        if refused is None and generator(rule):
-            refused = "a generator"
-        if refused is not None:
+        if refused := not_of_one_row(rule):
             yield Finding(("rules", name), f"a rule is a condition on one row; {refused} is not allowed", text)
         elif columns is not None and not rule.find(exp.Lambda, exp.Query):
             yield from _unknown(("rules", name), rule, {*columns, *map(str.lower, spec.sources)})
+
+
+def not_of_one_row(condition: exp.Expr) -> str:
+    """What of a condition cannot be computed for one row, e.g. `an aggregate`; empty if all of it can."""
+    found = next((what for kind, what in _NOT_OF_ONE_ROW if condition.find(kind)), "")
+    return found or ("a generator" if generator(condition) else "")
 
 
 def _unknown(at: Path_, rule: exp.Expr, known: set[str]) -> Iterator[Finding]:

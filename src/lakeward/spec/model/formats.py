@@ -13,17 +13,12 @@ WithoutZone = Literal["utc", "refuse"]
 
 
 _LETTERS = frozenset("GyuQqMLdDEeaHhKkmsSVzOXxZ")
-_YEAR, _MONTH, _DAY, _HOUR, _ZONE = "yu", "ML", "d", "Hkh", "VzOXxZ"
+_YEAR, _MONTH, _DAY, _HOUR = "yu", "ML", "d", "Hkh"
 
 
 def letters(pattern: str) -> str:
     """The letters of a pattern of Spark outside of quotes."""
     return "".join(re.findall("[A-Za-z]", re.sub("'[^']*'", "", pattern)))
-
-
-def has_zone(pattern: str) -> bool:
-    """Whether a pattern of Spark reads a zone."""
-    return any(letter in _ZONE for letter in letters(pattern))
 
 
 def _pattern(pattern: str, what: str, needed: dict[str, str]) -> str:

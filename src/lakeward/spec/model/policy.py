@@ -210,8 +210,8 @@ REASONS: Final[dict[str, str]] = {
     "expire.older_than": "a day of time travel; longer history belongs to tags",
     "expire.min_snapshots": "a burst of commits keeps a usable history",
     "expire.every": "four times a day is enough to stay flat",
-    "expire.outside_files": "such a file may be another's; tables of other catalogs cannot be read: gc.enabled=false "
-    "protects a table whose files they use",
+    "expire.outside_files": "such a file may be another's; tables of catalogs elsewhere cannot be read: "
+    "gc.enabled=false protects a table whose files they use",
     "manifests.enabled": "a fast append writes a manifest a batch",
     "manifests.max_manifests": "planning opens every one of them",
     "manifests.min_files_per_manifest": "fewer means planning reads mostly headers",

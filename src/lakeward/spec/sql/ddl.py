@@ -152,22 +152,31 @@ class _Reader:
     def _nested(self, name: str, start: int) -> str:
         if not self._took("<"):
             self._refuse(f"{name} is not a type here; {_VALID}", start)
-        inside = [self._field(start)] if name == "STRUCT" else [self._type(f"{name}<> is not a type here; {_VALID}")]
+        fields: set[str] = set()
+        if name == "STRUCT":
+            inside = [self._field(start, fields)]
+        else:
+            inside = [self._type(f"{name}<> is not a type here; {_VALID}")]
         while not self._took(">"):
             if self.kind == "end":
                 self._refuse(f"{name} is never closed with >", start)
             self._separator()
-            inside.append(self._field(start) if name == "STRUCT" else self._type(_EXPECTED))
+            inside.append(self._field(start, fields) if name == "STRUCT" else self._type(_EXPECTED))
         written = f"{name}<{', '.join(inside)}>"
         if name != "STRUCT" and len(inside) != (1 if name == "ARRAY" else 2):
             self._refuse(f"{written} is not a type here; {_VALID}", start)
         return written
 
-    def _field(self, start: int) -> str:
+    def _field(self, start: int, known: set[str]) -> str:
+        """One field of a struct. `known`: the names before it in lower case, which is how Spark compares them."""
         syntax = "the fields of a STRUCT have names and types: STRUCT<name: type, ..>"
         if self._is(">"):
             self._refuse(syntax, start)
+        at = self.start
         name = self._name()
+        if name.lower() in known:
+            self._refuse(f"field {name} is listed twice in a STRUCT; Spark does not tell names apart by case", at)
+        known.add(name.lower())
         self._took(":")
         kind = self._type(syntax)
         self._after(name)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from lakeward.platform.errors import LakewardError, SpecError
 from lakeward.tables.context import MaintenanceContext
-from lakeward.tables.guard.locations import canonical, relative
+from lakeward.tables.guard.locations import nested
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
@@ -31,9 +31,7 @@ def overlap_in_catalog(site: MaintenanceContext, table: str, location: str) -> s
             continue
         folder = site.delta(name)
         if folder is not None:
-            if relative(f"{folder}/any", location) is not None or canonical(location).startswith(
-                canonical(str(folder))
-            ):
+            if nested(str(folder), location) or nested(location, str(folder)):
                 return f"Delta table {name} is in {folder}"
             continue
         try:
@@ -43,9 +41,9 @@ def overlap_in_catalog(site: MaintenanceContext, table: str, location: str) -> s
         except (LakewardError, OSError, ValueError) as error:
             reason = str(error).splitlines()[0] if str(error) else type(error).__name__
             return f"table {name} cannot be read ({reason}): its files may be below this location"
-        if canonical(location).startswith(canonical(other.metadata.location)):
+        if nested(location, other.metadata.location):
             return f"it lies at or below the location of table {name} ({other.metadata.location})"
-        inside = next((each for each in _places(other) if relative(each, location) is not None), None)
+        inside = next((each for each in _places(other) if nested(each.rpartition("/")[0], location)), None)
         if inside is not None:
             return f"table {name} keeps files below its location ({inside})"
     return ""

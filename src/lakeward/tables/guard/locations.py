@@ -11,13 +11,34 @@ _SAME_SCHEME = {"s3a": "s3", "s3n": "s3", "file": ""}
 
 
 def canonical(location: str) -> str:
-    """A canonical spelling of a location: no `file:`, `s3` for its variants, one slash at the end."""
+    """A canonical spelling of a location: no `file:`, `s3` for its variants, one slash at the end.
+
+    On a disk also without `.`, `..` and doubled slashes, which an object store takes for parts of a key.
+    """
+    scheme, rest = _parts(location)
+    if scheme:
+        return f"{scheme}://{rest.strip('/')}/"
+    path = "/" + rest.strip("/")
+    return (os.path.normpath(path) if "//" in path or "/." in path else path).rstrip("/") + "/"
+
+
+def _parts(location: str) -> tuple[str, str]:
+    """Scheme and rest; no scheme for a path on a disk."""
     scheme, mark, rest = location.partition(":")
     if not mark or "/" in scheme:
-        scheme, rest = "", location
-    scheme = _SAME_SCHEME.get(scheme, scheme)
-    path = "/" + rest.strip("/") if not scheme else rest.strip("/")
-    return (f"{scheme}://" if scheme else "") + path + "/"
+        return "", location
+    return _SAME_SCHEME.get(scheme.lower(), scheme.lower()), rest
+
+
+def real(location: str) -> str:
+    """A folder with its links resolved and one slash at the end; of an object store its canonical spelling."""
+    scheme, rest = _parts(location)
+    return canonical(location) if scheme else _real("/" + rest.strip("/")).rstrip("/") + "/"
+
+
+def nested(folder: str, other: str) -> bool:
+    """Whether a folder is another one or below it, by its spelling or through links."""
+    return canonical(folder).startswith(canonical(other)) or real(folder).startswith(real(other))
 
 
 def relative(path: str, location: str) -> str | None:
@@ -39,8 +60,7 @@ def mismatch(path: str, location: str) -> bool:
         return True
     if "://" in canonical(path) or "://" in canonical(location):
         return False
-    folder = canonical(path).rstrip("/").rpartition("/")[0]
-    return f"{_real(folder)}/".startswith(f"{_real(canonical(location))}/")
+    return nested(path.rpartition("/")[0], location)
 
 
 @lru_cache(maxsize=4096)
@@ -57,13 +77,12 @@ def overlap(table: str, location: str, tables: Mapping[str, str | None], checkpo
         tables: other tables and their folders.
         checkpoints: folders of checkpoints.
     """
-    own = canonical(location)
     for name, other in sorted(tables.items()):
-        if other and name != table and canonical(other).startswith(own):
+        if other and name != table and nested(other, location):
             return f"table {name} lies under its location ({other}): maintenance of one could delete files of the other"
-        if other and name != table and own.startswith(canonical(other)):
+        if other and name != table and nested(location, other):
             return f"it lies under the location of table {name} ({other})"
     for checkpoint in checkpoints:
-        if canonical(checkpoint).startswith(own):
+        if nested(checkpoint, location):
             return f"a checkpoint lies under its location ({checkpoint}): orphan removal would delete it"
     return ""

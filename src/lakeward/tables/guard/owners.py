@@ -3,7 +3,8 @@
 A table owns the files below its location that no other table names. For each table of the catalog, and each Delta
 table of the warehouse, the files it names outside of its own location are kept in an SQLite file: of most tables none.
 Manifests never change, so each is read once; a table whose catalog entry is unchanged is not even loaded. Tables of
-other catalogs cannot be read: `gc.enabled=false` on a table protects its files from every deletion.
+catalogs with another name in the same database count too. Tables of catalogs elsewhere cannot be read:
+`gc.enabled=false` on a table protects its files from every deletion.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import sqlite3
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache, partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -25,8 +26,8 @@ from lakeward.connectors.delta.delta_log import LOG, DeltaLog
 from lakeward.platform.boundary import Failure, attempt
 from lakeward.spec.sql.names import dotted
 from lakeward.tables.context import MaintenanceContext
-from lakeward.tables.guard.locations import canonical, relative
-from lakeward.tables.observe.named import paths_in_log, paths_of
+from lakeward.tables.guard.locations import canonical, nested, real, relative
+from lakeward.tables.observe.named import paths_in_log, paths_of, statistics_of
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
@@ -37,6 +38,7 @@ FILE: Final = "file-owners.sqlite"
 _URL: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:(//[^/]*)?")
 _DEPTH: Final = 3  # folders below the warehouse in which Delta tables without a name are found
 _LOCKED_S: Final = 30.0
+_STATISTICS: Final = "statistics"  # in place of a manifest: the metadata file itself names them
 _TABLES: Final = """
 CREATE TABLE IF NOT EXISTS tables (name TEXT PRIMARY KEY, pointer TEXT, location TEXT) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS lists (name TEXT, path TEXT, seq INT, PRIMARY KEY (name, path)) WITHOUT ROWID;
@@ -53,24 +55,20 @@ def key(path: str) -> str:
     Files in two buckets may have one key, so a match only ever keeps a file.
     """
     bare = "/" + _URL.sub("", path, count=1).lstrip("/") if _URL.match(path) else path
-    bare = os.path.normpath(re.sub("/+", "/", bare))
+    bare = re.sub("/+", "/", bare)
     if "://" in canonical(path):
-        return bare
+        return os.path.normpath(bare)
     folder, _, name = bare.rpartition("/")
-    return f"{_real(folder or '/').rstrip('/')}/{name}"
-
-
-@lru_cache(maxsize=4096)
-def _real(folder: str) -> str:
-    return os.path.realpath(folder)
+    found = f"{real(folder)}{name}"
+    return os.path.realpath(found) if name in (".", "..") or Path(found).is_symlink() else found
 
 
 def inside(path: str, location: str) -> bool:
     """Whether a file certainly lies below a location: same scheme and bucket, and no link leads elsewhere."""
     below = relative(path, location)
-    if below is None or ".." in below.split("/"):
+    if below is None:
         return False
-    return "://" in canonical(path) or key(path).startswith(f"{_real(canonical(location)).rstrip('/')}/")
+    return ".." not in below.split("/") if "://" in canonical(path) else key(path).startswith(real(location))
 
 
 @dataclass(frozen=True)
@@ -97,9 +95,8 @@ class Others:
 
     def overlap(self, location: str) -> str:
         """Why a folder is not one table's alone, as a sentence; empty if it is."""
-        own = canonical(location)
         for name, other in sorted(self.locations.items()):
-            if canonical(other).startswith(own) or own.startswith(canonical(other)):
+            if nested(other, location) or nested(location, other):
                 return f"table {name} is in {other}, below, above or at its location"
         return self.unknown and f"whose its files are is unknown: {self.unknown}"
 
@@ -207,6 +204,13 @@ class Owners:
                 unreadable[name] = location.words
             elif location is not None:
                 locations[name] = location
+        for identifier, at in self.site.neighbours().items():
+            name = f"{dotted(identifier[1:])} of catalog {identifier[0]}"
+            location = attempt(f"files of table {name}", partial(self._neighbour, name, identifier, at))
+            if isinstance(location, Failure):
+                unreadable[name] = location.words
+            elif location is not None:
+                locations[name] = location
         for name, folder in deltas.items():
             if name == own:
                 continue
@@ -245,6 +249,25 @@ class Owners:
             self._read(name, table)
         return table.metadata.location
 
+    def _neighbour(self, name: str, identifier: tuple[str, ...], pointer: str) -> str | None:
+        """The location of a table of another catalog, whose files are known now; None if it was dropped meanwhile."""
+        from pyiceberg.table import StaticTable
+
+        if found := self._known(name, pointer):
+            return found
+        try:
+            table = StaticTable.from_metadata(pointer, self.site.catalog.properties)
+            self._read(name, table)
+        except FileNotFoundError:
+            now = self.site.neighbours().get(identifier)
+            if now is None:
+                return None
+            if now == pointer:
+                raise
+            table = StaticTable.from_metadata(now, self.site.catalog.properties)
+            self._read(name, table)
+        return table.metadata.location
+
     def _read(self, name: str, table: Table) -> None:
         """Read the manifests that are not known, and forget those that no retained snapshot can have."""
         metadata = table.metadata
@@ -265,6 +288,7 @@ class Owners:
                     named = [at, *paths_of(at, table.io)]
                     found += self._elsewhere(name, metadata.location, at, named)
                 seen.add(at)
+        statistics = self._elsewhere(name, metadata.location, _STATISTICS, statistics_of(metadata))
         dropped = lists - current.keys()
         exact = bool(dropped) and self._db.execute("SELECT 1 FROM files WHERE name = ? LIMIT 1", (name,)).fetchone()
         if exact:  # rare: what this table still names decides whether files of others go
@@ -277,7 +301,8 @@ class Owners:
                     self._db.execute(f"DELETE FROM {kind} WHERE name = ?", (name,))  # noqa: S608  a constant
             self._db.executemany("INSERT OR IGNORE INTO lists VALUES (?, ?, ?)", [(name, p, seq) for p in current])
             self._db.executemany("INSERT OR REPLACE INTO manifests VALUES (?, ?, ?)", [(name, p, seq) for p in seen])
-            self._db.executemany("INSERT OR IGNORE INTO files VALUES (?, ?, ?, ?)", found)
+            self._db.execute("DELETE FROM files WHERE name = ? AND manifest = ?", (name, _STATISTICS))
+            self._db.executemany("INSERT OR IGNORE INTO files VALUES (?, ?, ?, ?)", [*found, *statistics])
             self._db.executemany("DELETE FROM lists WHERE name = ? AND path = ?", [(name, p) for p in dropped])
             if exact:
                 unseen = [(name, path) for path in manifests - seen]
@@ -294,8 +319,9 @@ class Owners:
         self._db.execute(f"DELETE FROM manifests WHERE name = :name AND seq < ({oldest})", named)  # noqa: S608  a constant
         self._db.execute(
             "DELETE FROM files WHERE name = :name AND manifest NOT IN "
-            "(SELECT path FROM manifests WHERE name = :name UNION ALL SELECT path FROM lists WHERE name = :name)",
-            named,
+            "(SELECT path FROM manifests WHERE name = :name UNION ALL SELECT path FROM lists WHERE name = :name) "
+            "AND manifest <> :statistics",
+            {**named, "statistics": _STATISTICS},
         )
 
     def _elsewhere(
@@ -304,8 +330,10 @@ class Owners:
         return [(key(path), name, path, manifest) for path in paths if not inside(path, location)]
 
     def _delta(self, name: str, folder: Path) -> None:
-        listing = DeltaLog(folder).listing()
-        pointer = f"{listing.checkpoint()} {min(listing.versions, default=-1)} {max(listing.versions, default=-1)}"
+        log = DeltaLog(folder)
+        listing, made = log.listing(), log.path.stat()
+        span = f"{listing.checkpoint()} {min(listing.versions, default=-1)} {max(listing.versions, default=-1)}"
+        pointer = f"{span} {made.st_ino} {made.st_mtime_ns}"  # a table that was made again has the same versions
         if self._known(name, pointer) == str(folder):
             return
         found = self._elsewhere(name, str(folder), LOG, paths_in_log(folder))

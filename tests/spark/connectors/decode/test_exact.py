@@ -130,3 +130,37 @@ def rendered_at(kind: str, value: Any) -> Any:
 
         return (datetime.fromisoformat(value) - datetime(1970, 1, 1)) // timedelta(microseconds=1)
     return rendered(kind, value)
+
+
+DIGITS = 300_000
+
+
+@pytest.mark.parametrize(
+    ("kind", "token", "taken"),
+    [
+        ("DECIMAL(10,2)", "0." + "1" * DIGITS, False),
+        ("DECIMAL(10,2)", f'"{"1" * DIGITS}x"', False),
+        ("DECIMAL(38,0)", "1" * DIGITS, False),
+        ("DECIMAL(10,2)", "0.5" + "0" * 398, False),
+        ("DECIMAL(10,2)", "0.5" + "0" * 397, True),
+        ("DOUBLE", "1" + "0" * 100 + "." + "0" * DIGITS + "1", False),
+        ("DOUBLE", "12345678901234567890." + "1" * DIGITS, False),
+        ("DOUBLE", "0." + "1" * DIGITS, True),
+    ],
+)
+def test_a_number_of_any_length_is_judged_soon(spark: Any, kind: str, token: str, taken: bool) -> None:
+    """Without the bound each of them takes minutes or hours: arithmetic and patterns that grow with the square."""
+    frame = spark.createDataFrame([(f'{{"v":{token}}}'.encode(),)], "_value BINARY")
+    decoder = JsonDecoder(f"v {kind}")
+    for decoded in (decoder.apply(frame), decoder.apply_strict(frame.selectExpr("_value AS _lw_raw"))):
+        [row] = decoded.collect()
+        assert (row["_lw_reason"] is None) is taken
+        if not taken:
+            assert f"v: not {kind}" in decoder.explain(decoded).collect()[0]["_lw_error"]
+
+
+def test_a_text_of_many_digits_in_a_csv_is_judged_soon(spark: Any) -> None:
+    rows = [((f"{'1' * DIGITS}x", None),)]
+    frame = spark.createDataFrame(rows, "r STRUCT<v: STRING, bad: STRING>")
+    decoded = ColumnsDecoder("v DOUBLE", "r", "bad").apply(frame, [])
+    assert "v: not DOUBLE" in decoded.collect()[0]["_lw_error"]

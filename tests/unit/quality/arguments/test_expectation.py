@@ -72,6 +72,11 @@ def test_checks_of_the_schema_fail_and_are_no_errors_for_a_column_that_is_missin
         ("max_to_be_between", {"column": "d", "max_value": "soon"}, "max_value: column d is DATE"),
         ("values_to_be_between", {"column": "price", "min_value": "9", "max_value": 8}, "more than max_value"),
         (
+            "values_to_be_between",
+            {"column": "d", "min_value": "9999-12-31T23:59:59Z", "max_value": "2026-01-01"},
+            "max_value (2026-01-01) are a day and a time: write both as days, or both as times",
+        ),
+        (
             "quantile_values_to_be_between",
             {"column": "n", "quantile_ranges": {"quantiles": [0.5], "value_ranges": [[1, "x"]]}},
             "quantile_ranges.value_ranges.0.1: column n is INT",

@@ -78,6 +78,9 @@ def test_a_value_of_the_type_is_kept_exactly(written: Any, kind: str, value: Any
         ("a", "ARRAY<STRING>", "is one value"),
         (1, "STRUCT<A:INT>", "is one value"),
         (5, "BINARY", "not bytes"),
+        ("0001-01-01T00:00:00+14:00", "TIMESTAMP", "is beyond what can be compared with TIMESTAMP"),
+        ("9999-12-31T23:59:59-14:00", "TIMESTAMP", "is beyond what can be compared with TIMESTAMP"),
+        (Decimal("sNaN"), "DOUBLE", "is beyond what can be compared with DOUBLE"),
     ],
 )
 def test_what_is_no_value_is_refused_with_the_valid_form(written: Any, kind: str, words: str) -> None:

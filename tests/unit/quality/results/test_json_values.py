@@ -6,7 +6,7 @@ from decimal import Decimal
 
 import pytest
 
-from lakeward.quality.results.json_values import LONGEST, MOST, plain, sentence
+from lakeward.quality.results.json_values import LONGEST, MOST, finite, plain, sentence
 
 
 class Scalar:
@@ -44,6 +44,14 @@ class Struct:
 def test_everything_becomes_json(value: object, expected: object) -> None:
     assert plain(value) == expected
     json.dumps(plain(value), allow_nan=False)
+
+
+def test_arguments_are_kept_whole_but_for_what_json_cannot_hold() -> None:
+    listed = list(range(MOST * 2))
+    assert finite({"value_set": [1e400, [float("nan")], "x"], "all": listed}) == {
+        "value_set": ["inf", ["nan"], "x"],
+        "all": listed,
+    }
 
 
 def test_large_values_are_cut() -> None:

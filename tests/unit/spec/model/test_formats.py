@@ -8,7 +8,7 @@ import pytest
 from pydantic import ValidationError
 
 from lakeward.spec.model.decode import Decode
-from lakeward.spec.model.formats import Formats, has_zone
+from lakeward.spec.model.formats import Formats
 
 SCHEMA = "at TIMESTAMP, day DATE"
 
@@ -43,8 +43,3 @@ def test_a_block_declares_formats_and_survives_its_document() -> None:
 def test_a_pattern_that_leaves_a_part_to_be_guessed(key: str, given: str, why: str) -> None:
     with pytest.raises(ValidationError, match=why):
         _decode(**{key: given})
-
-
-def test_zones_of_patterns() -> None:
-    assert has_zone("yyyy-MM-dd'T'HH:mm:ssXXX")
-    assert not has_zone("yyyy-MM-dd'T'HH:mm:ss'Z'")

@@ -149,6 +149,8 @@ WRONG = [
     (("days(time_hour)", "bucket(4, dep_delay)"), "a.yaml:6:48", "bucket takes a column of"),
     (("days(time_hour)", "_partition"), "a.yaml:6:48", "_partition is a name that Iceberg reserves"),
     (("year INT", "year TINYINT"), "a.yaml:4:16", "cannot be TINYINT"),
+    (("year INT", "year ARRAY<MAP<DATE, INT>>"), "a.yaml:4:16", "a MAP with keys of DATE: keys in JSON are text"),
+    (("year INT", "year STRUCT<a: INT, `A`: INT>"), "a.yaml:4:37", "field A is listed twice in a STRUCT"),
     (("source:\n", "rules: {r: 'yeer > 1'}\nsource:\n"), "a.yaml:2:12", "is not a column of this stream; did you"),
     (("source:\n", "rules: {r: 'count(*) > 1'}\nsource:\n"), "a.yaml:2:12", "* is not allowed"),
     (("source:\n", "rules: {r: 'max(year) > 1'}\nsource:\n"), "a.yaml:2:12", "an aggregate is not allowed"),

@@ -17,6 +17,8 @@ from lakeward.tables.guard.locations import canonical, overlap
         ("s3n://b/t/", "s3://b/t/"),
         ("s3://b/t", "s3://b/t/"),
         ("hdfs://n/t", "hdfs://n/t/"),
+        ("FILE:///lake//a/../t", "/lake/t/"),
+        ("S3A://b/x/../t//u", "s3://b/x/../t//u/"),
     ],
 )
 def test_one_place_has_one_spelling(written, meant):
@@ -27,7 +29,7 @@ def test_a_table_alone_is_fine():
     assert overlap("a.t", "/lake/a/t", {"a.t": "/lake/a/t", "a.t2": "/lake/a/t2", "a.u": None}, ["/ck/s/1"]) == ""
 
 
-@pytest.mark.parametrize("other", ["/lake/a/t/inner", "file:///lake/a/t", "/lake/a"])
+@pytest.mark.parametrize("other", ["/lake/a/t/inner", "file:///lake/a/t", "/lake/a", "/lake/b/..//a/t/inner"])
 def test_another_table_under_over_or_at_the_same_place_is_named(other):
     assert "a.u" in overlap("a.t", "/lake/a/t", {"a.u": other}, [])
 
