@@ -38,7 +38,7 @@ def block_reason(session: SparkSession, stream: str, table: str) -> BlockReason:
             f"lakeward sql --write {word(back)}   then: lakeward streams start {stream}; or {new_table}",
             code="LW-3074",
         )
-    newest = _newest_metadata(session, table)
+    newest = newest_metadata(session.conf.get(f"spark.sql.catalog.{CATALOG}.warehouse", None) or "", table)
     start = f"lakeward streams start {stream}"
     call = (
         f"CALL {CATALOG}.system.register_table(table => {argument(table)}, metadata_file => {quote_text(newest or '')})"
@@ -90,9 +90,8 @@ def _tables(session: SparkSession, namespace: str) -> list[str]:
     return []
 
 
-def _newest_metadata(session: SparkSession, table: str) -> str | None:
+def newest_metadata(warehouse: str, table: str) -> str | None:
     """The newest metadata file of the table in a warehouse on this machine; None if there is none."""
-    warehouse = session.conf.get(f"spark.sql.catalog.{CATALOG}.warehouse", None) or ""
     folder = Path(local(warehouse), *name_parts(table), "metadata")
     if not folder.is_absolute():
         return None
