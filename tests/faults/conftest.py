@@ -129,6 +129,7 @@ def town(request: Any, postgres: Any, kafka: Any, tmp_path_factory: pytest.TempP
     registry, catalog = postgres.create_registry(), postgres.create_database()
     world = make_world(postgres, postgres.pgpass, postgres.url(registry), catalog, kafka, folder / "world")
     made = Town(Desk(with_database(world, catalog), folder / "desk", here=True))
+    made.specs = getattr(request.module, "SPECS", {})
     uses, tests = request.module.USES, [item for item in request.session.items if item.module is request.module]
     made.build(list(dict.fromkeys(uses[item.name.removeprefix("test_")] for item in tests)))
     yield made

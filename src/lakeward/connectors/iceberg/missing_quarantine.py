@@ -7,7 +7,7 @@ from lakeward.connectors.iceberg import missing_table
 from lakeward.connectors.iceberg.quarantine import STREAM
 from lakeward.platform.runtime import CATALOG
 from lakeward.platform.text import count, word
-from lakeward.spec.sql.statements import argument, call_name, quote, quote_text
+from lakeward.spec.sql.statements import call_name, quote
 
 REASON = "quarantine-missing"
 
@@ -23,21 +23,19 @@ def block_reason(stream: str, table: str, records: int, warehouse: str) -> Block
         warehouse: of the lake, where the files of the table are.
     """
     start = f"lakeward streams start {stream}"
-    newest = missing_table.newest_metadata(warehouse, table)
+    newest = missing_table.newest_metadata(warehouse, table, records)
     columns = f"({quote(STREAM)} STRING) USING iceberg PARTITIONED BY ({quote(STREAM)})"
     empty = word(f"CREATE TABLE {call_name(table, CATALOG)} {columns}")
     give_up = f"lakeward sql --write {empty}   gives them up; then: {start}"
-    call = (
-        f"CALL {CATALOG}.system.register_table(table => {argument(table)}, metadata_file => {quote_text(newest or '')})"
-    )
-    ways = [f"restore the table from a backup, then: {start}", give_up]
-    if newest is not None:
-        ways = [f"lakeward sql --write {word(call)}   restores it with all its rows; then: {start}", give_up]
+    if newest is None:
+        ways = [give_up, f"restore the table from a backup, then: {start}"]
+    else:
+        ways = [missing_table.register(table, newest, stream), give_up]
     return BlockReason(
         REASON,
         f"Quarantine table {table} of stream {stream} was dropped",
         f"{count(records, 'rejected record')} of the stream {'was' if records == 1 else 'were'} in it, and in no other "
         "table; a new table would have none of them",
-        "; or ".join(ways if newest is not None else reversed(ways)),
+        "; or ".join(ways),
         code="LW-3450",
     )
