@@ -43,7 +43,8 @@ def test_a_batch_is_named_by_its_offsets_and_the_number_that_is_lost() -> None:
 
 
 def test_a_batch_that_landed_again_after_a_reset_is_compared_once() -> None:
-    assert losses([rejecting(5, 10, 1), rejecting(0, 10, 1), rejecting(0, 5, 1)], [9]) == ["1 of flights/0: 0 to 4"]
+    twice = [rejecting(5, 10, 1), rejecting(0, 10, 2), rejecting(0, 5, 1)]
+    assert losses(twice, []) == ["1 of flights/0: 5 to 9", "1 of flights/0: 0 to 4"]
 
 
 def test_a_first_batch_without_a_start_begins_at_the_first_record() -> None:
