@@ -80,13 +80,13 @@ def test_a_folder_created_again_while_it_lands(town: Town) -> None:
     town.land("folder_lands")
     recreate_folder(town, "folder_lands")
     town.send("folder_lands")
-    town.walk_to_a_new_id("folder_lands")
+    town.walk_to_a_new_id("folder_lands", "give the stream a new id and a new folder")
 
 
 def test_a_folder_created_again_while_the_stream_is_stopped(town: Town) -> None:
     with town.stopped("folder_stopped"):
         recreate_folder(town, "folder_stopped")
-    town.walk_to_a_new_id("folder_stopped")
+    town.walk_to_a_new_id("folder_stopped", "give the stream a new id and a new folder")
 
 
 def test_a_topic_created_again_under_a_stream_without_positions(town: Town) -> None:

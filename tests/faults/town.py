@@ -6,6 +6,7 @@ import json
 import os
 import re
 import signal
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -152,6 +153,23 @@ class Town:
             safe = self.desk.status(self.ids[name])["safe_to"] or {"seq": 0}
             return int(safe["batch_id"] + 1 if safe["seq"] is None else safe["seq"])
         return int((self.desk.world.position(f"{self.desk.world.name}.{name}", self.ids[name]) or {"seq": 0})["seq"])
+
+    @contextmanager
+    def coming(self, name: str) -> Iterator[None]:
+        """Records come all the time: a new generation is proven by batches."""
+        over = threading.Event()
+
+        def send() -> None:
+            while not over.wait(1.0):
+                self.send(name)
+
+        thread = threading.Thread(target=send)
+        thread.start()
+        try:
+            yield
+        finally:
+            over.set()
+            thread.join()
 
     @contextmanager
     def stopped(self, name: str, *, sending: bool = True) -> Iterator[None]:
