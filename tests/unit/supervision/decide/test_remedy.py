@@ -34,7 +34,7 @@ REASONS: dict[str, str] = {
     "state-unfit": "lakeward streams rollback flights   runs the previous generation, which can use the state",
     "checkpoint-missing": f"{RECOVER}   continues at the table's position",
     "checkpoint-truncated": "its batch never finished: remove /lake/c/offsets/3 (and .3.crc) and start",
-    "foreign-checkpoint": f"put the right folder back, or: {RECOVER}",
+    "foreign-checkpoint": f"{RECOVER}   continues at the table's position; or put the right folder back",
     "older-checkpoint": RECOVER,
     "gap": RECOVER,
     "diverged": RECOVER,
