@@ -4,7 +4,6 @@ healthy."""
 from __future__ import annotations
 
 import json
-import shutil
 from datetime import UTC, datetime
 from typing import Any
 
@@ -20,7 +19,6 @@ USES = {
     "a_watermark_ahead_of_the_clock": "ahead",
     "a_checkpoint_of_another_stream": "foreign",
     "a_position_that_cannot_be_read": "garbled",
-    "a_state_store_without_a_file": "window",
     "a_dropped_table_that_a_stream_reads": "hop_dropped",
     "a_table_created_again_that_a_stream_reads": "hop_again",
     "a_table_rolled_back_that_a_stream_reads": "hop_back",
@@ -132,20 +130,6 @@ def test_a_position_that_cannot_be_read(town: Town) -> None:
         change.set_properties({f"lakeward.stream.{town.stream('garbled')}.position": "no position"})
     said = town.walk("garbled")
     assert "recover" in said[0]
-
-
-def test_a_state_store_without_a_file(town: Town) -> None:
-    copy = town.folder / "copy"
-    with town.stopped("window"):
-        shutil.copytree(town.checkpoint("window"), copy)
-        for file in (town.checkpoint("window") / "state").rglob("*.zip"):
-            file.unlink()
-
-    def put_back() -> None:
-        shutil.rmtree(town.checkpoint("window"))
-        shutil.copytree(copy, town.checkpoint("window"))
-
-    town.walk("window", put_back)
 
 
 def test_a_dropped_table_that_a_stream_reads(town: Town) -> None:
