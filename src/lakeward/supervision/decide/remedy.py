@@ -92,7 +92,8 @@ def remedy(seen: Situation) -> Remedy:
     if not seen.presence.missing or seen.state in (State.STOPPED, State.STOPPING, State.COMPLETED):
         return step
     supervise = f"and since supervision is missing (a failure would not restart it): {seen.presence.next}"
-    if seen.state is State.BLOCKED:
+    helped = seen.state in (State.HEALTHY, State.LAGGING) and step.command is not None  # e.g. it drops late records
+    if seen.state is State.BLOCKED or helped:
         return Remedy(step.command, f"{step.text}; {supervise}", step.acts)
     if seen.state in (State.HEALTHY, State.LAGGING):
         command = seen.presence.next

@@ -126,6 +126,9 @@ def test_a_stream_that_drops_rows_as_late_gets_a_way_out(late: str) -> None:
     for command in commands(found.text):
         parsed(command)
     assert "max_ahead" in found.text if "clock" in late else UPGRADE in found.text
+    alone = remedy(Situation("flights", State.LAGGING, spec=spec("windows"), late=late, presence=PRESENT["stale"]))
+    assert alone.text.startswith(f"{found.text}; and since supervision is missing")
+    assert alone.command == found.command
 
 
 @pytest.mark.parametrize(
