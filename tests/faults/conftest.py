@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from desk import Desk
 from town import Town
-from world import World, make_world, simple_stream
+from world import World, make_world, simple_stream, with_database
 
 from lakeward.platform import ports
 from lakeward.registry import engine
@@ -128,7 +128,8 @@ def town(request: Any, postgres: Any, kafka: Any, tmp_path_factory: pytest.TempP
     patch.setenv("PGPASSFILE", str(postgres.pgpass))
     registry, catalog = postgres.create_registry(), postgres.create_database()
     world = make_world(postgres, postgres.pgpass, postgres.url(registry), catalog, kafka, folder / "world")
-    made = Town(Desk(world, folder / "desk", here=True))
+    made = Town(Desk(with_database(world, catalog), folder / "desk", here=True))
+    made.specs = getattr(request.module, "SPECS", {})
     uses, tests = request.module.USES, [item for item in request.session.items if item.module is request.module]
     made.build(list(dict.fromkeys(uses[item.name.removeprefix("test_")] for item in tests)))
     yield made

@@ -13,7 +13,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
+from contextlib import closing, contextmanager, redirect_stderr, redirect_stdout, suppress
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +29,10 @@ _SPARK = re.compile(r"lakeward (?:deploy|streams (?:upgrade|rollback|preview|reb
 
 _ASKS = re.compile(r"lakeward streams (?:reset|skip-batch) (\S+)")
 """Commands that show their plan and ask for the name of the stream."""
+
+
+_PSQL = re.compile(r"in psql: ([^;]+);")
+"""A statement that a person runs in the database of a sink."""
 
 
 def at_terminal(command: list[str], answer: str) -> tuple[int, str]:
@@ -112,6 +116,16 @@ class Desk:
         done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
         assert done.returncode == 0, done.stdout + done.stderr
 
+    def psql(self, statement: str) -> None:
+        """Run a statement in the database of a sink, as a person does in psql."""
+        from lakeward.connectors.postgres import connection
+
+        self.typed.append(statement)
+        with closing(connection.connect(self.world.runtime.postgres["there"], self.world.pgpass, "a person")) as link:
+            with link.cursor() as cursor:
+                cursor.execute(statement)
+            link.commit()
+
     def status(self, stream: str) -> dict[str, Any]:
         return dict(json.loads(self.type(f"lakeward streams status {stream}", "-o", "json")[1]))
 
@@ -139,6 +153,8 @@ class Desk:
             said.append(way)
             if not way.startswith("lakeward"):
                 correct()
+            for statement in _PSQL.findall(way):
+                self.psql(statement)
             for command in commands(way):
                 if "streams start" in command and "--wait" not in command:
                     command += " --wait"  # a person looks again a moment later

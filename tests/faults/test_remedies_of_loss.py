@@ -3,7 +3,6 @@ stream is healthy."""
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pytest
@@ -62,14 +61,14 @@ def test_a_topic_created_again_with_fewer_records(town: Town) -> None:
     with town.stopped("again"):
         client.delete_topics([topic])[topic].result(30)
         town.later("again")
-    walk_to_a_new_id(town, "again")
+    town.walk_to_a_new_id("again")
 
 
 def test_a_table_dropped_and_created_again_while_it_lands(town: Town) -> None:
     town.land("recreated")
     recreate(town, "recreated")
     town.send("recreated")
-    walk_to_a_new_id(town, "recreated")
+    town.walk_to_a_new_id("recreated")
 
 
 def test_a_table_created_again_after_its_drop_blocked_the_stream(town: Town) -> None:
@@ -78,13 +77,13 @@ def test_a_table_created_again_after_its_drop_blocked_the_stream(town: Town) -> 
     town.send("emptied")
     town.desk.blocked(town.stream("emptied"))
     create(town, "emptied", *parts)
-    walk_to_a_new_id(town, "emptied")
+    town.walk_to_a_new_id("emptied")
 
 
 def test_a_table_dropped_and_created_again_while_the_stream_is_stopped(town: Town) -> None:
     with town.stopped("stopped"):
         recreate(town, "stopped", settings=False)
-    walk_to_a_new_id(town, "stopped")
+    town.walk_to_a_new_id("stopped")
 
 
 def test_a_generation_that_waits_for_a_blocked_stream(town: Town) -> None:
@@ -122,18 +121,3 @@ def create(town: Town, name: str, schema: Any, properties: dict[str, str]) -> No
     """A table as a person creates it: with the columns and the settings, without any position."""
     kept = {key: value for key, value in properties.items() if not key.startswith("lakeward.")}
     town.desk.world.catalog().create_table(f"{town.desk.world.name}.{name}", schema, properties=kept)
-
-
-def walk_to_a_new_id(town: Town, name: str) -> None:
-    """`next` asks for a new id and a new table at once; afterwards no list sends anybody to the old stream."""
-    old = town.stream(name)
-
-    def renew_once() -> None:
-        if town.stream(name) == old:
-            town.renew(name)
-
-    said = town.walk(name, renew_once)
-    assert said[0].startswith("give the stream a new id and a new table")
-    code, told = town.desk.type("lakeward streams list", "-o", "json")
-    assert code == 0, told
-    assert old not in {row["id"] for row in json.loads(told)["streams"]}

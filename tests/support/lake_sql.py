@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+from lakeward.connectors.delta import location
 from lakeward.engine import session
 from lakeward.platform.runtime import Launch
 
@@ -12,6 +13,8 @@ from lakeward.platform.runtime import Launch
 def main(file: str, folder: str, *statements: str) -> None:
     launch = Launch.read(Path(file)).model_copy(update={"folder": Path(folder), "driver": "maintenance"})
     spark = session.start(launch)
+    for table in location.tables_of(launch.runtime.lake):
+        location.register(spark, launch.runtime.lake, table)
     for statement in statements:
         print(statement, spark.sql(statement).collect())
     spark.stop()

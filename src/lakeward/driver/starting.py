@@ -26,7 +26,7 @@ from lakeward.driver.real_time.accounting import RecordAccounting
 from lakeward.driver.real_time.progress_marker import ProgressMarker, ProgressMarkers
 from lakeward.driver.real_time.running import RunningRealTimeQuery
 from lakeward.driver.running import Running
-from lakeward.engine import executors, flow, session
+from lakeward.engine import executors, flow, quarantined, session
 from lakeward.engine.assignment import Assignment
 from lakeward.engine.batch import BatchFunction, FinishedBatch
 from lakeward.engine.checkpoint import compatibility, conflicts, fresh, preflight
@@ -122,7 +122,7 @@ class QueryLauncher:
             sink.prepare(built.columns, stateful=built.stateful)
             notes += _column_notes(sink, assignment)
             if spec.quarantine is not None:
-                quarantine.create(own, str(spec.quarantine.table))
+                quarantined.prepare(own, spec, sink_state.position, self.runtime.lake)
             if spec.late is not None:
                 quarantine.create(own, str(spec.late.table))
         self._open(own, assignment, sink.location(), built, begin)

@@ -94,6 +94,17 @@ def durations(connection: Connection, streams: Iterable[str], most: int = 100) -
     return durations
 
 
+def rejecting(connection: Connection, stream: str, most: int) -> list[Batch]:
+    """The newest batches of a stream that put records into quarantine, newest first."""
+    rows = connection.execute(
+        select(*_READ)
+        .where(batches.c.stream == stream, batches.c.quarantined > 0)
+        .order_by(batches.c.committed_at.desc())
+        .limit(most)
+    )
+    return [Batch(**row._mapping) for row in rows]
+
+
 def of_snapshots(connection: Connection, snapshots: list[int]) -> list[Batch]:
     """The batches that published the given snapshots, with their offsets."""
     rows = connection.execute(select(*_READ).where(batches.c.snapshot_id.in_(snapshots)).order_by(batches.c.seq))

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from lakeward.connectors.delta import location
-from lakeward.platform.errors import Blocked
+from lakeward.platform.errors import Blocked, Transient
 from lakeward.telemetry import failpoints
 
 
@@ -92,3 +92,40 @@ def test_a_delta_table_whose_folder_is_moved_away_is_never_made_anew(lab: Any) -
     folder.with_name("away").rename(folder)
     lab.run(document, 1)
     assert sorted(row["n"] for row in lab.spark.read.format("delta").load(str(folder)).collect()) == [1, 2]
+
+
+def test_a_dropped_quarantine_table_is_made_anew_only_while_no_rejected_record_was_in_it(lab: Any) -> None:
+    topic, table = lab.topic(), f"{lab.namespace}.q"
+    document = lab.spec(topic)
+    lab.produce(topic, [{"n": 1}])
+    running = lab.start(document)
+    lab.until("the first row", lambda: lab.done)
+    lab.spark.sql(f"DROP TABLE lake.{table}")
+    lab.produce(topic, ["no json"])
+    lab.started.clear()
+    while running.active:
+        time.sleep(0.05)
+    assert isinstance(running.failure()[0], Transient), running.failure()
+    lab.run(document, 1)
+    assert [row["raw"] for row in lab.rows("q")] == [b"no json"]
+
+    lab.spark.sql(f"DROP TABLE lake.{table}")
+    dropped = refused(lab, document)
+    assert (dropped.reason, dropped.what) == (
+        "quarantine-missing",
+        f"Quarantine table {table} of stream {document['id']} was dropped",
+    )
+    assert dropped.why.startswith("1 rejected record of the stream was in it")
+    assert not lab.spark.catalog.tableExists(f"lake.{table}"), "nobody made it anew"
+    lab.spark.sql(statement(dropped))
+    lab.produce(topic, ["no json either"])
+    lab.run(document, 1)
+    assert sorted(row["raw"] for row in lab.rows("q")) == [b"no json", b"no json either"]
+
+    lab.spark.sql(f"DROP TABLE lake.{table} PURGE")
+    purged = refused(lab, document)
+    assert purged.why.startswith("2 rejected records of the stream were in it")
+    lab.spark.sql(purged.next.split("'")[1])
+    lab.produce(topic, ["the third"])
+    lab.run(document, 1)
+    assert [row["raw"] for row in lab.rows("q")] == [b"the third"]

@@ -5,9 +5,11 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from lakeward.connectors.commit_protocol import position
 from lakeward.connectors.commit_protocol.follow import BlockReason
@@ -23,6 +25,8 @@ if TYPE_CHECKING:
 
 MOST = 200
 """The most tables that are searched for the position of a renamed table."""
+_READ = 20
+"""How many metadata files are compared, of the newest ones and of those with the highest numbers."""
 
 
 def block_reason(session: SparkSession, stream: str, table: str) -> BlockReason:
@@ -38,16 +42,9 @@ def block_reason(session: SparkSession, stream: str, table: str) -> BlockReason:
             f"lakeward sql --write {word(back)}   then: lakeward streams start {stream}; or {new_table}",
             code="LW-3074",
         )
-    newest = _newest_metadata(session, table)
+    newest = newest_metadata(session.conf.get(f"spark.sql.catalog.{CATALOG}.warehouse", None) or "", table)
     start = f"lakeward streams start {stream}"
-    call = (
-        f"CALL {CATALOG}.system.register_table(table => {argument(table)}, metadata_file => {quote_text(newest or '')})"
-    )
-    back = (
-        f"lakeward sql --write {word(call)}   restores it with all its rows; then: {start}"
-        if newest
-        else f"restore it from a backup, then: {start}"
-    )
+    back = register(table, newest, stream) if newest else f"restore it from a backup, then: {start}"
     return BlockReason(
         "table-missing",
         f"Table {table} of stream {stream} was dropped",
@@ -56,6 +53,13 @@ def block_reason(session: SparkSession, stream: str, table: str) -> BlockReason:
         f"{back}; or {new_table}",
         code="LW-3073",
     )
+
+
+def register(table: str, newest: str, stream: str) -> str:
+    """The step that brings a dropped table back from its newest metadata file, and starts a stream."""
+    call = f"CALL {CATALOG}.system.register_table(table => {argument(table)}, metadata_file => {quote_text(newest)})"
+    start = f"lakeward streams start {stream}"
+    return f"lakeward sql --write {word(call)}   restores it with all its rows; then: {start}"
 
 
 def _holder(session: SparkSession, stream: str, table: str) -> tuple[str | None, str]:
@@ -90,15 +94,39 @@ def _tables(session: SparkSession, namespace: str) -> list[str]:
     return []
 
 
-def _newest_metadata(session: SparkSession, table: str) -> str | None:
-    """The newest metadata file of the table in a warehouse on this machine; None if there is none."""
-    warehouse = session.conf.get(f"spark.sql.catalog.{CATALOG}.warehouse", None) or ""
+def newest_metadata(warehouse: str, table: str, least: int = 0) -> str | None:
+    """The newest metadata file of the table in a warehouse on this machine; None if there is none.
+
+    The folder may also have files of earlier tables of this name, whose numbers may be higher.
+
+    Args:
+        least: rows that the table must have had; a file of an earlier table has fewer.
+    """
     folder = Path(local(warehouse), *name_parts(table), "metadata")
     if not folder.is_absolute():
         return None
     try:
         files = [file for file in folder.glob("*.metadata.json") if file.name.partition("-")[0].isdigit()]
+        by_time = sorted(files, key=lambda file: file.stat().st_mtime)[-_READ:]
     except OSError:
         return None
-    newest = max(files, key=lambda file: (int(file.name.partition("-")[0]), file.stat().st_mtime), default=None)
-    return None if newest is None else str(newest)
+    by_number = sorted(files, key=lambda file: int(file.name.partition("-")[0]))[-_READ:]
+    read = {file: _content(file) for file in {*by_time, *by_number}}
+    newest = max(read, key=lambda file: (int(read[file].get("last-updated-ms") or 0), file.name), default=None)
+    return None if newest is None or not read[newest] or _rows(read[newest]) < least else str(newest)
+
+
+def _content(file: Path) -> Mapping[str, Any]:
+    """A metadata file; empty if it cannot be read, which sorts it behind the others."""
+    try:
+        found = json.loads(file.read_bytes())
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _rows(metadata: Mapping[str, Any]) -> int:
+    """The rows of the table at one version of its metadata."""
+    head = metadata.get("current-snapshot-id")
+    summaries = [each.get("summary") or {} for each in metadata.get("snapshots") or () if each["snapshot-id"] == head]
+    return int(summaries[0].get("total-records") or 0) if summaries else 0

@@ -141,7 +141,7 @@ def insert(
 
     shaped = shaped.select("*", *named(shaped))
     for _ in range(_ATTEMPTS):
-        known = session.table(quote_table(name, CATALOG)).where(F.col(STREAM) == stream)
+        known = _table(session, name, stream).where(F.col(STREAM) == stream)
         known = narrowed(known, shaped, identity)
         known = known.select(*named(known)).alias("known")
         same = [F.col(f"new.key_{column}").eqNullSafe(F.col(f"known.key_{column}")) for column in key]
@@ -152,6 +152,8 @@ def insert(
             trouble = jvm.trouble(error)
             if trouble is jvm.Trouble.UNREACHABLE:
                 raise jvm.catalog_down(name, error) from None
+            if jvm.is_missing(error):
+                raise dropped(name, stream) from None
             if trouble in (jvm.Trouble.COMMIT_FAILED, jvm.Trouble.UNKNOWN):
                 continue  # the anti-join of the next attempt finds out whether the rows were written
             raise
@@ -161,6 +163,34 @@ def insert(
         why=f"the table changed during each of {_ATTEMPTS} attempts",
         next=f"look for other writers by: lakeward sql {word(f'FROM {call_name(name, CATALOG)}.snapshots')}",
         code="LW-3080",
+    )
+
+
+def _table(session: SparkSession, name: str, stream: str) -> DataFrame:
+    """The quarantine table.
+
+    Raises:
+        Transient: there is none.
+        DependencyDown: the catalog does not answer.
+    """
+    try:
+        return session.table(quote_table(name, CATALOG))
+    except Exception as error:
+        if jvm.trouble(error) is jvm.Trouble.UNREACHABLE:
+            raise jvm.catalog_down(name, error) from None
+        if jvm.is_missing(error):
+            raise dropped(name, stream) from None
+        raise
+
+
+def dropped(name: str, stream: str) -> Transient:
+    """The error for a table that was dropped under a running stream: the next start creates it, or blocks the stream
+    if rejected records were in it."""
+    return Transient(
+        f"Table {name}, which keeps rejected records of stream {stream}, does not exist any more",
+        why="it was dropped or renamed while the stream ran; no record of this batch is lost, it runs again",
+        next=f"lakeward streams start {stream}   creates it, or says which records were in it",
+        code="LW-3451",
     )
 
 

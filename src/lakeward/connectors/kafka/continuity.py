@@ -44,8 +44,8 @@ def check(stream: str, at: str, begins: Mapping[str, Mapping[int, int]], ends: M
         raise Blocked(
             f"A topic of stream {stream} ends before the position of the stream",
             why="; ".join(shorter) + ": the topic was deleted and created again, or these are other brokers",
-            next="check the connection, or give the stream a new id and a new table "
-            f"(conf/streams/{stream}.yaml), then: lakeward deploy",
+            next=f"give the stream a new id and a new table (conf/streams/{stream}.yaml), then: lakeward deploy; "
+            "or if these are other brokers than before, correct the connection",
             reason="topic-replaced",
             code="LW-3114",
         )

@@ -50,7 +50,7 @@ def check_table(state: TableState) -> BlockReason | None:
             "unlogged",
             f"Table {name.text} is unlogged, or has an unlogged partition",
             f"a crash of the server empties it, but the position of stream {stream} would count its rows as landed",
-            f"ALTER TABLE {name.quoted} SET LOGGED (each unlogged partition, too), "
+            f"in psql: ALTER TABLE {name.quoted} SET LOGGED;   (each unlogged partition, too), "
             f"then: lakeward streams start {stream}",
             code="LW-3131",
         )
@@ -70,7 +70,7 @@ def _not_the_table(state: TableState) -> BlockReason:
             "table-renamed",
             f"Table {name.text} of stream {stream} was renamed",
             f"it is now {other.text} (oid {state.position_oid}), with the landed rows: {landed}",
-            f"ALTER TABLE {other.quoted} {steps[0]};   restores the name; or {new_table}",
+            f"in psql: ALTER TABLE {other.quoted} {steps[0]};   restores the name; or {new_table}",
             code="LW-3132",
         )
     if state.oid is None:
@@ -89,6 +89,7 @@ def _not_the_table(state: TableState) -> BlockReason:
         "table-replaced",
         f"Table {name.text} of stream {stream} was dropped and created again",
         f"its oid is {state.oid}; the position was stored for oid {state.position_oid}, which was dropped: {landed}",
-        f"if the table was restored from a dump that includes {name.positions.text}: {accept}; otherwise {new_table}",
+        f"{new_table}; or if the table was restored from a dump that includes {name.positions.text}, "
+        f"in psql: {accept};   accepts it",
         code="LW-3130",
     )

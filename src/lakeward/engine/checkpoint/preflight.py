@@ -91,7 +91,7 @@ def classify(
             Finding.FOREIGN,
             f"The checkpoint of stream {stream} belongs to another query",
             f"{checkpoint.folder}/metadata has id {checkpoint.query_id}; {_holder(position)} query {expected}",
-            f"put the right folder back, or: lakeward streams recover {stream}",
+            f"lakeward streams recover {stream}   continues at the table's position; or put the right folder back",
         )
     newest, committed = checkpoint.newest, checkpoint.committed
     if position is None and exact and committed >= 0:

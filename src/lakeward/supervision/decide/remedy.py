@@ -49,6 +49,7 @@ class Situation:
         pending: the generation that waits for an upgrade; None without one.
         cured: whether the table, asked now, has everything that the block missed.
         table_next: the next command by the table as it is now, if a batch may not land there.
+        quarantine_next: the ways to go on without its quarantine table, which is missing; None if it is there.
         paused: the table whose rewrite the stream waits for; None if it does not wait.
         held: until when automatic restarts are held, in words; None if they are not.
         late: why records are late (`Facts.late`); None if few are.
@@ -63,6 +64,7 @@ class Situation:
     presence: Presence = SUPERVISED
     cured: bool = False
     table_next: str | None = None
+    quarantine_next: str | None = None
     paused: str | None = None
     held: str | None = None
     late: str | None = None
@@ -90,7 +92,8 @@ def remedy(seen: Situation) -> Remedy:
     if not seen.presence.missing or seen.state in (State.STOPPED, State.STOPPING, State.COMPLETED):
         return step
     supervise = f"and since supervision is missing (a failure would not restart it): {seen.presence.next}"
-    if seen.state is State.BLOCKED:
+    helped = seen.state in (State.HEALTHY, State.LAGGING) and step.command is not None  # e.g. it drops late records
+    if seen.state is State.BLOCKED or helped:
         return Remedy(step.command, f"{step.text}; {supervise}", step.acts)
     if seen.state in (State.HEALTHY, State.LAGGING):
         command = seen.presence.next
@@ -128,6 +131,8 @@ def _of_state(seen: Situation) -> Remedy:
         kill = f"lakeward streams restart {name} --kill"
         text = f"{command}; nothing is restarted while its state is unknown; if its host is gone for good: {kill}"
         return Remedy(command, text, command)
+    if seen.quarantine_next is not None and state in (State.HEALTHY, State.LAGGING):
+        return Remedy(seen.quarantine_next, seen.quarantine_next, seen.quarantine_next)
     if seen.paused is not None and state in (State.HEALTHY, State.LAGGING):
         command = f"lakeward tables why {word(seen.paused)}"
         return Remedy(
@@ -138,7 +143,10 @@ def _of_state(seen: Situation) -> Remedy:
     if state is State.LAGGING and seen.late is not None:
         return _of_late(name, seen.late)
     if state is State.LAGGING:
-        text = "watch the trend; if it grows: more cores or a larger max_offsets_per_trigger in the stream's file"
+        text = (
+            "watch the trend; if it grows: more cores or a larger max_offsets_per_trigger in "
+            f"conf/streams/{name}.yaml, then: lakeward deploy; lakeward streams upgrade {name} --wait"
+        )
         return Remedy(None, text, "a file")
     if state is State.STOPPED:
         command = f"lakeward streams start {name}"
@@ -186,7 +194,7 @@ def of_block(
     fit = [way for way in ways if puts_back or not _refused(way, spec)]
     if not fit:
         fit = [f"restore the checkpoint from a copy, then: {start}", new_id(stream)]
-    return "; or ".join(way if _ENDS.search(way) else f"{way}; then: {start}" for way in fit)
+    return "; or ".join(_for_sink(way, spec) if _ENDS.search(way) else f"{way}; then: {start}" for way in fit)
 
 
 def new_id(stream: str) -> str:
@@ -202,6 +210,13 @@ def _renewed(stream: str, way: str) -> str:
     if "lakeward " not in way:
         return new_id(stream)
     return re.sub(r"lakeward deploy\b(?! --retire)", f"lakeward deploy --retire {stream}", way, count=1)
+
+
+def _for_sink(way: str, spec: StreamSpec | None) -> str:
+    """The way with what the stream's sink has in place of a table: a folder, or nothing that a new id would need."""
+    if spec is None or spec.sink.rows_in is not None:
+        return way
+    return way.replace("a new id and a new table", "a new id and a new folder" if spec.sink.files else "a new id")
 
 
 def _upgraded(stream: str, way: str) -> str:

@@ -50,6 +50,7 @@ def situation(m: Material) -> Situation:
     name, spec = m.stream.id, m.view.spec(m.stream.id)
     pressed = m.facts.backpressure(name)
     held = m.stream.hold_until
+    rejected = m.sources_read.quarantine
     paused = pressed is not None and pressed.level is not Level.RELEASED
     return Situation(
         stream=name,
@@ -60,6 +61,7 @@ def situation(m: Material) -> Situation:
         presence=m.view.presence,
         cured=m.cured,
         table_next=m.halt.next if m.halt is not None else None,
+        quarantine_next=rejected.next or None if rejected is not None else None,
         paused=(m.facts.table(name) or str(spec.sink.label if spec else name)) if paused else None,
         held=minute(held) if held is not None and held > m.facts.now else None,
         late=m.facts.late(name),

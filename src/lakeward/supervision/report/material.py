@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from sqlalchemy import Connection
 
 from lakeward.connectors.commit_protocol.follow import BlockReason
+from lakeward.connectors.iceberg.missing_quarantine import REASON as QUARANTINE_MISSING
 from lakeward.platform.runtime import Runtime
 from lakeward.registry import batches, generations, incidents, streams
 from lakeward.registry.batches import Batch
@@ -28,6 +30,7 @@ from lakeward.supervision.presence import State as Supervised
 from lakeward.supervision.report import generation_diff, recent, sources
 from lakeward.supervision.report import late as late_records
 from lakeward.supervision.report.late import LateRecords
+from lakeward.supervision.report.quarantine_loss import MOST_BATCHES
 from lakeward.supervision.report.recent import Recent
 from lakeward.supervision.report.sources import Sources
 from lakeward.telemetry import tail
@@ -114,12 +117,14 @@ class Material:
         if not self._of_the_table:
             return None
         found = self.sources_read.halt
-        # A table that a person creates has no settings: to switch staging on does not bring its rows back.
-        return self._created_again or found if found is None or found.reason == "wap-off" else found
+        # A table that a person creates has no settings: to set them does not bring its rows back.
+        return self._created_again or found if found is None or found.reason in SETTINGS else found
 
     @property
     def cured(self) -> bool:
         """Whether the table, read now, has everything that the block missed: a start is all that is left."""
+        if (self.stream.blocked or {}).get("reason") == QUARANTINE_MISSING:
+            return self.sources_read.quarantine is not None and not self.sources_read.quarantine.missing
         answered = self.sources_read.table_answered is True and self.sources_read.position is not None
         return self._of_the_table and answered and self.sources_read.halt is None
 
@@ -150,6 +155,8 @@ class Material:
 
 KEPT = PUT_BACK | {"table-renamed"}
 """Reasons of the table after which the rows are still in a table that can be found, or the position can be put back."""
+SETTINGS = frozenset({"wap-off", "no-domains", "unlogged"})
+"""Reasons of a table that lacks a setting."""
 _MOST_SPECS = 4096
 _specs: dict[str, tuple[dict[str, Any], StreamSpec | None]] = {}
 """Stream -> the spec as it is stored, and as it was read."""
@@ -204,7 +211,8 @@ def gather(connect: Connect, runtime: Runtime, view: View, stream: str) -> Mater
     if spec is not None:
         ends = (newest.end_offsets if newest else None) or {}
         generation = view.facts.generations[stream]
-        sources_read = sources.ask(runtime, spec, ends, since, runtime.checkpoint_of(generation.checkpoint))
+        place = runtime.checkpoint_of(generation.checkpoint)
+        sources_read = sources.ask(runtime, spec, ends, since, place, partial(_rejecting, connect, stream))
     if table is not None and sources_read.others:
         with connect() as connection:
             happened += recent.of_others(connection, table, sources_read.others)
@@ -221,6 +229,11 @@ def gather(connect: Connect, runtime: Runtime, view: View, stream: str) -> Mater
         incident=incident,
         tail=_tail(view, row),
     )
+
+
+def _rejecting(connect: Connect, stream: str) -> Sequence[Batch]:
+    with connect() as connection:
+        return batches.rejecting(connection, stream, MOST_BATCHES)
 
 
 def _incident(incidents: Mapping[tuple[str, str], Incident], stream: str) -> Incident | None:

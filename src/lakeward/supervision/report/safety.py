@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import NotRequired, TypedDict
 
 from lakeward.connectors.commit_protocol.position import NO_DATA
+from lakeward.connectors.iceberg.missing_quarantine import REASON as QUARANTINE_MISSING
 from lakeward.connectors.kafka import position as kafka_position
 from lakeward.platform.text import count, moment, span
 from lakeward.registry.generations import late_table
@@ -92,6 +93,7 @@ _BLOCKED = {
     "position-unreadable": Answer(Lost.UNKNOWN, "the table's position cannot be read"),
     "unstaged": Answer(Lost.NO, "but the table has a batch that no position counts: it would land twice"),
     "commit-overwritten": Answer(Lost.UNKNOWN, "the table's log lacks a commit that its state is based on"),
+    "quarantine-missing": Answer(Lost.YES, "rejected records are in no table until a person acts"),
     "diverged": Answer(
         Lost.NO, "the table has a batch with this number and other offsets; nothing lands until a person acts"
     ),
@@ -109,6 +111,14 @@ def lost(m: Material) -> Answer:
     text = answer.text.replace("every record", "every other record", 1) if but else answer.text
     generation = m.facts.generations.get(m.stream.id)
     kept_in = None if generation is None else late_table(generation.spec)
+    rejected = m.sources_read.quarantine
+    if rejected is not None and rejected.records:
+        if (m.stream.blocked or {}).get("reason") == QUARANTINE_MISSING:
+            return Answer(Lost.YES, rejected.text, but)
+        if answer.lost is Lost.YES:
+            return Answer(Lost.YES, f"{text}; {rejected.text}", but)
+        rest = text.replace("every record", "every other record", 1)
+        return Answer(Lost.YES, f"{rejected.text}; {rest}", but)
     if late is not None and answer.lost is Lost.NO and kept_in is None:
         return Answer(Lost.AT_RISK, f"{late}; {text}", but)
     return Answer(answer.lost, text, but)

@@ -21,7 +21,9 @@ from lakeward.spec.model.file_paths import local
 from lakeward.spec.model.sources import Source
 from lakeward.spec.model.stream import StreamSpec
 from lakeward.spec.sql.names import name_parts
+from lakeward.supervision.report import quarantine_loss
 from lakeward.supervision.report.lag import Lag, of_delta, of_iceberg, of_kafka, together
+from lakeward.supervision.report.quarantine_loss import QuarantineState, Rejecting
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
@@ -53,6 +55,7 @@ class Sources:
         position: the table's position; None if the sink has none, or if it could not be read.
         table_answered: whether the table could be read; None for a sink without a table.
         table_missing: whether the table does not exist (yet, or any more).
+        quarantine: the quarantine table; None without rejected records, or if it could not be read.
         halt: why no batch may land in the table as it is now; None if one may, or if that could not be read.
         lag: the lag, measured at the source.
         others: commits by others on the table, newest last.
@@ -68,16 +71,23 @@ class Sources:
     trouble: tuple[str, ...] = ()
     table_missing: bool = False
     halt: BlockReason | None = None
+    quarantine: QuarantineState | None = None
 
 
 def ask(
-    runtime: Runtime, spec: StreamSpec, recorded_ends: Mapping[str, str], since: datetime, checkpoint: str = ""
+    runtime: Runtime,
+    spec: StreamSpec,
+    recorded_ends: Mapping[str, str],
+    since: datetime,
+    checkpoint: str = "",
+    rejecting: Rejecting = tuple,
 ) -> Sources:
     """Ask the table, the broker and the checkpoint.
 
     Args:
         recorded_ends: source -> end of the newest recorded batch, for sinks that keep no position.
         since: how far back commits of others are listed.
+        rejecting: reads the batches with rejected records, newest first.
         checkpoint: location of the checkpoint; read only on a file system of this machine.
     """
     trouble: list[str] = []
@@ -86,6 +96,7 @@ def ask(
     others: tuple[Commit, ...] = ()
     missing = False
     halt: BlockReason | None = None
+    rejected: QuarantineState | None = None
     try:
         if spec.sink.files is not None:
             position, answered = store.newest(Path(spec.sink.files.path), str(spec.id)), True
@@ -94,6 +105,7 @@ def ask(
         missing = spec.sink.rows_in is not None and answer is None
         if answer is not None:
             position, others, halt = answer
+        rejected = quarantine_loss.read(runtime, spec, position, rejecting)
     except LakewardError as error:
         answered = False
         trouble.append(f"{error.what}: {error.why}")
@@ -103,7 +115,7 @@ def ask(
     lag, silent = measure(runtime, spec, position.end if position else recorded_ends)
     trouble += silent
     newest = planned(checkpoint, list(spec.sources))
-    return Sources(position, answered, lag, others, newest, tuple(trouble), missing, halt)
+    return Sources(position, answered, lag, others, newest, tuple(trouble), missing, halt, rejected)
 
 
 def measure(runtime: Runtime, spec: StreamSpec, ends: Mapping[str, str]) -> tuple[Lag | None, list[str]]:

@@ -27,6 +27,9 @@ def test_a_topic_shorter_than_the_position_is_another_topic() -> None:
         check("s", AT, {"t": {0: 0, 1: 0}}, {"t": {0: 3, 1: 50}})
     assert raised.value.reason == "topic-replaced"
     assert "t/0: landed up to 100, it ends at 3" in raised.value.why
+    first, other = raised.value.next.split("; or ")
+    assert first == "give the stream a new id and a new table (conf/streams/s.yaml), then: lakeward deploy"
+    assert other == "if these are other brokers than before, correct the connection"
 
 
 def test_a_topic_nobody_named_is_not_judged() -> None:

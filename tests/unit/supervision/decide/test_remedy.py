@@ -34,7 +34,7 @@ REASONS: dict[str, str] = {
     "state-unfit": "lakeward streams rollback flights   runs the previous generation, which can use the state",
     "checkpoint-missing": f"{RECOVER}   continues at the table's position",
     "checkpoint-truncated": "its batch never finished: remove /lake/c/offsets/3 (and .3.crc) and start",
-    "foreign-checkpoint": f"put the right folder back, or: {RECOVER}",
+    "foreign-checkpoint": f"{RECOVER}   continues at the table's position; or put the right folder back",
     "older-checkpoint": RECOVER,
     "gap": RECOVER,
     "diverged": RECOVER,
@@ -42,6 +42,8 @@ REASONS: dict[str, str] = {
     "table-replaced": RENEW_BEFORE,
     "table-missing": f"lakeward sql --write \"CALL lake.system.register_table(table => 'nyc.flights', metadata_file => "
     f"'/w/3-a.metadata.json')\"   restores it with all its rows; or {RENEW_BEFORE}",
+    "quarantine-missing": "lakeward sql --write 'CREATE TABLE lake.nyc.q (`stream` STRING) USING iceberg PARTITIONED "
+    f"BY (`stream`)'   gives them up; then: {START}; or restore the table from a backup, then: {START}",
     "wap-off": "lakeward sql --write \"ALTER TABLE lake.nyc.flights SET TBLPROPERTIES ('a'='true')\"   then: " + START,
     "source-expired": 'lakeward streams reset flights --to available --comment "records expired"   continues',
     "source-rewritten": "set skip: [delete] at source source in conf/streams/flights.yaml, then: lakeward deploy",
@@ -124,6 +126,22 @@ def test_a_stream_that_drops_rows_as_late_gets_a_way_out(late: str) -> None:
     for command in commands(found.text):
         parsed(command)
     assert "max_ahead" in found.text if "clock" in late else UPGRADE in found.text
+    alone = remedy(Situation("flights", State.LAGGING, spec=spec("windows"), late=late, presence=PRESENT["stale"]))
+    assert alone.text.startswith(f"{found.text}; and since supervision is missing")
+    assert alone.command == found.command
+
+
+@pytest.mark.parametrize(
+    ("sink", "told"),
+    [
+        ({"iceberg": {"table": "nyc.flights"}}, RENEW),
+        ({"files": {"path": "/data/out", "format": "json"}}, RENEW.replace("a new table", "a new folder")),
+        ({"kafka": {"topic": "out"}}, RENEW.replace(" and a new table", "")),
+    ],
+)
+def test_a_new_id_comes_with_what_the_sink_has(sink: dict[str, Any], told: str) -> None:
+    seen = StreamSpec.model_validate({**spec("rows").document(), "sink": sink})
+    assert of_block("flights", {"reason": "topic-replaced", "next": RENEW_BEFORE}, spec=seen) == told
 
 
 @pytest.mark.parametrize("cause", sorted(OF_THE_STREAM))

@@ -7,11 +7,16 @@ restart; or it skips missing commits without an error.
 from __future__ import annotations
 
 from collections.abc import Collection
+from datetime import datetime
 
+from lakeward.connectors.iceberg import missing_table
 from lakeward.connectors.iceberg.source.history import Commit, History
 from lakeward.connectors.iceberg.source.position import Offset
 from lakeward.platform.errors import Blocked, SpecError
+from lakeward.platform.runtime import CATALOG
+from lakeward.platform.text import word
 from lakeward.spec.model.table_source import IcebergSource, moment
+from lakeward.spec.sql.statements import argument
 
 SKIPS = {"overwrite": "overwrites", "delete": "deletes"}
 """An operation that changes rows -> the value of `skip:` that skips it."""
@@ -32,13 +37,19 @@ def check(stream: str, source: str, at: Offset, history: History, skip: Collecti
             raise _rewritten(stream, source, history.table, commit, word)
 
 
-def missing(stream: str, source: str, table: str) -> Blocked:
-    """The error for a missing table that was read before."""
+def missing(stream: str, source: str, table: str, newest: str | None) -> Blocked:
+    """The error for a missing table that was read before.
+
+    Args:
+        newest: the newest metadata file that its folder has.
+    """
+    back = f"restore or rename the table, then: lakeward streams start {stream}"
+    if newest is not None:
+        back = missing_table.register(table, newest, stream)
     return Blocked(
         f"Source {source} of stream {stream} cannot be read: table {table} does not exist",
         why=f"{table} was read before; it was dropped or renamed",
-        next=f"restore or rename the table, or give the stream a new id and a new table (conf/streams/{stream}.yaml), "
-        "then: lakeward deploy",
+        next=f"{back}; or {_new_id(stream)}",
         reason="source-missing",
         code="LW-3094",
     )
@@ -96,7 +107,7 @@ def _missing_commits(stream: str, source: str, at: Offset, history: History) -> 
             f"Table {table} was rolled back to before the position of stream {stream}",
             why=f"source {source} is {place}, which is no longer on main: rows that landed from it may be missing in "
             f"the table; main's newest is {_when(history.main[0])}",
-            next=f"roll the table forward, or give the stream a new id and a new table (conf/streams/{stream}.yaml)",
+            next=f"{_forward(stream, at, off_main, history)}{_new_id(stream)}",
             reason="source-rolled-back",
             code="LW-3098",
         )
@@ -122,6 +133,18 @@ def _missing_commits(stream: str, source: str, at: Offset, history: History) -> 
     )
 
 
+def _new_id(stream: str) -> str:
+    return f"give the stream a new id and a new table (conf/streams/{stream}.yaml), then: lakeward deploy"
+
+
+def _forward(stream: str, at: Offset, committed: datetime, history: History) -> str:
+    """The way back to the position; empty if the table has commits since then, which would be lost."""
+    if at.snapshot is None or history.main[0].at > committed:
+        return ""
+    call = word(f"CALL {CATALOG}.system.set_current_snapshot({argument(history.table)}, {at.snapshot})")
+    return f"lakeward sql --write {call}   restores its rows; then: lakeward streams start {stream}; or "
+
+
 def _rewritten(stream: str, source: str, table: str, commit: Commit, word: str) -> Blocked:
     what = f"it removed {commit.removed:,} rows and added {commit.rows:,}"
     return Blocked(
@@ -130,7 +153,7 @@ def _rewritten(stream: str, source: str, table: str, commit: Commit, word: str) 
         else f"{_when(commit)} is a {commit.operation}: {what}",
         next=f"set skip: [{word}] at source {source} in conf/streams/{stream}.yaml to skip it (removed rows stay in "
         f"the sink{', the rows it added do not land' if word == 'overwrites' else ''}), then: "
-        f"lakeward deploy, lakeward streams upgrade {stream}",
+        f"lakeward deploy; lakeward streams upgrade {stream} --wait",
         reason="source-rewritten",
      code="LW-3097")  # fmt: skip
 

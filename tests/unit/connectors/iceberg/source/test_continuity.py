@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from lakeward.connectors.iceberg.source.continuity import check, first
+from lakeward.connectors.iceberg.source.continuity import check, first, missing
 from lakeward.connectors.iceberg.source.history import Commit, History
 from lakeward.connectors.iceberg.source.position import Offset, parse
 from lakeward.platform.errors import Blocked, SpecError
@@ -68,6 +68,27 @@ def test_what_is_gone_is_told_by_how_it_went() -> None:
     again = chain(1, 6, others=(0,))  # committed before the first commit of main
     assert blocked(Offset(0), again).reason == "source-replaced"
     assert blocked(Offset(9), History("ns.up", "u", (), {9: NOW})).reason == "source-replaced"
+
+
+def test_a_table_that_was_rolled_back_is_rolled_forward_unless_it_went_on_since() -> None:
+    new_id = "give the stream a new id and a new table (conf/streams/s.yaml), then: lakeward deploy"
+    forward, other = blocked(Offset(9), chain(1, 6, others=(9,))).next.split("; or ")
+    assert forward == (
+        "lakeward sql --write \"CALL lake.system.set_current_snapshot('ns.up', 9)\"   restores its rows; "
+        "then: lakeward streams start s"
+    )
+    assert other == new_id
+    went_on = History("ns.up", "u", chain(1, 6).main, {9: NOW + timedelta(minutes=5)})
+    assert blocked(Offset(9), went_on).next == new_id
+
+
+def test_a_dropped_table_is_registered_from_its_newest_metadata() -> None:
+    back, other = missing("s", "source", "ns.up", "/w/ns/up/metadata/00003-a.metadata.json").next.split("; or ")
+    assert "metadata_file => '/w/ns/up/metadata/00003-a.metadata.json')" in back
+    assert back.endswith("lakeward streams start s")
+    assert other.endswith("lakeward deploy")
+    bare = missing("s", "source", "ns.up", None)
+    assert bare.next.startswith("restore or rename the table, then: lakeward streams start s; or give")
 
 
 def test_a_stream_begins_with_the_whole_history_or_where_it_is_told() -> None:

@@ -1,0 +1,43 @@
+"""The quarantine table of a stream that starts: created, unless it was dropped with rejected records in it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lakeward.connectors.commit_protocol import replay
+from lakeward.connectors.commit_protocol.position import Position
+from lakeward.connectors.iceberg import jvm, missing_quarantine, quarantine
+from lakeward.platform.errors import expect
+from lakeward.platform.runtime import CATALOG, Lake
+from lakeward.spec.model.stream import StreamSpec
+from lakeward.spec.sql.statements import quote_table
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def prepare(session: SparkSession, spec: StreamSpec, position: Position | None, lake: Lake) -> None:
+    """Create the quarantine table unless it exists.
+
+    Args:
+        position: of the sink, which counts the rejected records; None if it counts none.
+
+    Raises:
+        Blocked: the table does not exist, and rejected records were in it (`quarantine-missing`).
+    """
+    table, stream = str(expect(spec.quarantine, "`quarantine`").table), str(spec.id)
+    rejected = position.totals.quarantined if position is not None else 0
+    if rejected and not session.catalog.tableExists(quote_table(table, CATALOG)):
+        rejected -= _replayed(session, spec)
+        if rejected > 0:
+            raise missing_quarantine.block_reason(stream, table, rejected, lake.warehouse).error()
+    quarantine.create(session, table)
+
+
+def _replayed(session: SparkSession, spec: StreamSpec) -> int:
+    """How many rejected records have landed since, or were dropped by a newer transform; only Iceberg sinks replay."""
+    if spec.sink.iceberg is None:
+        return 0
+    name = str(spec.sink.iceberg.table)
+    done = replay.of(jvm.metadata_of(jvm.load(session, name)).properties(), str(spec.id), name).totals
+    return done.landed + done.filtered
