@@ -32,7 +32,7 @@ from lakeward.engine.batch import FinishedBatch
 from lakeward.platform.errors import DependencyDown, LakewardError
 from lakeward.platform.failures import EXIT_FENCED, classify, judge
 from lakeward.platform.runtime import Launch
-from lakeward.registry import drivers
+from lakeward.registry import drivers, generations
 from lakeward.registry.leases import STREAM_TTL
 from lakeward.registry.observations import Watch
 from lakeward.supervision.backends.base import ExitRecord
@@ -134,6 +134,11 @@ def _run(launch: Launch) -> DriverEnd:
             return drivers.checkpoints(connection)
         return None
 
+    def quarantine_tables(stream: str) -> set[str] | None:
+        with suppress(DependencyDown), link.connect() as connection:
+            return generations.tables_of(connection, stream, "quarantine")
+        return None
+
     starter = QueryLauncher(
         spark,
         launch.runtime,
@@ -141,6 +146,7 @@ def _run(launch: Launch) -> DriverEnd:
         report,
         lambda assignment: listener_of(assignment.stream, recorder),
         declared,
+        quarantine_tables,
     )
     failures = Failures(launch.driver, link.connect, log=lambda stream: tail.newest(launch.folder, stream))
     jvm = Jvm.of(spark, launch.folder / PRINTED)

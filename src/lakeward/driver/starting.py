@@ -65,6 +65,7 @@ class QueryLauncher:
         report: receives finished batches.
         listener: makes the listener of one stream.
         declared: returns every declared stream with its recorded checkpoint; None while the registry is down.
+        quarantine_tables: returns those that the generations of a stream name; None while the registry is down.
     """
 
     spark: SparkSession
@@ -73,6 +74,7 @@ class QueryLauncher:
     report: Callable[[FinishedBatch], None]
     listener: Callable[[Assignment], StreamingQueryListener]
     declared: Declared = lambda: None
+    quarantine_tables: quarantined.Named = lambda stream: None
     _turns: threading.BoundedSemaphore = field(default_factory=lambda: threading.BoundedSemaphore(TURNS))
     _creating: threading.Lock = field(default_factory=threading.Lock)
 
@@ -122,7 +124,7 @@ class QueryLauncher:
             sink.prepare(built.columns, stateful=built.stateful)
             notes += _column_notes(sink, assignment)
             if spec.quarantine is not None:
-                quarantined.prepare(own, spec, sink_state.position, self.runtime.lake)
+                quarantined.prepare(own, spec, sink_state.position, self.runtime.lake, self.quarantine_tables)
             if spec.late is not None:
                 quarantine.create(own, str(spec.late.table))
         self._open(own, assignment, sink.location(), built, begin)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING
 
 from lakeward.connectors.commit_protocol import replay
@@ -15,12 +16,16 @@ from lakeward.spec.sql.statements import quote_table
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+Named = Callable[[str], Collection[str] | None]
+"""Stream -> the quarantine tables that its generations name; None while the registry is down."""
 
-def prepare(session: SparkSession, spec: StreamSpec, position: Position | None, lake: Lake) -> None:
+
+def prepare(session: SparkSession, spec: StreamSpec, position: Position | None, lake: Lake, named: Named) -> None:
     """Create the quarantine table unless it exists.
 
     Args:
         position: of the sink, which counts the rejected records; None if it counts none.
+        named: the tables that may have them: a generation may name another one than the generation before.
 
     Raises:
         Blocked: the table does not exist, and rejected records were in it (`quarantine-missing`).
@@ -28,7 +33,11 @@ def prepare(session: SparkSession, spec: StreamSpec, position: Position | None, 
     table, stream = str(expect(spec.quarantine, "`quarantine`").table), str(spec.id)
     rejected = position.totals.quarantined if position is not None else 0
     if rejected and not session.catalog.tableExists(quote_table(table, CATALOG)):
-        rejected -= _replayed(session, spec)
+        tables = named(stream)
+        # Without the registry nobody knows whose table is missing. The status says afterwards what is lost.
+        rejected = 0 if tables is None else rejected - _replayed(session, spec)
+        for other in sorted(set(tables or ()) - {table}):
+            rejected -= _rows(session, other, stream)
         if rejected > 0:
             raise missing_quarantine.block_reason(stream, table, rejected, lake.warehouse).error()
     quarantine.create(session, table)
@@ -41,3 +50,13 @@ def _replayed(session: SparkSession, spec: StreamSpec) -> int:
     name = str(spec.sink.iceberg.table)
     done = replay.of(jvm.metadata_of(jvm.load(session, name)).properties(), str(spec.id), name).totals
     return done.landed + done.filtered
+
+
+def _rows(session: SparkSession, table: str, stream: str) -> int:
+    """How many records of a stream another quarantine table has."""
+    from pyspark.sql import functions as F
+
+    name = quote_table(table, CATALOG)
+    if not session.catalog.tableExists(name):
+        return 0
+    return session.table(name).where(F.col(quarantine.STREAM) == F.lit(stream)).count()

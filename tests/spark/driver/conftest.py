@@ -40,6 +40,7 @@ class Lab:
     started: list[Any] = field(default_factory=list)
     leased: Callable[[str], None] = lambda stream: None
     declared: Callable[[], dict[str, str] | None] = lambda: None
+    quarantine_tables: Callable[[str], set[str] | None] = lambda stream: set()
 
     def topic(self, partitions: int = 1, **config: str) -> str:
         return str(self.kafka.create_topic(partitions=partitions, config=config))
@@ -88,7 +89,7 @@ class Lab:
 
         return QueryLauncher(
             self.spark, self.runtime, lambda s: self.leased(s), self.done.append, lambda wanted: Keep(),
-            lambda: self.declared(),
+            lambda: self.declared(), lambda stream: self.quarantine_tables(stream),
         )  # fmt: skip
 
     def start(self, document: dict[str, Any], **more: Any) -> Any:

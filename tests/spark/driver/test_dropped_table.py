@@ -8,9 +8,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from recorded_rows import batch
 
+from lakeward.connectors.commit_protocol.position import of_properties
 from lakeward.connectors.delta import location
+from lakeward.connectors.iceberg import jvm
 from lakeward.platform.errors import Blocked, Transient
+from lakeward.spec.model.stream import StreamSpec
+from lakeward.supervision.report import quarantine_loss
+from lakeward.supervision.report.quarantine_loss import QuarantineState, Rejected
 from lakeward.telemetry import failpoints
 
 
@@ -129,3 +135,42 @@ def test_a_dropped_quarantine_table_is_made_anew_only_while_no_rejected_record_w
     lab.produce(topic, ["the third"])
     lab.run(document, 1)
     assert [row["raw"] for row in lab.rows("q")] == [b"the third"]
+
+
+def test_a_generation_that_names_another_quarantine_table_lost_nothing(lab: Any) -> None:
+    topic, other = lab.topic(), f"{lab.namespace}.q2"
+    document = lab.spec(topic)
+    lab.quarantine_tables = lambda stream: {f"{lab.namespace}.q", other}
+    lab.produce(topic, ["no json"])
+    lab.run(document, 1)
+    renamed = {**document, "quarantine": {"table": other}}
+    lab.produce(topic, ["no json either"])
+    lab.run(renamed, 1)
+    assert [row["raw"] for row in lab.rows("q")] == [b"no json"]
+    assert [row["raw"] for row in lab.rows("q2")] == [b"no json either"]
+    assert lost(lab, renamed).records == 0
+
+    lab.spark.sql(f"DROP TABLE lake.{other}")
+    assert (lost(lab, renamed).records, lost(lab, renamed).where) == (1, (f"{topic}/0: 1",))
+    dropped = refused(lab, renamed)
+    assert dropped.why.startswith("1 rejected record of the stream was in it")
+    lab.quarantine_tables = lambda stream: None  # the registry is down: whose table is missing is not known
+    lab.run(renamed, 0)
+    assert lab.rows("q2") == []
+    lab.quarantine_tables = lambda stream: {f"{lab.namespace}.q", other}
+    assert lost(lab, renamed).text.startswith(f"1 rejected record ({topic}/0: 1) is in no table")
+
+
+def lost(lab: Any, document: dict[str, Any]) -> QuarantineState:
+    """What the status says of the rejected records."""
+    properties = jvm.metadata_of(jvm.load(lab.spark, f"{lab.namespace}.t")).properties()
+    position = of_properties(properties, f"{lab.namespace}.t")[document["id"]]
+    rejecting = [
+        batch(start_offsets=done.outcome.batch.start, end_offsets=done.outcome.batch.end, quarantined=done.quarantined)
+        for done in reversed(lab.done) if done.quarantined
+    ]  # fmt: skip
+    known = Rejected(rejecting, lab.quarantine_tables(document["id"]) or ())
+    spec = StreamSpec.model_validate({**document, "lineage": "rows"})  # as the loader resolves it
+    found = quarantine_loss.read(lab.runtime, spec, position, lambda: known)
+    assert found is not None
+    return found

@@ -84,7 +84,9 @@ def audit(runtime: Runtime, spec: StreamSpec, dropped: LateRecords = NONE, kept:
     if spec.sink.rows_in is None:
         raise Refused(
             f"Cannot audit stream {spec.id}",
-            why=f"its sink {spec.sink.label} keeps no position: delivery is at least once, so readers must deduplicate",
+            why=f"its sink {spec.sink.label} keeps no position: delivery is at least once, so readers must deduplicate"
+            if spec.sink.files is None
+            else "its batches land exactly once in a folder, and no command compares the files there record by record",
             next=f"lakeward streams status {spec.id}",
             code="LW-1226",
         )

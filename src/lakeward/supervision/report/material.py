@@ -30,7 +30,7 @@ from lakeward.supervision.presence import State as Supervised
 from lakeward.supervision.report import generation_diff, recent, sources
 from lakeward.supervision.report import late as late_records
 from lakeward.supervision.report.late import LateRecords
-from lakeward.supervision.report.quarantine_loss import MOST_BATCHES
+from lakeward.supervision.report.quarantine_loss import MOST_BATCHES, Rejected
 from lakeward.supervision.report.recent import Recent
 from lakeward.supervision.report.sources import Sources
 from lakeward.telemetry import tail
@@ -231,9 +231,10 @@ def gather(connect: Connect, runtime: Runtime, view: View, stream: str) -> Mater
     )
 
 
-def _rejecting(connect: Connect, stream: str) -> Sequence[Batch]:
+def _rejecting(connect: Connect, stream: str) -> Rejected:
     with connect() as connection:
-        return batches.rejecting(connection, stream, MOST_BATCHES)
+        newest = batches.rejecting(connection, stream, MOST_BATCHES)
+        return Rejected(newest, generations.tables_of(connection, stream, "quarantine"))
 
 
 def _incident(incidents: Mapping[tuple[str, str], Incident], stream: str) -> Incident | None:

@@ -6,7 +6,7 @@ The position counts them, the registry has the offsets of their batches, and the
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -22,13 +22,27 @@ from lakeward.spec.model.stream import StreamSpec
 from lakeward.spec.sql.names import name_parts
 
 if TYPE_CHECKING:
+    from pyiceberg.catalog import Catalog
     from pyiceberg.table import Table
 
 MOST_BATCHES, SHOWN = 1000, 8
 """How many batches with rejected records are compared with the table, and how many of them are shown."""
 
-Rejecting = Callable[[], Sequence[Batch]]
-"""Reads the batches with rejected records, newest first."""
+
+@dataclass(frozen=True)
+class Rejected:
+    """What the registry knows of a stream's rejected records.
+
+    Attributes:
+        batches: those that rejected records, newest first.
+        tables: the quarantine tables that its generations name: a generation may name another one than before.
+    """
+
+    batches: Sequence[Batch] = ()
+    tables: Collection[str] = ()
+
+
+Rejecting = Callable[[], Rejected]
 Span = tuple[Partition, int, int]
 
 
@@ -74,31 +88,42 @@ def read(runtime: Runtime, spec: StreamSpec, position: Position | None, rejectin
     if spec.quarantine is None or not counted:
         return None
     from pyiceberg.catalog import load_catalog
-    from pyiceberg.exceptions import NoSuchTableError
 
     from lakeward.connectors.iceberg.catalog import pyiceberg_properties
 
     name, stream = str(spec.quarantine.table), str(spec.id)
     catalog = load_catalog(CATALOG, **pyiceberg_properties(runtime.lake, runtime.pgpass))
-    landed_since = 0
-    try:
-        table = catalog.load_table(name_parts(name))
-    except NoSuchTableError:
-        table = None
+    table = _table(catalog, name)
     if table is not None and (spec.lineage != "rows" or _rows(table, stream) >= counted):
         return QuarantineState(name)
+    rejected = rejecting()
+    others = [each for other in sorted({*rejected.tables} - {name}) if (each := _table(catalog, other)) is not None]
+    pending = counted - sum(_rows(each, stream) for each in others)
     if spec.sink.iceberg is not None:
         sink = str(spec.sink.iceberg.table)
         done = replay.of(catalog.load_table(name_parts(sink)).properties, stream, sink).totals
-        landed_since = done.landed + done.filtered
-    pending = counted - landed_since
-    if table is None:
-        where = tuple(_shown(_spans(batch), batch.quarantined or 0) for batch in rejecting())
-        ways = block_reason(stream, name, pending, runtime.lake.warehouse).next if pending > 0 else ""
-        return QuarantineState(name, True, max(0, pending), where, ways)
-    losses = list(_losses(rejecting(), _offsets(table, spec)))
-    lost = min(sum(number for _, number in losses), max(0, pending))
-    return QuarantineState(name, False, lost, tuple(_shown(spans, number) for spans, number in losses) if lost else ())
+        pending -= done.landed + done.filtered
+    pending = max(0, pending)
+    if table is None and not others:
+        where = tuple(_shown(_spans(batch), batch.quarantined or 0) for batch in rejected.batches)
+        lost = pending
+    else:
+        losses = list(_losses(rejected.batches, _offsets([*others, *([] if table is None else [table])], spec)))
+        where = tuple(_shown(spans, number) for spans, number in losses)
+        lost = min(sum(number for _, number in losses), pending) if table is not None else pending
+    if not lost:
+        return QuarantineState(name)
+    ways = block_reason(stream, name, lost, runtime.lake.warehouse).next if table is None else ""
+    return QuarantineState(name, table is None, lost, where, ways)
+
+
+def _table(catalog: Catalog, name: str) -> Table | None:
+    from pyiceberg.exceptions import NoSuchTableError
+
+    try:
+        return catalog.load_table(name_parts(name))
+    except NoSuchTableError:
+        return None
 
 
 def _losses(batches: Sequence[Batch], there: Mapping[Partition, list[int]]) -> Iterator[tuple[list[Span], int]]:
@@ -164,15 +189,16 @@ def _rows(table: Table, stream: str) -> int:
     return int(rows) + erased.of(table.properties, stream, ".".join(table.name()))
 
 
-def _offsets(table: Table, spec: StreamSpec) -> dict[Partition, list[int]]:
-    """The offsets of the stream's records in the table, sorted."""
+def _offsets(tables: Sequence[Table], spec: StreamSpec) -> dict[Partition, list[int]]:
+    """The offsets of the stream's records in these tables, sorted."""
     from lakeward.connectors.iceberg.audit import scan
 
-    if not {"stream", "_kafka_offset"} <= set(table.schema().column_names):
-        return {}
     found: dict[Partition, list[int]] = {}
     topics = sorted({str(topic) for source in spec.sources.values() if source.kafka for topic in source.kafka.topics})
-    for batch in scan(table)(topics, str(spec.id)):
-        for row in batch.to_pylist():
-            found.setdefault((row["_kafka_topic"], row["_kafka_partition"]), []).append(row["_kafka_offset"])
+    for table in tables:
+        if not {"stream", "_kafka_offset"} <= set(table.schema().column_names):
+            continue
+        for batch in scan(table)(topics, str(spec.id)):
+            for row in batch.to_pylist():
+                found.setdefault((row["_kafka_topic"], row["_kafka_partition"]), []).append(row["_kafka_offset"])
     return {part: sorted(numbers) for part, numbers in found.items()}

@@ -23,7 +23,7 @@ from lakeward.spec.model.stream import StreamSpec
 from lakeward.spec.sql.names import name_parts
 from lakeward.supervision.report import quarantine_loss
 from lakeward.supervision.report.lag import Lag, of_delta, of_iceberg, of_kafka, together
-from lakeward.supervision.report.quarantine_loss import QuarantineState, Rejecting
+from lakeward.supervision.report.quarantine_loss import QuarantineState, Rejected, Rejecting
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
@@ -80,14 +80,14 @@ def ask(
     recorded_ends: Mapping[str, str],
     since: datetime,
     checkpoint: str = "",
-    rejecting: Rejecting = tuple,
+    rejecting: Rejecting = Rejected,
 ) -> Sources:
     """Ask the table, the broker and the checkpoint.
 
     Args:
         recorded_ends: source -> end of the newest recorded batch, for sinks that keep no position.
         since: how far back commits of others are listed.
-        rejecting: reads the batches with rejected records, newest first.
+        rejecting: reads what the registry knows of rejected records.
         checkpoint: location of the checkpoint; read only on a file system of this machine.
     """
     trouble: list[str] = []
