@@ -12,19 +12,13 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import platform
-import statistics
 import subprocess
 import sys
 import tempfile
-from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
-import psutil
+import bench_trees
 
-HERE = Path(__file__).parents[1] / "src"
 ONE = """
 import json, sys
 from pathlib import Path
@@ -67,87 +61,55 @@ unsafe:
 
 
 class Side:
-    """One tree with its stack and its process."""
+    """One tree with its process."""
 
-    def __init__(self, tree: Path, folder: Path, commits: int, files: int) -> None:
-        self.home, self._environment = folder / "home", {**os.environ, "PYTHONPATH": str(tree)}
-        project = folder / "project"
-        (project / "conf" / "streams").mkdir(parents=True)
-        (project / "conf" / "tables.yaml").write_text(POLICY)
-        self._where = ["--home", str(self.home), "--project", str(project)]
-        self._stack("up", "--only", "postgres,connect")
-        command = [sys.executable, "-c", ONE, str(self.home), str(project), str(commits), str(files)]
+    def __init__(self, source: Path, folder: Path, commits: int, files: int) -> None:
+        self.tree = bench_trees.Tree(source, folder, {"conf/tables.yaml": POLICY}, "postgres,connect")
+        command = [sys.executable, "-c", ONE, str(self.tree.home), str(self.tree.project), str(commits), str(files)]
         self._process = subprocess.Popen(
-            command, env=self._environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+            command, env=self.tree.environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
 
-    def once(self) -> float:
+    def once(self) -> dict[str, float]:
         """CPU seconds of one expiry."""
         self._answer()
-        before = self._cpu()
+        before = self.tree.cpu([self._process.pid])
         done = json.loads(self._answer())
         if done["result"] != "done" or done["snapshots"] > 2:
             raise RuntimeError(f"not expired: {done}")
-        return self._cpu() - before
+        return {"expiry": self.tree.cpu([self._process.pid]) - before}
 
     def close(self) -> None:
         """End the process and the stack."""
         self._process.stdin.close()
         self._process.wait()
-        self._stack("down")
+        self.tree.close()
 
     def _answer(self) -> str:
         self._process.stdin.write("\n")
         self._process.stdin.flush()
         return self._process.stdout.readline()
 
-    def _cpu(self) -> float:
-        """Seconds of the process, and of all that runs from its home, children that ended included."""
-        mine: dict[int, psutil.Process] = {}
-        for each in psutil.process_iter():
-            with suppress(psutil.Error):
-                if each.pid == self._process.pid or str(self.home) in " ".join(each.cmdline()):
-                    mine |= {process.pid: process for process in (each, *each.children(recursive=True))}
-        total = 0.0
-        for process in mine.values():
-            with suppress(psutil.Error):
-                times = process.cpu_times()
-                total += times.user + times.system + times.children_user + times.children_system
-        return total
-
-    def _stack(self, *words: str) -> Any:
-        command = [sys.executable, "-m", "lakeward", "stack", *words, *self._where]
-        return subprocess.run(command, env=self._environment, check=True, stdout=sys.stderr)
-
 
 def main() -> None:
     """Print the ratios and the machine."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--other", type=Path, default=HERE, help="the other tree's src")
+    parser.add_argument("--other", type=Path, default=bench_trees.HERE, help="the other tree's src")
     parser.add_argument("--commits", type=int, default=60)
     parser.add_argument("--files", type=int, default=8)
     parser.add_argument("--pairs", type=int, default=9)
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        trees = {"this": HERE, "other": given.other.resolve()}
+        trees = {"this": bench_trees.HERE, "other": given.other.resolve()}
         sides = {name: Side(tree, Path(folder) / name, given.commits, given.files) for name, tree in trees.items()}
-        ratios = []
         try:
             for side in sides.values():  # the JVM compiles
                 side.once()
-            for pair in range(given.pairs):
-                took = {name: sides[name].once() for name in (list(sides) if pair % 2 else reversed(sides))}
-                ratios.append(took["other"] / took["this"])
-                print({name: round(seconds, 2) for name, seconds in took.items()}, file=sys.stderr, flush=True)
+            ratios = bench_trees.in_turns(list(sides), given.pairs, lambda name: sides[name].once())
         finally:
             for side in sides.values():
                 side.close()
-    low, median, high = (round(each, 2) for each in statistics.quantiles(ratios, n=4))
-    print(json.dumps({
-        "commits": given.commits, "files": given.files, "pairs": given.pairs,
-        "other_by_this": {"low": low, "median": median, "high": high},
-        "machine": {"cores": os.cpu_count(), "platform": platform.platform(), "load": os.getloadavg()[0]},
-    }, indent=2))  # fmt: skip
+    bench_trees.report(ratios, commits=given.commits, files=given.files, pairs=given.pairs)
 
 
 if __name__ == "__main__":

@@ -122,7 +122,7 @@ def test_a_table_never_checked_and_a_wrong_scope(table, home: Path, capsys) -> N
     code, _, err = lakeward(capsys, home, table, "show")
     assert code == 1 and f"lakeward quality run {table.name}" in err
     code, _, err = lakeward(capsys, home, table, "run", "--scope", "everything")
-    assert code == 2 and "increment, window, table" in " ".join(err.replace("│", " ").split())
+    assert code == 2 and "'increment', 'window', 'table'" in " ".join(err.replace("│", " ").split())
 
 
 def test_a_person_waives_a_check_ends_that_and_releases_what_is_held(table, home: Path, capsys) -> None:
