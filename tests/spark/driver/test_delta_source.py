@@ -96,13 +96,13 @@ def test_a_lost_checkpoint_goes_on_in_the_middle_of_the_table_and_what_waits_is_
     rows.write.format("delta").save(str(folder(lab)))
     document = spec(lab, feed={"max_files_per_trigger": 1})
     of_table = StreamSpec.model_validate(document)
-    before = measure(lab.runtime, of_table, {})
+    before, _ = measure(lab.runtime, of_table, {})
     running = lab.start(document | {"trigger": {"every": "1h"}})
     lab.until("the first of three files", lambda: lab.rows())
     assert running.stop(60)
     first = len(lab.rows())
     assert 0 < first < 6
-    behind = measure(lab.runtime, of_table, lab.done[-1].outcome.batch.end)
+    behind, _ = measure(lab.runtime, of_table, lab.done[-1].outcome.batch.end)
     assert before is not None
     assert behind is not None
     assert (before.records, behind.records, behind.oldest_s is not None) == (6, 6 - first, True)
@@ -124,7 +124,7 @@ def test_a_lost_checkpoint_goes_on_in_the_middle_of_the_table_and_what_waits_is_
     lab.started.append(running)
     lab.until("the end", lambda: not running.active)
     assert landed(lab) == list(range(7))
-    at_end = measure(lab.runtime, of_table, lab.done[-1].outcome.batch.end)
+    at_end, _ = measure(lab.runtime, of_table, lab.done[-1].outcome.batch.end)
     assert at_end is not None
     assert (at_end.records, at_end.oldest_s) == (0, 0.0)
 

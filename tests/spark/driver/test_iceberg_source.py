@@ -66,12 +66,12 @@ def test_rows_come_once_over_kills_compaction_and_a_lost_checkpoint(lab: Any) ->
     lab.spark.sql(f"CALL lake.system.rewrite_data_files('{lab.namespace}.up', options => map('rewrite-all', 'true'))")
     add(lab, table, 4)
     of_table = StreamSpec.model_validate(document)
-    waiting = measure(lab.runtime, of_table, lab.done[-1].outcome.batch.end)
+    waiting, _ = measure(lab.runtime, of_table, lab.done[-1].outcome.batch.end)
     assert waiting is not None
     assert (waiting.records, waiting.oldest_s is not None) == (2, True)
     lab.run(document, 2)
     assert landed(lab) == [0, 2, 3, 4], "compaction adds nothing"
-    behind = measure(lab.runtime, of_table, lab.done[-1].outcome.batch.end)
+    behind, _ = measure(lab.runtime, of_table, lab.done[-1].outcome.batch.end)
     assert behind is not None
     assert (behind.records, behind.oldest_s) == (0, 0.0)
 
