@@ -36,8 +36,11 @@ def main(arguments: list[str]) -> None:
     if given.user:
         become(given.user, reach=given.reach)
     if given.bound and sys.platform == "linux":
+        number = signal.Signals[f"SIG{given.bound}"]
+        if number is signal.SIGQUIT:  # ignored by all that a script's shell starts with `&`
+            signal.signal(number, signal.SIG_DFL)
         # After the change of user, which clears this setting.
-        _prctl(PR_SET_PDEATHSIG, int(signal.Signals[f"SIG{given.bound}"]))
+        _prctl(PR_SET_PDEATHSIG, int(number))
         if os.getppid() != parent:
             raise SystemExit(1)
     os.execv(given.command[0], given.command)  # noqa: S606 - a list, no shell, and it must be this process

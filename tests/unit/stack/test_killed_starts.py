@@ -167,7 +167,9 @@ def test_a_program_of_the_start_ends_with_it(step: str, tmp_path: Path) -> None:
     slow.chmod(0o755)
     pid.touch(0o666)
     jars.ensure()
-    with subprocess.Popen([sys.executable, "-c", PRELUDE + STEPS[step], str(tmp_path), str(slow)]) as starting:
+    ignoring = "import signal; signal.signal(signal.SIGQUIT, signal.SIG_IGN)\n"  # as a shell does for `lakeward .. &`
+    program_text = ignoring + PRELUDE + STEPS[step]
+    with subprocess.Popen([sys.executable, "-c", program_text, str(tmp_path), str(slow)]) as starting:
         until(lambda: pid.read_text() or starting.poll() is not None)
         program = psutil.Process(int(pid.read_text()))
         starting.kill()
