@@ -25,7 +25,8 @@ def since(inputs: HealthInput, seen: Verdict) -> datetime:
         return recorded
     happened = inputs.observation
     if seen.state in (State.HEALTHY, State.COMPLETED) and happened is not None:
-        return min([now, *_known([happened.committed_at or happened.at])])
+        # Not before the state that is recorded: a commit before a failure does not tell when the failure was over.
+        return min(now, max(_known([happened.committed_at or happened.at, stream.since])))
     if seen.state is State.STARTING and inputs.driver is not None:
         return min(now, max(inputs.driver.launched_at, stream.since))
     if seen.state is State.STARTING:  # no pass has seen it since the request

@@ -48,6 +48,8 @@ def test_a_stream_that_hangs_does_so_since_its_last_commit_or_its_launch(make) -
 
 def test_a_stream_that_lands_and_was_not_recorded_yet_is_healthy_since_its_commit(make) -> None:
     assert told(make, State.HEALTHY, stream=make.stream(state="starting", since=ago(make, 90.0))) == 4.0
+    down = make.stream(state="restarting", since=ago(make, 3.0))
+    assert told(make, State.HEALTHY, stream=down) == 3.0, "its last commit was before it failed"
     assert told(make, State.HEALTHY) == 3600.0, "a state that is recorded has lasted as long as that"
 
 
