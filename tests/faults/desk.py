@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import itertools
 import json
 import os
 import pty
@@ -174,15 +175,21 @@ class Desk:
 @contextmanager
 def sending(world: World, topic: str, first: int) -> Iterator[None]:
     """One record after another while it is open."""
+    numbers = itertools.count(first)
+    with repeating(lambda: world.numbers(topic, [next(numbers)]), 0.5):
+        yield
+
+
+@contextmanager
+def repeating(act: Callable[[], object], every_s: float) -> Iterator[None]:
+    """Act again and again, in a thread, while it is open."""
     over = threading.Event()
 
-    def send() -> None:
-        at = first
-        while not over.wait(0.5):
-            world.numbers(topic, [at])
-            at += 1
+    def repeat() -> None:
+        while not over.wait(every_s):
+            act()
 
-    thread = threading.Thread(target=send)
+    thread = threading.Thread(target=repeat)
     thread.start()
     try:
         yield

@@ -6,14 +6,13 @@ import json
 import os
 import re
 import signal
-import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from desk import Desk
+from desk import Desk, repeating
 from world import simple_stream
 
 from lakeward.registry import drivers, generations, streams
@@ -157,19 +156,8 @@ class Town:
     @contextmanager
     def coming(self, name: str) -> Iterator[None]:
         """Records come all the time: a new generation is proven by batches."""
-        over = threading.Event()
-
-        def send() -> None:
-            while not over.wait(1.0):
-                self.send(name)
-
-        thread = threading.Thread(target=send)
-        thread.start()
-        try:
+        with repeating(lambda: self.send(name), 1.0):
             yield
-        finally:
-            over.set()
-            thread.join()
 
     @contextmanager
     def stopped(self, name: str, *, sending: bool = True) -> Iterator[None]:

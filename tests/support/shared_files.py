@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import timedelta
 from pathlib import Path
 from time import time
 from typing import Any
@@ -13,6 +14,7 @@ from uuid import uuid4
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 
 from lakeward.connectors.iceberg.catalog import create_schema
 from lakeward.platform import private
@@ -20,6 +22,8 @@ from lakeward.platform.runtime import Lake, Project, Runtime
 from lakeward.registry.engine import engine
 from lakeward.tables import run
 from lakeward.tables.context import MaintenanceContext
+from lakeward.tables.guard import pins
+from lakeward.telemetry import failpoints
 
 MONTH_S = 30 * 86400
 SCHEMA = pa.schema([pa.field("id", pa.int64())])
@@ -152,3 +156,12 @@ def plain_folder(folder: Path, *ids: int) -> list[str]:
         pq.write_table(rows(each), file)
         files.append(str(file))
     return files
+
+
+@contextmanager
+def opened(where: Runtime, folder: Path) -> Iterator[SharedLake]:
+    """The lake of one test. No stream stages there, so that expiry need not wait for one."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pins, "STAGED_FLOOR", timedelta(0))
+        yield SharedLake(where, Project(folder / "project"))
+    failpoints._hooks.clear()

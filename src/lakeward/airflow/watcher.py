@@ -61,25 +61,25 @@ class StreamsTrigger(BaseEventTrigger):
 
     @classmethod
     async def _polls(cls, pause: float) -> AsyncIterator[list[str]]:
-        eyes: tuple[Alarm, HeartbeatMonitor, Relaunch, QuietPass] | None = None
+        observers: tuple[Alarm, HeartbeatMonitor, Relaunch, QuietPass] | None = None
         while True:
             try:
-                if eyes is None:
-                    eyes = await _eyes()
+                if observers is None:
+                    observers = await _observers()
                     log.info("watcher started", poll_s=pause)
-                alarm, watchman, relaunch, quiet = eyes
+                alarm, monitor, relaunch, quiet = observers
                 reasons = await asyncio.to_thread(_polled, "streams", alarm.poll)
-                await asyncio.to_thread(_polled, "missing passes", watchman.poll)
+                await asyncio.to_thread(_polled, "missing passes", monitor.poll)
                 await asyncio.to_thread(_polled, "relaunch of drivers", relaunch.poll)
                 reasons = reasons or await asyncio.to_thread(_polled, "quiet pass", quiet.poll)
             except (LakewardError, OSError) as error:
                 log.warning("streams not observable", error=str(error), retry_in_s=_AFTER_ERROR_S)
-                eyes = None
+                observers = None
                 await asyncio.sleep(_AFTER_ERROR_S)
                 continue
             except Exception:  # named boundary: whatever one poll meets, the watcher goes on watching
                 log.exception("poll failed, the next one begins anew", retry_in_s=_AFTER_ERROR_S)
-                eyes = None
+                observers = None
                 await asyncio.sleep(_AFTER_ERROR_S)
                 continue
             if reasons:
@@ -98,7 +98,7 @@ class StreamsTrigger(BaseEventTrigger):
             yield _event(reasons)
 
 
-async def _eyes() -> tuple[Alarm, HeartbeatMonitor, Relaunch, QuietPass]:
+async def _observers() -> tuple[Alarm, HeartbeatMonitor, Relaunch, QuietPass]:
     # Imported here: every parse of a Dag file imports this module, and only the triggerer needs the rest.
     from lakeward.airflow.connections import runtime_async
     from lakeward.airflow.notify import channel_async

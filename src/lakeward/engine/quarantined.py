@@ -34,7 +34,7 @@ def prepare(session: SparkSession, spec: StreamSpec, position: Position | None, 
     rejected = position.totals.quarantined if position is not None else 0
     if rejected and not session.catalog.tableExists(quote_table(table, CATALOG)):
         tables = named(stream)
-        # Without the registry nobody knows whose table is missing. The status says afterwards what is lost.
+        # Without the registry it is not known whether another table has them. The status says afterwards what is lost.
         rejected = 0 if tables is None else rejected - _replayed(session, spec)
         for other in sorted(set(tables or ()) - {table}):
             rejected -= _rows(session, other, stream)

@@ -20,8 +20,8 @@ from lakeward.registry.engine import engine
 
 _RETRY_S = 1.0
 """Pause after a failed LISTEN."""
-ASK_S: Final = 30.0
-"""After how long without a word the server is asked whether it still answers on this connection. A connection that a
+PROBE_S: Final = 30.0
+"""After how long without a word the server is probed on this connection. A connection that a
 firewall forgot, or whose server process is stopped, says nothing: that looks like a quiet channel."""
 ANSWER_S: Final = 5.0
 """How long it may take to answer; longer on a starved machine. Giving a connection up too early costs only another."""
@@ -34,15 +34,15 @@ class Notifications:
         url: of the registry.
         pgpass: the password file.
         channel: to listen to.
-        ask_s: after how long without a word the server is asked.
+        probe_s: after how long without a word the server is probed.
         answer_s: how long it may take to answer; then the next wait opens another connection.
     """
 
     def __init__(
-        self, url: str, pgpass: Path | None, channel: str, ask_s: float = ASK_S, answer_s: float = ANSWER_S
+        self, url: str, pgpass: Path | None, channel: str, probe_s: float = PROBE_S, answer_s: float = ANSWER_S
     ) -> None:
         self._url, self._pgpass, self._channel = url, pgpass, channel
-        self._ask_s, self._answer_s = ask_s, answer_s
+        self._probe_s, self._answer_s = probe_s, answer_s
         self._link: Any = None
         self._heard = 0.0
         self._listen()
@@ -64,8 +64,8 @@ class Notifications:
             if not ready and not also:
                 time.sleep(min(seconds, _RETRY_S))
             return False
-        if time.monotonic() - self._heard >= self._ask_s:
-            return self._received(self._ask)
+        if time.monotonic() - self._heard >= self._probe_s:
+            return self._received(self._probe)
         ready, _, _ = select.select([self._link, *also], [], [], seconds)
         return self._link in ready and self._received(self._link.poll)
 
@@ -81,7 +81,7 @@ class Notifications:
         self._link.notifies.clear()
         return notified
 
-    def _ask(self) -> None:
+    def _probe(self) -> None:
         with shut_after(self._link.fileno(), machine.patience(self._answer_s)), self._link.cursor() as cursor:
             cursor.execute("SELECT 1")
 

@@ -26,7 +26,7 @@ class Polled:
 
 
 def first_event(monkeypatch: pytest.MonkeyPatch, *parts: Polled) -> list[str]:
-    async def eyes() -> tuple[Polled, ...]:
+    async def observers() -> tuple[Polled, ...]:
         return parts
 
     async def run() -> list[str]:
@@ -34,15 +34,15 @@ def first_event(monkeypatch: pytest.MonkeyPatch, *parts: Polled) -> list[str]:
             return reasons
         return []
 
-    monkeypatch.setattr(watcher, "_eyes", eyes)
+    monkeypatch.setattr(watcher, "_observers", observers)
     monkeypatch.setattr(watcher, "_AFTER_ERROR_S", 0.01)
     return asyncio.run(asyncio.wait_for(run(), 20))
 
 
 def test_each_poll_also_relaunches_what_is_dead_where_passes_do_not_finish(monkeypatch: pytest.MonkeyPatch) -> None:
-    alarm, watchman, relaunch, quiet = Polled([], ["nyc: its process is gone"]), Polled(), Polled(), Polled()
-    assert first_event(monkeypatch, alarm, watchman, relaunch, quiet) == ["nyc: its process is gone"]
-    assert (alarm.polls, watchman.polls, relaunch.polls, quiet.polls) == (2, 2, 2, 1)
+    alarm, monitor, relaunch, quiet = Polled([], ["nyc: its process is gone"]), Polled(), Polled(), Polled()
+    assert first_event(monkeypatch, alarm, monitor, relaunch, quiet) == ["nyc: its process is gone"]
+    assert (alarm.polls, monitor.polls, relaunch.polls, quiet.polls) == (2, 2, 2, 1)
 
 
 def test_what_is_not_urgent_requests_a_pass_too(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -28,7 +28,7 @@ def way(postgres: Any, database: str, monkeypatch: pytest.MonkeyPatch) -> Iterat
     passwords.write_text(postgres.pgpass.read_text().replace(f":{postgres.port}:", f":{proxy.port}:"))
     passwords.chmod(0o600)
     url = f"postgresql://{postgres.user}@127.0.0.1:{proxy.port}/{database}"
-    with Notifications(url, passwords, CHANNEL, ask_s=0.2, answer_s=1.0) as made:
+    with Notifications(url, passwords, CHANNEL, probe_s=0.2, answer_s=1.0) as made:
         yield proxy, made
     engine(url, passwords).dispose()
     proxy.close()

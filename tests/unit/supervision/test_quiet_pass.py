@@ -70,9 +70,9 @@ def send(connected, runtime: Runtime) -> None:
     with connected() as connection:
         due = report.due(connection)
     for item in due:
-        told = report.of_stream(connected, runtime, item.stream)
+        found = report.of_stream(connected, runtime, item.stream)
         with connected() as connection:
-            report.record(connection, told)
+            report.record(connection, found)
     with connected() as connection:
         facts = observe.read(connection, whole=False)
         announce.remember(connection, announce.decide(facts, announce.read(connection))[1])
@@ -204,7 +204,7 @@ def test_a_watcher_that_is_silent_for_long_is_an_incident_and_its_return_ends_it
 ) -> None:
     quiet.poll()
     age(connected, WATCHER, WITHOUT_PASS_S + 10)
-    age(connected, RECONCILE, 3 * 3600)  # the machine was off: nobody is to blame
+    age(connected, RECONCILE, 3 * 3600)  # the machine was off: that proves nothing
     settled()
     with connected() as connection:
         assert ("reconcile", "watcher") not in incidents.open_ones(connection)

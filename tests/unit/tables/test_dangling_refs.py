@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.support.shared_files import SharedLake, deployment, rows
+from tests.support.shared_files import SharedLake, deployment, opened, rows
 
-from lakeward.platform.runtime import Project, Runtime
-from lakeward.tables.guard import pins
+from lakeward.platform.runtime import Runtime
 from lakeward.telemetry import failpoints
 
 
@@ -23,11 +21,9 @@ def where(postgres: Any, tmp_path: Path) -> Iterator[Runtime]:
 
 
 @pytest.fixture
-def lake(where: Runtime, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[SharedLake]:
-    monkeypatch.setattr(pins, "STAGED_FLOOR", timedelta(0))  # no stream stages here
-    made = SharedLake(where, Project(tmp_path / "project"))
-    yield made
-    failpoints._hooks.clear()
+def lake(where: Runtime, tmp_path: Path) -> Iterator[SharedLake]:
+    with opened(where, tmp_path) as made:
+        yield made
 
 
 def forget_the_head(lake: SharedLake, table: str) -> int:

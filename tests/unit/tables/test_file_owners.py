@@ -5,19 +5,19 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Iterator
-from datetime import datetime, timedelta
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.support import delta_log
-from tests.support.shared_files import SharedLake, deployment, plain_folder, rows
+from tests.support.shared_files import SharedLake, deployment, opened, plain_folder, rows
 
 from lakeward.connectors.delta import location as delta_location
-from lakeward.platform.runtime import Project, Runtime
+from lakeward.platform.runtime import Runtime
 from lakeward.tables import run
 from lakeward.tables.expiry import TRIES
-from lakeward.tables.guard import owners, pins
+from lakeward.tables.guard import owners
 from lakeward.tables.guard.owners import FILE, Owners, inside, key
 from lakeward.telemetry import failpoints
 
@@ -29,12 +29,10 @@ def where(postgres: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[R
 
 
 @pytest.fixture
-def lake(where: Runtime, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[SharedLake]:
-    monkeypatch.setattr(pins, "STAGED_FLOOR", timedelta(0))  # no stream stages here
-    made = SharedLake(where, Project(tmp_path / "project"))
-    yield made
-    made.drop()
-    failpoints._hooks.clear()
+def lake(where: Runtime, tmp_path: Path) -> Iterator[SharedLake]:
+    with opened(where, tmp_path) as made:
+        yield made
+        made.drop()
 
 
 def entry(document: dict[str, Any]) -> dict[str, Any]:

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
-from datetime import timedelta
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
 import pytest
 from tests.support import delta_log
-from tests.support.shared_files import SharedLake, deployment, rows
+from tests.support.shared_files import SharedLake, deployment, opened, rows
 
 from lakeward.connectors.delta import location as delta_location
 from lakeward.connectors.iceberg.catalog import pyiceberg_properties
-from lakeward.platform.runtime import Project, Runtime
-from lakeward.tables.guard import pins
+from lakeward.platform.runtime import Runtime
 from lakeward.tables.guard.owners import Owners, inside, key
 
 
@@ -27,11 +25,10 @@ def where(postgres: Any, tmp_path: Path) -> Iterator[Runtime]:
 
 
 @pytest.fixture
-def lake(where: Runtime, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[SharedLake]:
-    monkeypatch.setattr(pins, "STAGED_FLOOR", timedelta(0))  # no stream stages here
-    made = SharedLake(where, Project(tmp_path / "project"))
-    yield made
-    made.drop()
+def lake(where: Runtime, tmp_path: Path) -> Iterator[SharedLake]:
+    with opened(where, tmp_path) as made:
+        yield made
+        made.drop()
 
 
 @pytest.fixture

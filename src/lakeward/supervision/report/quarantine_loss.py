@@ -70,12 +70,12 @@ class QuarantineState:
         if not self.records:
             return ""
         verb = "is" if self.records == 1 else "are"
-        gone = "does not exist any more" if self.missing else "was dropped, or rows were deleted from it"
+        how = "does not exist any more" if self.missing else "was dropped, or rows were deleted from it"
         shown = "; ".join(self.where[:SHOWN])
         more = f" and {len(self.where) - SHOWN} more batches" if len(self.where) > SHOWN else ""
         place = f" ({shown}{more})" if shown else ""
         return (
-            f"{count(self.records, 'rejected record')}{place} {verb} in no table: quarantine table {self.table} {gone}"
+            f"{count(self.records, 'rejected record')}{place} {verb} in no table: quarantine table {self.table} {how}"
         )
 
 
