@@ -14,18 +14,56 @@ ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs/reference/promises.md").read_text().split("## What holds them", 1)[1]
 
 
+def _marks(node: ast.AST) -> Iterator[ast.expr]:
+    """Each use of the marker below a node: the call, or the bare marker."""
+    for part in ast.walk(node):
+        if isinstance(part, ast.Call) and ast.unparse(part.func) == "pytest.mark.campaign":
+            yield part
+        elif isinstance(part, ast.Attribute) and ast.unparse(part) == "pytest.mark.campaign":
+            yield part
+
+
+def _held_by(mark: ast.expr) -> str | None:
+    """The test of the gate that holds the promise, as a marker names it."""
+    if not isinstance(mark, ast.Call):
+        return None
+    [value] = [each.value for each in mark.keywords if each.arg == "held_by"]
+    assert isinstance(value, ast.Constant)
+    return str(value.value)
+
+
+def _tests() -> Iterator[tuple[Path, ast.FunctionDef]]:
+    for file in sorted((ROOT / "tests").rglob("test_*.py")):
+        for node in ast.parse(file.read_text()).body:
+            if isinstance(node, ast.FunctionDef) and node.name.startswith("test_"):
+                yield file, node
+
+
 def campaigns() -> Iterator[str]:
-    """The tests that carry the marker, or a case of which does."""
-    for file in (ROOT / "tests").rglob("test_*.py"):
-        for node in ast.walk(ast.parse(file.read_text())):
-            if isinstance(node, ast.FunctionDef) and any(
-                "mark.campaign" in ast.unparse(d) for d in node.decorator_list
-            ):
-                yield node.name
+    """The tests that carry the marker, or a case of which does, without a test of the gate that holds their promise."""
+    for _file, node in _tests():
+        marks = [mark for decorator in node.decorator_list for mark in _marks(decorator)]
+        calls = {id(mark.func) for mark in marks if isinstance(mark, ast.Call)}
+        if any(_held_by(mark) is None for mark in marks if id(mark) not in calls):
+            yield node.name
 
 
-def test_what_runs_only_at_night_is_named_and_nothing_else() -> None:
-    assert set(re.findall(r"`(test_\w+)`", PAGE)) == set(campaigns())
+def _of_the_gate(node: ast.FunctionDef) -> bool:
+    """Whether some case of a test runs in the gate: no decorator is the marker itself."""
+    return not any(ast.unparse(each).startswith("pytest.mark.campaign") for each in node.decorator_list)
+
+
+def test_what_a_test_of_the_night_is_held_by_runs_in_the_gate() -> None:
+    gate = {f"{file.relative_to(ROOT)}::{node.name}" for file, node in _tests() if _of_the_gate(node)}
+    wrong = []
+    for file in sorted((ROOT / "tests").rglob("*.py")):
+        for mark in _marks(ast.parse(file.read_text())):
+            name = _held_by(mark)
+            if name is not None:
+                full = name if "::" in name else f"{file.relative_to(ROOT)}::{name}"
+                if full not in gate:
+                    wrong.append(f"{file.relative_to(ROOT)}:{mark.lineno}: {full}")
+    assert wrong == []
 
 
 @pytest.mark.parametrize("name", sorted(set(re.findall(r"`(tests/[\w/]+\.py)`", PAGE))))
