@@ -29,7 +29,8 @@ NEEDED = {
         "lakeward.supervision.report", "lakeward.supervision.check_requests", "lakeward.spec.read.settings_file",
     ),
     "watcher": (
-        "lakeward.airflow.watcher", "lakeward.airflow.connections", "lakeward.airflow.notify",
+        "lakeward.airflow.watcher", "lakeward.airflow.tables_watcher", "lakeward.tables.changes",
+        "lakeward.airflow.connections", "lakeward.airflow.notify",
         "lakeward.supervision.alarm", "lakeward.supervision.heartbeat_monitor",
         "lakeward.supervision.relaunch", "lakeward.supervision.quiet_pass", "lakeward.supervision.report",
         "lakeward.airflow.project", "lakeward.spec.read.settings_file",

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import Asset, AssetAlias, AssetWatcher
 
+from lakeward.airflow.tables_watcher import TablesTrigger
 from lakeward.airflow.watcher import StreamsTrigger
 
 if TYPE_CHECKING:
@@ -19,6 +21,16 @@ def streams_attention() -> Asset:
         uri="lakeward://streams/attention",
         group="lakeward",
         watchers=[AssetWatcher(name="lakeward_streams_watcher", trigger=StreamsTrigger())],
+    )
+
+
+def tables_changed(every: timedelta) -> Asset:
+    """Fired by the watcher when tables need another observation, `every` after the last one at the soonest."""
+    return Asset(
+        name="lakeward_tables_changed",
+        uri="lakeward://tables/changed",
+        group="lakeward",
+        watchers=[AssetWatcher(name="lakeward_tables_watcher", trigger=TablesTrigger(every.total_seconds()))],
     )
 
 

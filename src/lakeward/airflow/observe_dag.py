@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -9,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import structlog
-from airflow.sdk import DAG, AssetAlias, DeltaTriggerTimetable, task
+from airflow.sdk import DAG, AssetAlias, AssetOrTimeSchedule, DeltaTriggerTimetable, task
 from airflow.sdk.exceptions import AirflowFailException
 
 from lakeward.airflow import assets
@@ -26,12 +27,17 @@ log = structlog.get_logger(__name__)
 EVERY = timedelta(minutes=5)
 SOONEST = timedelta(seconds=30)
 """The shortest interval, because each observation costs seconds of CPU in Airflow."""
+FALLBACK = timedelta(minutes=10)
+"""The schedule while no table changes: for what only time makes due, and for a triggerer that is away."""
 
 OBSERVE_DOC = """
 ### What it does
 Reads the **metadata** of every table (no data, milliseconds per table), records changes, and plans maintenance. Tables
 with due actions start `tables_maintain` (by the asset `lakeward_tables_due`), tables with unchecked rows start
 `quality_check` (by the asset `lakeward_tables_landed`).
+
+A watcher on the triggerer starts a run when tables changed, `observe` of the policies (default 5m) after the last one
+at the soonest. While nothing changes, one run in ten minutes finds what only time makes due.
 
 ### When it is red
 A table could not be read. The log of its red task `unreadable` names the reason. The other tables were observed. This
@@ -44,12 +50,19 @@ removal of expired data. `lakeward tables plan` shows the due actions, and why t
 
 
 def build_observe(every: timedelta | None = None) -> DAG:
-    """The Dag that observes all tables."""
+    """The Dag that observes all tables.
+
+    Args:
+        every: how long after an observation the next one may follow.
+    """
+    soonest = max(SOONEST, every or EVERY)
     with DAG(
         OBSERVE,
         dag_display_name="tables: observe",
         description="Reads the metadata of every table, plans, and starts due maintenance and checks.",
-        schedule=DeltaTriggerTimetable(max(SOONEST, every or EVERY)),
+        schedule=AssetOrTimeSchedule(
+            timetable=DeltaTriggerTimetable(max(FALLBACK, soonest)), assets=[assets.tables_changed(soonest)]
+        ),
         dagrun_timeout=timedelta(minutes=15),
         **options(owner="lakeward", tags=["tables"], doc=OBSERVE_DOC),
     ) as dag:
@@ -103,9 +116,14 @@ def observe_tables(runtime: Runtime, project: Project, *, busy: Collection[str] 
         busy: the Dags with a queued or running run. An event would only queue another run behind it, so due tables wait
             for the next observation.
     """
+    from lakeward.supervision.reconcile import registry_of
+    from lakeward.tables import changes
     from lakeward.tables.run import observe
 
     quiet_libraries()
+    connect, began = registry_of(runtime), time.monotonic()
+    with connect() as connection:
+        state = changes.state_of(connection, runtime, project)  # before: a commit meanwhile is seen by the next one
     seen = observe(runtime, project)
     log.info(
         "tables observed",
@@ -125,6 +143,9 @@ def observe_tables(runtime: Runtime, project: Project, *, busy: Collection[str] 
     if unseen and QUALITY in busy:
         log.info("check already runs, newer rows wait", tables=unseen)
     _purge(runtime)
+    next_at = min((table.next_at for table in seen["left"]), default=None)
+    with connect() as connection:
+        changes.record(connection, state, next_at, seen["errors"], time.monotonic() - began)
     due = [] if MAINTAIN in busy else seen["due"]
     return ObservedTables(due, [] if QUALITY in busy else unseen, seen["errors"])
 

@@ -10,16 +10,12 @@ starved machine, it launches what is dead itself (`supervision.relaunch`).
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Hashable
-from datetime import UTC, datetime
+from collections.abc import AsyncIterator, Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
-import structlog
-from airflow.triggers.base import BaseEventTrigger, TriggerEvent
-
 from lakeward.airflow import lineage
+from lakeward.airflow.polling import Poll, PollingTrigger
 from lakeward.platform.boundary import worded
-from lakeward.platform.errors import LakewardError
 
 if TYPE_CHECKING:
     from lakeward.supervision.alarm import Alarm
@@ -27,75 +23,36 @@ if TYPE_CHECKING:
     from lakeward.supervision.quiet_pass import QuietPass
     from lakeward.supervision.relaunch import Relaunch
 
-log = structlog.get_logger(__name__)
-
 T = TypeVar("T")
-POLL_S = 5.0
-_AFTER_ERROR_S = 15.0
 
 
-class StreamsTrigger(BaseEventTrigger):
-    """Fires when something is to be done about any stream. All instances share one poll."""
+class StreamsTrigger(PollingTrigger):
+    """Fires when something is to be done about any stream."""
 
-    def __init__(self, poll_s: float = POLL_S) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]  # Airflow's is not annotated
-        self.poll_s = poll_s
-
-    def serialize(self) -> tuple[str, dict[str, Any]]:
-        """Class path and arguments, as Airflow stores them."""
-        return f"{type(self).__module__}.{type(self).__qualname__}", {"poll_s": self.poll_s}
-
-    def shared_stream_key(self) -> Hashable:
-        """The same for all: one poll a triggerer."""
-        return ("lakeward-streams",)
+    WHAT = "streams"
 
     @classmethod
     async def open_shared_stream(cls, kwargs: dict[str, Any]) -> AsyncIterator[list[str]]:
-        """Poll for ever. What goes wrong is logged and tried again: a watcher that ends watches nothing."""
+        """Poll for ever, and send lineage events meanwhile."""
         sending = asyncio.create_task(lineage.send_forever(), name="lineage")
         try:
-            async for reasons in cls._polls(float(kwargs.get("poll_s", POLL_S))):
+            async for reasons in super().open_shared_stream(kwargs):
                 yield reasons
         finally:
             sending.cancel()
 
     @classmethod
-    async def _polls(cls, pause: float) -> AsyncIterator[list[str]]:
-        observers: tuple[Alarm, HeartbeatMonitor, Relaunch, QuietPass] | None = None
-        while True:
-            try:
-                if observers is None:
-                    observers = await _observers()
-                    log.info("watcher started", poll_s=pause)
-                alarm, monitor, relaunch, quiet = observers
-                reasons = await asyncio.to_thread(_polled, "streams", alarm.poll)
-                await asyncio.to_thread(_polled, "missing passes", monitor.poll)
-                await asyncio.to_thread(_polled, "relaunch of drivers", relaunch.poll)
-                reasons = reasons or await asyncio.to_thread(_polled, "quiet pass", quiet.poll)
-            except (LakewardError, OSError) as error:
-                log.warning("streams not observable", error=str(error), retry_in_s=_AFTER_ERROR_S)
-                observers = None
-                await asyncio.sleep(_AFTER_ERROR_S)
-                continue
-            except Exception:  # named boundary: whatever one poll meets, the watcher goes on watching
-                log.exception("poll failed, the next one begins anew", retry_in_s=_AFTER_ERROR_S)
-                observers = None
-                await asyncio.sleep(_AFTER_ERROR_S)
-                continue
-            if reasons:
-                log.info("reconcile pass requested", reasons=reasons)
-                yield reasons
-            await asyncio.sleep(pause)
+    async def begin(cls, arguments: dict[str, Any]) -> Poll:
+        """A poll of registry and backend for all streams."""
+        alarm, monitor, relaunch, quiet = await _observers()
 
-    async def filter_shared_stream(self, shared_stream: AsyncIterator[list[str]]) -> AsyncIterator[TriggerEvent]:
-        """Every finding of the poll is one event."""
-        async for reasons in shared_stream:
-            yield _event(reasons)
+        async def poll() -> list[str]:
+            reasons = await asyncio.to_thread(_polled, "streams", alarm.poll)
+            await asyncio.to_thread(_polled, "missing passes", monitor.poll)
+            await asyncio.to_thread(_polled, "relaunch of drivers", relaunch.poll)
+            return reasons or await asyncio.to_thread(_polled, "quiet pass", quiet.poll)
 
-    async def run(self) -> AsyncIterator[TriggerEvent]:
-        """The same for a triggerer without shared streams."""
-        async for reasons in type(self).open_shared_stream({"poll_s": self.poll_s}):
-            yield _event(reasons)
+        return poll
 
 
 async def _observers() -> tuple[Alarm, HeartbeatMonitor, Relaunch, QuietPass]:
@@ -122,13 +79,3 @@ async def _observers() -> tuple[Alarm, HeartbeatMonitor, Relaunch, QuietPass]:
 
 def _polled(item: str, poll: Callable[[], T]) -> T:
     return worded(item, poll, through=(OSError,), next="lakeward streams list")
-
-
-def _event(reasons: list[str]) -> TriggerEvent:
-    # The moment makes each event its own; two triggerers that see the same thing cost one more pass that does nothing.
-    return TriggerEvent(
-        {  # type: ignore[no-untyped-call]  # Airflow's is not annotated
-            "reasons": reasons[:20],
-            "at": datetime.now(UTC).isoformat(timespec="seconds"),
-        }
-    )

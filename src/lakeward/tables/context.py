@@ -16,6 +16,7 @@ from sqlalchemy.exc import OperationalError
 
 from lakeward.connectors.delta import location
 from lakeward.connectors.iceberg.catalog import pyiceberg_properties
+from lakeward.connectors.iceberg.catalogs.jdbc import down
 from lakeward.platform.boundary import worded
 from lakeward.platform.errors import DependencyDown, SpecError
 from lakeward.platform.runtime import CATALOG, Project, Runtime, absent
@@ -197,14 +198,7 @@ class MaintenanceContext:
         try:
             yield
         except OperationalError as error:
-            lake = self.runtime.lake
-            reason = str(error.orig).strip().splitlines()[0] if error.orig else "no answer"
-            raise DependencyDown(
-                "The catalog does not answer",
-                why=f"PostgreSQL at {lake.host}:{lake.port}/{lake.database}: {reason}",
-                next="lakeward stack status",
-                code="LW-4003",
-            ) from error
+            raise down(self.runtime.lake, error) from error
 
     def policy(self, table: str, class_: TableClass) -> Policy:
         """The resolved policy of a table."""

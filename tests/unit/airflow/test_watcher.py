@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from lakeward.airflow import reconcile_dag, watcher
+from lakeward.airflow import polling, reconcile_dag, watcher
 from lakeward.airflow.watcher import StreamsTrigger
 from lakeward.platform.errors import DependencyDown
 from lakeward.supervision import dead_mans_switch
@@ -35,7 +35,7 @@ def first_event(monkeypatch: pytest.MonkeyPatch, *parts: Polled) -> list[str]:
         return []
 
     monkeypatch.setattr(watcher, "_observers", observers)
-    monkeypatch.setattr(watcher, "_AFTER_ERROR_S", 0.01)
+    monkeypatch.setattr(polling, "AFTER_ERROR_S", 0.01)
     return asyncio.run(asyncio.wait_for(run(), 20))
 
 

@@ -16,8 +16,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet as pq
-
 from lakeward.platform.errors import Refused
 
 LOG = "_delta_log"
@@ -104,6 +102,8 @@ class DeltaLog:
             columns: the columns to read, e.g. `add.path`; columns that a file does not have are skipped.
         """
         for name in files:
+            import pyarrow.parquet as pq  # the watcher, which needs the paths alone, loads no engine
+
             source = pq.ParquetFile(self.path / name)
             kinds = set(source.schema_arrow.names)
             for batch in source.iter_batches(columns=[column for column in columns if column.split(".")[0] in kinds]):

@@ -6,11 +6,17 @@ No password appears here: the JDBC driver and libpq both read the file that `PGP
 from __future__ import annotations
 
 from contextlib import closing
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from sqlalchemy import Engine, text
+from sqlalchemy.exc import OperationalError
+
+from lakeward.platform.errors import DependencyDown
 from lakeward.platform.runtime import Lake
+from lakeward.registry import client
 
 _CLIENT = "lakeward.connectors.iceberg.catalogs.jdbc_client.JdbcClient"
 # PostgreSQL ended the connection (shutdown, crash, still starting). Without these codes, a pooled connection that died
@@ -30,6 +36,11 @@ _SCHEMA = (
          catalog_name VARCHAR(255) NOT NULL, namespace VARCHAR(255) NOT NULL, property_key VARCHAR(255) NOT NULL,
          property_value VARCHAR(1000), PRIMARY KEY (catalog_name, namespace, property_key))""",
 )
+
+# One value for all tables: the database reads its rows, and sends 32 characters.
+_STATE = """SELECT md5(coalesce(string_agg(
+              concat_ws(chr(1), catalog_name, table_namespace, table_name, metadata_location), chr(2)
+              ORDER BY catalog_name, table_namespace, table_name), '')) FROM iceberg_tables"""
 
 
 class Jdbc:
@@ -55,6 +66,15 @@ class Jdbc:
     def reads_s3(self, lake: Lake) -> bool:
         return False
 
+    def state(self, lake: Lake, pgpass: Path | None) -> str | None:
+        if "uri" in lake.properties:
+            return None  # a database that Lakeward knows only by PyIceberg's properties
+        try:
+            with _pool(_url(lake, pgpass)).connect() as connection:
+                return str(connection.execute(text(_STATE)).scalar_one())
+        except OperationalError as error:
+            raise down(lake, error) from error
+
     def create_schema(self, lake: Lake, pgpass: Path | None) -> None:
         import psycopg2
 
@@ -68,6 +88,22 @@ class Jdbc:
             for statement in _SCHEMA:
                 cursor.execute(statement)
             link.commit()
+
+
+def down(lake: Lake, error: OperationalError) -> DependencyDown:
+    """The error for a catalog's database that does not answer."""
+    reason = str(error.orig).strip().splitlines()[0] if error.orig else "no answer"
+    return DependencyDown(
+        "The catalog does not answer",
+        why=f"PostgreSQL at {lake.host}:{lake.port}/{lake.database}: {reason}",
+        next="lakeward stack status",
+        code="LW-4003",
+    )
+
+
+@lru_cache(maxsize=4)
+def _pool(url: str) -> Engine:
+    return client.pool(url, "lakeward-catalog", 1, 1)
 
 
 def _url(lake: Lake, pgpass: Path | None) -> str:

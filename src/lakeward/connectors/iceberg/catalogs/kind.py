@@ -27,5 +27,12 @@ class Kind(Protocol):
     def reads_s3(self, lake: Lake) -> bool:
         """Whether tables can be on S3, whatever the store of the deployment is."""
 
+    def state(self, lake: Lake, pgpass: Path | None) -> str | None:
+        """A text that is another one after every commit to any table; None if only the tables themselves tell.
+
+        Raises:
+            DependencyDown: the catalog does not answer.
+        """
+
     def create_schema(self, lake: Lake, pgpass: Path | None) -> None:
         """Create what the stack has to create in the catalog's database; safe to repeat."""

@@ -23,5 +23,8 @@ class Other:
     def reads_s3(self, lake: Lake) -> bool:
         return False
 
+    def state(self, lake: Lake, pgpass: Path | None) -> str | None:
+        return None
+
     def create_schema(self, lake: Lake, pgpass: Path | None) -> None:
         """Nothing: it is not the stack's."""

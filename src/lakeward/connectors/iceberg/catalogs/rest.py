@@ -37,5 +37,8 @@ class Rest:
     def reads_s3(self, lake: Lake) -> bool:
         return True  # the server may keep tables there, and vend the credentials
 
+    def state(self, lake: Lake, pgpass: Path | None) -> str | None:
+        return None
+
     def create_schema(self, lake: Lake, pgpass: Path | None) -> None:
         """Nothing: the server has its own database."""
