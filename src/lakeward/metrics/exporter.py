@@ -21,6 +21,7 @@ from lakeward.platform.errors import LakewardError
 from lakeward.registry import maintenance, verifications
 from lakeward.supervision.observe import Connect
 from lakeward.supervision.report.material import observe_all
+from lakeward.tables import changes
 
 if TYPE_CHECKING:
     from prometheus_client.metrics_core import Metric as Family
@@ -80,6 +81,7 @@ def reader(connect: Connect, backend: Backend, *, partitions: bool = False) -> C
                 maintenance.newest_figures(connection),
                 maintenance.due_since(connection),
                 [(run, checks.get(run["run"], [])) for run in runs],
+                changes.newest(connection),
             )
         return samples.of_everything(view, tables, partitions=partitions)
 

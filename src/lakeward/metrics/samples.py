@@ -18,6 +18,7 @@ from lakeward.registry.verifications import CheckResult, Verification
 from lakeward.supervision.decide.health import State
 from lakeward.supervision.report.lag import of_watch
 from lakeward.supervision.report.material import View
+from lakeward.tables.changes import LastObservation
 
 VERDICTS = ("pass", "warn", "hold", "error")
 SEVERITIES = ("critical", "warning", "info")
@@ -50,12 +51,14 @@ class Tables:
     Attributes:
         due: table -> since when an action is due.
         runs: the newest check run of each table, with its checks.
+        observed: the newest observation of all tables. Facts are stored when they changed.
     """
 
     known: Mapping[str, Table] = field(default_factory=dict)
     facts: Mapping[str, StoredFacts] = field(default_factory=dict)
     due: Mapping[str, datetime] = field(default_factory=dict)
     runs: Sequence[tuple[Verification, Sequence[CheckResult]]] = ()
+    observed: LastObservation | None = None
 
 
 def of_everything(view: View, tables: Tables, *, partitions: bool = False) -> list[Sample]:
@@ -171,7 +174,10 @@ def _of_table(name: str, tables: Tables) -> Iterator[Sample]:
     stored = tables.facts.get(name)
     if stored is None:
         return
-    yield Sample(names.TABLE_OBSERVED, stored.at.timestamp(), key)
+    at, last = stored.at, tables.observed
+    if last is not None and name not in last.unread:
+        at = max(at, last.at)
+    yield Sample(names.TABLE_OBSERVED, at.timestamp(), key)
     for figure, metric in _TABLE_FIGURES.items():
         value = stored.facts.get(figure)
         if isinstance(value, int):

@@ -18,7 +18,7 @@ from lakeward.connectors.delta import location
 from lakeward.connectors.iceberg.catalog import pyiceberg_properties
 from lakeward.connectors.iceberg.catalogs.jdbc import down
 from lakeward.platform.boundary import worded
-from lakeward.platform.errors import DependencyDown, SpecError
+from lakeward.platform.errors import SpecError
 from lakeward.platform.runtime import CATALOG, Project, Runtime, absent
 from lakeward.registry.engine import connect
 from lakeward.spec.model.policy import Policy, TableClass

@@ -11,10 +11,11 @@ from pathlib import Path
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
-from sqlalchemy import func, select
+from sqlalchemy import func, select, text
 
 from lakeward.metrics import definitions
 from lakeward.registry import incidents, maintenance, observations, verifications
+from lakeward.tables import changes
 
 ROOT = Path(__file__).parents[3]
 
@@ -147,3 +148,20 @@ def test_a_taken_port_is_named_with_a_free_one(site):
 
 def test_the_reference_page_is_current():
     assert (ROOT / "docs" / "reference" / "metrics.md").read_text() == definitions.reference()
+
+
+def test_a_table_that_does_not_change_is_observed_all_the_same(site, landed_rows):
+    metric = "lakeward_table_observed_timestamp_seconds"
+
+    def observed() -> float:
+        return scraped(site.lakeward("metrics", "show").out)[metric, "nyc.flights"]
+
+    with site.registry() as connection:
+        connection.execute(text("UPDATE facts SET at = at - interval '3 hours'"))
+        changes.record(connection, "s", None, ["nyc.flights"], 1.0)
+    stale = observed()
+    with site.registry() as connection:
+        now = connection.execute(select(func.now())).scalar_one().timestamp()
+        changes.record(connection, "s", None, [], 1.0)
+    assert stale < now - 3600, "a table that could not be read was not observed"
+    assert observed() >= now
