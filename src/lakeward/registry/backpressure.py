@@ -1,6 +1,6 @@
 """Back-pressure: maintenance records which tables are behind, and their streams commit less often.
 
-It is stored as a lease without a holder: `tables_observe` renews it with each pass, a completed rewrite removes it, and
+It is stored as a lease without a holder: `tables_observe` renews it with each run, a completed rewrite removes it, and
 it expires if no pass renews it. A stream is never paused for a maintenance that does not run.
 """
 
@@ -16,7 +16,7 @@ from lakeward.registry import leases
 
 SCOPE = "pressure"
 TTL = timedelta(minutes=15)
-"""Three passes of `tables_observe`."""
+"""Longer than the schedule of `tables_observe`, which renews it also while no table changes."""
 RELEASED_TTL = timedelta(minutes=5)
 """For this long after a pause a stream without a batch does not count as stalled."""
 
