@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING
 from lakeward.connectors.commit_protocol import replay
 from lakeward.connectors.commit_protocol.position import Position
 from lakeward.connectors.iceberg import jvm, missing_quarantine, quarantine
-from lakeward.platform.errors import expect
+from lakeward.connectors.iceberg.replay import read_state
+from lakeward.platform.errors import Refused, expect
 from lakeward.platform.runtime import CATALOG, Lake
+from lakeward.platform.text import count
 from lakeward.spec.model.stream import StreamSpec
 from lakeward.spec.sql.statements import quote_table
 
@@ -41,6 +43,30 @@ def prepare(session: SparkSession, spec: StreamSpec, position: Position | None, 
         if rejected > 0:
             raise missing_quarantine.block_reason(stream, table, rejected, lake.warehouse).error()
     quarantine.create(session, table)
+
+
+def exists(session: SparkSession, spec: StreamSpec) -> bool:
+    """Whether a stream's quarantine table exists, for an operation on its rows.
+
+    Raises:
+        Refused: it does not, although it should have rows. A new table would look as if no record had been rejected.
+    """
+    table, stream = str(expect(spec.quarantine, "`quarantine`").table), str(spec.id)
+    if session.catalog.tableExists(quote_table(table, CATALOG)):
+        return True
+    sink = str(spec.sink.label)
+    if spec.sink.iceberg is not None and session.catalog.tableExists(quote_table(sink, CATALOG)):
+        position = read_state(session, sink, stream).state.position
+        rejected = position.totals.quarantined - _replayed(session, spec) if position is not None else 0
+        if rejected > 0:
+            raise Refused(
+                f"Quarantine table {table} of stream {stream} does not exist",
+                why=f"{count(rejected, 'record')} that the stream rejected landed nowhere since; a new table would "
+                "have none of them",
+                next=f"lakeward streams start {stream}   creates the table, or says how the dropped one comes back",
+                code="LW-3480",
+            )
+    return False
 
 
 def _replayed(session: SparkSession, spec: StreamSpec) -> int:

@@ -13,7 +13,12 @@ from recorded_rows import batch
 from lakeward.connectors.commit_protocol.position import of_properties
 from lakeward.connectors.delta import location
 from lakeward.connectors.iceberg import jvm
-from lakeward.platform.errors import Blocked, Transient
+from lakeward.connectors.kafka import position
+from lakeward.engine.assignment import Assignment
+from lakeward.operations.backfill.backfill import backfill
+from lakeward.operations.quarantine.remove import Failing, quarantine_rows
+from lakeward.operations.replay.replay import replay
+from lakeward.platform.errors import Blocked, Refused, Transient
 from lakeward.spec.model.stream import StreamSpec
 from lakeward.supervision.report import quarantine_loss
 from lakeward.supervision.report.quarantine_loss import QuarantineState, Rejected
@@ -122,7 +127,19 @@ def test_a_dropped_quarantine_table_is_made_anew_only_while_no_rejected_record_w
         f"Quarantine table {table} of stream {document['id']} was dropped",
     )
     assert dropped.why.startswith("1 rejected record of the stream was in it")
-    assert not lab.spark.catalog.tableExists(f"lake.{table}"), "nobody made it anew"
+    first, end = (position.render({topic: {0: offset}}) for offset in (0, 1))
+    wanted, history = Assignment(document["id"], 1, document, ""), f"{lab.namespace}.history"
+    failing = Failing("small", "n", lambda spark: spark.table(f"lake.{lab.namespace}.t"), lambda rows: rows["n"] > 0)
+    for operation in (
+        lambda: replay(lab.spark, wanted, lab.runtime),
+        lambda: replay(lab.spark, wanted, lab.runtime, dry_run=True),
+        lambda: quarantine_rows(lab.spark, wanted, lab.runtime, failing),
+        lambda: backfill(lab.spark, wanted, lab.runtime, first, end, into=history),
+    ):
+        with pytest.raises(Refused, match=f"Quarantine table {table} of stream .* does not exist") as raised:
+            operation()
+        assert raised.value.why.startswith("1 record that the stream rejected landed nowhere since")
+    assert not lab.spark.catalog.tableExists(f"lake.{table}"), "nothing created it again"
     lab.spark.sql(statement(dropped))
     lab.produce(topic, ["no json either"])
     lab.run(document, 1)

@@ -21,7 +21,7 @@ from lakeward.connectors.commit_protocol.attempt import ATTEMPTS, pause
 from lakeward.connectors.commit_protocol.position import Position, key
 from lakeward.connectors.iceberg import jvm, publish, quarantine
 from lakeward.connectors.kafka.source import KafkaStreamSource
-from lakeward.engine import flow, session
+from lakeward.engine import flow, quarantined, session
 from lakeward.engine.assignment import Assignment
 from lakeward.engine.references import References
 from lakeward.engine.routing import RowRouter
@@ -263,6 +263,7 @@ def _land_range(
         strategy.prepare(sink, built)
         sink.writer.stateful = False
         if spec.quarantine is not None:
+            quarantined.exists(own, spec)
             quarantine.create(own, str(spec.quarantine.table))
         router, counts = RowRouter(assignment.stream, built), built.lineage == "rows"
         done = Work(own, assignment, source, sink, router, references, counts, backfill_range, strategy).run(

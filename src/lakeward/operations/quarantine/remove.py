@@ -25,7 +25,7 @@ from lakeward.connectors.iceberg.removal import FailingRows
 from lakeward.connectors.kafka import position as kafka_position
 from lakeward.connectors.kafka.offset_ranges import OFFSET, PARTITION, TOPIC
 from lakeward.connectors.source import REASON, StreamSource
-from lakeward.engine import rows, session
+from lakeward.engine import quarantined, rows, session
 from lakeward.engine.sinks.choose import choose
 from lakeward.engine.sinks.iceberg import IcebergStreamSink
 from lakeward.operations.left import Left
@@ -197,6 +197,7 @@ class _QuarantineRun:
         )
         at = self._look(table)
         if not self.dry_run:
+            quarantined.exists(self.own, self.assignment.spec)
             quarantine.create(self.own, self._quarantine_table)
             acts.settle(self.own, self._quarantine_table, at)
         rows_ = self.failing.read(self.own)

@@ -24,7 +24,7 @@ from lakeward.connectors.iceberg.check import check_table
 from lakeward.connectors.iceberg.quarantine import Kept
 from lakeward.connectors.kafka import position as kafka_position
 from lakeward.connectors.source import VALUE, StreamSource
-from lakeward.engine import flow, session
+from lakeward.engine import flow, quarantined, session
 from lakeward.engine.references import References
 from lakeward.engine.routing import RoutedRows, RowRouter, keep
 from lakeward.engine.sinks.choose import choose
@@ -109,7 +109,7 @@ def replay(
     quarantine_table, into = str(spec.quarantine.table) if spec.quarantine else "", str(spec.sink.label)
     report = Report(assignment.stream, assignment.generation, into, quarantine_table, dry_run=dry_run)
     own = session.for_stream(spark, spec)
-    if not own.catalog.tableExists(quote_table(quarantine_table, CATALOG)):
+    if not quarantined.exists(own, spec):
         return report
     if quarantine.lacking(own, quarantine_table):
         if dry_run:
