@@ -7,6 +7,8 @@ UV ?= $(or $(shell command -v uv),.tools/bin/uv)
 RUN := $(UV) run --frozen --all-extras
 WORKERS ?= 3
 REPORT := .lakeward/tests.xml
+# Where a shell forbids bytecode files, each Python process of a test would compile Airflow, Spark and pandas again.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help
 help: ## print this help
