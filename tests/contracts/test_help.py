@@ -11,10 +11,9 @@ from typing import Any, Literal, get_args, get_origin
 import pytest
 from typed import commands, parsed
 from typer._click.exceptions import BadParameter, UsageError
-from typer.main import get_command
 from typer.testing import CliRunner
 
-from lakeward.cli.app import app
+from lakeward.cli.app import app, command_tree
 from lakeward.cli.examples import EXAMPLES
 from lakeward.connectors.decode.ahead import AHEAD
 from lakeward.connectors.decode.json import TOO_LARGE
@@ -35,7 +34,7 @@ def _walk(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str,
         yield from _walk(below, (*path, name))
 
 
-COMMANDS = dict(_walk(get_command(app)))
+COMMANDS = dict(_walk(command_tree()))
 LEAVES = {" ".join(path): command for path, command in COMMANDS.items() if not hasattr(command, "commands")}
 
 

@@ -92,7 +92,7 @@ examples.complete_help(app)
 
 
 @cache
-def _parser() -> Any:
+def command_tree() -> Any:
     """The tree of all commands; Typer would build it again for each call in a process."""
     return get_command(app)
 
@@ -102,7 +102,7 @@ def main(argv: list[str] | None = None) -> None:
     rest = context.take_common_options(sys.argv[1:] if argv is None else argv)
     logs.to_stderr()  # structlog's own default is stdout, which is for data only
     try:
-        _parser()(rest)
+        command_tree()(rest)
     except Internal:  # a bug: its stack trace says where
         raise
     except LakewardError as error:
