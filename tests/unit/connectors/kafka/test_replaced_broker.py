@@ -57,7 +57,9 @@ def answered(act: Callable[[], R]) -> R:
 
 @pytest.mark.parametrize(
     "same_port", [pytest.param(True, marks=pytest.mark.campaign, id="on its port"),
-                  pytest.param(False, id="on another port")],
+                  pytest.param(False, id="on another port", marks=pytest.mark.campaign(
+                      held_by="tests/unit/connectors/kafka/test_renewed_client.py"
+                      "::test_requests_of_a_running_process_are_answered_again"))],
 )  # fmt: skip
 def test_every_request_is_answered_by_the_broker_that_is_there_now(one: ReplacedBroker, same_port: bool) -> None:
     cluster, topic = one.service.cluster, f"replaced-{same_port}"
