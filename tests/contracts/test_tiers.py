@@ -63,7 +63,7 @@ def test_what_a_test_of_the_night_is_held_by_runs_in_the_gate() -> None:
     gate = {f"{file.relative_to(ROOT)}::{node.name}" for file, node in _tests() if _of_the_gate(node)}
     wrong = []
     for file in sorted((ROOT / "tests").rglob("*.py")):
-        for mark in _marks(_read(file)):
+        for mark in _marks(_read(file)) if "campaign(" in file.read_text() else ():
             name = _held_by(mark)
             if name is not None:
                 full = name if "::" in name else f"{file.relative_to(ROOT)}::{name}"
