@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -22,6 +23,10 @@ from services import Host, KafkaService, PostgresService, Services, request_serv
 from lakeward import jars
 from lakeward.platform import ports
 from lakeward.stack import service_user
+
+# Where a shell forbids bytecode files, each process of a test would compile all that it imports again.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 HOST = pytest.StashKey[Host]()
 

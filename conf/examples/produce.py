@@ -32,10 +32,12 @@ BEGIN = datetime(2013, 1, 1, tzinfo=UTC)
 def departures() -> Iterator[Timed]:
     """Every flight with its scheduled minute, in that order."""
     wanted = ("carrier", "flight", "tailnum", "origin", "dest", "dep_delay", "arr_delay", "distance")
-    rows = flights.load().select([*wanted, "time_hour", "minute"]).to_pylist()
-    timed = ((row["time_hour"].replace(tzinfo=UTC) + timedelta(minutes=row["minute"]), row) for row in rows)
-    for at, row in sorted(timed, key=lambda each: each[0]):
-        yield at, "departures", {**{name: row[name] for name in wanted}, "scheduled_at": _text(at)}
+    table = flights.load().select([*wanted, "time_hour", "minute"])
+    table = table.sort_by([("time_hour", "ascending"), ("minute", "ascending")])
+    for batch in table.to_batches(max_chunksize=4096):  # a day has 900 rows: what comes later stays as it is
+        for row in batch.to_pylist():
+            at = row["time_hour"].replace(tzinfo=UTC) + timedelta(minutes=row["minute"])
+            yield at, "departures", {**{name: row[name] for name in wanted}, "scheduled_at": _text(at)}
 
 
 def weather() -> Iterator[Timed]:

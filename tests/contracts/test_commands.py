@@ -8,9 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from typer.main import get_command
 
-from lakeward.cli.app import app
+from lakeward.cli.app import command_tree
 
 ROOT = Path(__file__).parents[2]
 NAMED = re.compile(r"(?:^|[`'\"(\s])lakeward ((?:[a-z][a-z-]+ ?){1,2})")
@@ -18,7 +17,7 @@ PROSE = {"run", "is", "and", "stack's", "itself", "never", "keeps", "makes", "st
 
 
 def _known() -> set[str]:
-    root = get_command(app)
+    root = command_tree()
     found: set[str] = set()
     for name, command in root.commands.items():
         found.add(name)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import runpy
 import shutil
-from itertools import islice
 from pathlib import Path
 
 from lakeward.platform.runtime import Project
@@ -36,7 +35,7 @@ def test_the_readme_of_the_examples_names_each() -> None:
 
 
 def test_the_examples_get_their_records_in_the_order_of_event_time() -> None:
-    records = runpy.run_path(str(EXAMPLES / "produce.py"))["records"]
-    times = [at for at, *_ in islice(records(3), 500)]
+    records = list(runpy.run_path(str(EXAMPLES / "produce.py"))["records"](3))
+    times = [at for at, *_ in records]
     assert times == sorted(times)
-    assert {topic for _, topic, _ in records(1)} == {"departures", "weather"}
+    assert {topic for _, topic, _ in records} == {"departures", "weather"}

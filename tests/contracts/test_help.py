@@ -5,16 +5,16 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Callable, Collection, Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
 import pytest
 from typed import commands, parsed
+from typer import testing
 from typer._click.exceptions import BadParameter, UsageError
-from typer.main import get_command
-from typer.testing import CliRunner
 
-from lakeward.cli.app import app
+from lakeward.cli.app import app, command_tree
 from lakeward.cli.examples import EXAMPLES
 from lakeward.connectors.decode.ahead import AHEAD
 from lakeward.connectors.decode.json import TOO_LARGE
@@ -35,15 +35,18 @@ def _walk(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str,
         yield from _walk(below, (*path, name))
 
 
-COMMANDS = dict(_walk(get_command(app)))
+COMMANDS = dict(_walk(command_tree()))
 LEAVES = {" ".join(path): command for path, command in COMMANDS.items() if not hasattr(command, "commands")}
 
 
+@cache
 def _shown(path: tuple[str, ...]) -> str:
     """What `--help` prints, on one line."""
-    answer = CliRunner().invoke(
-        app, [*path, "--help"], env={"COLUMNS": "400", "TERMINAL_WIDTH": "400", "NO_COLOR": "1"}
-    )
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(testing, "_get_command", lambda _: command_tree())  # it would be built for each call
+        answer = testing.CliRunner().invoke(
+            app, [*path, "--help"], env={"COLUMNS": "400", "TERMINAL_WIDTH": "400", "NO_COLOR": "1"}
+        )
     assert answer.exit_code == 0, answer.output
     return " ".join(answer.output.split())
 

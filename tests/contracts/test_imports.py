@@ -22,15 +22,19 @@ def _named(node: ast.Import | ast.ImportFrom, known: set[str]) -> Iterator[str]:
         yield inner if inner in known else base
 
 
+def _for_the_type_checker(test: ast.expr) -> bool:
+    return ast.unparse(test) in ("TYPE_CHECKING", "typing.TYPE_CHECKING")
+
+
 def _statements(node: ast.AST) -> Iterator[ast.Import | ast.ImportFrom]:
     """All import statements that run at some time: not those for the type checker alone."""
-    for child in ast.iter_child_nodes(node):
-        if isinstance(child, ast.If) and ast.unparse(child.test) in ("TYPE_CHECKING", "typing.TYPE_CHECKING"):
-            continue
-        if isinstance(child, ast.Import | ast.ImportFrom):
-            yield child
-        else:
-            yield from _statements(child)
+    waiting = [node]
+    while waiting:
+        for child in ast.iter_child_nodes(waiting.pop()):
+            if isinstance(child, ast.Import | ast.ImportFrom):
+                yield child
+            elif not (isinstance(child, ast.expr) or (isinstance(child, ast.If) and _for_the_type_checker(child.test))):
+                waiting.append(child)
 
 
 def imports(root: Path) -> dict[str, set[str]]:

@@ -13,10 +13,9 @@ from typing import Any
 
 import pytest
 from ruamel.yaml import YAML, YAMLError
-from typer.main import get_command
 
 from lakeward.cli import context as of_the_command
-from lakeward.cli.app import app
+from lakeward.cli.app import command_tree
 from lakeward.cli.context import take_common_options
 from lakeward.platform.runtime import Project
 from lakeward.spec.checks import not_supported
@@ -236,7 +235,7 @@ def _words(text: str) -> list[str] | None:
 
 def _parses(words: list[str]) -> str:
     """Why the command line refuses the words; empty if it takes them. Nothing is run."""
-    command: Any = get_command(app)
+    command: Any = command_tree()
     above, name = None, "lakeward"
     try:
         with redirect_stdout(StringIO()), redirect_stderr(StringIO()):

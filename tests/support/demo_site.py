@@ -14,6 +14,7 @@ import pytest
 
 from lakeward.cli.app import main
 from lakeward.connectors.iceberg.catalog import create_schema
+from lakeward.operations import waiting
 from lakeward.platform.runtime import Lake, Project, Runtime
 from lakeward.registry import generations, streams
 from lakeward.registry.engine import connect, engine
@@ -92,6 +93,7 @@ def site(
     monkeypatch: pytest.MonkeyPatch,
 ) -> Any:
     monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.setattr(waiting, "LOOK_EVERY_S", 0.1)
     home = tmp_path / "home"
     (home / "secrets").mkdir(parents=True)
     url = postgres.url(copied)

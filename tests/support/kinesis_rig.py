@@ -22,6 +22,8 @@ from lakeward.platform import ports, private
 REGION, CONNECTION = "eu-central-1", "clicks"
 KEYS = {account.KEY: "testing", account.SECRET: "k1nesis-s3cret"}
 _WHOLE = 2**128
+_MOST = 500
+"""Records in a request, as Kinesis has it."""
 
 
 @dataclass(frozen=True)
@@ -45,12 +47,15 @@ class Rig:
 
     def put(self, name: str, values: Sequence[Any], at: float | None = None) -> None:
         """Records, text as it is and anything else as JSON; over the shards by turns, or at one place of 0..1."""
-        client = self.client()
+        records = []
         for number, value in enumerate(values):
             data = value if isinstance(value, str) else json.dumps(value)
             where = at if at is not None else (number * 0.381966) % 1
-            client.put_record(StreamName=name, Data=data.encode(), PartitionKey=f"k{number}",
-                              ExplicitHashKey=str(int(where * (_WHOLE - 1))))  # fmt: skip
+            key = str(int(where * (_WHOLE - 1)))
+            records.append({"Data": data.encode(), "PartitionKey": f"k{number}", "ExplicitHashKey": key})
+        client = self.client()
+        for begin in range(0, len(records), _MOST):
+            client.put_records(StreamName=name, Records=records[begin : begin + _MOST])
 
     def shards(self, name: str) -> Any:
         """moto's own."""

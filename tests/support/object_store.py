@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import signal
 import subprocess
 import sys
 import time
@@ -127,12 +126,8 @@ def running(folder: Path, *, catalog: bool = False) -> Iterator[Weed]:
         made.connect()
         yield made
     finally:
-        server.send_signal(signal.SIGTERM)
-        try:
-            server.wait(20)
-        except subprocess.TimeoutExpired:
-            server.kill()
-            server.wait()
+        server.kill()  # its orderly end waits for clients, and what it holds is of no value
+        server.wait()
 
 
 def _has_catalog(made: Weed) -> bool:

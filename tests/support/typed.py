@@ -7,9 +7,7 @@ import shlex
 from functools import cache
 from typing import Any
 
-from typer.main import get_command
-
-from lakeward.cli.app import app
+from lakeward.cli.app import command_tree
 
 _COMMAND = re.compile(r"""lakeward (?:"[^"]*"|(?<=--write )'[^']*'|(?!\blakeward )[^;"])+""")
 _END = re.compile(r"   |, then|,? or |\)| {2}#")
@@ -36,7 +34,7 @@ def parsed(command: str) -> None:
         UsageError: of click; it does not take these arguments.
     """
     words = shlex.split(command)[1:]
-    group: Any = get_command(app)  # of click, which typer brings along
+    group: Any = command_tree()  # of click, which typer brings along
     context = group.context_class(group, info_name="lakeward")
     while hasattr(group, "get_command"):
         name = words.pop(0)

@@ -6,9 +6,11 @@ Exit codes: 0 ok, 1 unexpected, 2 usage or specification, 3 unhealthy or a check
 from __future__ import annotations
 
 import sys
-from typing import Annotated
+from functools import cache
+from typing import Annotated, Any
 
 import typer
+from typer.main import get_command
 
 from lakeward import __version__
 from lakeward.cli import (
@@ -89,12 +91,18 @@ def version() -> None:
 examples.complete_help(app)
 
 
+@cache
+def command_tree() -> Any:
+    """The tree of all commands; Typer would build it again for each call in a process."""
+    return get_command(app)
+
+
 def main(argv: list[str] | None = None) -> None:
     """Entry point: the only place where an expected error becomes three lines and an exit code."""
     rest = context.take_common_options(sys.argv[1:] if argv is None else argv)
     logs.to_stderr()  # structlog's own default is stdout, which is for data only
     try:
-        app(rest)
+        command_tree()(rest)
     except Internal:  # a bug: its stack trace says where
         raise
     except LakewardError as error:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
+from lakeward.connectors.kafka.arrived import arrived
 from lakeward.platform.errors import DependencyDown, TimedOut
 
 ANSWER_S = 15.0
@@ -111,7 +112,7 @@ def read_topic(bootstrap: str, topic: str, timeout_s: float = 120.0) -> Iterator
                     next="lakeward stack status",
                     code="LW-7405",
                 )
-            for message in consumer.consume(5000, timeout=1.0):
+            for message in arrived(consumer, 5000, 1.0):
                 error = message.error()
                 if error is not None:
                     if error.code() == KafkaError._PARTITION_EOF:

@@ -11,6 +11,7 @@ from pathlib import Path
 from threading import Thread
 
 import pytest
+from openlineage.client.transport.http import DEFAULT_RETRY_CONFIG
 from openlineage_events import validated
 from sqlalchemy import func, select, update
 
@@ -196,7 +197,7 @@ def test_a_backend_that_is_away_loses_nothing(site, monkeypatch):
     landed(site, 0)
     port = ports.any_free()
     monkeypatch.setenv("OPENLINEAGE_URL", f"http://127.0.0.1:{port}")
-    monkeypatch.setenv("OPENLINEAGE__TRANSPORT__TRANSPORTS__DEFAULT__RETRY", '{"total": 0}')
+    monkeypatch.setitem(DEFAULT_RETRY_CONFIG, "total", 0)  # a variable of the transport would replace the URL
     away = site.lakeward("lineage", "send", "-o", "json")
     assert away.code == 3
     assert "did not take the events" in away.err

@@ -196,8 +196,10 @@ def test_a_control_loop_that_stands_still_is_said_by_the_sign_of_life(
 
 
 def test_a_lease_row_edited_by_hand_heals_or_is_left_to_whoever_it_names(
-    intended: Launch, make_link: Any, connect: Any, stream: str
+    intended: Launch, make_link: Any, connect: Any, stream: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # A lease whose row was removed is taken again when its time is over, by the clock of the driver.
+    monkeypatch.setattr(linking, "STREAM_TTL", timedelta(seconds=3))
     link = make_link(intended)
     assert link.claim(0)
     link.start()

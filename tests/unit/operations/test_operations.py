@@ -11,6 +11,7 @@ import pytest
 from psutil import pid_exists
 from sqlalchemy import text
 
+from lakeward.operations import waiting
 from lakeward.operations.request import Request, StreamOperation
 from lakeward.operations.runner import Runner
 from lakeward.operations.waiting import Waiting
@@ -27,6 +28,8 @@ def operator(connected, runtime, backend, monkeypatch):
     monkeypatch.setattr(
         StartupGracePeriod, "answered", lambda self, server_up_s: None
     )  # the test's server has only just started
+    monkeypatch.setattr(waiting, "LOOK_EVERY_S", 0.05)
+    monkeypatch.setattr(waiting, "RECONCILE_EVERY_S", 0.5)
 
     def make(timeout_s: float = 60.0) -> Runner:
         return Runner(connected, runtime, author="ada", holder="test", backend=backend, timeout_s=timeout_s)

@@ -42,7 +42,10 @@ def site(tmp_path: Path, answers: list[int]) -> Iterator[StackContext]:
         server.shutdown()
 
 
-def test_what_does_not_answer_yet_is_asked_again_and_a_refusal_is_told(site: StackContext, answers: list[int]) -> None:
+def test_what_does_not_answer_yet_is_asked_again_and_a_refusal_is_told(
+    site: StackContext, answers: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(airflow_pool, "_AGAIN_S", 0.05)
     answers += [503, 500, 409, 403]
     with pytest.raises(DependencyDown, match="403") as told:
         airflow_pool.ensure(site)

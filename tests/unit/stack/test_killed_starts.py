@@ -36,12 +36,12 @@ IGNORES_TERM = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IG
 
 
 class Stubborn(Part):
-    """A part that ends only by SIGKILL, three seconds after it was told to."""
+    """A part that ends only by SIGKILL, two seconds after it was told to."""
 
     name = group = "stubborn"
 
     def program(self) -> Program:
-        return Program([sys.executable, "-c", IGNORES_TERM + "time.sleep(600)"], {}, stop_wait_s=3)
+        return Program([sys.executable, "-c", IGNORES_TERM + "time.sleep(600)"], {}, stop_wait_s=2)
 
     def healthy(self, since: Any) -> bool:
         return "ready" in self.log.read_text()

@@ -14,7 +14,7 @@ from lakeward.registry.schema import drivers as launches
 from lakeward.registry.schema import generations as table
 from lakeward.spec.model.settings import Driver, Settings
 from lakeward.spec.model.types import DriverName, SparkMaster
-from lakeward.supervision import incidents, observe
+from lakeward.supervision import incidents, observe, probes
 from lakeward.supervision.decide.dependencies import Dependency, Kind
 from lakeward.supervision.decide.health import State, Verdict
 from lakeward.supervision.reconcile import reconcile_once
@@ -45,6 +45,7 @@ def nine(connected, deployed):
 @pytest.fixture
 def once(connected, runtime, backend, monkeypatch):
     monkeypatch.setattr(StartupGracePeriod, "answered", lambda self, server_up_s: None)
+    monkeypatch.setattr(probes, "ANSWER_S", 1.0)
     gone = runtime.model_copy(update={"kafka": {"lakeward_kafka": f"127.0.0.1:{ports.any_free()}"}})
 
     def run(runtime=gone):

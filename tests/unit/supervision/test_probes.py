@@ -26,13 +26,15 @@ def ask(runtime, kind, name, **options):
     return probes.ask(runtime, [one], **options)[one]
 
 
-def test_a_broker_that_is_away_says_which_and_why(runtime) -> None:
+def test_a_broker_that_is_away_says_which_and_why(runtime, monkeypatch) -> None:
+    monkeypatch.setattr(probes, "ANSWER_S", 1.0)
     gone = runtime.model_copy(update={"kafka": {"lakeward_kafka": f"127.0.0.1:{ports.any_free()}"}})
     assert "127.0.0.1" in (ask(gone, Kind.KAFKA, "lakeward_kafka") or "")
     assert "known connections" in (ask(runtime, Kind.KAFKA, "nobody") or "")
 
 
-def test_a_broker_that_takes_connections_and_never_answers_is_away(runtime) -> None:
+def test_a_broker_that_takes_connections_and_never_answers_is_away(runtime, monkeypatch) -> None:
+    monkeypatch.setattr(probes, "ANSWER_S", 1.0)
     with closing(socket.create_server(("127.0.0.1", 0))) as hung:
         port = hung.getsockname()[1]
         mute = runtime.model_copy(update={"kafka": {"lakeward_kafka": f"127.0.0.1:{port}"}})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import time
@@ -46,6 +47,31 @@ def test_two_workers_get_one_server_and_copies_of_one_registry_and_it_ends_with_
     finally:
         host.close()
     until_it_is_silent(found[0])
+
+
+def test_a_folder_in_memory_ends_with_its_run_also_one_that_was_killed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    memory = tmp_path / "memory"
+    monkeypatch.setattr(services, "MEMORY", memory)
+    monkeypatch.setattr(services, "ROOM", 0)
+    with subprocess.Popen(["/bin/true"]) as ended:
+        killed, other = (memory / f"{services.IN_MEMORY}{pid}-x" for pid in (ended.pid, os.getpid()))
+    for left in (killed, other):
+        left.mkdir(parents=True)
+    with services.in_memory(tmp_path / "services" / "data") as made:
+        assert made.parent == memory
+        assert (tmp_path / "services" / "data").resolve() == made
+    assert list(memory.iterdir()) == [other]
+
+
+def test_without_room_in_memory_a_folder_is_where_it_is_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(services, "ROOM", 1 << 60)
+    with services.in_memory(tmp_path / "data") as made:
+        assert made == tmp_path / "data"
+        assert made.is_dir() and not made.is_symlink()
 
 
 @pytest.mark.parametrize("service", ["postgres", "kafka"])

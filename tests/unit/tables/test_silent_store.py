@@ -11,6 +11,8 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
+from pyarrow import fs
+from pyarrow.fs import AwsStandardS3RetryStrategy, S3FileSystem
 from tests.support import object_store
 from tests.support.proxy import Proxy
 from tests.support.shared_files import SharedLake, deployment, rows
@@ -48,8 +50,9 @@ def proxy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Proxy, Any
 def lake(
     proxy: tuple[Proxy, Any], postgres: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[SharedLake]:
-    """A lake whose catalog answers all the time."""
+    """A lake whose catalog answers all the time, and whose clients of the store try each request once, for a second."""
     monkeypatch.setattr(store, "ANSWER_S", 1)
+    monkeypatch.setattr(fs, "S3FileSystem", partial(S3FileSystem, retry_strategy=AwsStandardS3RetryStrategy(1)))
     monkeypatch.setattr(pins, "STAGED_FLOOR", timedelta(0))  # no stream stages here
     store._file_system.cache_clear()
     where = Lake(

@@ -15,6 +15,7 @@ from functools import lru_cache, partial
 from typing import Any, TypeVar
 
 from lakeward.connectors.kafka import refusals
+from lakeward.connectors.kafka.arrived import arrived
 from lakeward.connectors.kafka.cluster import Cluster
 from lakeward.connectors.kafka.position import Offsets
 from lakeward.platform.errors import Awaited, DependencyDown
@@ -278,7 +279,7 @@ def written_at(
         consumer.assign(assigned)
         end = time.monotonic() + timeout_s
         while len(times) < len(assigned) and time.monotonic() < end:
-            for message in consumer.consume(100, timeout=0.2):
+            for message in arrived(consumer, 100, 0.2):
                 topic, part = message.topic(), message.partition()
                 if message.error() is None and topic is not None and part is not None and (topic, part) not in times:
                     times[topic, part] = message.timestamp()[1] / 1000

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from lakeward.connectors.kafka.arrived import arrived
 from lakeward.connectors.kafka.cluster import Cluster
 from lakeward.platform.text import moment
 from lakeward.spec.model.sources import Isolation
@@ -69,7 +70,7 @@ def records(
         consumer.assign([TopicPartition(topic, part, low) for (topic, part), (low, _) in ranges.items()])
         limit = time.monotonic() + timeout_s
         while len(done) < len(ranges) and time.monotonic() < limit:
-            for message in consumer.consume(100, timeout=0.2):
+            for message in arrived(consumer, 100, 0.2):
                 topic, part, offset = message.topic(), message.partition(), message.offset()
                 if topic is None or part is None or offset is None:
                     continue

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from lakeward.connectors.kafka import broker
+from lakeward.connectors.kafka.arrived import arrived
 from lakeward.connectors.kafka.cluster import Cluster
 from lakeward.connectors.kafka.position import Offsets
 from lakeward.platform.errors import DependencyDown
@@ -163,7 +164,7 @@ def _read(consumer: Consumer, part: Partition, read: _Pass, deadline: float) -> 
     spans = iter(read.spans)
     low, high = next(spans)
     while read.at < read.until and time.monotonic() < deadline:
-        for message in consumer.consume(10_000, timeout=0.5):
+        for message in arrived(consumer, 10_000, 0.5):
             error, offset = message.error(), message.offset()
             if error is not None:
                 if error.code() == KafkaError._PARTITION_EOF:

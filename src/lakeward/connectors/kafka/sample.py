@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
+from lakeward.connectors.kafka.arrived import arrived
 from lakeward.connectors.kafka.cluster import Cluster
 from lakeward.connectors.kafka.reader import HEADERS, KEY
 from lakeward.connectors.source import VALUE
@@ -51,7 +52,7 @@ def newest(
         consumer.assign([TopicPartition(*key, max(low, until - per_partition)) for key, (low, until) in ranges.items()])
         limit = time.monotonic() + _TIMEOUT_S
         while unfinished and time.monotonic() < limit:
-            for message in consumer.consume(100, timeout=0.2):
+            for message in arrived(consumer, 100, 0.2):
                 key, offset, error = (message.topic(), message.partition()), message.offset(), message.error()
                 if error is not None:
                     if error.code() == KafkaError._PARTITION_EOF:

@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from lakeward.connectors.commit_protocol.position import NO_DATA
+from lakeward.connectors.kafka.arrived import arrived
 from lakeward.connectors.kafka.broker import TIMEOUT_S, begin_offsets, end_offsets, retentions, written_at
 from lakeward.connectors.kafka.cluster import Cluster, find
 from lakeward.connectors.kafka.position import REPLACED, Offsets, parse, replaced
@@ -317,7 +318,7 @@ def _oldest(consumer: Consumer, waiting: list[Partition]) -> float | None:
     first: dict[tuple[str | None, int | None], float] = {}
     deadline = time.monotonic() + TIMEOUT_S / 2
     while len(first) < len(waiting) and time.monotonic() < deadline:
-        for message in consumer.consume(500, timeout=0.2):
+        for message in arrived(consumer, 500, 0.2):
             key = (message.topic(), message.partition())
             if message.error() is None and key not in first and key[0] is not None and key[1] is not None:
                 first[key] = message.timestamp()[1] / 1000

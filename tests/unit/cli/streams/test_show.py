@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from sqlalchemy import func
 
+from lakeward.connectors.kafka import broker
 from lakeward.demo.flights import Record
 from lakeward.demo.producer import Sender
 from lakeward.registry import batches, drivers, events, generations, leases, observations, restarts, streams
@@ -169,7 +170,10 @@ def test_a_driver_that_died_is_restarting_with_its_next_attempt(site: Any) -> No
     assert found["next"] == "lakeward streams logs flights"
 
 
-def test_status_goes_on_without_the_broker_and_names_what_does_not_answer(site: Any) -> None:
+def test_status_goes_on_without_the_broker_and_names_what_does_not_answer(
+    site: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(broker.begin_offsets, "__defaults__", (1.0,))
     away = site.runtime.model_copy(update={"kafka": {"lakeward_kafka": "127.0.0.1:1"}})
     (site.home / "runtime.json").write_text(away.model_dump_json())
     answer = site.lakeward("streams", "status", "flights", "-o", "json")

@@ -32,7 +32,7 @@ def way(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatc
         private.write(rig.secrets / "aws" / "behind.ini", account.render(given))
         name = rig.create(1)
         rig.put(name, range(5))
-        monkeypatch.setattr(client, "ANSWER_S", 2)
+        monkeypatch.setattr(client, "ANSWER_S", 1)
         monkeypatch.setattr(client, "ATTEMPTS", 2)
         yield proxy, Place(name, REGION, "behind", str(rig.secrets))
         proxy.close()

@@ -58,7 +58,28 @@ def ends(model: TableModel) -> bool:
     return model.run(DAY, writing=False) == 0
 
 
-@pytest.mark.parametrize("shape", SHAPES, ids=lambda each: each.name)
+@pytest.mark.parametrize(  # `table_model.SHAPES`, each once
+    "shape",
+    [
+        BY_NAME["every second, one partition"],
+        LATE,
+        BY_NAME["every minute, upserts"],
+        pytest.param(
+            BY_NAME["every 10 s, a partition an hour"],
+            marks=pytest.mark.campaign(held_by="test_a_day_of_commits_converges_ends_and_is_rewritten_at_most_twice"),
+        ),
+        pytest.param(
+            BY_NAME["every 10 s, a partition a day"],
+            marks=pytest.mark.campaign(held_by="test_a_day_of_commits_converges_ends_and_is_rewritten_at_most_twice"),
+        ),
+        FOUR,
+        pytest.param(
+            BY_NAME["every 10 min, a trickle"],
+            marks=pytest.mark.campaign(held_by="test_a_day_of_commits_converges_ends_and_is_rewritten_at_most_twice"),
+        ),
+    ],
+    ids=lambda each: each.name,
+)
 def test_a_day_of_commits_converges_ends_and_is_rewritten_at_most_twice(shape):
     model = a_day(shape)
     assert converges(model)
