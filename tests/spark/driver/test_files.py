@@ -61,7 +61,18 @@ def records(*numbers: int) -> str:
     return "".join(json.dumps({"n": number, "s": f"row {number}"}) + "\n" for number in numbers)
 
 
-def test_json_lands_once_also_when_a_batch_runs_twice(lab: Any, folder: Folder) -> None:
+@pytest.mark.parametrize(
+    "steps",
+    [
+        ("before-return",),
+        pytest.param(
+            ("after-quarantine", "before-return"),
+            marks=pytest.mark.campaign(held_by="test_json_lands_once_also_when_a_batch_runs_twice"),
+        ),
+    ],
+    ids=["a step", "each step"],
+)
+def test_json_lands_once_also_when_a_batch_runs_twice(lab: Any, folder: Folder, steps: tuple[str, ...]) -> None:
     folder.put("a.json", records(1, 2) + "\njunk\njunk\n" + '{"n": "x"}\n')
     folder.put("below/b c%.json", records(3))
     document = spec(lab, folder, "json", rules={"small": "n < 900"})
@@ -69,7 +80,7 @@ def test_json_lands_once_also_when_a_batch_runs_twice(lab: Any, folder: Folder) 
     def die() -> None:
         raise RuntimeError("died")
 
-    for step in ("after-quarantine", "before-return"):
+    for step in steps:
         with failpoints.on(step, die):
             lab.fail(document)
         lab.started.clear()

@@ -176,6 +176,7 @@ def test_the_figures_of_a_plain_write_prove_it(observed: Observed) -> None:
     assert again.value.doubt is Doubt.AGAIN
 
 
+@pytest.mark.campaign(held_by="test_figures_that_are_spoiled_are_found")
 def test_a_stage_that_runs_again_because_its_output_was_lost_is_found(document: dict[str, Any], tmp_path: Path) -> None:
     run = subprocess.run(
         [sys.executable, lost_shuffle.__file__, json.dumps(document), str(tmp_path)],
@@ -242,7 +243,18 @@ def test_a_batch_whose_figures_are_not_proven_lands_once_with_exact_counts(lab: 
     assert snapshots == 4, "one for each batch, and one that was staged and never published"
 
 
-@pytest.mark.parametrize("step", ["after-stage", "before-figures", "before-publish", "after-publish"])
+@pytest.mark.parametrize(
+    "step",
+    [
+        "before-figures",
+        *(
+            pytest.param(
+                each, marks=pytest.mark.campaign(held_by="test_a_batch_in_one_pass_that_dies_at_a_step_lands_once")
+            )
+            for each in ("after-stage", "before-publish", "after-publish")
+        ),
+    ],
+)
 def test_a_batch_in_one_pass_that_dies_at_a_step_lands_once(lab: Any, step: str) -> None:
     class Died(RuntimeError):
         pass
