@@ -116,6 +116,7 @@ def fitted(records: Records, carrier: str, forget: float, doubt: float) -> tuple
     return len(own), np.linalg.solve(left, (x * weights[:, None]).T @ y)
 
 
+@pytest.mark.campaign(held_by="tests/spark/driver/test_examples.py::test_an_example_lands_what_a_recomputation_gives")
 def test_a_model_that_learns_is_taken_over_by_the_stream_that_scores(
     lab: Any, tmp_path: Path, departures: Records
 ) -> None:

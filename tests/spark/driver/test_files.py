@@ -340,6 +340,9 @@ def test_what_has_landed_is_archived_and_nothing_else(lab: Any, folder: Folder) 
     assert sorted(row["value"] for row in lab.rows()) == ["", "  ", "one", "two"]
 
 
+@pytest.mark.campaign(
+    held_by="tests/spark/driver/test_landing.py::test_windows_land_once_final_late_rows_are_counted_and_bad_ones_kept"
+)
 def test_windows_over_files_count_their_records_and_keep_bad_ones(lab: Any, folder: Folder) -> None:
     document = spec(
         lab, folder, "json",

@@ -272,6 +272,9 @@ def test_a_record_from_the_future_is_quarantined_row_by_row_too_and_off_lets_it_
     assert [row["reason"] for row in lab.rows("q")] == ["ahead"]
 
 
+@pytest.mark.campaign(
+    held_by="tests/unit/supervision/decide/test_lateness.py::test_a_watermark_ahead_of_the_clock_says_how_far"
+)
 def test_without_the_bound_the_other_records_are_late_and_the_report_of_the_driver_says_so(lab: Any) -> None:
     from datetime import UTC, datetime
     from types import SimpleNamespace

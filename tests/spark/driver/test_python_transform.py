@@ -138,6 +138,7 @@ def test_what_cannot_be_planned_is_refused_before_anything_runs(lab: Any, name: 
     assert "Traceback" not in str(refused.value)
 
 
+@pytest.mark.campaign(held_by="tests/spark/driver/test_refusals.py::test_a_join_that_makes_two_rows_of_one_record")
 def test_rows_made_twice_of_one_record_break_the_lineage_that_was_asked_for(lab: Any) -> None:
     topic = lab.topic()
     lab.produce(topic, [{"n": 1}])

@@ -110,6 +110,7 @@ def test_closed_windows_get_their_late_rows_and_open_ones_stay(lab: Any, catalog
     assert _rows(lab)[(0, "a")] == 99, "nothing is replaced by less than there was"
 
 
+@pytest.mark.campaign(held_by="test_closed_windows_get_their_late_rows_and_open_ones_stay")
 def test_sliding_windows_by_key(lab: Any) -> None:
     topic = lab.topic()
     sql = "SELECT window.end AS w, k, count(*) AS c FROM source GROUP BY window(at, '20 minutes', '10 minutes'), k"
