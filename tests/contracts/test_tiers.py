@@ -17,7 +17,8 @@ PAGE = (ROOT / "docs/reference/promises.md").read_text().split("## What holds th
 def _marks(node: ast.AST) -> Iterator[ast.expr]:
     """Each use of the marker below a node: the call, or the bare marker."""
     for part in ast.walk(node):
-        if (isinstance(part, ast.Call) and ast.unparse(part.func) == "pytest.mark.campaign") or (isinstance(part, ast.Attribute) and ast.unparse(part) == "pytest.mark.campaign"):
+        call = isinstance(part, ast.Call) and ast.unparse(part.func) == "pytest.mark.campaign"
+        if call or (isinstance(part, ast.Attribute) and ast.unparse(part) == "pytest.mark.campaign"):
             yield part
 
 
