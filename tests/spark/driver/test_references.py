@@ -96,6 +96,7 @@ def test_each_batch_joins_the_newest_version_and_needs_it_no_more_once_read(lab:
     assert _joined(lab, topic, 1) == ("ONE", "THERE", "ONE!")
 
     if not back:
+        folder.with_name("elsewhere").rename(folder)
         return
     # Back again: another table under the same name, the other one where it was.
     tables("CREATE TABLE {names} (n INT, name STRING) USING iceberg", "INSERT INTO {names} VALUES (1, 'uno')")
