@@ -42,20 +42,7 @@ def source(name: str, **more: Any) -> dict[str, Any]:
     return {"kinesis": given | more}
 
 
-@pytest.mark.parametrize(
-    "steps",
-    [
-        ("after-publish",),
-        pytest.param(
-            ("after-quarantine", "after-publish"),
-            marks=pytest.mark.campaign(held_by="test_records_land_once_over_kills_and_a_split_and_bad_ones_are_kept"),
-        ),
-    ],
-    ids=["a step", "each step"],
-)
-def test_records_land_once_over_kills_and_a_split_and_bad_ones_are_kept(
-    shore: Any, kinesis: Rig, steps: tuple[str, ...]
-) -> None:
+def test_records_land_once_over_kills_and_a_split_and_bad_ones_are_kept(shore: Any, kinesis: Rig) -> None:
     name = kinesis.create(2)
     kinesis.put(name, [{"n": n} for n in range(15)])
     kinesis.put(name, ["junk"])
@@ -64,7 +51,7 @@ def test_records_land_once_over_kills_and_a_split_and_bad_ones_are_kept(
     def die() -> None:
         raise RuntimeError("died")
 
-    for step in steps:
+    for step in ("after-quarantine", "after-publish"):
         with failpoints.on(step, die):
             assert "died" in str(shore.fail(document))
         shore.started.clear()
