@@ -59,7 +59,7 @@ def refused(lab: Any, document: dict[str, Any]) -> Blocked:
 @pytest.mark.parametrize(
     "steps",
     [
-        ("after-publish",),
+        ("before-return",),
         pytest.param(
             ("before-return", "after-publish"),
             marks=pytest.mark.campaign(held_by="test_a_table_lands_as_it_stands_and_then_its_appends_once"),

@@ -47,7 +47,7 @@ def snapshots(lab: Any, table: str) -> list[int]:
 @pytest.mark.parametrize(
     "steps",
     [
-        ("before-return",),
+        ("after-publish",),
         pytest.param(
             ("after-publish", "before-return"),
             marks=pytest.mark.campaign(held_by="test_rows_come_once_over_kills_compaction_and_a_lost_checkpoint"),
