@@ -18,6 +18,7 @@ import pytest
 from lakeward import jars
 from lakeward.connectors.iceberg import catalog as addresses
 from lakeward.connectors.spark import connect_server as server_side
+from lakeward.engine import java_names
 from lakeward.engine.session import BATCH_CONF, LOCAL_CHECKPOINT_FILES
 from lakeward.platform import ports
 from lakeward.platform.runtime import CATALOG, Lake, Runtime
@@ -29,8 +30,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-BRIEF = ("-XX:+UseSerialGC", *QUICK.split())
-"""For a JVM of some minutes: the second compiler would never earn its cost."""
+BRIEF = ("-XX:+UseSerialGC", *QUICK.split(), "-XX:MetaspaceSize=256m")
+"""For a JVM of some minutes: the second compiler would never earn its cost, nor full collections while classes come."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -96,6 +97,7 @@ def make_spark(lake: Lake, tmp_path_factory: pytest.TempPathFactory) -> Callable
         }.items():
             builder = builder.config(name, value)
         session = builder.getOrCreate()
+        java_names.remember()
         session.sparkContext.setLogLevel("ERROR")
         return session
 

@@ -43,7 +43,7 @@ def load(lab: Any, name: str, tmp_path: Path, topics: dict[str, str]) -> dict[st
         return {**document, "trigger": {"real_time": "5s"}}
     for source in document["sources"].values():
         if "kafka" in source:
-            source["kafka"]["max_offsets_per_trigger"] = 300  # several batches
+            source["kafka"]["max_offsets_per_trigger"] = 450  # several batches
         else:
             source["iceberg"]["max_files_per_trigger"] = 1
     return {**document, "trigger": {"every": "100ms"}}

@@ -13,7 +13,7 @@ from lakeward import jars
 from lakeward.connectors.aws import store
 from lakeward.connectors.iceberg import catalog
 from lakeward.connectors.spark import master as spark_master
-from lakeward.engine import cluster, event_log
+from lakeward.engine import cluster, event_log, java_names
 from lakeward.jars.java import DEEP_STACK
 from lakeward.platform.runtime import Launch
 from lakeward.spec.checks import spark_conf
@@ -143,6 +143,7 @@ def start(launch: Launch) -> SparkSession:
         session = builder.getOrCreate()
     finally:
         cluster.forget_secret(launch)
+    java_names.remember()
     # Started here: streams start in parallel, and the first callback of one would start it while others need it.
     ensure_callback_server_started(session.sparkContext._gateway)  # type: ignore[no-untyped-call]  # pyspark's own
     return session

@@ -100,14 +100,18 @@ class Lab:
     def until(self, what: str, done: Callable[[], Any]) -> None:
         """Wait for something; a query that failed meanwhile is the answer to why it did not come."""
         end = time.monotonic() + PATIENCE_S
-        while not done():
+        while True:
+            begun = time.monotonic()
+            if done():
+                return
+            looked_s = time.monotonic() - begun
             # The driver does not ask a stopped query for its failure either: Spark takes a stop that interrupts reading
             # of an Iceberg manifest for an error of the query.
             for running in (each for each in self.started if not each.gate.closed):
                 failure = running.failure()
                 assert failure is None, f"{what} did not come: {failure}"
             assert time.monotonic() < end, f"{what} did not come within {PATIENCE_S:.0f} s"
-            time.sleep(0.05)
+            time.sleep(min(max(0.05, 2 * looked_s), 2.0))  # a look may be a query, which the stream has to wait for
 
     def run(self, document: dict[str, Any], records: int) -> Any:
         """Start a stream, wait until it consumed that many records, stop it between two batches."""

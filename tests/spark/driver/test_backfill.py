@@ -46,7 +46,20 @@ def _backfills(catalog: Any, table: str) -> list[str]:
     return [name for name in of_properties(catalog.load_table(table).properties, table) if "@" in name]
 
 
-def test_a_range_lands_in_a_new_table_once_whatever_dies(lab: Any, catalog: Any) -> None:
+@pytest.mark.parametrize(
+    "steps",
+    [
+        (("after-stage", 2), ("after-publish", 1)),
+        pytest.param(
+            (("after-quarantine", 1), ("after-stage", 2), ("after-publish", 1)),
+            marks=pytest.mark.campaign(held_by="test_a_range_lands_in_a_new_table_once_whatever_dies"),
+        ),
+    ],
+    ids=["a step", "each step"],
+)
+def test_a_range_lands_in_a_new_table_once_whatever_dies(
+    lab: Any, catalog: Any, steps: tuple[tuple[str, int], ...]
+) -> None:
     topic, into = lab.topic(), f"{lab.namespace}.history"
     lab.produce(topic, [{"n": each} if each != 4 else "junk" for each in range(12)])
     document = lab.spec(topic, source={"kafka": {"topics": [topic], "max_offsets_per_trigger": 4}}, lineage="rows")
@@ -55,7 +68,7 @@ def test_a_range_lands_in_a_new_table_once_whatever_dies(lab: Any, catalog: Any)
 
     dry = _run(lab, document, topic, 1, 11, into, dry_run=True)
     assert (dry.position, dry.begun, dry.batches) == (f"{document['id']}@backfill-1", None, 0)
-    for step, nth in (("after-quarantine", 1), ("after-stage", 2), ("after-publish", 1)):
+    for step, nth in steps:
         with failpoints.on(step, _at(nth)), pytest.raises(Died):
             _run(lab, document, topic, 1, 11, into)
     lab.produce(topic, [{"n": 12}])
@@ -79,6 +92,10 @@ def test_a_range_lands_in_a_new_table_once_whatever_dies(lab: Any, catalog: Any)
     lab.until("the stream's own row", lambda: sum(each.consumed for each in lab.done) == 13)
 
 
+@pytest.mark.campaign(
+    held_by="tests/spark/driver/test_backfill_files.py::"
+    "test_records_kept_with_their_offsets_keep_them_and_repair_by_key"
+)
 def test_an_upsert_repairs_its_own_table_and_nothing_newer_is_replaced(lab: Any, catalog: Any) -> None:
     topic, table = lab.topic(), f"lake.{lab.namespace}.t"
     lab.produce(

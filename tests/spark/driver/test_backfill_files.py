@@ -42,14 +42,27 @@ def _lines(folder: Path, name: str, at: int, *records: Any) -> Path:
     return path
 
 
-def test_archived_records_land_once_whatever_dies(lab: Any, catalog: Any, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "steps",
+    [
+        ("after-publish",),
+        pytest.param(
+            ("after-quarantine", "after-publish"),
+            marks=pytest.mark.campaign(held_by="test_archived_records_land_once_whatever_dies"),
+        ),
+    ],
+    ids=["a step", "each step"],
+)
+def test_archived_records_land_once_whatever_dies(
+    lab: Any, catalog: Any, tmp_path: Path, steps: tuple[str, ...]
+) -> None:
     folder, into = tmp_path / "archive", f"{lab.namespace}.history"
     _lines(folder, "1.json", 1, {"n": 1}, "junk", "", {"n": -1})
     _lines(folder, "2.json", 2, {"n": 2}, {"n": -1})
     _lines(folder, "3.json", 3, {"n": 3})
     document = lab.spec("never-read", rules={"positive": "n > 0"}, lineage="rows")
 
-    for step in ("after-quarantine", "after-publish"):
+    for step in steps:
         with failpoints.on(step, _die), pytest.raises(Died):
             _run(lab, document, str(folder), into, most=1)
     late = _lines(folder, "4.json", 4, {"n": 4})

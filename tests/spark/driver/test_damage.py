@@ -66,6 +66,9 @@ def refusal(lab: Any, document: dict[str, Any], **more: Any) -> Blocked:
     return raised.value
 
 
+@pytest.mark.campaign(
+    held_by="tests/unit/engine/checkpoint/test_preflight.py::test_metadata_deleted_would_be_a_new_query_without_a_word"
+)
 def test_without_metadata_spark_goes_on_as_another_query(lab: Any) -> None:
     topic = lab.topic()
     lab.produce(topic, ["a", "b"])
@@ -78,6 +81,7 @@ def test_without_metadata_spark_goes_on_as_another_query(lab: Any) -> None:
     assert plain.seen == ["a", "b", "c"]
 
 
+@pytest.mark.campaign(held_by="tests/unit/engine/checkpoint/test_preflight.py::test_whole_checkpoint_deleted")
 def test_without_a_checkpoint_spark_begins_anew_and_leaves_a_gap(lab: Any) -> None:
     topic = lab.topic()
     plain = Plain(lab, [topic], startingOffsets="latest")
@@ -160,6 +164,7 @@ def test_a_first_batch_whose_beginning_is_lost_is_empty_for_spark(lab: Any) -> N
     assert f"{checkpoint}/sources/0/0" in error.why
 
 
+@pytest.mark.campaign(held_by="test_ours_refuses_sources_that_came_went_or_changed_places")
 def test_sources_in_another_order_are_read_at_each_others_offsets(lab: Any) -> None:
     one, two = lab.topic(), lab.topic()
     lab.produce(one, ["a"])

@@ -28,7 +28,18 @@ def _rows(lab: Any) -> list[tuple[int, str]]:
     return sorted((row["n"], row["s"]) for row in found)
 
 
-def test_a_stream_lands_in_delta_once_and_its_bad_rows_in_quarantine(lab: Any) -> None:
+@pytest.mark.parametrize(
+    "steps",
+    [
+        ("before-return",),
+        pytest.param(
+            ("after-publish", "before-return"),
+            marks=pytest.mark.campaign(held_by="test_a_stream_lands_in_delta_once_and_its_bad_rows_in_quarantine"),
+        ),
+    ],
+    ids=["a step", "each step"],
+)
+def test_a_stream_lands_in_delta_once_and_its_bad_rows_in_quarantine(lab: Any, steps: tuple[str, ...]) -> None:
     topic = lab.topic()
     lab.produce(topic, [{"n": 1, "s": "a"}, "junk", {"n": 2, "s": "b"}])
     document = _document(lab, topic)
@@ -39,7 +50,7 @@ def test_a_stream_lands_in_delta_once_and_its_bad_rows_in_quarantine(lab: Any) -
     def die() -> None:
         raise Died
 
-    for step in ("after-publish", "before-return"):
+    for step in steps:
         with failpoints.on(step, die):
             lab.fail(document)
         lab.started.clear()
@@ -82,6 +93,9 @@ def test_what_is_wrong_is_said_before_the_query_starts(lab: Any) -> None:
         lab.start(_document(lab, topic))
 
 
+@pytest.mark.campaign(
+    held_by="tests/faults/test_exactly_once.py::test_every_sink_and_mode_killed_at_a_step_has_every_record_once"
+)
 def test_groups_are_upserted_as_they_change(lab: Any) -> None:
     topic = lab.topic()
     document = _document(

@@ -56,7 +56,18 @@ def refused(lab: Any, document: dict[str, Any]) -> Blocked:
     return caught.value
 
 
-def test_a_table_lands_as_it_stands_and_then_its_appends_once(lab: Any) -> None:
+@pytest.mark.parametrize(
+    "steps",
+    [
+        ("before-return",),
+        pytest.param(
+            ("before-return", "after-publish"),
+            marks=pytest.mark.campaign(held_by="test_a_table_lands_as_it_stands_and_then_its_appends_once"),
+        ),
+    ],
+    ids=["a step", "each step"],
+)
+def test_a_table_lands_as_it_stands_and_then_its_appends_once(lab: Any, steps: tuple[str, ...]) -> None:
     document = spec(lab)
     with pytest.raises(DependencyDown, match=r"Source source .* cannot be read: table .*up does not exist yet"):
         lab.starter().start(lab.wanted(document))
@@ -66,7 +77,7 @@ def test_a_table_lands_as_it_stands_and_then_its_appends_once(lab: Any) -> None:
     def die() -> None:
         raise RuntimeError("died")
 
-    for step in ("before-return", "after-publish"):
+    for step in steps:
         with failpoints.on(step, die):
             lab.fail(document)
         lab.started.clear()

@@ -154,6 +154,7 @@ def test_a_dropped_quarantine_table_is_made_anew_only_while_no_rejected_record_w
     assert [row["raw"] for row in lab.rows("q")] == [b"the third"]
 
 
+@pytest.mark.campaign(held_by="test_a_dropped_quarantine_table_is_made_anew_only_while_no_rejected_record_was_in_it")
 def test_a_generation_that_names_another_quarantine_table_lost_nothing(lab: Any) -> None:
     topic, other = lab.topic(), f"{lab.namespace}.q2"
     document = lab.spec(topic)

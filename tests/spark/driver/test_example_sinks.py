@@ -138,6 +138,7 @@ def board(tmp_path: Path) -> Iterator[redis.Redis]:
         process.terminate()
 
 
+@pytest.mark.campaign(held_by="test_each_alert_is_posted_and_a_repeat_has_the_same_key")
 def test_a_batch_that_comes_again_changes_nothing_in_redis(
     lab: Any, tmp_path: Path, departures: list[dict[str, Any]], board: redis.Redis
 ) -> None:

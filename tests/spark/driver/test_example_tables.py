@@ -39,7 +39,16 @@ def wanted(lab: Any, document: dict[str, Any], records: Records) -> dict[str, in
     return counted(lab.spark.sql(document["transform"]["sql"]))
 
 
-@pytest.mark.parametrize("name", ["departures_in_delta", "worst_delays_in_delta"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "departures_in_delta",
+        pytest.param(
+            "worst_delays_in_delta",
+            marks=pytest.mark.campaign(held_by="test_a_delta_table_holds_what_a_recomputation_gives"),
+        ),
+    ],
+)
 def test_a_delta_table_holds_what_a_recomputation_gives(
     lab: Any, tmp_path: Path, departures: Records, name: str
 ) -> None:
@@ -52,7 +61,16 @@ def test_a_delta_table_holds_what_a_recomputation_gives(
     assert counted(lab.spark.read.format("delta").load(str(folder))) == wanted(lab, document, departures)
 
 
-@pytest.mark.parametrize("name", ["departures_in_postgres", "airports_in_postgres"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "departures_in_postgres",
+        pytest.param(
+            "airports_in_postgres",
+            marks=pytest.mark.campaign(held_by="test_a_table_of_postgresql_holds_what_a_recomputation_gives"),
+        ),
+    ],
+)
 def test_a_table_of_postgresql_holds_what_a_recomputation_gives(
     lab: Any, tmp_path: Path, departures: Records, name: str, postgres: Any, database: str
 ) -> None:
@@ -98,6 +116,7 @@ def fitted(records: Records, carrier: str, forget: float, doubt: float) -> tuple
     return len(own), np.linalg.solve(left, (x * weights[:, None]).T @ y)
 
 
+@pytest.mark.campaign(held_by="tests/spark/driver/test_examples.py::test_an_example_lands_what_a_recomputation_gives")
 def test_a_model_that_learns_is_taken_over_by_the_stream_that_scores(
     lab: Any, tmp_path: Path, departures: Records
 ) -> None:

@@ -61,7 +61,18 @@ def records(*numbers: int) -> str:
     return "".join(json.dumps({"n": number, "s": f"row {number}"}) + "\n" for number in numbers)
 
 
-def test_json_lands_once_also_when_a_batch_runs_twice(lab: Any, folder: Folder) -> None:
+@pytest.mark.parametrize(
+    "steps",
+    [
+        ("before-return",),
+        pytest.param(
+            ("after-quarantine", "before-return"),
+            marks=pytest.mark.campaign(held_by="test_json_lands_once_also_when_a_batch_runs_twice"),
+        ),
+    ],
+    ids=["a step", "each step"],
+)
+def test_json_lands_once_also_when_a_batch_runs_twice(lab: Any, folder: Folder, steps: tuple[str, ...]) -> None:
     folder.put("a.json", records(1, 2) + "\njunk\njunk\n" + '{"n": "x"}\n')
     folder.put("below/b c%.json", records(3))
     document = spec(lab, folder, "json", rules={"small": "n < 900"})
@@ -69,7 +80,7 @@ def test_json_lands_once_also_when_a_batch_runs_twice(lab: Any, folder: Folder) 
     def die() -> None:
         raise RuntimeError("died")
 
-    for step in ("after-quarantine", "before-return"):
+    for step in steps:
         with failpoints.on(step, die):
             lab.fail(document)
         lab.started.clear()
@@ -329,6 +340,9 @@ def test_what_has_landed_is_archived_and_nothing_else(lab: Any, folder: Folder) 
     assert sorted(row["value"] for row in lab.rows()) == ["", "  ", "one", "two"]
 
 
+@pytest.mark.campaign(
+    held_by="tests/spark/driver/test_landing.py::test_windows_land_once_final_late_rows_are_counted_and_bad_ones_kept"
+)
 def test_windows_over_files_count_their_records_and_keep_bad_ones(lab: Any, folder: Folder) -> None:
     document = spec(
         lab, folder, "json",

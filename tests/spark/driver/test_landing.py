@@ -65,6 +65,9 @@ def test_good_rows_land_and_each_kind_of_bad_record_is_kept_with_its_reason(lab:
     assert position["totals"] == {"consumed": 15, "landed": 3, "quarantined": 11, "filtered": 1, "skipped": 0}
 
 
+@pytest.mark.campaign(
+    held_by="tests/faults/test_exactly_once.py::test_every_sink_and_mode_killed_at_a_step_has_every_record_once"
+)
 def test_a_batch_that_runs_twice_lands_and_quarantines_once(lab: Any) -> None:
     topic = lab.topic()
     lab.produce(topic, [{"n": 1}, "junk", {"n": 2}])
@@ -243,6 +246,7 @@ def test_a_record_dated_2099_is_quarantined_and_every_other_one_is_counted(lab: 
     assert all(int(op["numRowsDroppedByWatermark"]) == 0 for each in lab.progress for op in each["stateOperators"])
 
 
+@pytest.mark.campaign(held_by="tests/spark/driver/test_refusals.py::test_bad_rows_without_a_quarantine_stop_the_stream")
 def test_a_record_from_the_future_without_a_quarantine_table_blocks_the_stream_with_words(lab: Any) -> None:
     document, _ = _dated_2099(lab)
     lab.produce(document["source"]["kafka"]["topics"][0], [{"t": "2099-01-01T00:00:00Z"}])
@@ -268,6 +272,9 @@ def test_a_record_from_the_future_is_quarantined_row_by_row_too_and_off_lets_it_
     assert [row["reason"] for row in lab.rows("q")] == ["ahead"]
 
 
+@pytest.mark.campaign(
+    held_by="tests/unit/supervision/decide/test_lateness.py::test_a_watermark_ahead_of_the_clock_says_how_far"
+)
 def test_without_the_bound_the_other_records_are_late_and_the_report_of_the_driver_says_so(lab: Any) -> None:
     from datetime import UTC, datetime
     from types import SimpleNamespace

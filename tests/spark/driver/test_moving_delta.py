@@ -89,6 +89,7 @@ def test_a_recovery_fences_a_driver_that_is_cut_off_and_the_next_one_goes_on(
     assert _counted(lab, document) == (8, 0, 0, 0)
 
 
+@pytest.mark.campaign(held_by="tests/spark/driver/test_moving.py::test_a_reset_back_reads_again_just_what_it_said")
 def test_a_reset_back_reads_again_just_what_it_said(lab: Any, registry: Registry, operator: Runner) -> None:
     topic = lab.topic()
     document = _document(lab, topic)

@@ -84,7 +84,16 @@ def test_a_clean_batch_is_one_job_and_any_other_is_counted_by_queries(lab: Any) 
     assert json.loads(text)["totals"] == {"consumed": 12, "landed": 6, "quarantined": 2, "filtered": 4, "skipped": 0}
 
 
-@pytest.mark.parametrize("sink", ["delta", "postgres"])
+@pytest.mark.parametrize(
+    "sink",
+    [
+        pytest.param(
+            "delta",
+            marks=pytest.mark.campaign(held_by="test_other_sinks_that_stage_an_append_land_a_clean_batch_in_one_pass"),
+        ),
+        "postgres",
+    ],
+)
 def test_other_sinks_that_stage_an_append_land_a_clean_batch_in_one_pass(
     lab: Any, postgres: Any, database: str, sink: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -176,6 +185,7 @@ def test_the_figures_of_a_plain_write_prove_it(observed: Observed) -> None:
     assert again.value.doubt is Doubt.AGAIN
 
 
+@pytest.mark.campaign(held_by="test_figures_that_are_spoiled_are_found")
 def test_a_stage_that_runs_again_because_its_output_was_lost_is_found(document: dict[str, Any], tmp_path: Path) -> None:
     run = subprocess.run(
         [sys.executable, lost_shuffle.__file__, json.dumps(document), str(tmp_path)],
@@ -242,7 +252,18 @@ def test_a_batch_whose_figures_are_not_proven_lands_once_with_exact_counts(lab: 
     assert snapshots == 4, "one for each batch, and one that was staged and never published"
 
 
-@pytest.mark.parametrize("step", ["after-stage", "before-figures", "before-publish", "after-publish"])
+@pytest.mark.parametrize(
+    "step",
+    [
+        "before-figures",
+        *(
+            pytest.param(
+                each, marks=pytest.mark.campaign(held_by="test_a_batch_in_one_pass_that_dies_at_a_step_lands_once")
+            )
+            for each in ("after-stage", "before-publish", "after-publish")
+        ),
+    ],
+)
 def test_a_batch_in_one_pass_that_dies_at_a_step_lands_once(lab: Any, step: str) -> None:
     class Died(RuntimeError):
         pass

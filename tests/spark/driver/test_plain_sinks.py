@@ -28,7 +28,18 @@ def read(lab: Any, document: dict[str, Any]) -> list[Any]:
     return sorted(row["n"] for row in lab.spark.read.format(sink["format"]).load(sink["path"]).collect())
 
 
-def test_files_land_once_whenever_the_driver_dies(lab: Any) -> None:
+@pytest.mark.parametrize(
+    "steps",
+    [
+        ("before-return",),
+        pytest.param(
+            ("after-stage", "after-quarantine", "after-publish", "before-return"),
+            marks=pytest.mark.campaign(held_by="test_files_land_once_whenever_the_driver_dies"),
+        ),
+    ],
+    ids=["a step", "each step"],
+)
+def test_files_land_once_whenever_the_driver_dies(lab: Any, steps: tuple[str, ...]) -> None:
     topic = lab.topic()
     document = into(lab, topic, partition_by=["s"])
     lab.produce(topic, [{"n": 1, "s": "a"}, "junk", {"n": 2, "s": "b"}, {"n": 3}])
@@ -36,7 +47,7 @@ def test_files_land_once_whenever_the_driver_dies(lab: Any) -> None:
     def die() -> None:
         raise RuntimeError("killed")
 
-    for step in ("after-stage", "after-quarantine", "after-publish", "before-return"):
+    for step in steps:
         with failpoints.on(step, die):
             lab.fail(document)
         lab.started.clear()

@@ -57,11 +57,24 @@ def die() -> None:
     raise Died
 
 
-def test_a_stream_lands_in_postgresql_once_and_its_bad_rows_in_quarantine(served: Any, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "steps",
+    [
+        ("before-return",),
+        pytest.param(
+            ("after-stage", "after-publish", "before-return"),
+            marks=pytest.mark.campaign(held_by="test_a_stream_lands_in_postgresql_once_and_its_bad_rows_in_quarantine"),
+        ),
+    ],
+    ids=["a step", "each step"],
+)
+def test_a_stream_lands_in_postgresql_once_and_its_bad_rows_in_quarantine(
+    served: Any, tmp_path: Path, steps: tuple[str, ...]
+) -> None:
     topic = served.topic()
     served.produce(topic, [{"n": 1, "s": "a"}, "junk", {"n": 2, "s": "b"}])
     document = _document(served, topic)
-    for step in ("after-stage", "after-publish", "before-return"):
+    for step in steps:
         with failpoints.on(step, die):
             served.fail(document)
         served.started.clear()
@@ -99,6 +112,9 @@ def test_a_stream_lands_in_postgresql_once_and_its_bad_rows_in_quarantine(served
     assert sources.ask(served.runtime, spec, {}, datetime(2026, 1, 1, tzinfo=UTC)).table_missing
 
 
+@pytest.mark.campaign(
+    held_by="tests/faults/test_exactly_once.py::test_every_sink_and_mode_killed_at_a_step_has_every_record_once"
+)
 def test_groups_are_upserted_as_they_change(served: Any) -> None:
     topic = served.topic()
     sink = {"postgres": {"connection": "there", "table": "app.counts", "mode": "upsert", "keys": ["s"]}}

@@ -138,6 +138,7 @@ def test_what_cannot_be_planned_is_refused_before_anything_runs(lab: Any, name: 
     assert "Traceback" not in str(refused.value)
 
 
+@pytest.mark.campaign(held_by="tests/spark/driver/test_refusals.py::test_a_join_that_makes_two_rows_of_one_record")
 def test_rows_made_twice_of_one_record_break_the_lineage_that_was_asked_for(lab: Any) -> None:
     topic = lab.topic()
     lab.produce(topic, [{"n": 1}])
@@ -149,6 +150,7 @@ def test_rows_made_twice_of_one_record_break_the_lineage_that_was_asked_for(lab:
     assert [row["n"] for row in lab.rows()] == [1, 1]
 
 
+@pytest.mark.campaign(held_by="test_sql_calls_functions_of_the_generation_by_value_and_by_series")
 def test_a_preview_runs_it_and_says_where_it_fails(lab: Any) -> None:
     spec = StreamSpec.model_validate(into(lab, "t"))
     record = (None, b'{"n": 3}', None, "t", 0, 0, None)

@@ -6,21 +6,28 @@ import json
 import os
 import subprocess
 import sys
+from contextlib import nullcontext
+from dataclasses import replace
 from typing import Any
 
 import pytest
-from replay_rig import Died, at, deployed, die
+import replay_rig
+from moved_rig import Registry, deployed
+from replay_rig import Died, at, die
 
 from lakeward.cli.streams.audit import audit
 from lakeward.engine.assignment import Assignment
+from lakeward.operations.quarantine.operation import Quarantine
 from lakeward.operations.quarantine.remove import Failing, Report, quarantine_rows
 from lakeward.operations.replay.replay import replay
+from lakeward.operations.request import Approval, Request
+from lakeward.operations.runner import Runner
 from lakeward.platform.errors import Refused
 from lakeward.quality.engine.failing_rows import condition
 from lakeward.registry import changes
 from lakeward.registry.engine import connect
 from lakeward.spec.model.stream import StreamSpec
-from lakeward.spec.model.suite import Expectation
+from lakeward.spec.model.suite import Expectation, Suite
 from lakeward.telemetry import failpoints
 
 pytestmark = [
@@ -53,8 +60,25 @@ def _audit(lab: Any, document: dict[str, Any]) -> tuple[int, ...]:
     return tuple(found[name] for name in ("landed", "quarantined", "filtered", "missing", "duplicates", "beyond"))
 
 
+@pytest.mark.parametrize(
+    "steps",
+    [
+        (("before-publish", 2),),
+        pytest.param(
+            (("removal-copied", 1), ("before-publish", 2)),
+            marks=pytest.mark.campaign(
+                held_by="test_failing_rows_go_aside_once_wherever_it_dies_and_land_again_when_mended"
+            ),
+        ),
+    ],
+    ids=["a step", "each step"],
+)
 def test_failing_rows_go_aside_once_wherever_it_dies_and_land_again_when_mended(
-    lab: Any, postgres: Any, monkeypatch: pytest.MonkeyPatch
+    lab: Any,
+    registry: Registry,
+    operator: Runner,
+    monkeypatch: pytest.MonkeyPatch,
+    steps: tuple[tuple[str, int], ...],
 ) -> None:
     monkeypatch.setenv("GX_ANALYTICS_ENABLED", "false")
     topic = lab.topic()
@@ -68,10 +92,14 @@ def test_failing_rows_go_aside_once_wherever_it_dies_and_land_again_when_mended(
         alike = Expectation.model_validate({"type": "expect_column_values_to_be_unique", "kwargs": {"column": "n"}})
         condition(lab.spark.table(f"lake.{lab.namespace}.t"), alike)
     assert "other rows decide" in refused.value.why
+    proven = replace(_failing(lab, 100), proven=lambda spark: spark.table(f"lake.{lab.namespace}.t"))
+    with pytest.raises(Refused, match="are not moved to quarantine") as refused:
+        quarantine_rows(lab.spark, Assignment(before["id"], 1, before, ""), lab.runtime, proven)
+    assert "proven rows fail the check too" in refused.value.why
     said = _aside(lab, before, dry_run=True)
     assert (said.found, said.moved, said.records, said.left, said.seq) == (2, 2, 2, [], None)
     assert _audit(lab, before) == (7, 0, 0, 0, 0, 0) and lab.rows("q") == []
-    for step, nth in (("removal-copied", 1), ("before-publish", 2)):
+    for step, nth in steps:
         with failpoints.on(step, at(nth, die)), pytest.raises(Died):
             _aside(lab, before)
         assert len(lab.rows("q")) == 2
@@ -111,7 +139,34 @@ def test_failing_rows_go_aside_once_wherever_it_dies_and_land_again_when_mended(
     assert _audit(lab, mended) == (7, 1, 0, 0, 0, 0)
     assert {row["_kafka_offset"]: row["became"] for row in lab.rows("q")} == {2: "landed", 5: None}
 
-    home = deployed(lab, postgres, mended)
+    # The last one goes by the operation, which a person has to approve.
+    deployed(registry, mended, lab.wanted(mended).checkpoint)
+    table = f"{lab.namespace}.t"
+    kwargs = {"column": "n", "max_value": 7}
+    check = {"type": BETWEEN, "kwargs": kwargs, "severity": "critical", "on_fail": "hold"}
+    suite = Suite.model_validate({"table": table, "owner": "me", "expectations": [check]})
+    request = Request(Quarantine.name, table, "the feed is wrong")
+    operation = Quarantine(
+        operator, request, suite, "column_values_to_be_between", lambda streams: nullcontext(lab.spark)
+    )
+    with pytest.raises(Refused, match="needs a person's approval"):
+        operator.run(operation)
+    done = operator.run(operation.answered("", Approval("bob", operation.plan().key)))
+    (told,) = done.data["streams"]
+    assert (told["found"], told["moved"], told["records"], told["left"]) == (1, 1, 1, [])
+    assert _audit(lab, mended) == (6, 2, 0, 0, 0, 0)
+    with registry() as connection:
+        (change,) = changes.newest(connection, "table", table)
+    assert (change.change, change.comment, change.detail["moved"]) == ("quarantine", "the feed is wrong", 1)
+
+
+@pytest.mark.campaign(held_by="test_failing_rows_go_aside_once_wherever_it_dies_and_land_again_when_mended")
+def test_the_command_moves_rows_in_an_application_of_its_own(lab: Any, postgres: Any) -> None:
+    topic = lab.topic()
+    lab.produce(topic, [{"n": number, "s": "x"} for number in (1, 2, 8)])
+    document = lab.spec(topic, lineage="rows")
+    lab.run(document, 3)
+    home = replay_rig.deployed(lab, postgres, document)
     project, table = lab.folder / "project", f"{lab.namespace}.t"
     (project / "conf" / "streams").mkdir(parents=True)
     (project / "expectations").mkdir()
@@ -126,7 +181,7 @@ def test_failing_rows_go_aside_once_wherever_it_dies_and_land_again_when_mended(
     assert done.returncode == 0, done.stderr
     (told,) = json.loads(done.stdout)["streams"]
     assert (told["found"], told["moved"], told["records"], told["left"]) == (1, 1, 1, [])
-    assert _audit(lab, mended) == (6, 2, 0, 0, 0, 0)
+    assert _audit(lab, document) == (2, 1, 0, 0, 0, 0)
     with connect((home / "secrets" / "registry.url").read_text(), postgres.pgpass) as connection:
         (change,) = changes.newest(connection, "table", table)
     assert (change.change, change.comment, change.detail["moved"]) == ("quarantine", "the feed is wrong", 1)

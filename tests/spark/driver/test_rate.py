@@ -11,14 +11,25 @@ from lakeward.telemetry import failpoints
 pytestmark = pytest.mark.timeout(1200)  # a bound for a hang; a busy machine may need minutes
 
 
-def test_generated_rows_land_once_over_restarts(lab: Any) -> None:
+@pytest.mark.parametrize(
+    "steps",
+    [
+        ("after-publish",),
+        pytest.param(
+            ("after-publish", "before-return"),
+            marks=pytest.mark.campaign(held_by="test_generated_rows_land_once_over_restarts"),
+        ),
+    ],
+    ids=["a step", "each step"],
+)
+def test_generated_rows_land_once_over_restarts(lab: Any, steps: tuple[str, ...]) -> None:
     document = lab.spec("none", source={"rate": {"rows_per_second": 50}}, rules={"not_seven": "value != 7"})
     document.pop("decode")
 
     def die() -> None:
         raise RuntimeError("died")
 
-    for step in ("after-publish", "before-return"):
+    for step in steps:
         with failpoints.on(step, die):
             lab.fail(document)
         lab.started.clear()
@@ -29,6 +40,9 @@ def test_generated_rows_land_once_over_restarts(lab: Any) -> None:
     assert len(lab.rows("q")) == 1
 
 
+@pytest.mark.campaign(
+    held_by="tests/spark/driver/test_landing.py::test_windows_land_once_final_late_rows_are_counted_and_bad_ones_kept"
+)
 def test_windows_of_generated_rows_are_counted(lab: Any) -> None:
     document = lab.spec(
         "none",

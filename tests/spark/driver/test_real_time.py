@@ -40,7 +40,15 @@ def sent(lab: Any, topic: str) -> list[int]:
 
 @pytest.mark.parametrize(
     "trigger",
-    [{"real_time": "5s"}, pytest.param({"continuous": "1s"}, marks=pytest.mark.campaign)],
+    [
+        pytest.param(
+            {"real_time": "5s"},
+            marks=pytest.mark.campaign(
+                held_by="test_a_stream_of_batches_becomes_a_hop_on_its_checkpoint_and_back_from_real_time"
+            ),
+        ),
+        pytest.param({"continuous": "1s"}, marks=pytest.mark.campaign),
+    ],
     ids=["real-time", "continuous"],
 )
 def test_each_row_leaves_before_its_boundary_and_the_bad_ones_are_kept_after_it(lab: Any, trigger: Any) -> None:

@@ -51,7 +51,20 @@ def _joined(lab: Any, topic: str, n: int) -> tuple[Any, Any, Any]:
     return row["name"], row["place"], row["file"]
 
 
-def test_each_batch_joins_the_newest_version_and_needs_it_no_more_once_read(lab: Any, tables: Any) -> None:
+@pytest.mark.parametrize(
+    "back",
+    [
+        False,
+        pytest.param(
+            True,
+            marks=pytest.mark.campaign(
+                held_by="test_each_batch_joins_the_newest_version_and_needs_it_no_more_once_read"
+            ),
+        ),
+    ],
+    ids=["gone", "gone and back"],
+)
+def test_each_batch_joins_the_newest_version_and_needs_it_no_more_once_read(lab: Any, tables: Any, back: bool) -> None:
     topic, file = lab.topic(), Path(lab.folder) / "files.csv"
     file.write_text("n,file\n1,one\n")
     tables("INSERT INTO {names} VALUES (1, 'one')", "INSERT INTO {places} VALUES (1, 'here')")
@@ -82,6 +95,9 @@ def test_each_batch_joins_the_newest_version_and_needs_it_no_more_once_read(lab:
     file.unlink()
     assert _joined(lab, topic, 1) == ("ONE", "THERE", "ONE!")
 
+    if not back:
+        folder.with_name("elsewhere").rename(folder)
+        return
     # Back again: another table under the same name, the other one where it was.
     tables("CREATE TABLE {names} (n INT, name STRING) USING iceberg", "INSERT INTO {names} VALUES (1, 'uno')")
     folder.with_name("elsewhere").rename(folder)

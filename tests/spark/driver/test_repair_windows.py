@@ -55,7 +55,18 @@ def _rows(lab: Any) -> dict[tuple[float, str], int]:
     return found
 
 
-def test_closed_windows_get_their_late_rows_and_open_ones_stay(lab: Any, catalog: Any) -> None:
+@pytest.mark.parametrize(
+    "steps",
+    [
+        ("after-publish",),
+        pytest.param(
+            ("after-stage", "after-publish"),
+            marks=pytest.mark.campaign(held_by="test_closed_windows_get_their_late_rows_and_open_ones_stay"),
+        ),
+    ],
+    ids=["a step", "each step"],
+)
+def test_closed_windows_get_their_late_rows_and_open_ones_stay(lab: Any, catalog: Any, steps: tuple[str, ...]) -> None:
     topic = lab.topic()
     document = _spec(
         lab, topic, "SELECT window.start AS w, k, count(*) AS c FROM source GROUP BY window(at, '10 minutes'), k"
@@ -69,7 +80,7 @@ def test_closed_windows_get_their_late_rows_and_open_ones_stay(lab: Any, catalog
     assert _rows(lab) == {(0, "a"): 2, (10, "a"): 1}
     lab.spark.sql(f"DELETE FROM lake.{lab.namespace}.q")
 
-    for step in ("after-stage", "after-publish"):
+    for step in steps:
         with failpoints.on(step, _die), pytest.raises(Died):
             _run(lab, document, 0, 60, margin=timedelta(0))
     done = _run(lab, document, 0, 60, margin=timedelta(0))
@@ -99,6 +110,7 @@ def test_closed_windows_get_their_late_rows_and_open_ones_stay(lab: Any, catalog
     assert _rows(lab)[(0, "a")] == 99, "nothing is replaced by less than there was"
 
 
+@pytest.mark.campaign(held_by="test_closed_windows_get_their_late_rows_and_open_ones_stay")
 def test_sliding_windows_by_key(lab: Any) -> None:
     topic = lab.topic()
     sql = "SELECT window.end AS w, k, count(*) AS c FROM source GROUP BY window(at, '20 minutes', '10 minutes'), k"

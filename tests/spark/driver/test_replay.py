@@ -5,16 +5,22 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import pytest
-from replay_rig import Died, at, deployed, die
+import replay_rig
+from moved_rig import Registry, deployed
+from replay_rig import Died, at, die
 
 from lakeward.cli.streams.audit import audit
 from lakeward.connectors.commit_protocol.replay import key
 from lakeward.engine.assignment import Assignment
+from lakeward.operations.replay.operation import Replay
 from lakeward.operations.replay.replay import Report, replay
+from lakeward.operations.request import Request
+from lakeward.operations.runner import Runner
 from lakeward.platform.errors import Refused
 from lakeward.registry import changes
 from lakeward.registry.engine import connect
@@ -57,7 +63,18 @@ def _audit(lab: Any, document: dict[str, Any]) -> tuple[int, ...]:
     return tuple(found[name] for name in ("landed", "quarantined", "filtered", "missing", "duplicates", "beyond"))
 
 
-def test_what_is_good_by_now_lands_once_wherever_the_replay_dies(lab: Any) -> None:
+@pytest.mark.parametrize(
+    "steps",
+    [
+        (("before-publish", 2),),
+        pytest.param(
+            (("replay-claimed", 1), ("before-publish", 2)),
+            marks=pytest.mark.campaign(held_by="test_what_is_good_by_now_lands_once_wherever_the_replay_dies"),
+        ),
+    ],
+    ids=["a step", "each step"],
+)
+def test_what_is_good_by_now_lands_once_wherever_the_replay_dies(lab: Any, steps: tuple[tuple[str, int], ...]) -> None:
     topic, _, fixed = _stream(lab)
     assert _audit(lab, fixed) == (2, 6, 0, 0, 0, 0)
 
@@ -70,7 +87,7 @@ def test_what_is_good_by_now_lands_once_wherever_the_replay_dies(lab: Any) -> No
     assert _audit(lab, fixed) == (2, 6, 0, 0, 0, 0), "a dry run changes nothing"
     assert {each["replay"] for each in lab.rows("q")} == {None}
 
-    for step, nth in (("replay-claimed", 1), ("before-publish", 2)):
+    for step, nth in steps:
         with failpoints.on(step, at(nth, die)), pytest.raises(Died):
             _replay(lab, fixed)
         assert _audit(lab, fixed) == (2, 6, 0, 0, 0, 0), f"nothing of it counts after {step}"
@@ -135,7 +152,7 @@ def _lakeward(home: Path, *words: str) -> dict[str, Any]:
     return said
 
 
-def test_an_older_row_does_not_replace_a_newer_one(lab: Any, postgres: Any) -> None:
+def test_an_older_row_does_not_replace_a_newer_one(lab: Any, registry: Registry, operator: Runner) -> None:
     topic = lab.topic()
     lab.produce(
         topic,
@@ -156,16 +173,33 @@ def test_an_older_row_does_not_replace_a_newer_one(lab: Any, postgres: Any) -> N
 
     with failpoints.on("replay-claimed", at(1, die)), pytest.raises(Died):
         _replay(lab, fixed)
-    home, table = deployed(lab, postgres, fixed), f"{lab.namespace}.t"
-    said = _lakeward(home, "quality", "replay", table, "--comment", "the rule was wrong")
-    (told,) = said["streams"]
-    assert (said["comment"], told["found"], told["landed"], told["failing"]) == ("the rule was wrong", 4, 4, [])
-    with connect((home / "secrets" / "registry.url").read_text(), postgres.pgpass) as connection:
+    deployed(registry, fixed, lab.wanted(fixed).checkpoint)
+    request = Request(Replay.name, f"{lab.namespace}.t", "the rule was wrong")
+    (told,) = operator.run(Replay(operator, request, lambda streams: nullcontext(lab.spark))).data["streams"]
+    assert (told["found"], told["landed"], list(told["failing"])) == (4, 4, [])
+    with registry() as connection:
         (change,) = changes.newest(connection, "stream", str(fixed["id"]))
     assert (change.change, change.comment, change.detail["landed"]) == ("replay", "the rule was wrong", 4)
     assert {row["k"]: row["s"] for row in lab.rows()} == {1: "newest", 2: "bad: alone", 3: "bad: newer"}
     found = audit(lab.runtime, StreamSpec.model_validate(fixed))
     assert (found["consumed"], found["landed"], found["quarantined"]) == (6, 6, 0)
+
+
+@pytest.mark.campaign(held_by="test_an_older_row_does_not_replace_a_newer_one")
+def test_the_command_replays_in_an_application_of_its_own(lab: Any, postgres: Any) -> None:
+    topic = lab.topic()
+    lab.produce(topic, [{"n": 1, "s": "good"}, {"n": 2, "s": "bad"}])
+    before = lab.spec(topic, rules={"fine": "s <> 'bad'"}, lineage="rows")
+    lab.run(before, 2)
+    fixed = {**before, "rules": {}}
+    home = replay_rig.deployed(lab, postgres, fixed)
+    said = _lakeward(home, "quality", "replay", f"{lab.namespace}.t", "--comment", "the rule was wrong")
+    (told,) = said["streams"]
+    assert (said["comment"], told["found"], told["landed"], told["failing"]) == ("the rule was wrong", 1, 1, [])
+    with connect((home / "secrets" / "registry.url").read_text(), postgres.pgpass) as connection:
+        (change,) = changes.newest(connection, "stream", str(fixed["id"]))
+    assert (change.change, change.comment, change.detail["landed"]) == ("replay", "the rule was wrong", 1)
+    assert sorted(row["n"] for row in lab.rows()) == [1, 2]
 
 
 def test_what_the_stream_reads_again_itself_is_left_to_it(lab: Any) -> None:

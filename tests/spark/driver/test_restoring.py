@@ -123,7 +123,20 @@ def once(hook: Callable[[], None]) -> Callable[[], None]:
     return run
 
 
-def test_what_was_taken_out_lands_again_once_wherever_it_is_killed(rig: Rig, catalog: Any) -> None:
+@pytest.mark.parametrize(
+    "kills",
+    [
+        ("restore-moved", "restore-one-settled"),
+        pytest.param(
+            ("restore-before-commit", "restore-moved", "restore-one-settled"),
+            marks=pytest.mark.campaign(held_by="test_what_was_taken_out_lands_again_once_wherever_it_is_killed"),
+        ),
+    ],
+    ids=["two steps", "each step"],
+)
+def test_what_was_taken_out_lands_again_once_wherever_it_is_killed(
+    rig: Rig, catalog: Any, kills: tuple[str, ...]
+) -> None:
     rig.start()
     to = rig.land({"n": 0}, {"n": 1}, "junk")
     rig.verify(to)
@@ -149,10 +162,11 @@ def test_what_was_taken_out_lands_again_once_wherever_it_is_killed(rig: Rig, cat
     with pytest.raises(Refused, match="needs a person's approval"):
         rig.restore(to, yes=False)
 
-    with failpoints.on("restore-stopped", once(rig.stop)):
-        rig.killed("restore-before-commit", to)
-    assert {row["n"] for row in rig.lab.rows()} == {0, 1, 3, 5, 6, 7}, "nothing had been done"
-    rig.start()
+    if "restore-before-commit" in kills:
+        with failpoints.on("restore-stopped", once(rig.stop)):
+            rig.killed("restore-before-commit", to)
+        assert {row["n"] for row in rig.lab.rows()} == {0, 1, 3, 5, 6, 7}, "nothing had been done"
+        rig.start()
     rig.land({"n": 8})
 
     def somebody_commits() -> None:
@@ -180,7 +194,8 @@ def test_what_was_taken_out_lands_again_once_wherever_it_is_killed(rig: Rig, cat
     assert "does not start at its position in" in str(early), "a driver that comes too early is turned away"
     rig.lab.started.clear()
 
-    rig.killed("restore-one-settled", to)
+    if "restore-one-settled" in kills:
+        rig.killed("restore-one-settled", to)
     done = rig.restore(to)
     assert done.data["records_after"] == 2
     assert MARKER not in catalog.load_table(rig.table).properties

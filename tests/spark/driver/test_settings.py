@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from lakeward.engine.session import BATCH_CONF, LOCAL_CHECKPOINT_FILES
 
 
@@ -31,3 +33,18 @@ def test_what_is_kept_is_planned_in_the_session_it_is_made_in(spark: Any) -> Non
         assert kept.cacheBuilder().cachedPlan().session().equals(spark._jsparkSession), "not in a clone"
     finally:
         frame.unpersist()
+
+
+def test_a_name_of_java_is_asked_for_once(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    client, asked = spark._jvm._gateway_client, []
+    send = client.send_command
+    monkeypatch.setattr(
+        client, "send_command", lambda command, *given: (asked.append(command), send(command, *given))[1]
+    )
+    first = spark._jvm.org.apache.spark.sql.streaming.GroupStateTimeout
+    before = len(asked)
+    assert spark._jvm.org.apache.spark.sql.streaming.GroupStateTimeout is first
+    assert len(asked) == before
+    for _ in range(2):  # a class may come with a jar later
+        assert type(spark._jvm.org.apache.spark.NoSuchClass).__name__ == "JavaPackage"
+    assert len(asked) == before + 2

@@ -82,6 +82,25 @@ def test_variables_of_python_are_shown_and_nothing_is_written(lab: Any) -> None:
     conf = checkpoint.read(checkpoint.files_of(lab.spark, folder), folder).conf
     assert state_store.provider(conf) == "rocksdb"
 
+    # A variable of another type is refused, and what it held is still there.
+    other = LAST.replace("n INT, seen BIGINT", "n STRING, seen BIGINT")
+    lab.produce(topic, [{"n": 12, "s": "c"}])
+    failure = lab.fail({**document, "transform": {"python": "last:run", "code": {"last.py": other}}})
+    text = lab.started[-1].failure()[1]
+    assert judge(error=failure, text=text).failure_class is FailureClass.CONFIG
+    again = {each.variable: each for each in state_store.read(lab.spark.newSession(), folder, 10)}
+    assert sorted(each["key"]["s"] for each in again["last"].sample) == ["a", "b"]
+
+
+@pytest.mark.campaign(held_by="test_variables_of_python_are_shown_and_nothing_is_written")
+def test_variables_of_python_are_read_while_it_runs_and_one_more_is_taken_up(lab: Any) -> None:
+    topic = lab.topic()
+    lab.produce(topic, [{"n": n, "s": "ab"[n % 2]} for n in range(4)])
+    document = lab.spec(topic, transform={"python": "last:run", "code": {"last.py": LAST}}, lineage="none")
+    lab.run(document, 4)
+    folder = lab.wanted(document).checkpoint
+    last = {each.variable: each for each in state_store.read(lab.spark.newSession(), folder, 10)}["last"]
+
     running = lab.start(document)  # it goes on, and is read while it does
     lab.produce(topic, [{"n": 9, "s": "c"}])
     lab.until("the fifth", lambda: sum(each.consumed for each in lab.done) >= 5)
@@ -92,7 +111,7 @@ def test_variables_of_python_are_shown_and_nothing_is_written(lab: Any) -> None:
     assert again["last"].to_batch >= last.to_batch
     assert sorted(row["n"] for row in lab.rows()) == [0, 1, 2, 3, 9, 10]
 
-    # A variable more is taken up; one of another type is refused, and what it held is still there.
+    # A variable more is taken up; one of another type is refused then too.
     more = LAST.replace("self.all =", "self.new = handle.getValueState('new', 'n INT')\n        self.all =")
     lab.produce(topic, [{"n": 11, "s": "c"}])
     lab.run({**document, "transform": {"python": "last:run", "code": {"last.py": more}}}, 1)

@@ -99,6 +99,10 @@ def test_a_batch_that_changes_nothing_moves_the_position_all_the_same(lab: Any, 
     assert [each.outcome.seq for each in lab.done] == [1, 2]
 
 
+@pytest.mark.campaign(
+    held_by="tests/spark/driver/test_state_evolution.py::"
+    "test_state_goes_on_where_deploy_says_it_fits_and_blocks_with_words_where_it_does_not"
+)
 def test_groups_that_change_are_upserted_by_their_grouping_keys(lab: Any) -> None:
     topic = lab.topic()
     table = {"table": f"{lab.namespace}.t", "mode": "upsert", "keys": ["s"]}
