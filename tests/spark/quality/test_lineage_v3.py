@@ -74,6 +74,7 @@ def test_only_what_an_update_wrote_is_checked_and_its_snapshot_is_told_after_a_c
     assert either.check()["verdict"] == "pass" and either.verified == either.head
 
 
+@pytest.mark.campaign(held_by="tests/unit/quality/ranges/test_range.py::test_deletes_alone_leave_nothing_to_read")
 def test_deletes_alone_leave_nothing_to_read(traced) -> None:
     traced.append(rows=10)
     traced.check()
@@ -110,6 +111,7 @@ def test_the_snapshot_of_a_failing_row_is_remembered_after_it_is_expired(traced)
     assert (again["verdict"], again["first_bad_snapshot"]) == ("hold", bad)
 
 
+@pytest.mark.campaign(held_by="test_the_snapshot_of_a_failing_row_is_remembered_after_it_is_expired")
 def test_a_snapshot_that_nobody_remembers_is_told_by_its_sequence_number(traced) -> None:
     traced.append()
     traced.append(bad=1)

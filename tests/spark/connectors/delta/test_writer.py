@@ -174,6 +174,10 @@ def test_a_commit_that_comes_first_costs_no_second_write(rig: Rig) -> None:
     assert rig.position().snapshot == 2
 
 
+@pytest.mark.campaign(
+    held_by="tests/unit/connectors/commit_protocol/test_contract_retry.py::"
+    "test_a_sink_that_never_holds_still_ends_in_contention"
+)
 def test_a_table_that_never_stops_changing_ends_in_contention(rig: Rig) -> None:
     turns = iter(range(1000))
 
