@@ -267,7 +267,9 @@ def test_batches_and_offsets_of_the_range_are_kept(table) -> None:
         assert ("quality", table.name) not in incidents.open_ones(connection)
 
 
-@pytest.mark.parametrize("scope", ["window", "table"])
+@pytest.mark.parametrize(
+    "scope", ["window", pytest.param("table", marks=pytest.mark.campaign(held_by="test_wider_scopes_prove_too"))]
+)
 def test_wider_scopes_prove_too(table, scope: str) -> None:
     table.append()
     table.check()

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pytest
+import seeds
 from seeds import seed
 
 from lakeward.connectors.commit_protocol.batch import RunningBatch
@@ -27,8 +28,8 @@ from lakeward.telemetry import failpoints
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-SEQS = int(os.environ.get("LAKEWARD_RACED_SEQS", "10"))
-"""How many batches the two writers race for; more in a run of their own."""
+SEQS = int(os.environ.get("LAKEWARD_RACED_SEQS", "10" if os.environ.get(seeds.VARIABLE) else "4"))
+"""How many batches the two writers race for; more at night and in a run of their own."""
 ROWS = 4
 
 
