@@ -31,7 +31,6 @@ from lakeward.connectors.schema_evolution import Comparison
 from lakeward.platform.errors import DependencyDown, LakewardError, SpecError
 from lakeward.platform.runtime import CATALOG, Runtime
 from lakeward.spec.checks.columns import columns_path
-from lakeward.spec.model.driver_conf import QUICK
 from lakeward.spec.model.position_columns import OWN_COLUMNS, RECORD_COLUMNS
 from lakeward.spec.model.sources import Reference, Source
 from lakeward.spec.model.stream import StreamSpec
@@ -113,8 +112,7 @@ def session(
         any(map(_of_the_lake, spec.reference.values())) or any(map(_of_the_lake, spec.sources.values()))
         for spec in specs
     )
-    own = _lake(runtime) if runtime is not None and lake else {}
-    for key, value in {**_SETTINGS, **_quick_start(runtime.jars if own and runtime else None), **own}.items():
+    for key, value in {**_SETTINGS, **(_lake(runtime) if runtime is not None and lake else {})}.items():
         builder = builder.config(key, value)
     with tempfile.TemporaryFile() as output:
         try:
@@ -144,18 +142,6 @@ def _lake(runtime: Runtime) -> dict[str, str]:
         os.environ.setdefault("PGPASSFILE", str(runtime.pgpass))
     classpath = os.pathsep.join(str(jar) for jar in jars.spark_classpath(runtime.jars))
     return {"spark.driver.extraClassPath": classpath, **catalog.spark_conf(runtime.lake)}
-
-
-def _quick_start(at: Path | None) -> dict[str, str]:
-    """Conf of a JVM that lives for seconds: no second compiler, and the class archive if this machine has one."""
-    java, classpath = ["-XX:+UseSerialGC", QUICK], {}
-    try:
-        archived = jars.archive.options(at)
-    except OSError:  # no jars on this machine: the session does without them
-        archived = []
-    if archived:  # it matches a class path that begins with these jars
-        classpath = {"spark.driver.extraClassPath": os.pathsep.join(map(str, jars.spark_classpath(at)))}
-    return {"spark.driver.extraJavaOptions": " ".join([*java, *archived]), **classpath}
 
 
 def _of_the_lake(reference: Reference | Source) -> bool:

@@ -114,7 +114,7 @@ def test_a_plan_says_what_a_deploy_would_change_in_the_table(home: Path, postgre
             ["refused: it gives other columns than the table has; only in the table: n"],
         ),
         "more": (
-            "SELECT n, 1 AS extra FROM source", "none",
+            "SELECT n, 1 AS extra FROM source", "fixed",
             ["refused: it gives other columns than the table has; not in the table: extra"],
         ),
     }  # fmt: skip
