@@ -58,7 +58,6 @@ DATA = {
 # Forty rows a query, over a thousand queries: planning and compiling them costs more than running them.
 QUICK = {
     "spark.sql.codegen.wholeStage": "false",
-    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.shuffle.partitions": "1",
 }

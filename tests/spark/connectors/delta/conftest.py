@@ -17,5 +17,5 @@ from delta_rig import Rig
 
 
 @pytest.fixture
-def rig(spark: SparkSession, interpreted: None, lake: Lake) -> Iterator[Rig]:
+def rig(spark: SparkSession, lake: Lake) -> Iterator[Rig]:
     yield Rig(spark, lake, f"ns_{uuid4().hex[:8]}.flights").create()

@@ -54,7 +54,7 @@ class Changed:
 
 
 @pytest.fixture
-def changed(spark: SparkSession, interpreted: None, lake: Lake) -> Changed:
+def changed(spark: SparkSession, lake: Lake) -> Changed:
     made = Changed(spark, lake, f"ns_{uuid4().hex[:8]}.t")
     table.create(spark, lake, made.table, spark.createDataFrame([], SCHEMA).schema, ["part"])
     return made

@@ -173,7 +173,7 @@ class Rig:
 
 
 @pytest.fixture
-def rig(spark: SparkSession, interpreted: None, kafka: Any, namespace: str, tmp_path: Path) -> Iterator[Rig]:
+def rig(spark: SparkSession, kafka: Any, namespace: str, tmp_path: Path) -> Iterator[Rig]:
     """A stream with an empty topic of two partitions and an empty table."""
     topic = kafka.create_topic(partitions=2)
     yield Rig(spark, kafka.bootstrap, topic, f"{namespace}.flights", tmp_path / "checkpoint").create()
