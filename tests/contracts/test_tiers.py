@@ -17,10 +17,10 @@ PAGE = (ROOT / "docs/reference/promises.md").read_text().split("## What holds th
 def _marks(node: ast.AST) -> Iterator[ast.expr]:
     """Each use of the marker below a node: the call, or the bare marker."""
     for part in ast.walk(node):
-        if isinstance(part, ast.Call) and ast.unparse(part.func) == "pytest.mark.campaign":
-            yield part
-        elif isinstance(part, ast.Attribute) and ast.unparse(part) == "pytest.mark.campaign":
-            yield part
+        if isinstance(part, ast.Call | ast.Attribute):
+            name = part.func if isinstance(part, ast.Call) else part
+            if ast.unparse(name) == "pytest.mark.campaign":
+                yield part
 
 
 def _held_by(mark: ast.expr) -> str | None:
