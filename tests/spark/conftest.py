@@ -35,8 +35,8 @@ BRIEF = ("-XX:+UseSerialGC", *QUICK.split())
 
 
 INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
-"""Conf for tables of a few rows: compiling a query costs several times what running it does. Drivers' tests and the
-night compile, as a deployment does."""
+"""Conf for tables of a few rows: compiling a query costs several times what running it does. Tests of drivers and
+writers compile, and so does the night."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
