@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 import pytest
+import seeds
 
 from lakeward import jars
 from lakeward.connectors.iceberg import catalog as addresses
@@ -32,6 +33,11 @@ if TYPE_CHECKING:
 
 BRIEF = ("-XX:+UseSerialGC", *QUICK.split(), "-XX:MetaspaceSize=256m")
 """For a JVM of some minutes: the second compiler would never earn its cost, nor full collections while classes come."""
+
+
+INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
+"""Conf for tables of a few rows: compiling a query costs several times what running it does. Tests of drivers and
+writers compile, and so does the night."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -115,6 +121,17 @@ def spark(make_spark: Callable[[], SparkSession]) -> Iterator[SparkSession]:
 
 
 @pytest.fixture
+def interpreted(spark: SparkSession) -> Iterator[None]:
+    """Queries of this session are interpreted for one test, but at night."""
+    conf = {} if os.environ.get(seeds.VARIABLE) else INTERPRETED
+    for name, value in conf.items():
+        spark.conf.set(name, value)
+    yield
+    for name in conf:
+        spark.conf.unset(name)
+
+
+@pytest.fixture
 def catalog(lake: Lake) -> Iterator[Catalog]:
     """The same catalog through PyIceberg, without a JVM."""
     from pyiceberg.catalog import load_catalog
@@ -154,6 +171,8 @@ class ConnectServer:
         self.port, self.token, self.folder = ports.any_free(), f"token-{uuid4().hex}", folder
         conf = addresses.spark_conf(lake) | server_side.server_conf(self.port, "1g", folder / "temporary")
         conf |= {"spark.sql.warehouse.dir": str(folder / "warehouse"), "spark.local.dir": str(folder / "local")}
+        if not os.environ.get(seeds.VARIABLE):
+            conf |= INTERPRETED
         (folder / "temporary").mkdir()
         home = jars.pyspark_jars().parent
         conf["spark.driver.extraJavaOptions"] += f" {BRIEF[1]}"

@@ -6,7 +6,6 @@ statement of a killed client by itself. Another maintainer comes at once: the le
 
 from __future__ import annotations
 
-import json
 import os
 import random
 import signal
@@ -16,15 +15,19 @@ import time
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from unittest.mock import patch
 
 import pyarrow as pa
 from sqlalchemy import text
 
 from lakeward.platform.runtime import Home, Project, Runtime
 from lakeward.registry import leases, maintenance
+from lakeward.tables import run
 from lakeward.tables.context import MaintenanceContext
+from lakeward.tables.guard import pins
 from lakeward.tables.guard.actor import SCOPE
 from lakeward.tables.plan import ORDER
 from lakeward.tables.plan.orphans import ACTION as ORPHANS
@@ -186,8 +189,9 @@ class Rig:
             found.append(f"{len(open_ones)} actions stand in the ledger as if they ran")
         if lease is not None and lease.live:
             found.append(f"the lease is held by {lease.holder}")
-        _, said = self._finish(self._maintain(table, action, "--dry-run"))
-        due = [each["action"] for each in json.loads(said)["plan"]["actions"] if each["files"]]
+        with patch.object(pins, "STAGED_FLOOR", timedelta(0)):  # as the maintainer has it
+            said = run.maintain(self.site.runtime, self.site.project, table, [action], dry_run=True)
+        due = [each["action"] for each in said["plan"]["actions"] if each["files"]]
         if due:
             found.append(f"still due: {', '.join(due)}")
         return found

@@ -62,20 +62,27 @@ def run(home: Path, *words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, check=False, timeout=280, cwd=home.parent)
 
 
-def accept(connection: Any, *sqls: str) -> None:
+def accept(connection: Any, *sqls: str, name: str = "flights") -> None:
     """A running stream with these generations, of which it runs the first."""
-    streams.accept(connection, "flights", generation=1, driver="flights", desired="running")
+    streams.accept(connection, name, generation=1, driver=name, desired="running")
     for number, text in enumerate(sqls, start=1):
-        spec = StreamSpec.model_validate(SPEC | {"transform": {"sql": text}}).document()
+        spec = StreamSpec.model_validate(SPEC | {"id": name, "transform": {"sql": text}}).document()
         generations.add(
-            connection, stream="flights", generation=number, spec=spec, digest=text, sql=text, code={}, versions={},
-            author="ann", checkpoint="flights",
+            connection, stream=name, generation=number, spec=spec, digest=text, sql=text, code={}, versions={},
+            author="ann", checkpoint=name,
         )  # fmt: skip
 
 
 @pytest.mark.parametrize(
     ("sql", "said"),
-    [("SELECT nope FROM source", "nope"), ("SELECT n, 1 AS extra FROM source", "not in the table: extra")],
+    [
+        pytest.param(
+            "SELECT nope FROM source",
+            "nope",
+            marks=pytest.mark.campaign(held_by="tests/spark/cli/test_deep.py::test_what_only_spark_knows"),
+        ),
+        ("SELECT n, 1 AS extra FROM source", "not in the table: extra"),
+    ],
 )
 def test_sql_that_fails_analysis_is_refused_and_nothing_is_stopped(
     home: Path, postgres: Any, sql: str, said: str
@@ -97,24 +104,31 @@ def test_sql_that_fails_analysis_is_refused_and_nothing_is_stopped(
 
 
 def test_a_plan_says_what_a_deploy_would_change_in_the_table(home: Path, postgres: Any) -> None:
-    with connect(registry_of(home), postgres.pgpass) as connection:
-        accept(connection, "SELECT n FROM source")
-    folder = home.parent / "conf" / "streams"
-    folder.mkdir(parents=True)
-    for sql, changes in (
-        (
+    cases = {
+        "flights": (
             "SELECT CAST(n AS BIGINT) n, 1.5 AS extra FROM source",
             ["adds extra DECIMAL(2,1)", "widens n from INT to"],
         ),
-        ("SELECT 1 AS other FROM source", ["refused: it gives other columns than the table has; only in the table: n"]),
-    ):
-        spec = SPEC | {"transform": {"sql": sql}, "schema": {"evolution": "additive"}, "lineage": "none"}
-        (folder / "flights.yaml").write_text(json.dumps(spec))
-        done = run(home, "deploy", "--plan")
-        assert done.returncode == 0, done.stderr
-        (change,) = json.loads(done.stdout)["changes"]
+        "others": (
+            "SELECT 1 AS other FROM source",
+            ["refused: it gives other columns than the table has; only in the table: n"],
+        ),
+    }  # fmt: skip
+    folder = home.parent / "conf" / "streams"
+    folder.mkdir(parents=True)
+    for name, (sql, _) in cases.items():
+        with connect(registry_of(home), postgres.pgpass) as connection:
+            accept(connection, "SELECT n FROM source", name=name)
+        spec = SPEC | {"id": name, "transform": {"sql": sql}, "schema": {"evolution": "additive"}, "lineage": "none"}
+        (folder / f"{name}.yaml").write_text(json.dumps(spec))
+    done = run(home, "deploy", "--plan")
+    assert done.returncode == 0, done.stderr
+    found = {change["stream"]: change for change in json.loads(done.stdout)["changes"]}
+    assert set(found) == set(cases)
+    for name, (_, changes) in cases.items():
+        change = found[name]
         assert (change["change"], change["generation"]) == ("changed", 2)
-        assert len(change["table_changes"]) == len(changes)
-        assert all(found.startswith(said) for found, said in zip(change["table_changes"], changes, strict=True))
+        assert len(change["table_changes"]) == len(changes), change
+        assert all(found.startswith(said) for found, said in zip(change["table_changes"], changes, strict=True)), change
         assert "upgrade pending" in change["why"]
         assert change["table_changes"][0] in change["why"]

@@ -26,6 +26,9 @@ def asked(table: Any, **more: Any) -> list[dict[str, Any]]:
     return found
 
 
+@pytest.mark.campaign(
+    held_by="tests/spark/quality/test_run.py::test_what_great_expectations_or_spark_refuses_is_an_error_of_its_own"
+)
 def test_an_unknown_expectation_is_named_and_holds_nothing_back_but_the_branch(table) -> None:
     proven = table.append()
     table.check()
@@ -72,6 +75,10 @@ def test_a_suite_for_a_table_that_never_was_is_an_error_by_name_and_not_due_with
     assert result["verified_snapshot"] is None
 
 
+@pytest.mark.campaign(
+    held_by="tests/spark/quality/test_lineage_v3.py::"
+    "test_the_snapshot_of_a_failing_row_is_remembered_after_it_is_expired"
+)
 def test_a_table_of_format_3_is_published_and_held_like_any_other(table) -> None:
     table.sql("ALTER TABLE {t} SET TBLPROPERTIES ('format-version' = '3')")
     proven = table.append()

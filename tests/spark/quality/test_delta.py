@@ -75,21 +75,37 @@ def test_bad_rows_hold_the_recorded_version_and_the_first_bad_one_is_named(table
     assert (result["verdict"], result["verified_snapshot"]) == ("pass", table.head)
 
 
-def test_what_was_rewritten_is_not_overlooked(table) -> None:
+_MERGE = "MERGE INTO {t} t USING (SELECT 900L id) s ON t.id = s.id WHEN "
+INSERTED = (_MERGE + "NOT MATCHED THEN INSERT (id) VALUES (s.id)", "increment")
+REWRITTEN = (_MERGE + "MATCHED THEN UPDATE SET delay = 1", "table")
+
+
+def rewritten(table: Any, *statements: tuple[str, str]) -> None:
+    """Each statement brings or keeps a bad row: it is read in the way given, and nothing of it is published."""
     table.append()
     table.check()
-    merge = "MERGE INTO {t} t USING (SELECT {id}L id) s ON t.id = s.id WHEN "
-    for statement, kind in (
-        (merge.replace("{id}", "900") + "NOT MATCHED THEN INSERT (id) VALUES (s.id)", "increment"),
-        (merge.replace("{id}", "900") + "MATCHED THEN UPDATE SET delay = 1", "table"),
-        ("UPDATE {t} SET carrier = NULL WHERE id = 2", "table"),
-        ("INSERT OVERWRITE {t} SELECT 7L, NULL, 1D, 0, 7L", "table"),
-    ):
+    for statement, kind in statements:
         table.sql(statement)
         result = table.check()
         assert (result["range"]["kind"], result["verdict"], result["verified_snapshot"]) == (kind, "hold", 1), statement
 
 
+def test_what_was_rewritten_is_not_overlooked(table) -> None:
+    rewritten(table, INSERTED, REWRITTEN)
+
+
+@pytest.mark.campaign(held_by="test_what_was_rewritten_is_not_overlooked")
+def test_what_other_statements_rewrote_is_not_overlooked(table) -> None:
+    rewritten(
+        table,
+        ("UPDATE {t} SET carrier = NULL WHERE id = 2", "table"),
+        ("INSERT OVERWRITE {t} SELECT 7L, NULL, 1D, 0, 7L", "table"),
+    )
+
+
+@pytest.mark.campaign(
+    held_by="tests/unit/quality/delta/test_commits.py::test_an_append_that_cannot_be_read_apart_says_why"
+)
 def test_deletion_vectors_are_read_through_delta(table) -> None:
     table.sql("ALTER TABLE {t} SET TBLPROPERTIES ('delta.enableDeletionVectors' = 'true')")
     table.append()
@@ -103,6 +119,9 @@ def test_deletion_vectors_are_read_through_delta(table) -> None:
     assert (result["range"]["kind"], result["range"]["rows"], result["verdict"]) == ("increment", 5, "pass")
 
 
+@pytest.mark.campaign(
+    held_by="tests/unit/quality/delta/test_commits.py::test_a_table_whose_files_delta_must_read_is_never_read_by_them"
+)
 def test_mapped_columns_are_read_as_the_whole_table(table) -> None:
     table.sql("ALTER TABLE {t} SET TBLPROPERTIES ('delta.columnMapping.mode' = 'name', 'delta.minReaderVersion' = '2',"
               " 'delta.minWriterVersion' = '5')")  # fmt: skip
@@ -114,6 +133,9 @@ def test_mapped_columns_are_read_as_the_whole_table(table) -> None:
     assert (result["verdict"], result["verified_snapshot"]) == ("hold", 2)
 
 
+@pytest.mark.campaign(
+    held_by="tests/unit/quality/delta/test_commits.py::test_a_restore_leaves_the_proof_behind_and_an_older_one_stands"
+)
 def test_a_restore_takes_verified_back_and_reads_the_whole_table(table) -> None:
     kept = table.append()
     table.check()
@@ -128,6 +150,9 @@ def test_a_restore_takes_verified_back_and_reads_the_whole_table(table) -> None:
     assert (result["verdict"], result["verified_snapshot"]) == ("pass", table.head)
 
 
+@pytest.mark.campaign(
+    held_by="tests/unit/quality/delta/test_commits.py::test_a_proof_of_a_table_that_was_there_before_counts_for_nothing"
+)
 def test_a_version_of_a_table_made_again_was_never_proven(table) -> None:
     table.append()
     proven = table.append()
@@ -173,6 +198,9 @@ def test_the_command_line_names_the_version_and_refuses_what_is_icebergs(table, 
     assert json.loads(lakeward("show", "-o", "json")[1])["verified_snapshot"] is None
 
 
+@pytest.mark.campaign(
+    held_by="tests/unit/quality/delta/test_commits.py::test_a_proof_of_a_table_that_was_there_before_counts_for_nothing"
+)
 def test_an_older_copy_of_the_folder_proves_nothing_of_what_lands_in_it(table) -> None:
     table.append()
     older = table.folder.with_name(f"{table.folder.name}_copy")
@@ -188,6 +216,9 @@ def test_an_older_copy_of_the_folder_proves_nothing_of_what_lands_in_it(table) -
         shutil.rmtree(older, ignore_errors=True)
 
 
+@pytest.mark.campaign(
+    held_by="tests/unit/quality/delta/test_commits.py::test_a_log_that_was_cleaned_above_the_proof_is_told"
+)
 def test_what_the_log_or_the_folder_lost_is_read_with_the_whole_table(table) -> None:
     first = table.append()
     table.check()
@@ -280,6 +311,9 @@ def test_checks_of_our_own_work_on_versions(table) -> None:
         table.spark.sql(f"DROP TABLE lake.{iceberg} PURGE").collect()
 
 
+@pytest.mark.campaign(
+    held_by="tests/unit/quality/delta/test_commits.py::test_a_run_that_ended_late_does_not_take_verified_back"
+)
 def test_a_late_run_does_not_take_verified_back_and_a_release_moves_it(table) -> None:
     table.append()
     table.check()

@@ -106,6 +106,9 @@ def test_a_proposal_is_exact_and_its_own_rows_pass_it(table, home: Path, capsys)
     assert [each for each in checked["checks"] if each["state"] not in ("pass", "skipped")] == []
 
 
+@pytest.mark.campaign(
+    held_by="tests/unit/quality/suite/test_propose.py::test_a_table_that_grows_by_itself_is_compared_with_itself"
+)
 def test_a_table_that_grows_is_proposed_to_be_compared_with_itself(table, home: Path, capsys) -> None:
     table.sql("ALTER TABLE {t} ADD COLUMNS (seen TIMESTAMP)")
     for _ in range(10):

@@ -8,7 +8,6 @@ from lakeward.connectors.spark.connect import session
 from lakeward.quality.ranges.frames import WRITTEN, rows
 from lakeward.quality.ranges.range import Read
 
-WAYS = ("copy-on-write", "merge-on-read")
 MERGE = (
     "MERGE INTO {t} t USING (SELECT id, if(id = %d, null, 'MM') carrier FROM range(%d, %d)) s ON t.id = s.id "
     "WHEN MATCHED THEN UPDATE SET t.carrier = s.carrier WHEN NOT MATCHED THEN INSERT (id, carrier, delay) "
@@ -16,7 +15,15 @@ MERGE = (
 )
 
 
-@pytest.fixture(params=WAYS)
+@pytest.fixture(
+    params=[
+        pytest.param(
+            "copy-on-write",
+            marks=pytest.mark.campaign(held_by="test_the_rows_of_changes_are_those_written_since_that_still_stand"),
+        ),
+        "merge-on-read",
+    ]
+)
 def either(request, table):
     """An empty table of format v3 that rewrites rows in one of the two ways."""
     return upgraded(table, request.param)
@@ -74,6 +81,7 @@ def test_only_what_an_update_wrote_is_checked_and_its_snapshot_is_told_after_a_c
     assert either.check()["verdict"] == "pass" and either.verified == either.head
 
 
+@pytest.mark.campaign(held_by="tests/unit/quality/ranges/test_range.py::test_deletes_alone_leave_nothing_to_read")
 def test_deletes_alone_leave_nothing_to_read(traced) -> None:
     traced.append(rows=10)
     traced.check()
@@ -84,6 +92,9 @@ def test_deletes_alone_leave_nothing_to_read(traced) -> None:
     assert result["verdict"] == "pass" and traced.verified == traced.head
 
 
+@pytest.mark.campaign(
+    held_by="tests/unit/quality/ranges/test_first_bad.py::test_the_oldest_failing_row_says_what_halving_finds"
+)
 def test_one_query_finds_the_snapshot_that_halving_finds(traced) -> None:
     traced.append()
     traced.check()
@@ -110,6 +121,9 @@ def test_the_snapshot_of_a_failing_row_is_remembered_after_it_is_expired(traced)
     assert (again["verdict"], again["first_bad_snapshot"]) == ("hold", bad)
 
 
+@pytest.mark.campaign(
+    held_by="tests/unit/quality/ranges/test_first_bad.py::test_lineage_tells_the_snapshot_of_a_rewrite_and_one_that_is_expired"
+)
 def test_a_snapshot_that_nobody_remembers_is_told_by_its_sequence_number(traced) -> None:
     traced.append()
     traced.append(bad=1)
@@ -165,6 +179,10 @@ def halving(table, result) -> int | None:
     return search(found, Failed(alone=("carrier",)), probe)
 
 
+@pytest.mark.campaign(
+    held_by="tests/spark/quality/test_readers.py::"
+    "test_every_reader_sees_the_proven_rows_and_expiry_takes_none_of_them_away"
+)
 def test_a_pointer_table_shows_what_is_proven(traced) -> None:
     traced.suite(more="pointer_table: true\n")
     pointer = f"lake.{traced.name}__verified"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from lakeward.connectors.spark.connect import session
 from lakeward.quality.publishing.verified import BRANCH
 from lakeward.quality.ranges.frames import rows
@@ -54,6 +56,9 @@ def test_an_overwrite_inside_the_range_is_read_with_the_whole_table(table) -> No
     assert table.verified == table.head
 
 
+@pytest.mark.campaign(
+    held_by="tests/unit/quality/ranges/test_range.py::test_rows_rewritten_in_place_need_the_whole_table"
+)
 def test_what_an_overwrite_wrote_is_not_overlooked(table) -> None:
     table.append()
     table.check()
@@ -75,6 +80,9 @@ def test_a_rollback_is_told_and_verified_comes_back_to_main(table) -> None:
     assert table.verified == table.head
 
 
+@pytest.mark.campaign(
+    held_by="tests/unit/quality/ranges/test_range.py::test_a_rollback_to_an_older_proof_is_told_as_such"
+)
 def test_a_rollback_alone_puts_verified_back_before_anything_is_checked(table) -> None:
     kept = table.append()
     table.check()
@@ -88,6 +96,7 @@ def test_a_rollback_alone_puts_verified_back_before_anything_is_checked(table) -
         assert [event.kind for event in events.newest(connection, "table", table.name)] == ["verified_repaired"]
 
 
+@pytest.mark.campaign(held_by="tests/unit/quality/ranges/test_snapshot_chain.py::test_a_chain_cut_by_expiry")
 def test_expired_snapshots_in_the_range_are_told_and_the_whole_table_is_checked(table) -> None:
     proven = table.append()
     table.check()
@@ -102,6 +111,9 @@ def test_expired_snapshots_in_the_range_are_told_and_the_whole_table_is_checked(
     assert result["first_bad_snapshot"] is None, "nobody can tell any more"
 
 
+@pytest.mark.campaign(
+    held_by="tests/unit/quality/ranges/test_snapshot_chain.py::test_an_expired_start_is_fine_while_its_child_stands"
+)
 def test_an_expired_start_whose_child_stands_is_an_ordinary_increment(table) -> None:
     start = table.append()
     table.check()
@@ -114,6 +126,7 @@ def test_an_expired_start_whose_child_stands_is_an_ordinary_increment(table) -> 
     assert table.verified == table.head
 
 
+@pytest.mark.campaign(held_by="tests/unit/quality/ranges/test_snapshot_chain.py::test_a_replaced_table_begins_anew")
 def test_a_replaced_table_is_told_and_checked_as_a_whole(table) -> None:
     table.append()
     table.check()

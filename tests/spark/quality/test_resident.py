@@ -222,6 +222,7 @@ def test_it_serves_runs_outlives_a_hung_one_and_a_zombie_of_it_keeps_nothing(res
     assert not alive(resident)
 
 
+@pytest.mark.campaign(held_by="test_it_serves_runs_outlives_a_hung_one_and_a_zombie_of_it_keeps_nothing")
 def test_a_killed_checkers_run_is_taken_over_and_nothing_of_it_is_left(resident: Resident) -> None:
     table = resident.table
     table.append()

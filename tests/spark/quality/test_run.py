@@ -81,6 +81,7 @@ def test_what_was_held_is_not_due_again_until_something_changes(table) -> None:
     assert table.check(due=True)["verdict"] == "hold", "a new head is worth a look; the bad row is still in the range"
 
 
+@pytest.mark.campaign(held_by="test_a_waived_failure_is_shown_and_counts_again_when_the_waiver_is_over")
 def test_a_warning_publishes_and_is_marked(table) -> None:
     table.append(slow=1)
     result = table.check()
@@ -180,6 +181,9 @@ def test_a_check_that_few_rows_fail_is_not_crowded_out_of_the_sample(table) -> N
     assert {check["unexpected_count"]: len(check["sample"]) for check in result["checks"]} == {3000: 10, 2: 2}
 
 
+@pytest.mark.campaign(
+    held_by="tests/spark/quality/test_ranges.py::test_an_overwrite_inside_the_range_is_read_with_the_whole_table"
+)
 def test_a_merge_inside_the_range_is_read_with_the_whole_table(table) -> None:
     good = table.append()
     assert table.check()["verdict"] == "pass"
@@ -263,7 +267,9 @@ def test_batches_and_offsets_of_the_range_are_kept(table) -> None:
         assert ("quality", table.name) not in incidents.open_ones(connection)
 
 
-@pytest.mark.parametrize("scope", ["window", "table"])
+@pytest.mark.parametrize(
+    "scope", ["window", pytest.param("table", marks=pytest.mark.campaign(held_by="test_wider_scopes_prove_too"))]
+)
 def test_wider_scopes_prove_too(table, scope: str) -> None:
     table.append()
     table.check()

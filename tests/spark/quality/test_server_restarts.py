@@ -30,7 +30,10 @@ def ask(process: CheckingProcess, table: Any, runtime: Any) -> dict[str, Any]:
     return result
 
 
-def test_a_server_that_was_started_anew_between_runs_is_used(table: Any, runtime: Any, own_server: Any) -> None:
+def test_a_server_and_connections_to_postgresql_that_ended_between_runs_are_made_anew(
+    table: Any, runtime: Any, own_server: Any, postgres: Any
+) -> None:
+    databases = (table.runtime.lake.database, make_url(table.url).database)
     with CheckingProcess(runtime) as process:
         table.append()
         assert ask(process, table, runtime)["verdict"] == "pass"
@@ -38,19 +41,13 @@ def test_a_server_that_was_started_anew_between_runs_is_used(table: Any, runtime
         own_server.start()
         table.append(bad=1)
         assert ask(process, table, runtime)["verdict"] == "hold"
-
-
-def test_connections_to_postgresql_that_ended_between_runs_are_made_anew(table: Any, postgres: Any) -> None:
-    databases = (table.runtime.lake.database, make_url(table.url).database)
-    with CheckingProcess(table.runtime) as process:
-        table.append()
-        assert ask(process, table, table.runtime)["verdict"] == "pass"
-        table.append(bad=1)
-        postgres.end_connections(*databases)
-        assert ask(process, table, table.runtime)["verdict"] == "hold"
         postgres.end_connections(*databases)
         table.suite("{type: expect_column_to_exist, kwargs: {column: carrier}}")
-        assert ask(process, table, table.runtime)["verdict"] == "pass"
+        assert ask(process, table, runtime)["verdict"] == "pass"
+        postgres.end_connections(*databases)
+        table.suite()
+        table.append(bad=1)
+        assert ask(process, table, runtime)["verdict"] == "hold"
 
 
 @pytest.mark.campaign

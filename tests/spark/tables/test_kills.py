@@ -15,14 +15,26 @@ pytestmark = pytest.mark.timeout(900)
 
 
 @pytest.mark.seeded
-def test_a_killed_maintainer_leaves_nothing_half_and_its_successor_cleans_up(connect_server, remote, tmp_path):
+@pytest.mark.parametrize(
+    "first",
+    [
+        "sent",
+        pytest.param(
+            "drawn",
+            marks=pytest.mark.campaign(
+                held_by="test_a_killed_maintainer_leaves_nothing_half_and_its_successor_cleans_up"
+            ),
+        ),
+    ],
+)
+def test_a_killed_maintainer_leaves_nothing_half_and_its_successor_cleans_up(connect_server, remote, tmp_path, first):
     chosen = seed(21)
     drawn = random.Random(chosen)
     rig = Rig(connect_server, tmp_path / "project", remote)
-    for trial in (Trial(chosen, "compact", "sent"), Trial(chosen, drawn.choice(OF_TODAY), drawn.choice(STEPS))):
-        line = rig.run(trial)
-        assert line["ok"], line
-        assert line["killed"] or trial.step == "sent", line
+    action, step = ("compact", first) if first in STEPS else (drawn.choice(OF_TODAY), drawn.choice(STEPS))
+    line = rig.run(Trial(chosen, action, step))
+    assert line["ok"], line
+    assert line["killed"] or step == "sent", line
 
 
 @pytest.mark.seeded

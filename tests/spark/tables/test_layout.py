@@ -38,7 +38,17 @@ def columns(table) -> list[tuple[int, ...]]:
 
 
 @pytest.mark.parametrize(
-    ("order", "ids"), [("id DESC", (7, 6, 5, 4, 3, 2, 1, 0)), ("zorder(id, ts)", (0, 1, 2, 3, 4, 5, 6, 7))]
+    ("order", "ids"),
+    [
+        pytest.param(
+            "id DESC",
+            (7, 6, 5, 4, 3, 2, 1, 0),
+            marks=pytest.mark.campaign(
+                held_by="test_a_cold_partition_is_rewritten_in_its_order_and_what_comes_late_is_too"
+            ),
+        ),
+        ("zorder(id, ts)", (0, 1, 2, 3, 4, 5, 6, 7)),
+    ],
 )
 def test_a_cold_partition_is_rewritten_in_its_order_and_what_comes_late_is_too(site, make_table, policy, order, ids):
     policy(f"    compact: {{sort_order: '{order}', cold_after: 1ms, cold_min_files: 1, cooldown: 1ms}}\n")

@@ -40,7 +40,14 @@ def test_a_maintained_table_is_left_alone(site, make_table):
 
 @pytest.mark.parametrize(
     "partitions",
-    ["", "days(ts), origin", "hours(ts)", "years(ts)", "months(ts)", "bucket(4, id), truncate(3, origin)"],
+    [
+        "days(ts), origin",
+        "bucket(4, id), truncate(3, origin)",
+        *(
+            pytest.param(each, marks=pytest.mark.campaign(held_by="test_each_kind_of_partition_is_selected_exactly"))
+            for each in ("", "hours(ts)", "years(ts)", "months(ts)")
+        ),
+    ],
 )
 def test_each_kind_of_partition_is_selected_exactly(site, make_table, partitions):
     table = make_table(partitions)

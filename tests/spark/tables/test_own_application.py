@@ -12,6 +12,7 @@ import pytest
 import yaml
 from spark_cluster import SparkCluster
 
+from lakeward.connectors.spark import connect
 from lakeward.connectors.spark.application import application
 from lakeward.connectors.spark.master import secret_file
 from lakeward.platform import private
@@ -51,6 +52,12 @@ def alone(site: MaintenanceContext) -> MaintenanceContext:
     small = "drivers: {maintenance: {cores: 1, memory: 768m, compiler: quick}}\n"
     site.project.settings_file.write_text(small)
     return MaintenanceContext.of(site.runtime.model_copy(update={"connect": None}), site.project)
+
+
+@pytest.fixture
+def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A client that tries a dead server again once, not for twelve seconds."""
+    monkeypatch.setattr(connect, "_RETRIES", 1)
 
 
 def listeners(port: int) -> list[psutil.Process]:
@@ -122,7 +129,7 @@ def test_an_application_goes_when_its_starter_is_killed(alone, tmp_path):
     assert not alive
 
 
-def test_an_application_that_dies_in_the_middle_is_told_by_its_own_words(alone, make_table):
+def test_an_application_that_dies_in_the_middle_is_told_by_its_own_words(alone, at_once, make_table):
     table = make_table()
     table.append(times=4)
     before, killed = table.head(), []
@@ -173,7 +180,7 @@ def test_executors_of_a_cluster_do_the_work_and_are_given_back(site, make_table,
         cluster.end()
 
 
-def test_a_warm_server_that_dies_in_the_middle_is_told_and_the_next_run_works(alone, site, make_table):
+def test_a_warm_server_that_dies_in_the_middle_is_told_and_the_next_run_works(alone, at_once, site, make_table):
     table = make_table()
     table.append(times=4)
     before = table.head()

@@ -42,8 +42,11 @@ CASES: list[tuple[Formats, str, dict[str, Any]]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("zone", ["UTC", "America/New_York"])
-def test_declared_formats(spark: Any, zone: str) -> None:
+@pytest.mark.parametrize(
+    "zone",
+    [pytest.param("UTC", marks=pytest.mark.campaign(held_by="test_declared_formats")), "America/New_York"],
+)
+def test_declared_formats(spark: Any, interpreted: None, zone: str) -> None:
     wrong = []
     spark.conf.set("spark.sql.session.timeZone", zone)
     try:

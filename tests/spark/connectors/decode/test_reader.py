@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 from typing import Any
 
 import pytest
+from tests.support import seeds
 from tests.support.decode_oracle import REFUSED, SPELLINGS, TYPES, drawn, expected
 from tests.support.seeds import seed
 
@@ -41,6 +43,13 @@ EDGES = [
     '"0001-01-01T00:00:00+14"',
 ]  # fmt: skip
 """Tokens at the edge of a plain form, in addition to those that every decoder is tried with."""
+
+
+def _fast(spark: Any, records: list[bytes], ddl: str, formats: Formats) -> dict[int, Any]:
+    """By the number of a record: why the fast way does not take it, if it does not."""
+    frame = spark.createDataFrame([(record, at) for at, record in enumerate(records)], "_value BINARY, at BIGINT")
+    rows = JsonDecoder(ddl, keep=("at",), formats=formats).apply_fast(frame).select("at", "_lw_reason").collect()
+    return {row["at"]: row["_lw_reason"] for row in rows}
 
 
 def _frames(spark: Any, records: list[bytes], ddl: str, formats: Formats) -> tuple[dict[int, Any], dict[int, Any]]:
@@ -86,13 +95,22 @@ def _mutated(rng: random.Random, record: bytes) -> bytes:
 
 
 @pytest.mark.seeded
-@pytest.mark.parametrize("formats", FORMATS, ids=lambda formats: f"{formats.timestamps[:8]}-{formats.without_zone}")
-def test_what_is_taken_is_what_the_rules_take(spark: Any, formats: Formats) -> None:
+@pytest.mark.parametrize(
+    "formats",
+    [
+        each
+        if each in (FORMATS[0], FORMATS[4])
+        else pytest.param(each, marks=pytest.mark.campaign(held_by="test_what_is_taken_is_what_the_rules_take"))
+        for each in FORMATS
+    ],
+    ids=lambda formats: f"{formats.timestamps[:8]}-{formats.without_zone}",
+)
+def test_what_is_taken_is_what_the_rules_take(spark: Any, interpreted: None, formats: Formats) -> None:
     rng = random.Random(seed(20261128))
     tokens = [*SPELLINGS, *drawn(rng, 300)]
     if formats.dates != "iso":
         tokens += ['"20260301"', '"2026-03-01T05:00:00Z"', '"2026-03-01T05:00:00.25+02"'] * 20
-    records = [_record(rng, rng.sample(tokens, 40)) for _ in range(1500)]
+    records = [_record(rng, rng.sample(tokens, 40)) for _ in range(1500 if os.environ.get(seeds.VARIABLE) else 600)]
     records += [_mutated(rng, record) for record in records]
     edges = [*SPELLINGS, *EDGES] if formats == FORMATS[0] else EDGES
     records += [f'{{"c{index}":{token}}}'.encode() for token in edges for index in range(len(TYPES))]
@@ -100,7 +118,9 @@ def test_what_is_taken_is_what_the_rules_take(spark: Any, formats: Formats) -> N
     certain = [at for at, (reason, _) in taken.items() if reason is None]
     wrong = [(records[at], taken[at], ruled[at]) for at in certain if taken[at] != ruled[at]]
     assert not wrong, f"{len(wrong)} of {len(certain)}:\n" + "\n".join(map(repr, wrong[:20]))
-    assert len(certain) > 300, "the fast way takes a good part of the records, so that there is something to compare"
+    assert len(certain) > len(records) / 12, (
+        "the fast way takes a good part of the records, so that there is something to compare"
+    )
 
 
 PLAIN: list[tuple[Formats, str, list[str]]] = [
@@ -130,7 +150,7 @@ PLAIN: list[tuple[Formats, str, list[str]]] = [
 ]  # fmt: skip
 
 
-def test_no_plain_form_is_in_doubt(spark: Any) -> None:
+def test_no_plain_form_is_in_doubt(spark: Any, interpreted: None) -> None:
     """A record in doubt costs several times as much to read, so what producers write must not be."""
     wrong = []
     for formats, kind, tokens in PLAIN:
@@ -139,47 +159,45 @@ def test_no_plain_form_is_in_doubt(spark: Any) -> None:
             for token in tokens
         ]
         ddl = f"v {kind} NOT NULL, s STRUCT<v: {kind} NOT NULL>, a ARRAY<{kind}>, m MAP<STRING, {kind}>"
-        taken, _ = _frames(spark, [record.encode() for record in records], ddl, formats)
-        wrong += [(formats, kind, tokens[at]) for at, (reason, _) in sorted(taken.items()) if reason is not None]
+        taken = _fast(spark, [record.encode() for record in records], ddl, formats)
+        wrong += [(formats, kind, tokens[at]) for at, reason in sorted(taken.items()) if reason is not None]
     assert not wrong
 
 
-@pytest.mark.parametrize(
-    "record",
-    [
-        b'\xef\xbb\xbf{"v":"1"}',
-        '{"v":"1"}'.encode("utf-16-le"),
-        '{"v":"1"}'.encode("utf-32-be"),
-        b'{"v":"1"} x',
-        b'{"v":"1"}{}',
-        b'[{"v":"1"}]',
-        b"",
-        b"null",
-        b'{"v":"\\ud83d"}',
-        b'{"v":{"x":"\\udC00"}}',
-        b'{"m":{"\\ud83d":"1"}}',
-        b'{"m":{"k":"1","k":"2"}}',
-        b'{"v":"\xed\xa0\x80"}',
-        b'{"v":"\xc0\xaf"}',
-        b'{"u":"\xf5\x80\x80\x80"}',
-        b'{"r":{}}',
-        b'{"r":{"v":null}}',
-        b'{"r":{"v":1,"v":null}}',
-        b"{'v':1}",
-        b'{"v":NaN}',
-        b'{"v":01}',
-        b'{"v":1,}',
-        b'{"v":1 /* */}',
-        b'{"u":' + b"[" * 1100 + b"]" * 1100 + b"}",
-    ],
-    ids=lambda record: repr(record)[2:22],
-)
-def test_what_only_the_rules_may_judge_is_in_doubt(spark: Any, record: bytes) -> None:
-    decoder = JsonDecoder("v STRING, m MAP<STRING, STRING>, r STRUCT<v: INT NOT NULL>")
-    frame = spark.createDataFrame([(record,)], "_value BINARY")
-    [row] = decoder.apply_fast(frame).collect()
-    assert row["_lw_reason"] in (DOUBT, "decode")
-    assert bytes(row["_lw_raw"]) == record
+RULES_ONLY = [
+    b'\xef\xbb\xbf{"v":"1"}',
+    '{"v":"1"}'.encode("utf-16-le"),
+    '{"v":"1"}'.encode("utf-32-be"),
+    b'{"v":"1"} x',
+    b'{"v":"1"}{}',
+    b'[{"v":"1"}]',
+    b"",
+    b"null",
+    b'{"v":"\\ud83d"}',
+    b'{"v":{"x":"\\udC00"}}',
+    b'{"m":{"\\ud83d":"1"}}',
+    b'{"m":{"k":"1","k":"2"}}',
+    b'{"v":"\xed\xa0\x80"}',
+    b'{"v":"\xc0\xaf"}',
+    b'{"u":"\xf5\x80\x80\x80"}',
+    b'{"r":{}}',
+    b'{"r":{"v":null}}',
+    b'{"r":{"v":1,"v":null}}',
+    b"{'v':1}",
+    b'{"v":NaN}',
+    b'{"v":01}',
+    b'{"v":1,}',
+    b'{"v":1 /* */}',
+    b'{"u":' + b"[" * 1100 + b"]" * 1100 + b"}",
+]
+
+
+def test_what_only_the_rules_may_judge_is_in_doubt(spark: Any, interpreted: None) -> None:
+    decoder = JsonDecoder("v STRING, m MAP<STRING, STRING>, r STRUCT<v: INT NOT NULL>", keep=("at",))
+    frame = spark.createDataFrame(list(zip(RULES_ONLY, range(len(RULES_ONLY)), strict=True)), "_value BINARY, at INT")
+    rows = {row["at"]: (row["_lw_reason"], bytes(row["_lw_raw"])) for row in decoder.apply_fast(frame).collect()}
+    assert {at: raw for at, (_, raw) in rows.items()} == dict(enumerate(RULES_ONLY))
+    assert [RULES_ONLY[at] for at, (reason, _) in rows.items() if reason not in (DOUBT, "decode")] == []
 
 
 def test_a_record_longer_than_allowed_is_not_read(spark: Any) -> None:

@@ -24,6 +24,9 @@ def _blocked(rig: Any, reason: str, **how: Any) -> Blocked:
     return blocked.value
 
 
+@pytest.mark.campaign(
+    held_by="tests/unit/connectors/iceberg/test_check.py::test_a_smaller_batch_of_the_same_query_is_an_older_checkpoint"
+)
 def test_an_older_copy_of_the_checkpoint_is_refused(rig: Any) -> None:
     """Natively this is silent loss: the epochs up to the table's last one are skipped whole."""
     rig.produce(4)
@@ -50,6 +53,9 @@ def test_a_second_checkpoint_is_refused_at_its_first_batch(rig: Any, tmp_path: P
     assert f"{rig.topic}/1: records 0 to 2 would land twice" in error.why
 
 
+@pytest.mark.campaign(
+    held_by="tests/unit/connectors/iceberg/test_check.py::test_the_first_batch_needs_no_position_and_any_other_does"
+)
 def test_a_checkpoint_without_a_position_is_refused_after_batch_0(rig: Any) -> None:
     rig.produce(2)
     rig.run()
@@ -61,6 +67,9 @@ def test_a_checkpoint_without_a_position_is_refused_after_batch_0(rig: Any) -> N
     _blocked(rig, "no-position", checkpoint=rig.checkpoint.with_name("fresh"))
 
 
+@pytest.mark.campaign(
+    held_by="tests/unit/connectors/iceberg/test_check.py::test_the_first_batch_needs_no_position_and_any_other_does"
+)
 def test_a_table_made_anew_under_the_stream_is_refused(rig: Any) -> None:
     rig.produce(2)
     rig.run()
@@ -92,6 +101,7 @@ def test_a_rollback_under_the_stream_is_refused_with_what_is_lost(rig: Any) -> N
     assert rig.values() == rig.expected()
 
 
+@pytest.mark.campaign(held_by="test_a_rollback_under_the_stream_is_refused_with_what_is_lost")
 def test_a_rollback_that_others_wrote_upon_is_refused(rig: Any) -> None:
     rig.produce(4)
     first = rig.run()[0].snapshot
@@ -133,6 +143,7 @@ def test_a_replaced_table_is_refused(rig: Any) -> None:
     _blocked(rig, "table-replaced")
 
 
+@pytest.mark.campaign(held_by="tests/unit/connectors/iceberg/test_check.py::test_staging_switched_off_blocks")
 def test_staging_switched_off_is_refused(rig: Any) -> None:
     rig.produce(4)
     rig.run()

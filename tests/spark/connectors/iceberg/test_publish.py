@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pytest
+import seeds
 from seeds import seed
 
 from lakeward.connectors.commit_protocol.batch import RunningBatch
@@ -27,8 +28,8 @@ from lakeward.telemetry import failpoints
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-SEQS = int(os.environ.get("LAKEWARD_RACED_SEQS", "10"))
-"""How many batches the two writers race for; more in a run of their own."""
+SEQS = int(os.environ.get("LAKEWARD_RACED_SEQS", "10" if os.environ.get(seeds.VARIABLE) else "4"))
+"""How many batches the two writers race for; more at night and in a run of their own."""
 ROWS = 4
 
 
@@ -50,7 +51,17 @@ def _land(session: SparkSession, table: str, batch: int, writer: IcebergWriter |
 
 @pytest.mark.seeded
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("change", [Append(), Upsert(["_kafka_offset"])], ids=["append", "upsert"])
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param(
+            Append(),
+            marks=pytest.mark.campaign(held_by="test_two_writers_land_each_batch_once_while_the_table_is_maintained"),
+        ),
+        Upsert(["_kafka_offset"]),
+    ],
+    ids=["append", "upsert"],
+)
 def test_two_writers_land_each_batch_once_while_the_table_is_maintained(rig: Any, change: Change) -> None:
     """A driver and its zombie hold the same batches; sleeps fall between check, staging and publication."""
     chance = random.Random(seed(12))
@@ -139,7 +150,18 @@ def test_a_position_is_written_only_over_the_one_that_was_read(rig: Any) -> None
     assert [each.seq for each in [_land(rig.spark.newSession(), rig.table, 0)]] == [2]
 
 
-@pytest.mark.parametrize("meanwhile", ["a compaction", "the same key"])
+@pytest.mark.parametrize(
+    "meanwhile",
+    [
+        pytest.param(
+            "a compaction",
+            marks=pytest.mark.campaign(
+                held_by="test_a_change_that_depends_on_what_it_read_is_done_again_when_the_head_moved"
+            ),
+        ),
+        "the same key",
+    ],
+)
 def test_a_change_that_depends_on_what_it_read_is_done_again_when_the_head_moved(rig: Any, meanwhile: str) -> None:
     """Its operation does not tell: an insert-only MERGE is an append, and would double a key."""
     _land(rig.spark, rig.table, 0)

@@ -45,6 +45,7 @@ def test_both_readers_see_the_same_state(rig: Any, catalog: Any) -> None:
     same()
 
 
+@pytest.mark.campaign(held_by="tests/unit/connectors/iceberg/test_check.py::test_a_chain_cut_by_expiry_lands_on")
 def test_after_an_expiry_nobody_can_tell_that_the_table_was_rolled_back(rig: Any, catalog: Any) -> None:
     """Why expiry must ask first, whoever runs it."""
     rig.produce(2)

@@ -112,6 +112,7 @@ def test_later_batches_are_added_and_other_streams_have_their_own_rows(sorting: 
     assert _aside(sorting) == [0, 5, 5, 10, 15]
 
 
+@pytest.mark.campaign(held_by="test_a_replay_puts_its_bad_rows_aside_once")
 def test_quarantine_is_not_staged(sorting: Any) -> None:
     """The WAP id is unset for it: put aside is visible even if the batch is never published."""
     sorting.produce(10)

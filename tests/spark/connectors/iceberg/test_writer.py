@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     pass
 
 
+@pytest.mark.campaign(
+    held_by="tests/unit/connectors/commit_protocol/test_contract.py::"
+    "test_batches_land_in_order_and_the_position_counts_them"
+)
 def test_batches_land_in_order_and_the_position_counts_them(rig: Any) -> None:
     """From an empty topic on: its batch without records sets the first position."""
     rig.per_batch = 4
@@ -86,6 +90,10 @@ def test_a_lost_commit_log_lands_nothing_twice(rig: Any) -> None:
     assert rig.values() == rig.expected()
 
 
+@pytest.mark.campaign(
+    held_by="tests/unit/connectors/commit_protocol/test_contract.py::"
+    "test_offsets_that_advance_without_rows_are_published"
+)
 def test_offsets_that_advance_without_rows_are_published(rig: Any) -> None:
     rig.shape = lambda rows: rows.where("CAST(value AS INT) < 4")
     rig.produce(4)
@@ -100,6 +108,10 @@ def test_offsets_that_advance_without_rows_are_published(rig: Any) -> None:
     assert rig.head() == rig.position().snapshot
 
 
+@pytest.mark.campaign(
+    held_by="tests/unit/connectors/commit_protocol/test_contract.py::"
+    "test_a_batch_without_rows_that_advances_nothing_leaves_the_sink_as_it_was"
+)
 def test_a_batch_without_rows_that_advances_nothing_leaves_the_table_as_it_was(rig: Any) -> None:
     """A watermark moves on by itself: Spark runs a batch of no data, the table must not take notice."""
     rig.stateful = None
@@ -203,6 +215,10 @@ def test_two_streams_append_to_one_table(rig: Any, tmp_path: Path) -> None:
     assert (rig.position().seq, other.position().seq) == (2, 2)
 
 
+@pytest.mark.campaign(
+    held_by="tests/unit/connectors/commit_protocol/test_contract_retry.py::"
+    "test_a_sink_that_never_holds_still_ends_in_contention"
+)
 def test_a_table_that_never_stops_changing_ends_in_contention(rig: Any) -> None:
     """Another writer commits between our check and our commit, every time."""
     rig.produce(2)
