@@ -8,6 +8,7 @@ import re
 import signal
 from collections.abc import Iterator
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -244,9 +245,9 @@ def moved(airflow: AirflowService, kafka: Any) -> Iterator[Any]:
 def test_a_reset_shows_its_range_waits_for_a_yes_and_keeps_who_gave_it(airflow: AirflowService, moved: Any) -> None:
     from lakeward.registry import operations
 
-    silent = airflow.trigger("stream__moved", op="reset", to="latest")
-    assert airflow.finished("stream__moved", silent, 400) == "failed"
-    assert "needs a comment" in airflow.log("stream__moved", silent, "operate")
+    asked_for = {"op": "reset", "to": "latest"}
+    silent = airflow.trigger("stream__moved", **asked_for)
+    first = airflow.trigger("stream__moved", **asked_for, comment="old news")
 
     def asked(run: str) -> list[dict]:
         return airflow.call("GET", f"/dags/stream__moved/dagRuns/{run}/hitlDetails").json()["hitl_details"]
@@ -264,9 +265,11 @@ def test_a_reset_shows_its_range_waits_for_a_yes_and_keeps_who_gave_it(airflow: 
         assert said.status_code == 200, said.text
         return airflow.finished("stream__moved", run, 400)
 
-    assert answer(airflow.trigger("stream__moved", op="reset", to="latest", comment="old news"), "Reject") == "failed"
+    assert answer(first, "Reject") == "failed"
+    assert airflow.finished("stream__moved", silent, 400) == "failed"
+    assert "needs a comment" in airflow.log("stream__moved", silent, "operate")
     assert moved().seq == 1
-    assert answer(airflow.trigger("stream__moved", op="reset", to="latest", comment="old news"), "Approve") == "success"
+    assert answer(airflow.trigger("stream__moved", **asked_for, comment="old news"), "Approve") == "success"
     assert (moved().seq, moved().totals.skipped) == (2, 2)
     with airflow.registry() as connection:
         newest = operations.newest(connection, "moved")[0]
@@ -274,25 +277,34 @@ def test_a_reset_shows_its_range_waits_for_a_yes_and_keeps_who_gave_it(airflow: 
 
 
 def test_a_backfill_works_in_a_process_of_its_own_and_goes_on_when_cleared(airflow: AirflowService, moved: Any) -> None:
+    """The first attempt fails before its Spark starts: the broker's connection is not there yet."""
     from pyiceberg.catalog import load_catalog
 
     from lakeward.connectors.iceberg.catalog import pyiceberg_properties
     from lakeward.registry import changes
 
     catalog = load_catalog("lake", **pyiceberg_properties(airflow.runtime.lake, airflow.site.catalog_pgpass))
-    before = moved()
+    before, runtime = moved(), airflow.runtime
     asked = {"op": "backfill", "from": "earliest", "into": "nyc.moved_again"}
-    silent = airflow.trigger("stream__moved", **asked)
-    assert airflow.finished("stream__moved", silent, 400) == "failed"
-    assert "needs a comment" in airflow.log("stream__moved", silent, "operate")
-    run = airflow.trigger("stream__moved", **asked, comment="once more")
+    without = {name: where for name, where in runtime.kafka.items() if name != "real"}
+    airflow.home.runtime_file.write_text(runtime.model_copy(update={"kafka": without}).model_dump_json())
     try:
-        assert airflow.finished("stream__moved", run, 600) == "success", airflow.log("stream__moved", run, "operate")
-        assert "3 rows of 3 records landed in nyc.moved_again" in airflow.log("stream__moved", run, "operate")
-        again = {"dry_run": False, "dag_run_id": run, "only_failed": False, "reset_dag_runs": True}
-        assert airflow.call("POST", "/dags/stream__moved/clearTaskInstances", json=again).status_code == 200
-        assert airflow.finished("stream__moved", run, 600) == "success"
-        assert "nyc.moved_again already has the range" in airflow.log("stream__moved", run, "operate", attempt=2)
+        silent = airflow.trigger("stream__moved", **asked)
+        run = airflow.trigger("stream__moved", **asked, comment="once more")
+        assert airflow.finished("stream__moved", silent, 400) == "failed"
+        assert airflow.finished("stream__moved", run, 600) == "failed"
+    finally:
+        airflow.home.runtime_file.write_text(runtime.model_dump_json())
+    assert "needs a comment" in airflow.log("stream__moved", silent, "operate")
+    told = airflow.log("stream__moved", run, "operate")
+    assert "Kafka connection 'real' does not exist" in told
+    assert "clear this run: it continues where it stopped" in told
+    again = {"dry_run": False, "dag_run_id": run, "only_failed": False, "reset_dag_runs": True}
+    assert airflow.call("POST", "/dags/stream__moved/clearTaskInstances", json=again).status_code == 200
+    try:
+        told = partial(airflow.log, "stream__moved", run, "operate", attempt=2)
+        assert airflow.finished("stream__moved", run, 600) == "success", told()
+        assert "3 rows of 3 records landed in nyc.moved_again" in told()
         assert catalog.load_table("nyc.moved_again").scan().count() == 3
     finally:
         catalog.drop_table("nyc.moved_again")

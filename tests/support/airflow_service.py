@@ -39,6 +39,7 @@ from lakeward.supervision.backends.local import LocalBackend
 
 REPOSITORY = Path(__file__).parents[2]
 SMALL_DRIVER = Path(__file__).parent / "small_driver.py"
+OTHER_DAGS = Path(__file__).parent / "other_dags"
 PARTS = (
     airflow_parts.ApiServer,
     airflow_parts.Scheduler,
@@ -344,6 +345,8 @@ def airflow(postgres: Any, kafka: Any, tmp_path_factory: pytest.TempPathFactory)
     broker = int(kafka.bootstrap.rsplit(":", 1)[1])
     root = tmp_path_factory.mktemp("airflow")
     with project(root / "project", *STREAMS) as chosen:
+        for file in OTHER_DAGS.glob("*.py"):  # Dags that some tests need; to parse them later takes its time
+            shutil.copy(file, chosen.dags)
         made = site(root / "home", chosen, postgres=postgres.port, password=postgres.password, kafka=broker)
         postgres.create_database("airflow")
         roles = {"catalog": made.secret("catalog.password")}
