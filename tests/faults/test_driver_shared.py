@@ -95,10 +95,13 @@ def test_a_neighbour_that_comes_changes_goes_fails_or_hangs_leaves_the_others_ru
     assert topic in blocked["offsets"]["source"]["end"]
     assert any("stream failed, will restart" in line for line in blocked["log"])
 
-    [hung, *_] = world.wait_for("the hung batch", lambda: _events(world, hangs, "hung"))
-    dump = Path(hung.fields["dump"])
-    assert "java.lang.Thread.sleep" in dump.read_text()
-    assert "Python threads" in dump.read_text()
+    def dumps() -> list[str]:
+        """On a busy machine another batch may take as long as one that hangs."""
+        found = [Path(each.fields["dump"]).read_text() for each in _events(world, hangs, "hung")]
+        return [text for text in found if "java.lang.Thread.sleep" in text]
+
+    [dump, *_] = world.wait_for("the hung batch and its threads", dumps)
+    assert "Python threads" in dump
     world.wait_for("its restart in this process", lambda: len(_events(world, hangs, "started")) >= 2)
     assert world.wait_for("the hanging batch's block", lambda: world.stream(hangs).blocked)["reason"] == "poison"
     assert "hung batch" in world.stream(hangs).blocked["error"]
@@ -148,7 +151,9 @@ def test_a_neighbour_that_comes_changes_goes_fails_or_hangs_leaves_the_others_ru
 
     # What an on-call engineer reads. The event log is there to be opened.
     for line in driver.log() + again.log():
-        assert {"event", "level", "timestamp", "driver"} <= set(line), line
+        assert {"event", "level", "timestamp"} <= set(line), line
+        # Py4J says by itself that the call of the hung batch was cut off.
+        assert "driver" in line or (line["logger"] == "root" and line not in again.log()), line
     assert not [line for line in again.log() if line["level"] == "error"], again.said()
     secret = world.pgpass.read_text().strip().splitlines()[0].rsplit(":", 1)[-1]
     for each in (driver, again):
