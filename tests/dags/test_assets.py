@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from datetime import UTC, datetime
 
 import airflow_service
@@ -13,40 +12,15 @@ from lakeward.registry import observations, streams
 
 pytestmark = pytest.mark.timeout(900)  # the first test boots Airflow
 
-WAITS = '''
-"""A Dag of somebody who waits for a stream."""
-
-from airflow.sdk import DAG, Asset, task
-
-for what in ("state", "hour"):
-    with DAG(f"waits_for_{what}", schedule=[Asset(f"lakeward://stream/awaited/{what}")], is_paused_upon_creation=False):
-
-        @task
-        def show(triggering_asset_events=None):
-            for events in triggering_asset_events.values():
-                for event in events:
-                    print("heard", event.extra)
-
-        show()
-'''
-
 
 @pytest.fixture(scope="module")
-def waiting(airflow: AirflowService) -> Iterator[AirflowService]:
-    """Two Dags that wait for the stream `awaited`, and the stream, stopped."""
-    file = airflow.site.project.dags / "waits.py"
-    file.write_text(WAITS)
+def waiting(airflow: AirflowService) -> AirflowService:
+    """The stream `awaited`, stopped; the two Dags of `tests/support/other_dags/waits.py` wait for it."""
     with airflow.registry() as connection:
         airflow_service.deploy(connection, "awaited", desired="stopped")
         observations.record(connection, "awaited", complete_through=datetime(2026, 1, 1, 5, 30, tzinfo=UTC))
-    airflow.airflow("dags", "reserialize")
-    for what in ("state", "hour"):
-        airflow.eventually(
-            lambda what=what: airflow.call("GET", f"/dags/waits_for_{what}").status_code == 200, 400, "the Dag"
-        )
     reconcile(airflow)  # the stream is seen for the first time: its past is nobody's event
-    yield airflow
-    file.unlink()
+    return airflow
 
 
 def reconcile(service: AirflowService) -> None:

@@ -244,9 +244,9 @@ def moved(airflow: AirflowService, kafka: Any) -> Iterator[Any]:
 def test_a_reset_shows_its_range_waits_for_a_yes_and_keeps_who_gave_it(airflow: AirflowService, moved: Any) -> None:
     from lakeward.registry import operations
 
-    silent = airflow.trigger("stream__moved", op="reset", to="latest")
-    assert airflow.finished("stream__moved", silent, 400) == "failed"
-    assert "needs a comment" in airflow.log("stream__moved", silent, "operate")
+    asked_for = {"op": "reset", "to": "latest"}
+    silent = airflow.trigger("stream__moved", **asked_for)
+    first = airflow.trigger("stream__moved", **asked_for, comment="old news")
 
     def asked(run: str) -> list[dict]:
         return airflow.call("GET", f"/dags/stream__moved/dagRuns/{run}/hitlDetails").json()["hitl_details"]
@@ -264,9 +264,11 @@ def test_a_reset_shows_its_range_waits_for_a_yes_and_keeps_who_gave_it(airflow: 
         assert said.status_code == 200, said.text
         return airflow.finished("stream__moved", run, 400)
 
-    assert answer(airflow.trigger("stream__moved", op="reset", to="latest", comment="old news"), "Reject") == "failed"
+    assert answer(first, "Reject") == "failed"
+    assert airflow.finished("stream__moved", silent, 400) == "failed"
+    assert "needs a comment" in airflow.log("stream__moved", silent, "operate")
     assert moved().seq == 1
-    assert answer(airflow.trigger("stream__moved", op="reset", to="latest", comment="old news"), "Approve") == "success"
+    assert answer(airflow.trigger("stream__moved", **asked_for, comment="old news"), "Approve") == "success"
     assert (moved().seq, moved().totals.skipped) == (2, 2)
     with airflow.registry() as connection:
         newest = operations.newest(connection, "moved")[0]
@@ -283,9 +285,9 @@ def test_a_backfill_works_in_a_process_of_its_own_and_goes_on_when_cleared(airfl
     before = moved()
     asked = {"op": "backfill", "from": "earliest", "into": "nyc.moved_again"}
     silent = airflow.trigger("stream__moved", **asked)
+    run = airflow.trigger("stream__moved", **asked, comment="once more")
     assert airflow.finished("stream__moved", silent, 400) == "failed"
     assert "needs a comment" in airflow.log("stream__moved", silent, "operate")
-    run = airflow.trigger("stream__moved", **asked, comment="once more")
     try:
         assert airflow.finished("stream__moved", run, 600) == "success", airflow.log("stream__moved", run, "operate")
         assert "3 rows of 3 records landed in nyc.moved_again" in airflow.log("stream__moved", run, "operate")

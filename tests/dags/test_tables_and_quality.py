@@ -7,6 +7,7 @@ import subprocess
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -45,6 +46,25 @@ def table(airflow: AirflowService) -> str:
     return "nyc.small"
 
 
+@pytest.fixture(scope="module")
+def ended(airflow: AirflowService, table: str) -> dict[str, str]:
+    """Runs that change nothing, started at once and ended by now: name -> run."""
+    wanted: dict[str, tuple[str, dict[str, Any]]] = {
+        "observe": ("tables_observe", {}),
+        "dry run": ("tables_maintain", {"table": table, "actions": ["compact"], "dry_run": True}),
+        "pattern": ("tables_maintain", {"table": "nyc.*", "dry_run": True}),
+        "unknown partition": ("tables_maintain", {"table": table, "partitions": ["day=2013-01-01"]}),
+        "orphans": ("tables_orphans", {"table": "nyc.*", "dry_run": True}),
+        "no table": ("tables_orphans", {"table": "nyc.nowhere*"}),
+        "nothing due": ("quality_check", {}),
+        "no suite": ("quality_check", {"table": "nyc.nowhere"}),
+    }
+    runs = {name: airflow.trigger(dag, **params) for name, (dag, params) in wanted.items()}
+    for name, (dag, _) in wanted.items():
+        airflow.finished(dag, runs[name], 400)
+    return runs
+
+
 @pytest.fixture
 def suite(airflow: AirflowService, table: str) -> Iterator[str]:
     """The table with a suite, for one test."""
@@ -67,9 +87,9 @@ def unreadable(airflow: AirflowService) -> Iterator[str]:
     catalog.drop_table("nyc.gone")
 
 
-def test_observe_reads_every_table_and_is_green(airflow: AirflowService, table: str) -> None:
-    run = airflow.trigger("tables_observe")
-    assert airflow.finished("tables_observe", run, 400) == "success"
+def test_observe_reads_every_table_and_is_green(airflow: AirflowService, ended: dict[str, str], table: str) -> None:
+    run = ended["observe"]
+    assert airflow.state("tables_observe", run) == "success"
     told = airflow.log("tables_observe", run, "observe")
     # Beside it there may be the table of the checks' results by now.
     assert re.search(r"tables observed .*\btables=[12] files=\d+ small_files=\d+ due=\[", told)
@@ -79,26 +99,28 @@ def test_observe_reads_every_table_and_is_green(airflow: AirflowService, table: 
         assert table in maintenance.all_tables(connection)
 
 
-def test_a_dry_run_of_maintenance_shows_the_plan_and_changes_nothing(airflow: AirflowService, table: str) -> None:
-    run = airflow.trigger("tables_maintain", table=table, actions=["compact"], dry_run=True)
-    assert airflow.finished("tables_maintain", run, 400) == "success"
+def test_a_dry_run_of_maintenance_shows_the_plan_and_changes_nothing(
+    airflow: AirflowService, ended: dict[str, str]
+) -> None:
+    run = ended["dry run"]
+    assert airflow.state("tables_maintain", run) == "success"
     told = airflow.log("tables_maintain", run, "maintain", mapped=0)
     assert "nyc.small: 3 files, 3 small" in told
     assert "action not planned " in told and "action=compact " in told
 
 
-def test_a_pattern_takes_what_is_due_and_names_the_rest(airflow: AirflowService, table: str) -> None:
-    run = airflow.trigger("tables_maintain", table="nyc.*", dry_run=True)
-    assert airflow.finished("tables_maintain", run, 400) == "success"
+def test_a_pattern_takes_what_is_due_and_names_the_rest(airflow: AirflowService, ended: dict[str, str]) -> None:
+    run = ended["pattern"]
+    assert airflow.state("tables_maintain", run) == "success"
     told = airflow.log("tables_maintain", run, "choose")
     assert "nothing is due " in told and "table=nyc.small " in told
     assert "tables chosen " in told and "tables=[]" in told
     assert airflow.mapped("tables_maintain", run, "maintain") == {}, "no process was started for it"
 
 
-def test_an_unknown_partition_is_named_with_the_known_ones(airflow: AirflowService, table: str) -> None:
-    run = airflow.trigger("tables_maintain", table=table, partitions=["day=2013-01-01"])
-    assert airflow.finished("tables_maintain", run, 400) == "failed"
+def test_an_unknown_partition_is_named_with_the_known_ones(airflow: AirflowService, ended: dict[str, str]) -> None:
+    run = ended["unknown partition"]
+    assert airflow.state("tables_maintain", run) == "failed"
     assert "nyc.small has no partition 'day=2013-01-01'" in airflow.log("tables_maintain", run, "maintain", mapped=0)
 
 
@@ -118,18 +140,20 @@ def test_maintenance_names_what_is_missing(airflow: AirflowService) -> None:
     assert "Name a table" in airflow.log("tables_maintain", run, "choose")
 
 
-def test_orphans_of_each_table_have_a_task_with_its_name(airflow: AirflowService, table: str) -> None:
-    run = airflow.trigger("tables_orphans", table="nyc.*", dry_run=True)
-    assert airflow.finished("tables_orphans", run, 400) == "success"
+def test_orphans_of_each_table_have_a_task_with_its_name(
+    airflow: AirflowService, ended: dict[str, str], table: str
+) -> None:
+    run = ended["orphans"]
+    assert airflow.state("tables_orphans", run) == "success"
     states = airflow.mapped("tables_orphans", run, "orphans")
     assert states[table] == "success"
     told = airflow.log("tables_orphans", run, "orphans", mapped=sorted(states).index(table))
     assert "action=orphans " in told and "why=no orphans among" in told
 
 
-def test_orphans_of_no_table_are_red(airflow: AirflowService, table: str) -> None:
-    run = airflow.trigger("tables_orphans", table="nyc.nowhere*")
-    assert airflow.finished("tables_orphans", run, 400) == "failed"
+def test_orphans_of_no_table_are_red(airflow: AirflowService, ended: dict[str, str], table: str) -> None:
+    run = ended["no table"]
+    assert airflow.state("tables_orphans", run) == "failed"
     assert table in airflow.log("tables_orphans", run, "tables")
 
 
@@ -158,9 +182,9 @@ def test_a_restore_shows_what_goes_waits_for_a_yes_and_takes_the_table_back(
 
     airflow.eventually(asked, 400, "the question")
     # Airflow fails a task whose answer comes before its scheduler has seen the question's process end.
-    ended = re.compile(f"Received executor event .*run_id='{re.escape(run)}'")
+    seen = re.compile(f"Received executor event .*run_id='{re.escape(run)}'")
     scheduler = airflow.home.root / "logs" / "airflow-scheduler.log"
-    airflow.eventually(lambda: ended.search(scheduler.read_text()), 400, "the question's process to be seen ended")
+    airflow.eventually(lambda: seen.search(scheduler.read_text()), 400, "the question's process to be seen ended")
     assert "2 commits, 6 to 2 rows" in asked()[0]["body"]
     assert catalog.load_table(table).metadata.current_snapshot_id != first
     path = f"/dags/tables_restore/dagRuns/{run}/taskInstances/restore/-1/hitlDetails"
@@ -177,9 +201,9 @@ def test_a_restore_shows_what_goes_waits_for_a_yes_and_takes_the_table_back(
         back.append(back.scan().to_arrow().slice(0, 2))  # as it was, for the other tests
 
 
-def test_a_check_with_nothing_due_is_green_and_says_so(airflow: AirflowService) -> None:
-    run = airflow.trigger("quality_check")
-    assert airflow.finished("quality_check", run, 400) == "success"
+def test_a_check_with_nothing_due_is_green_and_says_so(airflow: AirflowService, ended: dict[str, str]) -> None:
+    run = ended["nothing due"]
+    assert airflow.state("quality_check", run) == "success"
     told = airflow.log("quality_check", run, "check")
     assert "nothing is due" in told
     assert "no checker is up" in told and "lakeward stack up --only checker" in told
@@ -239,7 +263,7 @@ def test_what_lands_while_a_check_waits_starts_no_second_one(airflow: AirflowSer
     assert airflow.mapped("quality_check", waiting, "verdict") == {}, "a dry run checks nothing"
 
 
-def test_a_check_of_a_table_without_a_suite_is_red_and_says_why(airflow: AirflowService) -> None:
-    run = airflow.trigger("quality_check", table="nyc.nowhere")
-    assert airflow.finished("quality_check", run, 400) == "failed"
+def test_a_check_of_a_table_without_a_suite_is_red_and_says_why(airflow: AirflowService, ended: dict[str, str]) -> None:
+    run = ended["no suite"]
+    assert airflow.state("quality_check", run) == "failed"
     assert "nyc.nowhere" in airflow.log("quality_check", run, "check")

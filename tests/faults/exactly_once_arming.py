@@ -39,7 +39,7 @@ _CHECKPOINT = {
 
 PLAIN = {
     # A stream that waits holds its task and its worker; the others need theirs.
-    "spark.master": "local[32]",
+    "spark.master": "local[32,4]",  # as with the product, a task is tried again
     "spark.driver.memory": "2g",
     "spark.driver.extraJavaOptions": f"{QUICK} -Diceberg.worker.num-threads=32",
 }

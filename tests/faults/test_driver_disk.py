@@ -52,19 +52,21 @@ def test_a_full_disk_is_named_burns_no_patience_and_loses_nothing(
     lake = world.runtime.lake.model_copy(update={"warehouse": str(disks["warehouse"])})
     world.runtime = world.runtime.model_copy(update={"checkpoints": str(disks["checkpoints"]), "lake": lake})
     topic, table = world.kafka.create_topic(), f"{world.name}.t"
-    stream = world.deploy(simple(f"{world.name}_s", topic, table))
+    stream = world.deploy(simple(f"{world.name}_s", topic, table, restart={"max_backoff": "1s"}))
     world.numbers(topic, range(100))
     driver = world.launch()
     world.wait_landed(table, stream, 100)
 
+    def failures() -> list[dict[str, Any]]:
+        return list(driver.events("stream failed, will restart"))
+
     for number, place in enumerate(PLACES, start=1):
+        before = len(failures())
         filler = fill(disks[place])
         world.numbers(topic, range(100 * number, 100 * (number + 1)))
         *_, failed = world.wait_for(
             f"the failure for want of room in {place}",
-            lambda number=number: (
-                found if len(found := driver.events("stream failed, will restart")) >= number else None
-            ),
+            lambda before=before: failures()[before:],
         )
         assert (failed["failure_class"], failed["cause"]) == ("dependency", "disk full"), driver.said()
         seen = world.wait_for(

@@ -38,9 +38,22 @@ def cluster(tmp_path: Path) -> Iterator[SparkCluster]:
     made.end()
 
 
+@pytest.mark.parametrize(
+    "alone",
+    [
+        False,
+        pytest.param(
+            True,
+            marks=pytest.mark.campaign(
+                held_by="test_a_stream_lands_once_through_executors_that_die_and_workers_and_a_driver_that_do"
+            ),
+        ),
+    ],
+)
 def test_a_stream_lands_once_through_executors_that_die_and_workers_and_a_driver_that_do(
-    world: Any, simple: Callable[..., Any], cluster: SparkCluster, tmp_path: Path
+    world: Any, simple: Callable[..., Any], cluster: SparkCluster, tmp_path: Path, alone: bool
 ) -> None:
+    """An executor dies in the middle of a batch with its worker, or `alone` before it."""
     topic, table, stream = world.kafka.create_topic(), f"{world.name}.landed", f"{world.name}_s"
     held, entered = tmp_path / "held", tmp_path / "entered"
     secrets = tmp_path / "spark"
@@ -77,23 +90,25 @@ def test_a_stream_lands_once_through_executors_that_die_and_workers_and_a_driver
         with suppress(psutil.Error):  # one that ended meanwhile
             assert SECRET not in " ".join(each.cmdline())
 
-    # An executor is killed in the middle of a batch: its tasks are tried again on the next one.
+    # An executor is lost in the middle of a batch: its tasks are tried again on the next one.
     held.touch()
     world.numbers(topic, range(300, 800))
     [entry, *_] = world.wait_for("the batch", lambda: list(tmp_path.glob("entered-*")))
     above = psutil.Process(int(entry.name.removeprefix("entered-"))).parents()
     assert first.pid in [each.pid for each in above], "the function of the project's own runs on the executor"
-    first.kill()
-    world.wait_for("another executor", lambda: [each for each in cluster.executors() if each.pid != first.pid])
-    held.unlink()
-    world.wait_landed(table, stream, 800)
+    if alone:
+        first.kill()
+        world.wait_for("another executor", lambda: [each for each in cluster.executors() if each.pid != first.pid])
+        held.unlink()
+        world.wait_landed(table, stream, 800)
 
     # The worker is killed: its executor goes with it, and the next worker gets one.
-    second = cluster.executors()
+    its = cluster.executors()
     cluster.kill_worker()
-    world.wait_for("the end of its executors", lambda: not any(each.is_running() for each in second))
+    world.wait_for("the end of its executors", lambda: not any(each.is_running() for each in its))
     world.numbers(topic, range(800, 900))
     cluster.start_worker()
+    held.unlink(missing_ok=True)
     world.wait_landed(table, stream, 900)
 
     # The driver is killed: nobody tells its executors, and they go. The next launch lands the rest.

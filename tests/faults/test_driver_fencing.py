@@ -1,94 +1,93 @@
-"""Two drivers of one stream: one ends with 75, and the table has every row once."""
+"""Drivers of one stream at the same time: one lands, the others end with 75, and each sink has every row once."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import Any
 
 import pytest
+from world import World
 
 pytestmark = pytest.mark.timeout(1200)  # a bound for a hang; a busy machine may need minutes
 
 
 def test_of_many_drivers_of_one_stream_the_newest_launch_lands_and_the_others_end(
-    world: Any, simple: Callable[..., Any]
+    world: World, simple: Callable[..., Any], tmp_path: Path
 ) -> None:
-    """A running one is fenced by a newer launch; two zombies wake after compaction and expiry; one launch starts twice.
+    """A running one is fenced by a newer launch; a zombie wakes after compaction and expiry; one launch starts twice.
 
-    One zombie is stopped between reading the table and publishing, the next one after staging its rows.
+    The zombie holds a batch of a table that it read and did not stage, one that it staged, and one of a topic, which
+    has no position: only its lease fences it there.
     """
-    topic = world.kafka.create_topic()
-    stream, table = f"{world.name}_s", f"{world.name}.t"
-    world.deploy(simple(stream, topic, table))
+    topic, out = world.kafka.create_topic(), world.kafka.create_topic()
+    checked, staged, sends = (f"{world.name}_{name}" for name in ("checked", "staged", "sends"))
+    tables = {name: f"{world.name}.{name}" for name in (checked, staged)}
+    for name, table in tables.items():
+        world.deploy(simple(name, topic, table))
+    world.deploy(simple(sends, topic, f"{world.name}.sends", sink={"kafka": {"topic": out}}))
+
+    def landed(rows: int) -> None:
+        for name, table in tables.items():
+            world.wait_landed(table, name, rows)
+        world.wait_for("what it sends", lambda: len(_values(world, out)) >= rows)
+
+    def exact(rows: int) -> None:
+        for table in tables.values():
+            assert sorted(row["n"] for row in world.rows(table)) == list(range(rows))
+        assert sorted(_values(world, out)) == list(range(rows)), "each once: the zombie sent nothing"
+
     world.numbers(topic, range(100))
     first = world.launch()
-    world.wait_landed(table, stream, 100)
+    landed(100)
 
-    zombies = []
-    for number, step in enumerate(("after-check", "after-stage")):
-        env = {
-            "LAKEWARD_FAILPOINT": step, "LAKEWARD_FAILPOINTS_ALLOWED": "1", "LAKEWARD_FAILPOINT_SIGNAL": "SIGSTOP",
-        }  # fmt: skip
-        zombie = world.launch(env=env)
-        if number == 0:  # a driver that runs is fenced by a newer launch
-            assert first.exit() == 75, first.said()
-            assert first.exit_file()["failure_class"] == "fenced"
-        world.numbers(topic, range(100 + 50 * number, 150 + 50 * number))
-        world.wait_for(f"the stop {step}", zombie.stopped)
-        zombie.freeze()
-        world.forget_leases()
-        zombies.append(zombie)
+    armed = tmp_path / "armed"
+    armed.mkdir()
+    steps = [armed / name for name in (f"{checked}.after-check", f"{staged}.after-stage", f"{sends}.batch-start")]
+    for step in steps:
+        step.write_text("0")
+    zombie = world.launch(env={"LAKEWARD_FAILPOINTS_ALLOWED": "1", "LAKEWARD_FAILPOINT_FOLDER": str(armed)})
+    assert first.exit() == 75, first.said()  # a driver that runs is fenced by a newer launch
+    assert first.exit_file()["failure_class"] == "fenced"
+    world.numbers(topic, range(100, 200))
+    world.wait_for("every stream's step", lambda: all(Path(f"{step}.reached").exists() for step in steps))
+    zombie.freeze()
+    for step in steps:
+        step.unlink()
 
+    # Nobody takes its leases away: they lapse by themselves, in database time, and the successor waits for that.
     token = "one-token-for-two-processes"
     pair = [world.launch(token=token), world.launch(token=token, intend=False, folder="second")]
-    world.wait_for("the end of one", lambda: _ended(*pair))
-    (loser,) = _ended(*pair)
+    world.wait_for("the end of one", lambda: _ended(pair))
+    (loser,) = _ended(pair)
     (successor,) = (each for each in pair if each is not loser)
     assert loser.process.returncode == 75, loser.said()
     assert not loser.events("spark started"), "it did nothing"
     world.numbers(topic, range(200, 300))
-    world.wait_landed(table, stream, 300)
+    landed(300)
     world.lake_sql(
-        f"CALL lake.system.rewrite_data_files(table => 'lake.{table}', options => map('rewrite-all', 'true'))",
-        f"CALL lake.system.expire_snapshots(table => 'lake.{table}', older_than => TIMESTAMP '2100-01-01', "
-        "retain_last => 1)",
+        *(
+            statement
+            for table in tables.values()
+            for statement in (
+                f"CALL lake.system.rewrite_data_files(table => 'lake.{table}', options => map('rewrite-all', 'true'))",
+                f"CALL lake.system.expire_snapshots(table => 'lake.{table}', older_than => TIMESTAMP '2100-01-01', "
+                "retain_last => 1)",
+            )
+        )
     )
-    before = world.position(table, stream)
-    for zombie in zombies:
-        zombie.wake()
-    for zombie in zombies:
-        assert zombie.exit() == 75, zombie.said()
-        assert zombie.exit_file()["failure_class"] == "fenced"
-    assert world.position(table, stream) == before, "a zombie moved the position"
-    assert sorted(row["n"] for row in world.rows(table)) == list(range(300))
-    world.numbers(topic, range(300, 320))
-    world.wait_landed(table, stream, 320)
-    assert successor.terminate() == 0, successor.said()
-    assert len(successor.events("stream started")) == 1, "the zombies disturbed their successor"
-    assert sorted(row["n"] for row in world.rows(table)) == list(range(320))
-
-
-def test_a_zombie_of_a_sink_without_a_position_is_fenced_by_its_lease(world: Any, simple: Callable[..., Any]) -> None:
-    topic, out = world.kafka.create_topic(), world.kafka.create_topic()
-    document = simple(f"{world.name}_s", topic, f"{world.name}.t", sink={"kafka": {"topic": out}})
-    world.deploy(document)
-    world.numbers(topic, range(50))
-    env = {
-        "LAKEWARD_FAILPOINT": "batch-start", "LAKEWARD_FAILPOINTS_ALLOWED": "1", "LAKEWARD_FAILPOINT_SIGNAL": "SIGSTOP",
-    }  # fmt: skip
-    zombie = world.launch(env=env)
-    world.wait_for("the stop", zombie.stopped)
-    zombie.freeze()
-    # Nobody takes its leases away: they lapse by themselves, in database time, and the successor waits for that.
-    successor = world.launch()
-    world.wait_for("what it sends", lambda: len(_values(world, out)) >= 50)
+    before = {name: world.position(table, name) for name, table in tables.items()}
     zombie.wake()
     assert zombie.exit() == 75, zombie.said()
-    world.numbers(topic, range(50, 60))
-    world.wait_for("the next ones", lambda: len(_values(world, out)) >= 60)
+    assert zombie.exit_file()["failure_class"] == "fenced"
+    assert {name: world.position(table, name) for name, table in tables.items()} == before, "a zombie moved a position"
+    exact(300)
+    world.numbers(topic, range(300, 320))
+    landed(320)
     assert successor.terminate() == 0, successor.said()
-    assert sorted(_values(world, out)) == list(range(60)), "each once: the zombie sent nothing"
+    assert len(successor.events("stream started")) == 3, "the zombie disturbed its successor"
+    exact(320)
 
 
 def _values(world: Any, topic: str) -> list[int]:
@@ -106,5 +105,5 @@ def _values(world: Any, topic: str) -> list[int]:
     return [json.loads(each.value())["n"] for each in found]
 
 
-def _ended(*drivers: Any) -> list[Any]:
+def _ended(drivers: Iterable[Any]) -> list[Any]:
     return [each for each in drivers if each.process.poll() is not None]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,31 +16,18 @@ pytestmark = pytest.mark.timeout(1200)  # a bound for a hang; a busy machine may
 IN_ONE_PASS = ("after-stage:2", "before-figures", "before-publish:2", "after-publish:2")
 """Steps of the second batch of a start; the first one is counted by queries."""
 
-DIES_ONCE = """\
-import os, pathlib
-def run(source):
-    def passed(frames):
-        for each in frames:
-            if not (died := pathlib.Path({died!r})).exists():
-                died.touch()
-                os.kill(os.getpid(), 9)
-            yield each
-    return source.mapInPandas(passed, source.schema)
-"""
 
-
-@pytest.mark.parametrize(
-    "steps", [("after-quarantine",), pytest.param(EVERY_STEP, marks=pytest.mark.campaign)],
-    ids=["one step", "every step"],
-)  # fmt: skip
+@pytest.mark.campaign(
+    held_by="tests/faults/test_exactly_once.py::test_every_sink_and_mode_killed_at_a_step_has_every_record_once"
+)
 def test_no_step_of_a_batch_loses_or_doubles_a_row_when_the_driver_dies_there(
-    world: Any, simple: Callable[..., Any], tmp_path: Path, steps: tuple[str, ...]
+    world: Any, simple: Callable[..., Any]
 ) -> None:
     topic = world.kafka.create_topic(partitions=2)
     stream, table = f"{world.name}_s", f"{world.name}.t"
     world.deploy(simple(stream, topic, table))
     sent = 0
-    for step in steps:
+    for step in EVERY_STEP:
         world.numbers(topic, range(sent, sent + 120))
         world.produce(topic, [f"junk of {step}"])
         sent += 120
@@ -50,25 +36,17 @@ def test_no_step_of_a_batch_loses_or_doubles_a_row_when_the_driver_dies_there(
         assert dying.exit() == -9, f"{step}: {dying.said()}"
         world.forget_leases()
 
-    # In the last driver another stream's task loses its Python worker: it is tried again, and its batch lands.
-    died, other = tmp_path / "died", f"{world.name}_python"
-    transform = {"python": "mine:run", "code": {"mine": DIES_ONCE.format(died=str(died))}}
-    world.deploy(simple(other, topic, f"{world.name}.python", transform=transform))
     last = world.launch()
     world.wait_landed(table, stream, sent)
-    world.wait_landed(f"{world.name}.python", other, sent)
-    assert died.exists()
-    assert not last.events("stream failed, will restart")
     assert last.terminate() == 0, last.said()
-    for each in (table, f"{world.name}.python"):
-        assert sorted(row["n"] for row in world.rows(each)) == list(range(sent))
+    assert sorted(row["n"] for row in world.rows(table)) == list(range(sent))
     kept = [bytes(row["raw"]).decode() for row in world.rows(f"{table}_quarantine")]
-    assert sorted(kept) == sorted(f"junk of {step}" for step in steps)
+    assert sorted(kept) == sorted(f"junk of {step}" for step in EVERY_STEP)
     totals = world.position(table, stream)["totals"]
     assert totals == {
-        "consumed": sent + len(steps),
+        "consumed": sent + len(EVERY_STEP),
         "landed": sent,
-        "quarantined": len(steps),
+        "quarantined": len(EVERY_STEP),
         "filtered": 0,
         "skipped": 0,
     }
@@ -109,6 +87,9 @@ def _expected(sent: int) -> int:
     return sum(1 for n in range(sent) if n % 5)
 
 
+@pytest.mark.campaign(
+    held_by="tests/faults/test_exactly_once.py::test_every_sink_and_mode_killed_at_a_step_has_every_record_once"
+)
 def test_a_hop_that_is_killed_loses_nothing_and_repeats_only_what_came_since_its_last_boundary(
     world: Any, simple: Callable[..., Any]
 ) -> None:

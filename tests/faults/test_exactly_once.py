@@ -1,4 +1,8 @@
-"""A slice of the campaign of exactly once: every (sink, mode) killed once, at a step that the seed names."""
+"""A slice of the campaign of exactly once: every (sink, mode) killed once, at a step that the seed names.
+
+The same two drivers host a stream killed between its quarantine and its publication, one whose Python worker dies, and
+a hop without batches (`exactly_once_others.py`).
+"""
 
 from __future__ import annotations
 
@@ -6,6 +10,7 @@ from typing import Any
 
 import pytest
 from exactly_once import steps_of
+from exactly_once_others import ROWS, WithOthers
 from exactly_once_round import Rounds
 from exactly_once_streams import ALL, BY_NAME
 from seeds import seed
@@ -36,9 +41,20 @@ def served(world: Any, postgres: Any) -> Any:
 @pytest.mark.seeded
 def test_every_sink_and_mode_killed_at_a_step_has_every_record_once(served: Any) -> None:
     chosen = seed(SEED)
-    rounds = Rounds(served, ALL)
+    rounds = WithOthers(served, ALL)
+    rounds.deploy_others()
     lines = rounds.run(chosen, steps_of(chosen, ALL))
+    left = rounds.others()
     rounds.stop()
+    assert left == {
+        "rows": [list(range(ROWS))] * 2,
+        "quarantine": [[b"junk"], [b"junk"]],
+        "totals": {"consumed": ROWS + 1, "landed": ROWS, "quarantined": 1, "filtered": 0, "skipped": 0},
+        "lost its worker": True,
+        "failed": [],  # the task was tried again
+        "hop": list(range(300)),
+        "hop, twice": [],  # of what came before its last boundary
+    }
     print(*(f"{line['seed']} {line['cell']}" for line in lines), sep="\n")
     assert [(line["seed"], line["cell"], line["problems"]) for line in lines if not line["ok"]] == []
     assert len(lines) >= 16

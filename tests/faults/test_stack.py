@@ -1,4 +1,7 @@
-"""The real stack, as small as it gets (PostgreSQL under its supervisor), and what can happen to it."""
+"""The real stack, as small as it gets (PostgreSQL under its supervisor), and what can happen to it.
+
+Initialising a home takes many times as long as starting it again: all tests but the first have one home, one at a time.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import psutil
@@ -32,13 +35,36 @@ from lakeward.stack.state import StackState
 ONLY = ["postgres"]
 
 
-@pytest.fixture
-def stack(tmp_path: Path) -> Iterator[Stack]:
-    """A stack of this test's own, stopped at its end."""
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a home, in which some stack may have been up before."""
     jars.ensure()
-    made = Stack(Project(tmp_path / "project"), Home(tmp_path / "home"))
-    yield made
-    made.down(None, lambda line: None)
+    return tmp_path_factory.mktemp("stack")
+
+
+@contextmanager
+def below(folder: Path) -> Iterator[Stack]:
+    """The stack of a folder, stopped at the end."""
+    made = Stack(Project(folder / "project"), Home(folder / "home"))
+    try:
+        yield made
+    finally:
+        made.down(None, lambda line: None)
+
+
+@pytest.fixture
+def fresh(tmp_path: Path) -> Iterator[Stack]:
+    """A stack whose home does not exist yet."""
+    jars.ensure()
+    with below(tmp_path) as made:
+        yield made
+
+
+@pytest.fixture
+def stack(home: Path) -> Iterator[Stack]:
+    """The stack of the shared home, stopped."""
+    with below(home) as made:
+        yield made
 
 
 def up(stack: Stack) -> int:
@@ -71,8 +97,8 @@ def ask(stack: Stack, statement: str, database: str = "lakeward", user: str = "l
         return rows
 
 
-def test_up_twice_status_and_down(stack: Stack) -> None:
-    lines: list[str] = []
+def test_up_twice_status_and_down(fresh: Stack) -> None:
+    stack, lines = fresh, list[str]()
     found = stack.up(ONLY, None, lines.append)
 
     assert set(found) == {"home", "postgres", "timings_s"}
@@ -114,18 +140,18 @@ def test_up_twice_status_and_down(stack: Stack) -> None:
 
 def test_what_was_written_is_there_after_down_and_up(stack: Stack) -> None:
     up(stack)
-    ask(stack, "CREATE TABLE kept AS SELECT 7 AS x")
+    ask(stack, "CREATE TABLE kept_by_down AS SELECT 7 AS x")
     stack.down(None, lambda line: None)
     up(stack)
-    assert ask(stack, "SELECT x FROM kept") == [(7,)]
+    assert ask(stack, "SELECT x FROM kept_by_down") == [(7,)]
 
 
 def test_a_killed_part_comes_back_with_its_data(stack: Stack) -> None:
     first = up(stack)
-    ask(stack, "CREATE TABLE kept AS SELECT 7 AS x")
+    ask(stack, "CREATE TABLE kept_by_kill AS SELECT 7 AS x")
     os.kill(first, signal.SIGKILL)
     until(lambda: (part := stack.status()[0]).state == "up" and part.pid != first)
-    assert ask(stack, "SELECT x FROM kept") == [(7,)]
+    assert ask(stack, "SELECT x FROM kept_by_kill") == [(7,)]
 
 
 def test_after_the_supervisor_was_killed_up_starts_afresh(stack: Stack) -> None:
@@ -168,9 +194,14 @@ def test_a_port_somebody_took_meanwhile_is_avoided(stack: Stack) -> None:
 def test_a_part_that_cannot_start_names_its_log_and_last_lines(stack: Stack) -> None:
     up(stack)
     stack.down(None, lambda line: None)
-    (stack.home.root / "postgres" / "data" / "global" / "pg_control").unlink()
-    with pytest.raises(Unhealthy, match="postgres does not start") as error:
-        stack.up(ONLY)
+    control = stack.home.root / "postgres" / "data" / "global" / "pg_control"
+    away = control.rename(stack.home.root / "pg_control")
+    try:
+        with pytest.raises(Unhealthy, match="postgres does not start") as error:
+            stack.up(ONLY)
+    finally:
+        stack.down(None, lambda line: None)
+        away.rename(control)  # other tests have this home
     assert str(stack.home.logs / "postgres.log") in error.value.why
     assert "pg_control" in error.value.why
     assert "lakeward stack down" in error.value.next

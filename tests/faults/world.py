@@ -39,7 +39,7 @@ def wait_for(what: str, done: Callable[[], Any], timeout_s: float = PATIENCE_S) 
         if found:
             return found
         assert time.monotonic() < end, f"{what} did not happen within {timeout_s:.0f} s"
-        time.sleep(0.1)
+        time.sleep(0.25)  # a look at a table costs a connection and a catalog
 
 
 @dataclass

@@ -39,6 +39,7 @@ from lakeward.supervision.backends.local import LocalBackend
 
 REPOSITORY = Path(__file__).parents[2]
 SMALL_DRIVER = Path(__file__).parent / "small_driver.py"
+OTHER_DAGS = Path(__file__).parent / "other_dags"
 PARTS = (
     airflow_parts.ApiServer,
     airflow_parts.Scheduler,
@@ -59,6 +60,10 @@ resources: {driver: DRIVER}
 """
 
 
+def _client() -> httpx.Client:
+    return httpx.Client(timeout=120, trust_env=False)  # a busy machine may keep the API server from answering a while
+
+
 @dataclass
 class AirflowService:
     """A migrated Airflow with Lakeward's Dags; its processes run once `start` was called."""
@@ -66,6 +71,8 @@ class AirflowService:
     site: StackContext
     processes: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
     token: str = ""
+    http: httpx.Client = field(default_factory=_client)
+    """One for all calls: to make one costs a hundred times as much as a call."""
 
     @property
     def home(self) -> Home:
@@ -156,25 +163,20 @@ class AirflowService:
     def token_of(self, user: str) -> str:
         """A token of a user of the stack, each of which has the role of the same name."""
         secret = "airflow.password" if user == airflow_config.ADMIN else f"airflow.{user}.password"
-        answer = httpx.post(
-            f"{self.url}/auth/token",
-            json={"username": user, "password": self.site.secret(secret)},
-            timeout=30,
-            trust_env=False,
-        )
+        told = {"username": user, "password": self.site.secret(secret)}
+        answer = self._ask("POST", f"{self.url}/auth/token", json=told)
         return str(answer.json()["access_token"])
 
     def call(self, method: str, path: str, **options: Any) -> httpx.Response:
         """Call the REST API as the admin."""
         self.token = self.token or self.token_of(airflow_config.ADMIN)
-        return httpx.request(
-            method,
-            f"{self.url}/api/v2{path}",
-            headers={"Authorization": f"Bearer {self.token}"},
-            timeout=120,  # a busy machine may keep its API server from answering for a while
-            trust_env=False,
-            **options,
-        )
+        headers = {"Authorization": f"Bearer {self.token}"}
+        return self._ask(method, f"{self.url}/api/v2{path}", headers=headers, **options)
+
+    def _ask(self, method: str, url: str, **options: Any) -> httpx.Response:
+        answer = self.http.request(method, url, **options)
+        self.http.cookies.clear()  # each call says by its header who calls
+        return answer
 
     def driver(self, name: str) -> Driver:
         """The newest launch of a driver."""
@@ -344,6 +346,8 @@ def airflow(postgres: Any, kafka: Any, tmp_path_factory: pytest.TempPathFactory)
     broker = int(kafka.bootstrap.rsplit(":", 1)[1])
     root = tmp_path_factory.mktemp("airflow")
     with project(root / "project", *STREAMS) as chosen:
+        for file in OTHER_DAGS.glob("*.py"):  # Dags that some tests need; to parse them later takes its time
+            shutil.copy(file, chosen.dags)
         made = site(root / "home", chosen, postgres=postgres.port, password=postgres.password, kafka=broker)
         postgres.create_database("airflow")
         roles = {"catalog": made.secret("catalog.password")}
@@ -362,4 +366,5 @@ def airflow(postgres: Any, kafka: Any, tmp_path_factory: pytest.TempPathFactory)
             for session in sessions:  # an idle worker of the executor may outlive its scheduler
                 service.sweep(session)
             service.end_drivers()
+            service.http.close()
             engine.engine(service.home.registry_url_file.read_text().strip(), service.home.pgpass).dispose()
