@@ -311,9 +311,6 @@ def test_checks_of_our_own_work_on_versions(table) -> None:
         table.spark.sql(f"DROP TABLE lake.{iceberg} PURGE").collect()
 
 
-@pytest.mark.campaign(
-    held_by="tests/unit/quality/delta/test_commits.py::test_a_run_that_ended_late_does_not_take_verified_back"
-)
 def test_a_late_run_does_not_take_verified_back_and_a_release_moves_it(table) -> None:
     table.append()
     table.check()
