@@ -140,6 +140,11 @@ class StreamSource(ABC):
         return True
 
     @property
+    def begins_fixed(self) -> bool:
+        """Whether the spec names the same beginning at every start, so that the checkpoint need not have it."""
+        return False
+
+    @property
     def resumes(self) -> bool:
         """Whether a start continues from the last checkpoint; otherwise each start begins with a new checkpoint."""
         return True

@@ -219,13 +219,16 @@ class QueryLauncher:
         if sink_state.absent is not None and (not content.empty or assignment.known_query):
             # The table was created before the first batch: a new one would miss the rows that have landed.
             raise sink_state.absent().error()
+        # The first batch of all began where the spec says; that of a recovered stream began at the table's position.
+        first = position is None or (position.seq == 1 and position.batch == 0)
+        fixed = all(source.begins_fixed for source in sources)
         verdict = preflight.classify(
             assignment.stream,
             content,
             position,
             exact=sink.exact,
             known_query=assignment.known_query,
-            begins=all(source.begins for source in sources),
+            begins=all(source.begins for source in sources) and not (first and fixed),
         )
         finding = verdict.check()
         if sink_state.halt is not None:

@@ -51,7 +51,7 @@ def test_records_land_once_over_kills_and_a_split_and_bad_ones_are_kept(shore: A
     def die() -> None:
         raise RuntimeError("died")
 
-    for step in ("after-quarantine", "after-publish"):
+    for step in ("after-stage", "after-publish", "after-quarantine"):  # the first two in the first batch
         with failpoints.on(step, die):
             assert "died" in str(shore.fail(document))
         shore.started.clear()

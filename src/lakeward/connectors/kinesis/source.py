@@ -67,6 +67,11 @@ class KinesisStreamSource(RecordSource):
     def reads(self) -> frozenset[str]:
         return frozenset({self.place.name})
 
+    @property
+    def begins_fixed(self) -> bool:
+        where = self.kinesis.starting_position
+        return where == HORIZON or where.moment_ms is not None
+
     def ids(self) -> dict[str, str]:
         return {self.place.name: self._request(lambda stream: stream.summary()[0])}
 
