@@ -49,7 +49,9 @@ class Lab:
         """Send records: bytes and text as they are, None as a tombstone, anything else as JSON."""
         from confluent_kafka import Producer
 
-        producer = Producer({"bootstrap.servers": self.kafka.bootstrap, "message.max.bytes": 20_000_000})
+        # Nothing is sent before `flush`: the records come at once, so that a small number of them is one batch.
+        settings = {"bootstrap.servers": self.kafka.bootstrap, "message.max.bytes": 20_000_000, "linger.ms": 60_000}
+        producer = Producer(settings)
         for value in values:
             raw = value if value is None or isinstance(value, str | bytes) else json.dumps(value)
             producer.produce(topic, raw, partition=0)

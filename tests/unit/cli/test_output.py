@@ -97,7 +97,7 @@ def test_the_version_is_asked_for_by_an_option(capsys):
 
 
 def test_a_bug_shows_its_stack_trace(monkeypatch):
-    monkeypatch.setattr(app, "app", lambda rest: expect(None, "the answer"))
+    monkeypatch.setattr(app, "command_tree", lambda: lambda rest: expect(None, "the answer"))
     with pytest.raises(Internal, match="the answer is missing"):
         app.main(["version"])
 
