@@ -101,7 +101,8 @@ def test_a_generation_with_a_slow_trigger_has_time_for_its_batches(operator, gen
     generation(2, trigger={"every": "10m"})
     assert "lands 5 batches within 70 min" in operator().run(UPGRADE).detail
     proof = Proving.of(row(connected).proving)
-    assert proof.until - proof.since == timedelta(minutes=70)
+    # A pass may have looked at it by now: the time that does not count extends it.
+    assert abs(proof.until - proof.since - timedelta(minutes=70, seconds=proof.lost_s)) < timedelta(seconds=1)
 
 
 def test_an_upgrade_whose_sql_fails_analysis_stops_nothing(operator, generation, connected) -> None:
