@@ -244,9 +244,9 @@ def moved(airflow: AirflowService, kafka: Any) -> Iterator[Any]:
 def test_a_reset_shows_its_range_waits_for_a_yes_and_keeps_who_gave_it(airflow: AirflowService, moved: Any) -> None:
     from lakeward.registry import operations
 
-    asked_for = {"op": "reset", "to": "latest"}
-    silent = airflow.trigger("stream__moved", **asked_for)
-    first = airflow.trigger("stream__moved", **asked_for, comment="old news")
+    wanted = {"op": "reset", "to": "latest"}
+    silent = airflow.trigger("stream__moved", **wanted)
+    first = airflow.trigger("stream__moved", **wanted, comment="old news")
 
     def asked(run: str) -> list[dict]:
         return airflow.call("GET", f"/dags/stream__moved/dagRuns/{run}/hitlDetails").json()["hitl_details"]
@@ -268,7 +268,7 @@ def test_a_reset_shows_its_range_waits_for_a_yes_and_keeps_who_gave_it(airflow: 
     assert airflow.finished("stream__moved", silent, 400) == "failed"
     assert "needs a comment" in airflow.log("stream__moved", silent, "operate")
     assert moved().seq == 1
-    assert answer(airflow.trigger("stream__moved", **asked_for, comment="old news"), "Approve") == "success"
+    assert answer(airflow.trigger("stream__moved", **wanted, comment="old news"), "Approve") == "success"
     assert (moved().seq, moved().totals.skipped) == (2, 2)
     with airflow.registry() as connection:
         newest = operations.newest(connection, "moved")[0]

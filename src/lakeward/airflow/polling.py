@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from abc import abstractmethod
 from collections.abc import AsyncIterator, Awaitable, Callable, Hashable
 from datetime import UTC, datetime
 from typing import Any, ClassVar
@@ -39,9 +40,9 @@ class PollingTrigger(BaseEventTrigger):
         return (self.WHAT, *sorted(self.arguments.items()))
 
     @classmethod
+    @abstractmethod
     async def begin(cls, arguments: dict[str, Any]) -> Poll:
         """Make what is polled; called again after a failure."""
-        raise NotImplementedError
 
     @classmethod
     async def open_shared_stream(cls, kwargs: dict[str, Any]) -> AsyncIterator[list[str]]:

@@ -9,7 +9,7 @@ def remember() -> None:
     """Keep what the JVM said of a name, for every later use of it in this process.
 
     Py4J asks the JVM at each use of a name. For `jvm.org` the JVM looks for a class of that name, and below each of its
-    ten imports, in every jar of the class path: a tenth of the CPU of a batch.
+    ten imports, in every jar of the class path: milliseconds of its CPU each time.
     """
     from py4j.java_gateway import JavaPackage, JVMView
 

@@ -21,8 +21,8 @@ from lakeward.registry.engine import engine
 _RETRY_S = 1.0
 """Pause after a failed LISTEN."""
 PROBE_S: Final = 30.0
-"""After how long without a word the server is probed on this connection. A connection that a
-firewall forgot, or whose server process is stopped, says nothing: that looks like a quiet channel."""
+"""After how long without a word the server is probed on this connection. A connection that a firewall forgot, or whose
+server process is stopped, says nothing: that looks like a quiet channel."""
 ANSWER_S: Final = 5.0
 """How long it may take to answer; longer on a starved machine. Giving a connection up too early costs only another."""
 

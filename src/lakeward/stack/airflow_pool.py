@@ -17,7 +17,7 @@ DEFAULT = "default_pool"
 UNTOUCHED = 128
 """Airflow's default size of the default pool; another size was set by a user and is preserved."""
 _ANSWER_S = 30.0
-_AGAIN_S = 1.0
+_RETRY_S = 1.0
 PATIENCE_S = 180.0
 """On a busy machine the API server answers late after its start."""
 
@@ -41,7 +41,7 @@ def ensure(site: StackContext, patience_s: float = PATIENCE_S) -> None:
                     next="lakeward stack up   tries again",
                     code="LW-7003",
                 ) from None
-        time.sleep(_AGAIN_S)
+        time.sleep(_RETRY_S)
 
 
 def _refused(error: httpx.HTTPError) -> bool:

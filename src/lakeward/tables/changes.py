@@ -27,7 +27,7 @@ from lakeward.registry import heartbeats, waivers
 Connect = Callable[[], AbstractContextManager[Connection]]
 HEARTBEAT = "tables_observe"
 REPEAT_S = 60.0
-"""A request is repeated after this long: the task that received it may have died."""
+"""A request that no observation followed is repeated after this long: its task may have died."""
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,7 @@ def decide(last: LastObservation | None, state: Callable[[], str | None], every_
     """Why the tables are to be observed now; empty if they need not be.
 
     Args:
-        state: of the lake now; asked only if the last observation is old enough.
+        state: of the lake now; queried only if the last observation is old enough.
         every_s: how long after an observation the next one may follow, in seconds.
     """
     if last is None:
@@ -122,21 +122,22 @@ class TableChanges:
         """
         self._connect, self._runtime, self._project = connect, runtime, project
         self._every_s, self._clock = every_s, clock
-        self._next = float("-inf")
+        self._requested: tuple[datetime | None, float] | None = None
 
     def poll(self) -> list[str]:
         """The reason for an observation now; empty if there is none, if it was just said, or if a part is away."""
-        if self._clock() < self._next:
-            return []
         try:
             with self._connect() as connection:
                 last = newest(connection)
+                after = None if last is None else last.at
+                if self._requested is not None and self._requested[0] == after and self._clock() < self._requested[1]:
+                    return []
                 reason = decide(last, lambda: self._state(connection), self._every_s, datetime.now(UTC))
         except DependencyDown:
             return []
         if not reason:
             return []
-        self._next = self._clock() + max(REPEAT_S, self._every_s)
+        self._requested = (after, self._clock() + max(REPEAT_S, self._every_s))
         return [reason]
 
     def _state(self, connection: Connection) -> str | None:

@@ -16,7 +16,7 @@ from sqlalchemy.exc import OperationalError
 
 from lakeward.connectors.delta import location
 from lakeward.connectors.iceberg.catalog import pyiceberg_properties
-from lakeward.connectors.iceberg.catalogs.jdbc import down
+from lakeward.connectors.iceberg.catalogs.jdbc import catalog_down
 from lakeward.platform.boundary import worded
 from lakeward.platform.errors import SpecError
 from lakeward.platform.runtime import CATALOG, Project, Runtime, absent
@@ -198,7 +198,7 @@ class MaintenanceContext:
         try:
             yield
         except OperationalError as error:
-            raise down(self.runtime.lake, error) from error
+            raise catalog_down(self.runtime.lake, error) from error
 
     def policy(self, table: str, class_: TableClass) -> Policy:
         """The resolved policy of a table."""

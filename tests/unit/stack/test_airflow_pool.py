@@ -45,7 +45,7 @@ def site(tmp_path: Path, answers: list[int]) -> Iterator[StackContext]:
 def test_what_does_not_answer_yet_is_asked_again_and_a_refusal_is_told(
     site: StackContext, answers: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(airflow_pool, "_AGAIN_S", 0.05)
+    monkeypatch.setattr(airflow_pool, "_RETRY_S", 0.05)
     answers += [503, 500, 409, 403]
     with pytest.raises(DependencyDown, match="403") as told:
         airflow_pool.ensure(site)

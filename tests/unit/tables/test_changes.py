@@ -11,14 +11,14 @@ import pytest
 from delta_log import add, commit, table
 from pyiceberg.catalog import Catalog, load_catalog
 from sqlalchemy import text
+from tests.support.shared_files import deployment
 
 from lakeward.connectors.delta import location
-from lakeward.connectors.iceberg.catalog import create_schema, pyiceberg_properties
-from lakeward.platform import private
+from lakeward.connectors.iceberg.catalog import pyiceberg_properties
 from lakeward.platform.errors import DependencyDown
-from lakeward.platform.runtime import CATALOG, Lake, Project, Runtime
+from lakeward.platform.runtime import CATALOG, Project, Runtime
 from lakeward.registry import waivers
-from lakeward.registry.engine import connect, engine
+from lakeward.registry.engine import connect
 from lakeward.tables import changes
 from lakeward.tables.changes import REPEAT_S, LastObservation, TableChanges, decide
 
@@ -57,20 +57,8 @@ def test_the_catalog_is_not_queried_before_an_observation_may_follow() -> None:
 
 @pytest.fixture(scope="module")
 def where(postgres, tmp_path_factory) -> Iterator[Runtime]:
-    """A lake and a registry on a disk."""
-    folder = tmp_path_factory.mktemp("changes")
-    lake = Lake(
-        host=postgres.host, port=postgres.port, database=postgres.create_database(), user=postgres.user,
-        warehouse=str(folder / "warehouse"),
-    )  # fmt: skip
-    create_schema(lake, postgres.pgpass)
-    registry = postgres.create_registry()
-    file = private.write(folder / "url", postgres.url(registry))
-    yield Runtime(
-        registry_url_file=file, pgpass=postgres.pgpass, lake=lake, checkpoints=str(folder / "checkpoints"),
-        drivers=folder / "drivers", jars=folder / "jars",
-    )  # fmt: skip
-    engine(postgres.url(registry), postgres.pgpass).dispose()
+    with deployment(postgres, tmp_path_factory.mktemp("changes")) as made:
+        yield made
 
 
 @pytest.fixture(scope="module")
@@ -184,6 +172,16 @@ def test_a_change_is_said_once_and_again_if_no_observation_follows(
     assert watched.poll() == []
     clock.now += REPEAT_S
     assert watched.poll() == ["tables changed"]
+    with connected() as connection:
+        changes.record(connection, state(), None, [], 1.0)
+    catalog.load_table("nyc.flights").append(ROWS)
+    assert watched.poll() == ["tables changed"], "a request is repeated late, another change is said at once"
+
+
+def test_a_catalog_without_its_tables_has_no_state_yet(postgres, where: Runtime, project: Project, connected) -> None:
+    empty = where.lake.model_copy(update={"database": postgres.create_database()})
+    with connected() as connection:
+        assert changes.state_of(connection, where.model_copy(update={"lake": empty}), project) is None
 
 
 def test_without_the_catalog_nothing_is_said(where: Runtime, project: Project, connected: changes.Connect) -> None:

@@ -15,13 +15,11 @@ from uuid import uuid4
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from tests.support.shared_files import deployment
 
-from lakeward.connectors.iceberg.catalog import create_schema
-from lakeward.platform import private
 from lakeward.platform.errors import Refused
-from lakeward.platform.runtime import Lake, Project, Runtime
+from lakeward.platform.runtime import Project, Runtime
 from lakeward.registry import leases, maintenance
-from lakeward.registry.engine import engine
 from lakeward.tables import orphans, run
 from lakeward.tables.context import MaintenanceContext
 from lakeward.tables.guard.actor import SCOPE
@@ -38,20 +36,8 @@ MONTH_S = 30 * 86400
 
 @pytest.fixture(scope="module")
 def where(postgres, tmp_path_factory) -> Iterator[Runtime]:
-    """A lake and a registry on a disk."""
-    folder = tmp_path_factory.mktemp("orphans")
-    lake = Lake(
-        host=postgres.host, port=postgres.port, database=postgres.create_database(), user=postgres.user,
-        warehouse=str(folder / "warehouse"),
-    )  # fmt: skip
-    create_schema(lake, postgres.pgpass)
-    registry = postgres.create_registry()
-    file = private.write(folder / "url", postgres.url(registry))
-    yield Runtime(
-        registry_url_file=file, pgpass=postgres.pgpass, lake=lake, checkpoints=str(folder / "checkpoints"),
-        drivers=folder / "drivers", jars=folder / "jars",
-    )  # fmt: skip
-    engine(postgres.url(registry), postgres.pgpass).dispose()
+    with deployment(postgres, tmp_path_factory.mktemp("orphans")) as made:
+        yield made
 
 
 @dataclass

@@ -12,7 +12,7 @@ from typing import Any
 from urllib.parse import quote
 
 from sqlalchemy import Engine, text
-from sqlalchemy.exc import OperationalError
+from sqlalchemy.exc import OperationalError, ProgrammingError
 
 from lakeward.platform.errors import DependencyDown
 from lakeward.platform.runtime import Lake
@@ -73,7 +73,9 @@ class Jdbc:
             with _pool(_url(lake, pgpass)).connect() as connection:
                 return str(connection.execute(text(_STATE)).scalar_one())
         except OperationalError as error:
-            raise down(lake, error) from error
+            raise catalog_down(lake, error) from error
+        except ProgrammingError:
+            return None  # no client has created the tables of the catalog yet, or the login may not read them
 
     def create_schema(self, lake: Lake, pgpass: Path | None) -> None:
         import psycopg2
@@ -90,7 +92,7 @@ class Jdbc:
             link.commit()
 
 
-def down(lake: Lake, error: OperationalError) -> DependencyDown:
+def catalog_down(lake: Lake, error: OperationalError) -> DependencyDown:
     """The error for a catalog's database that does not answer."""
     reason = str(error.orig).strip().splitlines()[0] if error.orig else "no answer"
     return DependencyDown(
