@@ -38,7 +38,7 @@ NEEDED = {
     "check run": (
         "lakeward.airflow.quality_dags", "lakeward.airflow.connections", "lakeward.quality.runs.ask",
         "lakeward.quality.results.records", "lakeward.quality.results.text", "lakeward.registry.verifications",
-        "lakeward.quality.verdicts.quarantine_policy", "lakeward.airflow.command",
+        "lakeward.quality.verdicts.quarantine_policy", "lakeward.airflow.tasks.command",
     ),
     "Dag files": (
         "lakeward.airflow.project", "lakeward.airflow.stream_dags", "lakeward.airflow.schedule_dags",

@@ -62,7 +62,7 @@ def test_the_page_shows_a_stream_with_its_plan(deployed, tokens) -> None:
 
 
 def test_the_cause_of_missing_supervision_is_what_airflow_knows() -> None:
-    from lakeward.airflow.supervising_dag import cause
+    from lakeward.airflow.webserver.supervising import cause
 
     found = [cause(known=False), cause(paused=True), cause(broken=True)]
     assert [item[0].split()[0:3] for item in found if item] == [
@@ -96,7 +96,7 @@ def test_the_page_names_dags_as_airflow_does() -> None:
 
 
 def test_other_processes_of_airflow_build_no_application(monkeypatch: pytest.MonkeyPatch) -> None:
-    from lakeward.airflow.plugin import LakewardPlugin, serves
+    from lakeward.airflow.webserver.plugin import LakewardPlugin, serves
 
     monkeypatch.setattr("sys.argv", ["airflow", "scheduler"])
     assert not serves()

@@ -39,7 +39,7 @@ class IncidentNotifier(BaseNotifier):
         Raises:
             DependencyDown: the registry cannot be reached.
         """
-        from lakeward.airflow.links import airflow_address
+        from lakeward.airflow.webserver.links import airflow_address
         from lakeward.supervision.notify.deliver import deliver
 
         sent = deliver(self.connect, self.channel or channel_of(_connection(), airflow_address())).sent
@@ -87,7 +87,7 @@ async def channel_async() -> Channel:
     from airflow.sdk import BaseHook
     from airflow.sdk.exceptions import AirflowNotFoundException
 
-    from lakeward.airflow.links import airflow_address
+    from lakeward.airflow.webserver.links import airflow_address
 
     try:
         return channel_of(await BaseHook.aget_connection(NOTIFY), airflow_address())

@@ -211,8 +211,8 @@ def carry_out(runtime: Runtime, table: str) -> None:
     Raises:
         AirflowFailException: the policy was not carried out; the table is held, and the next run continues.
     """
-    from lakeward.airflow import command
     from lakeward.airflow.connections import home
+    from lakeward.airflow.tasks import command
     from lakeward.platform.runtime import Project
 
     words = ["quality", "quarantine", table, "--by-policy"]

@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Any
 import structlog
 from airflow.sdk import DAG, AssetOrTimeSchedule, DeltaTriggerTimetable, task
 
-from lakeward.airflow import assets, patience
+from lakeward.airflow import assets
 from lakeward.airflow.common import options
 from lakeward.airflow.names import QUALITY, RECONCILE, stream_dag_id
-from lakeward.airflow.runs import Started, run_state, start_run
+from lakeward.airflow.tasks import patience
+from lakeward.airflow.tasks.dag_runs import Started, run_state, start_run
 from lakeward.platform.boundary import Failure, attempt
 from lakeward.platform.runtime import SUPERVISION_POOL
 
@@ -92,7 +93,7 @@ def build(every: timedelta = EVERY) -> DAG:
     ) as dag:
         # Supervision does not queue behind maintenance: it has its own slot if a pool exists for it (the embedded
         # Airflow), and the highest priority in the default pool otherwise.
-        # No `execution_timeout`: it counts CPU that was never given (`lakeward.airflow.patience`).
+        # No `execution_timeout`: it counts CPU that was never given (`lakeward.airflow.tasks.patience`).
         @task(
             pool=os.environ.get(SUPERVISION_POOL, "default_pool"),
             priority_weight=1000,

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import DAG, Param
 from airflow.sdk.definitions.param import ParamsDict
 
-from lakeward.airflow.asking import ApprovalTask, author, report_errors
 from lakeward.airflow.common import options, quiet_libraries
 from lakeward.airflow.names import RESTORE
+from lakeward.airflow.tasks.approval import ApprovalTask, author, report_errors
 from lakeward.platform.errors import SpecError
 
 if TYPE_CHECKING:

@@ -10,12 +10,12 @@ import structlog
 from airflow.sdk import DAG, BaseOperator
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
-from lakeward.airflow.asking import report_errors
 from lakeward.airflow.common import access, options
 from lakeward.airflow.completion import CompletionTrigger
 from lakeward.airflow.dag_summary import Declared
 from lakeward.airflow.names import schedule_dag_id, stream_dag_id
-from lakeward.airflow.operate import block
+from lakeward.airflow.tasks.approval import report_errors
+from lakeward.airflow.tasks.operation import block
 
 if TYPE_CHECKING:
     from airflow.sdk import Context

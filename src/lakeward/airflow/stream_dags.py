@@ -13,7 +13,7 @@ from lakeward.airflow import deadlines
 from lakeward.airflow.common import access, options
 from lakeward.airflow.dag_summary import Declared
 from lakeward.airflow.names import stream_dag_id
-from lakeward.airflow.operate import Operate
+from lakeward.airflow.tasks.operation import Operate
 
 if TYPE_CHECKING:
     from lakeward.airflow.dag_summary import DagSummary

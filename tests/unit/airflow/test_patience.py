@@ -9,8 +9,8 @@ import time
 
 import pytest
 
-from lakeward.airflow import patience
-from lakeward.airflow.patience import WITHOUT_COUNT_S, Patience
+from lakeward.airflow.tasks import patience
+from lakeward.airflow.tasks.patience import WITHOUT_COUNT_S, Patience
 from lakeward.platform.errors import TimedOut
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from lakeward.airflow.reconcile_dag import REPORTS, start_report
-from lakeward.airflow.runs import Started
+from lakeward.airflow.tasks.dag_runs import Started
 from lakeward.supervision.report import DueReport
 
 DUE = DueReport("flights", "report__stalled__2026-11-21T03-00-00", "At 03:00:00 UTC it was STALLED")

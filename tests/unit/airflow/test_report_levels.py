@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lakeward.airflow.operate import is_problem
+from lakeward.airflow.tasks.operation import is_problem
 
 
 @pytest.mark.parametrize(

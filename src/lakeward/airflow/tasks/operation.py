@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import structlog
 from airflow.sdk.exceptions import AirflowFailException
 
-from lakeward.airflow import backfilling
-from lakeward.airflow.asking import ApprovalTask, author, report_errors
+from lakeward.airflow.tasks import backfill
+from lakeward.airflow.tasks.approval import ApprovalTask, author, report_errors
 from lakeward.platform.errors import LakewardError
 
 if TYPE_CHECKING:
@@ -38,8 +38,8 @@ class Operate(ApprovalTask):
         params: dict[str, Any] = dict(context["params"])
         if params["op"] == "report":
             return report_errors(lambda: report(self.stream, params.get("found")))
-        if params["op"] == backfilling.OPERATION:
-            return report_errors(lambda: backfill(self.stream, context, params))
+        if params["op"] == backfill.OPERATION:
+            return report_errors(lambda: run_backfill(self.stream, context, params))
         return report_errors(lambda: self.do_or_ask(context))
 
     def operation(self, context: Context) -> tuple[Runner, Operation[Any]]:
@@ -94,12 +94,12 @@ def runner_of(stream: str, context: Context) -> Runner:
     )
 
 
-def backfill(stream: str, context: Context, params: dict[str, Any]) -> None:
+def run_backfill(stream: str, context: Context, params: dict[str, Any]) -> None:
     """Run a backfill, in a process of its own."""
     from lakeward.airflow.connections import home, runtime
     from lakeward.platform.runtime import Project
 
-    backfilling.run(stream, params, runtime(), home(), Project.locate(), author(context))
+    backfill.run(stream, params, runtime(), home(), Project.locate(), author(context))
 
 
 def block(stream: str) -> tuple[str, ...]:

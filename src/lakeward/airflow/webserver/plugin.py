@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.plugins_manager import AirflowPlugin
 
-from lakeward.airflow.links import PageLink, SparkUiLink
+from lakeward.airflow.webserver.links import PageLink, SparkUiLink
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
@@ -28,9 +28,9 @@ def serves() -> bool:
 
 def applications() -> list[dict[str, Any]]:
     """The API, guarded by Airflow's own permissions."""
-    from lakeward.airflow.page_access import gate
     from lakeward.airflow.project import settings
-    from lakeward.airflow.supervising_dag import explain
+    from lakeward.airflow.webserver.access import gate
+    from lakeward.airflow.webserver.supervising import explain
     from lakeward.web.app import build
     from lakeward.web.reads import Reads
 

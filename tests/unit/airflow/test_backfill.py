@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from lakeward.airflow import backfilling, command
 from lakeward.airflow.stream_dags import _params
+from lakeward.airflow.tasks import backfill, command
 from lakeward.platform.errors import LakewardError, SpecError, TimedOut
 from lakeward.platform.runtime import Home, Project, Runtime
 
@@ -18,16 +18,16 @@ _ASKED = {"comment": "-o json", "from": "earliest", "to": None, "into": "nyc.aga
 
 
 def test_the_form_becomes_the_command() -> None:
-    assert backfilling.words("s", _ASKED) == [
+    assert backfill.words("s", _ASKED) == [
         "streams", "backfill", "s", "--from=earliest", "--into=nyc.again", "--comment=-o json",
     ]  # fmt: skip
-    assert backfilling.words("s", {"windows": "a..b", "dry_run": True}) == [
+    assert backfill.words("s", {"windows": "a..b", "dry_run": True}) == [
         "streams", "backfill", "s", "--windows=a..b", "--dry-run",
     ]  # fmt: skip
-    assert "--overwrite" in backfilling.words("s", {**_ASKED, "overwrite": True})
+    assert "--overwrite" in backfill.words("s", {**_ASKED, "overwrite": True})
     with pytest.raises(SpecError, match="has no comment"):
-        backfilling.words("s", {"from": "earliest", "comment": " "})
-    assert set(backfilling._OPTIONS) | {"overwrite", "dry_run", "comment"} <= set(_params())
+        backfill.words("s", {"from": "earliest", "comment": " "})
+    assert set(backfill._OPTIONS) | {"overwrite", "dry_run", "comment"} <= set(_params())
 
 
 def _run(tmp_path: Path, params: dict[str, Any], **more: Any) -> None:
@@ -35,7 +35,7 @@ def _run(tmp_path: Path, params: dict[str, Any], **more: Any) -> None:
     url = tmp_path / "registry.url"
     url.write_text("postgresql://nobody@127.0.0.1:1/none")
     runtime = Runtime.model_construct(registry_url_file=url, pgpass=None)
-    backfilling.run("s", params, runtime, Home(tmp_path / "home"), Project(tmp_path), "ann", **more)
+    backfill.run("s", params, runtime, Home(tmp_path / "home"), Project(tmp_path), "ann", **more)
 
 
 def test_what_the_command_says_is_in_the_log_and_its_failure_ends_the_run_red(

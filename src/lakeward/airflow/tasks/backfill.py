@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from lakeward.airflow import command
+from lakeward.airflow.tasks import command
 from lakeward.platform.errors import LakewardError, SpecError, TimedOut
 
 if TYPE_CHECKING:

@@ -1,0 +1,1 @@
+"""Parts of tasks that several Dags use: operation with approval, command, run of another Dag, time limit."""
