@@ -112,7 +112,9 @@ def session(
         any(map(_of_the_lake, spec.reference.values())) or any(map(_of_the_lake, spec.sources.values()))
         for spec in specs
     )
-    for key, value in {**_SETTINGS, **(_lake(runtime) if runtime is not None and lake else {})}.items():
+    with_lake = _lake(runtime) if runtime is not None and lake else {}
+    faster_start = jars.archive.conf(None if runtime is None else runtime.jars)
+    for key, value in {**_SETTINGS, **faster_start, **with_lake}.items():
         builder = builder.config(key, value)
     with tempfile.TemporaryFile() as output:
         try:

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from lakeward.jars import fitting, places
 from lakeward.jars.java import locate
+from lakeward.platform.errors import LakewardError
 
 TRAINING_S = 600
 # Java would print on stdout why it does not use an archive, which would break `-o json` and drivers' logs.
@@ -46,6 +47,18 @@ def options(at: Path | None = None) -> list[str]:
     """
     archive = file(at)
     return [f"-XX:SharedArchiveFile={archive}", "-Xshare:auto", *QUIET] if archive.is_file() else []
+
+
+def conf(at: Path | None = None) -> dict[str, str]:
+    """The conf of a session that uses the archive with the class path it is valid for; empty if there is none."""
+    try:
+        java_options = options(at)
+    except LakewardError:  # the jars were never downloaded; a session that reads no table needs none
+        return {}
+    if not java_options:
+        return {}
+    classpath = os.pathsep.join(str(jar) for jar in places.spark_classpath(at))
+    return {"spark.driver.extraClassPath": classpath, "spark.driver.extraJavaOptions": " ".join(java_options)}
 
 
 def ensure(progress: Callable[[str], None] = lambda line: None) -> Path | None:
