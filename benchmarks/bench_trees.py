@@ -26,16 +26,20 @@ class Tree:
         environment: of its processes; `PYTHONPATH` is the tree's.
     """
 
-    def __init__(self, source: Path, folder: Path, files: dict[str, str], parts: str) -> None:
+    def __init__(
+        self, source: Path, folder: Path, files: dict[str, str], parts: str, python: Path | None = None
+    ) -> None:
         """Start the stack.
 
         Args:
             source: the `src` folder of the tree.
             files: the project's files by their paths.
             parts: of the stack, as `stack up --only` takes them.
+            python: of the tree's own environment; without it this process' own.
         """
         self.home, self.project = folder / "home", folder / "project"
         self.environment = {**os.environ, "PYTHONPATH": str(source)}
+        self._python = str(python or sys.executable)
         for name, text in files.items():
             path = self.project / name
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -50,7 +54,7 @@ class Tree:
             subprocess.CalledProcessError: it failed.
         """
         where = ["--home", str(self.home), "--project", str(self.project)]
-        command = [sys.executable, "-m", "lakeward", *words, *where]
+        command = [self._python, "-m", "lakeward", *words, *where]
         ran = subprocess.run(command, env=self.environment, stdout=subprocess.PIPE, text=True, check=False)
         if ran.returncode:
             sys.stderr.write(ran.stdout)

@@ -46,11 +46,10 @@ def _literals(node: ast.AST) -> Iterator[tuple[int, str]]:
     for child in ast.iter_child_nodes(node):
         if isinstance(child, ast.Expr) and isinstance(child.value, ast.Constant):
             continue
-        text = _text(child) if isinstance(child, ast.expr) else None
-        if text is None:
-            yield from _literals(child)
-        else:
+        if isinstance(child, ast.expr) and (text := _text(child)) is not None:
             yield child.lineno, MENTION.sub("", text)
+        else:
+            yield from _literals(child)
 
 
 def _kinds(kind: type[Operation[Any]] = Operation) -> Iterator[type[Operation[Any]]]:

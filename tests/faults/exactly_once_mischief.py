@@ -140,8 +140,8 @@ class Mischiefs:
             rounds.produce(dice, dice.randint(30, 60))
             rounds.launch()
             rounds.land()
-            for each in rounds.streams:
-                shutil.copytree(rounds.inquest.folder_of(each), acts.copy_of(each))
+            for landed in rounds.streams:
+                shutil.copytree(rounds.inquest.folder_of(landed), acts.copy_of(landed))
             self._while_it_runs(rounds, acts, dice, pairs)
             for _ in range(2):
                 rounds.produce(dice, dice.randint(20, 50))

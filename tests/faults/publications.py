@@ -25,7 +25,7 @@ from lakeward.quality.runs.process import environment
 from lakeward.stack.stack import Stack
 
 ROOT = Path(__file__).parents[2]
-SCHEDULES = ROOT / "tests" / "support" / "publications.py"
+SCHEDULES = ROOT / "tests" / "support" / "publication_schedule.py"
 RESULTS = ROOT / "docs" / "explanation" / "publications.jsonl"
 TOGETHER = 25  # seeds a process
 WIDER, TRACED = 170, 1000

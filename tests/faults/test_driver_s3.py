@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from object_store import KEY, SECRET, Weed
+from pyiceberg.catalog.sql import SqlCatalog
 
 from lakeward import jars
 from lakeward.connectors.aws import store
@@ -226,4 +227,5 @@ def test_orphans_on_s3_are_put_aside_and_deleted_and_nothing_else(on_s3: Any, we
     other = on_s3.runtime.model_copy(update={"checkpoints": f"s3a://{below}/checkpoints"})
     [refused] = remove_orphans(MaintenanceContext.of(other, project), name)["actions"]
     assert (refused["result"], "a checkpoint lies under its location" in refused["why"]) == ("refused", True)
+    assert isinstance(site.catalog, SqlCatalog)
     site.catalog.engine.dispose()

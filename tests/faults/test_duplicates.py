@@ -51,7 +51,7 @@ def test_it_finds_a_launch_that_nobody_claims_and_the_table_still_lets_one_land(
 def test_it_finds_a_position_that_is_written_without_being_compared(
     trial: Callable[[int], dict[str, Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(position_store._AssertPosition, "validate", lambda requirement, metadata: None)
+    monkeypatch.setattr(position_store.AssertPosition, "validate", lambda requirement, metadata: None)
     monkeypatch.setattr(drivers, "claim", lambda connection, name, token, process, holder: True)
     monkeypatch.setattr("lakeward.driver.registry_link.RegistryLink._take", lambda link, connection, scope, name: True)
     found = next(each for each in map(trial, count(900)) if each["started"] == TWICE)

@@ -1,4 +1,4 @@
-"""What happens to a table in a schedule of `publications.py`, besides runs: to the rows, the history, the branch."""
+"""What happens to a table in a `publication_schedule`, besides runs: to the rows, the history, the branch."""
 
 from __future__ import annotations
 

@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
-from tests.support.proxy import Proxy
-from tests.support.services import KafkaService
-from tests.support.stopped import stopped
+from proxy import Proxy
+from services import KafkaService
+from stopped import stopped
 
 from lakeward import jars
 from lakeward.platform import ports

@@ -231,7 +231,7 @@ def test_new_columns_come_with_their_generation_and_fence_the_older_one(served: 
     def newer() -> None:
         """Another driver starts the next generation, while this one has a batch staged."""
         own = served.spark.newSession()
-        sink = choose(own, wanted(3, "n, n * 10L AS tens"), served.runtime, dict, lambda: None, {})
+        sink: Any = choose(own, wanted(3, "n, n * 10L AS tens"), served.runtime, dict, lambda: None, {})
         sink.observe({})
         schema = own.createDataFrame([], "n INT, s STRING, tens BIGINT, more STRING").schema
         sink.prepare(schema, stateful=False)

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from typing import Any
 
-import publications
+import publication_schedule
 import pytest
 from seeds import seed
 
@@ -20,7 +20,7 @@ FAULT = "main instead of what was checked"
 def schedules(connect_server: Runtime, asked: str) -> list[dict[str, Any]]:
     """Some schedules in a process set up as the checking process is."""
     ran = subprocess.run(
-        [sys.executable, publications.__file__, asked], input=connect_server.model_dump_json(),
+        [sys.executable, publication_schedule.__file__, asked], input=connect_server.model_dump_json(),
         env=environment(connect_server), capture_output=True, text=True, timeout=900,
     )  # fmt: skip
     assert ran.returncode == 0, ran.stderr[-3000:]

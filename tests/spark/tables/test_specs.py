@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import pytest
 
@@ -50,7 +51,7 @@ HARDEST = ("days to hours", "a field dropped")
         for each in CHANGES
     ]
 )
-def changed(request: pytest.FixtureRequest, make_table: Callable[..., object]) -> Iterator[object]:
+def changed(request: pytest.FixtureRequest, make_table: Callable[..., Any]) -> Iterator[Any]:
     """Four small files a partition, and then another spec; format 1 keeps a dropped field as `void`."""
     partitions, change = CHANGES[request.param]
     table = make_table(partitions, **{"format-version": "1" if "DROP" in change else "2"})
@@ -89,7 +90,7 @@ def test_a_commit_by_a_stream_in_between_holds_nothing(site: MaintenanceContext,
 
 
 @contextmanager
-def wide(make_table, partitions: str, change: str, rows: str) -> Iterator[object]:
+def wide(make_table, partitions: str, change: str, rows: str) -> Iterator[Any]:
     table = make_table(partitions)
     for _ in range(4):
         table.sql(f"INSERT INTO {{t}} {rows}")

@@ -11,10 +11,10 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
+import replaced_broker
 from confluent_kafka import Producer
 from consumer_groups import committed
-from tests.support import replaced_broker
-from tests.support.replaced_broker import ReplacedBroker
+from replaced_broker import ReplacedBroker
 
 from lakeward.connectors.kafka import broker, position
 from lakeward.connectors.kafka.cluster import Cluster

@@ -59,7 +59,7 @@ def told(loaded) -> list[str]:
 )
 def test_one_mistake_hides_no_other(stream, change, paths):
     assert change[0] in OWNED
-    assert [problem.path for problem in stream(OWNED.replace(*change, 1)).problems] == paths
+    assert [problem.path for problem in stream(OWNED.replace(change[0], change[1], 1)).problems] == paths
 
 
 @pytest.mark.parametrize(
@@ -80,7 +80,7 @@ def test_one_mistake_hides_no_other(stream, change, paths):
 )  # fmt: skip
 def test_what_only_follows_is_not_told(stream, change, path):
     assert change[0] in OWNED
-    assert [problem.path for problem in stream(OWNED.replace(*change, 1)).problems] == [path]
+    assert [problem.path for problem in stream(OWNED.replace(change[0], change[1], 1)).problems] == [path]
 
 
 def test_streams_with_mistakes_are_compared_too(project):

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from tests.support.problems import texts
+from problems import texts
 
 FEED = """\
 owner: o

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from tests.support.stopped import stopped
+from stopped import stopped
 
 THREADS = 40
 

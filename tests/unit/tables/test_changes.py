@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 from delta_log import add, commit, table
 from pyiceberg.catalog import Catalog, load_catalog
+from shared_files import deployment
 from sqlalchemy import text
-from tests.support.shared_files import deployment
 
 from lakeward.connectors.delta import location
 from lakeward.connectors.iceberg.catalog import pyiceberg_properties

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.support.shared_files import SharedLake, deployment, opened, rows
+from shared_files import SharedLake, deployment, opened, rows
 
 from lakeward.platform.runtime import Runtime
 from lakeward.telemetry import failpoints

@@ -9,9 +9,9 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+import delta_log
 import pytest
-from tests.support import delta_log
-from tests.support.shared_files import SharedLake, deployment, opened, plain_folder, rows
+from shared_files import SharedLake, deployment, opened, plain_folder, rows
 
 from lakeward.connectors.delta import location as delta_location
 from lakeward.platform.runtime import Runtime

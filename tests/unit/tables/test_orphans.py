@@ -15,7 +15,8 @@ from uuid import uuid4
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from tests.support.shared_files import deployment
+from pyiceberg.catalog.sql import SqlCatalog
+from shared_files import deployment
 
 from lakeward.platform.errors import Refused
 from lakeward.platform.runtime import Project, Runtime
@@ -103,6 +104,7 @@ def make(where: Runtime, tmp_path: Path) -> Iterator[Callable[..., Lying]]:
     for name in made:
         if site.catalog.table_exists(name):
             site.catalog.drop_table(name)
+    assert isinstance(site.catalog, SqlCatalog)
     site.catalog.engine.dispose()
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from real_schedules import RealSchedule
+from real_table_schedule import RealSchedule
 
 
 @pytest.mark.parametrize("seed", [7, 52])

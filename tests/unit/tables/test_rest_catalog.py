@@ -7,12 +7,12 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import object_store
 import pytest
+from object_store import Weed
 from pyiceberg.catalog.rest import RestCatalog
-from tests.support import object_store
-from tests.support.object_store import Weed
-from tests.support.shared_files import SharedLake, deployment, rows
-from tests.support.stopped import stopped
+from shared_files import SharedLake, deployment, rows
+from stopped import stopped
 
 from lakeward.connectors.aws import store
 from lakeward.connectors.iceberg.catalogs import rest_requests

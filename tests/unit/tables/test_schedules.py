@@ -6,7 +6,7 @@ The long run over 10,000 seeds is `tests/faults/schedules.py`.
 from __future__ import annotations
 
 import pytest
-from schedules import PLANTED, Schedule
+from table_schedule import PLANTED, Schedule
 
 
 def test_nothing_anybody_needs_is_taken():

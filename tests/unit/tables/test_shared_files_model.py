@@ -10,8 +10,8 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-from tests.support.seeds import seed
-from tests.support.shared_files import SharedLake, deployment, plain_folder, rows
+from seeds import seed
+from shared_files import SharedLake, deployment, plain_folder, rows
 
 from lakeward.platform.runtime import Project, Runtime
 from lakeward.tables.guard import pins

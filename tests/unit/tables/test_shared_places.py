@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+import delta_log
 import pytest
-from tests.support import delta_log
-from tests.support.shared_files import SharedLake, deployment, opened, rows
+from shared_files import SharedLake, deployment, opened, rows
 
 from lakeward.connectors.delta import location as delta_location
 from lakeward.connectors.iceberg.catalog import pyiceberg_properties

@@ -9,13 +9,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import object_store
 import pyarrow.parquet as pq
 import pytest
+from proxy import Proxy
 from pyarrow import fs
 from pyarrow.fs import AwsStandardS3RetryStrategy, S3FileSystem
-from tests.support import object_store
-from tests.support.proxy import Proxy
-from tests.support.shared_files import SharedLake, deployment, rows
+from shared_files import SharedLake, deployment, rows
 
 from lakeward.connectors.aws import store
 from lakeward.connectors.aws.account import ENDPOINT

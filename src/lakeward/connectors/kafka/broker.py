@@ -75,7 +75,7 @@ def _describe(
 ) -> tuple[dict[str, str], list[str]]:
     """Topic -> id of the existing topics, and the missing topics; raises if `operation` is not granted."""
     from confluent_kafka import KafkaError, KafkaException, TopicCollection
-    from confluent_kafka.admin import AclOperation  # type: ignore[attr-defined]  # public, but not marked as exported
+    from confluent_kafka.admin import AclOperation
 
     if not names:
         return {}, []
@@ -167,7 +167,7 @@ def _offsets(
     isolation: Isolation = "read_uncommitted",
 ) -> Offsets:
     from confluent_kafka import IsolationLevel, TopicPartition
-    from confluent_kafka.admin import OffsetSpec  # type: ignore[attr-defined]  # public, but not marked as exported
+    from confluent_kafka.admin import OffsetSpec
 
     def request_offsets(admin: Any) -> Offsets:
         offsets: Offsets = {}
@@ -240,7 +240,7 @@ def retentions(cluster: Cluster, topics: Sequence[str], timeout_s: float = TIMEO
         DependencyDown: the broker does not answer.
     """
     from confluent_kafka import KafkaException
-    from confluent_kafka.admin import ConfigResource  # type: ignore[attr-defined]  # public, but not marked as exported
+    from confluent_kafka.admin import ConfigResource
 
     if not topics:
         return {}

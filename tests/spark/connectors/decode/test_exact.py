@@ -10,8 +10,8 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
-from tests.support.decode_oracle import MAY, REFUSED, SPELLINGS, TYPES, drawn, expected, value_of
-from tests.support.seeds import seed
+from decode_oracle import MAY, REFUSED, SPELLINGS, TYPES, drawn, expected, value_of
+from seeds import seed
 
 from lakeward.connectors.decode.columns import ColumnsDecoder
 from lakeward.connectors.decode.json import JsonDecoder

@@ -8,9 +8,9 @@ import random
 from typing import Any
 
 import pytest
-from tests.support import seeds
-from tests.support.decode_oracle import REFUSED, SPELLINGS, TYPES, drawn, expected
-from tests.support.seeds import seed
+import seeds
+from decode_oracle import REFUSED, SPELLINGS, TYPES, drawn, expected
+from seeds import seed
 
 from lakeward.connectors.decode.json import JsonDecoder
 from lakeward.connectors.source import DOUBT

@@ -65,6 +65,6 @@ def test_the_text_of_a_failed_query_says_dependency(refused: SparkSession, statu
     Refusing.status = status
     with pytest.raises(Exception, match="not you") as failed:
         refused.table("lake.n.t").collect()
-    origin = failed.value._origin if hasattr(failed.value, "_origin") else failed.value.java_exception
+    origin: Any = getattr(failed.value, "_origin", None) or getattr(failed.value, "java_exception", None)
     text = "\n".join(str(each) for each in (failed.value, origin.toString()))
     assert classify(text=text) is FailureClass.DEPENDENCY

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.support import rest_login
-from tests.support.rest_login import Login
+import rest_login
+from rest_login import Login
 
 from lakeward.connectors.iceberg import catalog, jvm
 from lakeward.platform import private

@@ -6,7 +6,7 @@ import time
 from typing import Any
 
 import pytest
-from tests.support import replaced_broker
+import replaced_broker
 
 from lakeward.connectors.kafka import sink
 from lakeward.spec.model.sinks import KafkaSink

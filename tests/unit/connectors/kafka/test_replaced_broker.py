@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterator
 from typing import TypeVar
 
 import pytest
+import replaced_broker
 from confluent_kafka import Producer
-from tests.support import replaced_broker
-from tests.support.replaced_broker import ReplacedBroker
+from replaced_broker import ReplacedBroker
 
 from lakeward.connectors.kafka import broker
 from lakeward.driver.lag import LagThread, Watched

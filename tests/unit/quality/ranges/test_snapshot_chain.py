@@ -50,7 +50,7 @@ def test_a_start_main_went_round_was_rolled_back(line) -> None:
 
 def test_a_start_rolled_back_and_expired_is_still_told_from_expiry(line) -> None:
     history = branched(line)
-    del history.snapshots[3]
+    history = replace(history, snapshots={at: each for at, each in history.snapshots.items() if at != 3})
     assert between(history, Mark(3, 3), 4).cut is Cut.ROLLED_BACK
 
 

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
@@ -157,7 +158,7 @@ def test_a_hung_process_is_killed_only_after_long_silence_on_a_healthy_registry(
     )
 
 
-FROZEN = {
+FROZEN: dict[str, tuple[dict[str, Any], bool]] = {
     # what is different -> whether it is replaced after 65 s of silence
     "it exists and is silent": ({}, True),
     "it is stopped": ({"stopped": True}, True),
@@ -261,7 +262,7 @@ def test_a_person_starts_what_is_held(decide, make) -> None:
     assert isinstance(decide(**gone, asked={"flights": make.now - timedelta(hours=5)})[0], Nothing)
 
 
-ADOPTION = {
+ADOPTION: dict[str, tuple[dict[str, Any], type[Any], str]] = {
     # lease, backend -> decision: the table of the adoption after Airflow was away
     "live lease, running: it is left alone": ({}, Nothing, "it runs"),
     "live lease, nobody recorded the process: adopted": ({"handle": None}, Adopt, ""),

@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
+import rest_login
 from pyiceberg.catalog import Catalog, load_catalog
 from pyiceberg.exceptions import CommitStateUnknownException
-from tests.support import rest_login
-from tests.support.rest_login import Login
+from rest_login import Login
 
 from lakeward.connectors.iceberg import catalog
 from lakeward.connectors.iceberg.catalogs import login_manager, rest_requests

@@ -1,8 +1,8 @@
 """Random schedules of a table and its check runs: does `verified` ever show what nobody proved?
 
-    python tests/support/publications.py 0-19,25 < runtime.json           a JSON line a seed
-    python tests/support/publications.py "0-99:FAULT" < runtime.json      with a guard taken out, until a seed finds it
-    python tests/support/publications.py faults                           the guards that can be taken out
+    python tests/support/publication_schedule.py 0-19,25 < runtime.json      a JSON line a seed
+    python tests/support/publication_schedule.py "0-99:FAULT" < runtime.json   a guard taken out, until a seed finds it
+    python tests/support/publication_schedule.py faults                       the guards that can be taken out
 
 Real tables, registry, Spark Connect server and Great Expectations; the functions of a run as the checking process calls
 them. A run may be killed at a named step, or something happens at it: commits, compaction, expiry, a rollback, a second

@@ -1,4 +1,4 @@
-"""The schedules of `schedules.py` on a real Iceberg table: PyIceberg, a catalog in memory, files on this disk.
+"""The schedules of `table_schedule.py` on a real Iceberg table: PyIceberg, a catalog in memory, files on this disk.
 
 Every commit, ref, expiry and removal happens on the table, numbered like the model's snapshots; expiry and orphans are
 decided from the table's own metadata and a real listing. Only the clock is the model's: a file's time is set to it.
@@ -17,8 +17,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyiceberg.catalog.memory import InMemoryCatalog
 from pyiceberg.io.pyarrow import parquet_file_to_data_file
+from pyiceberg.table.snapshots import Summary
 from pyiceberg.table.update import RemoveSnapshotsUpdate
-from schedules import WAP_ID, Schedule
+from table_schedule import WAP_ID, Schedule
 
 from lakeward.connectors.file_access import FileAccess, Folder
 from lakeward.platform.runtime import Lake
@@ -184,6 +185,6 @@ class RealSchedule(Schedule):
                 os.utime(path, (at, at))
 
 
-def _wap(summary: object) -> dict[str, str]:
+def _wap(summary: Summary | None) -> dict[str, str]:
     held = summary.additional_properties.get(WAP_ID) if summary is not None else None
     return {WAP_ID: held} if held else {}
