@@ -30,11 +30,16 @@ def test_the_form_becomes_the_command() -> None:
     assert set(backfill._OPTIONS) | {"overwrite", "dry_run", "comment"} <= set(_params())
 
 
+def _runtime(**given: Any) -> Runtime:
+    """Only what a command of a task reads of it."""
+    return Runtime.model_construct(**given)
+
+
 def _run(tmp_path: Path, params: dict[str, Any], **more: Any) -> None:
     (tmp_path / "conf" / "streams").mkdir(parents=True, exist_ok=True)
     url = tmp_path / "registry.url"
     url.write_text("postgresql://nobody@127.0.0.1:1/none")
-    runtime = Runtime.model_construct(registry_url_file=url, pgpass=None)
+    runtime = _runtime(registry_url_file=url, pgpass=None)
     backfill.run("s", params, runtime, Home(tmp_path / "home"), Project(tmp_path), "ann", **more)
 
 
@@ -42,7 +47,7 @@ def test_what_the_command_says_is_in_the_log_and_its_failure_ends_the_run_red(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("AIRFLOW__CORE__FERNET_KEY", "secret")
-    assert "secret" not in str(command.environment(Runtime.model_construct(registry_url_file=tmp_path), "ann"))
+    assert "secret" not in str(command.environment(_runtime(registry_url_file=tmp_path), "ann"))
     with capture_logs() as said, pytest.raises(LakewardError, match="failed") as failed:
         _run(tmp_path, _ASKED)
     assert "exited with code" in failed.value.why
