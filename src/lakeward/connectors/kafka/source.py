@@ -52,7 +52,7 @@ class KafkaStreamSource(RecordSource):
     def still_has(self, stream: str, at: str, known: Collection[str]) -> None:
         topics = list(known)
         begins, ends = broker.begin_offsets(self.cluster, topics), broker.end_offsets(self.cluster, topics)
-        continuity.check(stream, at, begins, ends)
+        continuity.check(stream, at, begins, ends, from_zero=not self.unbatched)
 
     def gauge(self, at: str) -> LagProbe:
         topics = tuple(str(topic) for topic in self.kafka.topics) or tuple(position.parse(at))

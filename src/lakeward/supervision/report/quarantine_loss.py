@@ -105,11 +105,11 @@ def read(runtime: Runtime, spec: StreamSpec, position: Position | None, rejectin
         pending -= done.landed + done.filtered
     pending = max(0, pending)
     if table is None and not others:
-        where = tuple(_shown(_spans(batch), batch.quarantined or 0) for batch in rejected.batches)
+        where = tuple(in_words(batch_spans(batch), batch.quarantined or 0) for batch in rejected.batches)
         lost = pending
     else:
         losses = list(_losses(rejected.batches, _offsets([*others, *([] if table is None else [table])], spec)))
-        where = tuple(_shown(spans, number) for spans, number in losses)
+        where = tuple(in_words(spans, number) for spans, number in losses)
         lost = min(sum(number for _, number in losses), pending) if table is not None else pending
     if not lost:
         return QuarantineState(name)
@@ -133,7 +133,7 @@ def _losses(batches: Sequence[Batch], there: Mapping[Partition, list[int]]) -> I
     """
     seen: list[Span] = []
     for batch in batches:
-        spans = _spans(batch)
+        spans = batch_spans(batch)
         if not spans or any(_overlap(one, other) for one in spans for other in seen):
             continue
         seen += spans
@@ -149,7 +149,7 @@ def _overlap(one: Span, other: Span) -> bool:
     return one[0] == other[0] and one[1] < other[2] and other[1] < one[2]
 
 
-def _spans(batch: Batch) -> list[Span]:
+def batch_spans(batch: Batch) -> list[Span]:
     """The Kafka offsets of a batch; empty for other sources."""
     spans: list[Span] = []
     starts = batch.start_offsets or {}
@@ -166,7 +166,7 @@ def _spans(batch: Batch) -> list[Span]:
     return spans
 
 
-def _shown(spans: list[Span], lost: int) -> str:
+def in_words(spans: list[Span], lost: int) -> str:
     """`2 of flights/0: 5 to 9`; only the range where every record of it is lost."""
     total = sum(to - begin for _, begin, to in spans)
     if not spans:
