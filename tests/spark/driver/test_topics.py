@@ -180,11 +180,14 @@ def test_a_topic_made_anew_under_a_running_stream_blocks_it(lab: Any, admin: Any
     assert topic in told.value.what
     assert [n for _, n in landed(lab)] == list(range(5))
 
+    from pyspark.sql import functions as F
+
     # No operation takes the new records, which have the offsets of the old ones, for them.
     first, end = (offsets.render({topic: {0: at}}) for at in (0, 5))
     with pytest.raises(Refused, match=f"topic {topic} was deleted and created again"):
         overwrite(lab.spark, Assignment(document["id"], 2, document, ""), lab.runtime, first, end)
     assert sorted(row["n"] for row in lab.rows()) == list(range(5))
-    failing = Failing("small", "n", lambda spark: spark.table(f"lake.{lab.namespace}.t"), lambda rows: rows["n"] > 3)
+    table = f"lake.{lab.namespace}.t"
+    failing = Failing("small", "n", lambda spark: spark.table(table), lambda rows: F.col("n") > 3)
     quarantine_rows(lab.spark, lab.wanted(document), lab.runtime, failing)
     assert [(row["kept"], json.loads(row["raw"])["n"]) for row in lab.rows("q")] == [("row", 4)]

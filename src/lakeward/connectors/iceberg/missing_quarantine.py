@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from lakeward.connectors.commit_protocol import erased
 from lakeward.connectors.commit_protocol.follow import BlockReason
 from lakeward.connectors.iceberg import missing_table
 from lakeward.connectors.iceberg.quarantine import STREAM
 from lakeward.platform.runtime import CATALOG
 from lakeward.platform.text import count, word
-from lakeward.spec.sql.statements import call_name, quote
+from lakeward.spec.sql.statements import call_name, quote, quote_text
 
 REASON, LATE_REASON = "quarantine-missing", "late-missing"
 
@@ -51,6 +52,17 @@ def late_block_reason(stream: str, table: str, records: int, where: Sequence[str
         _ways(stream, table, records, warehouse),
         code="LW-3482",
     )
+
+
+def give_up(stream: str, table: str, records: int) -> str:
+    """The step that gives up rejected records whose rows somebody deleted: they count as erased, here and in the audit.
+
+    Args:
+        records: how many records of the stream were erased from the table then, earlier ones included.
+    """
+    properties = f"{quote_text(erased.key(stream))} = {quote_text(str(records))}"
+    statement = word(f"ALTER TABLE {call_name(table, CATALOG)} SET TBLPROPERTIES ({properties})")
+    return f"lakeward sql --write {statement}   gives them up: they count as erased; or put their rows back"
 
 
 def _were(records: int) -> str:

@@ -8,6 +8,7 @@ from typing import Literal
 
 from lakeward.spec.model.position_columns import IDENTITY_COLUMNS
 from lakeward.spec.model.stream import StreamSpec
+from lakeward.spec.model.types import Name
 from lakeward.spec.sql.analysis import SqlFacts, joins_streams, retained_columns
 from lakeward.spec.sql.table_names import Reading
 
@@ -80,9 +81,9 @@ def _shared_topic(spec: StreamSpec) -> str | None:
     return f"sources {one} and {other} both read topic {topic}, and their records have the same positions"
 
 
-def shared_topic(spec: StreamSpec) -> tuple[str, str, str] | None:
+def shared_topic(spec: StreamSpec) -> tuple[Name, Name, str] | None:
     """Two Kafka sources and a topic that both read, perhaps of two clusters: a record's position names no source."""
-    kafka = {str(name): source.kafka for name, source in spec.sources.items() if source.kafka is not None}
+    kafka = {name: source.kafka for name, source in spec.sources.items() if source.kafka is not None}
     for one, other in combinations(kafka, 2):
         for first, second in ((one, other), (other, one)):
             topics = sorted(str(topic) for topic in kafka[first].topics if kafka[second].reads(str(topic)))
