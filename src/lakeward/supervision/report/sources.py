@@ -135,9 +135,12 @@ def measure(
     not answer, in sentences. `topic_ids`: of the topics that landed.
     """
     lags, unmeasured, trouble = [], dict[str, str](), []
+    kafka = [source.kafka for source in spec.sources.values() if source.kafka is not None]
+    # Ids are kept by topic: of one name in two clusters they are those of either.
+    own = {topic: each for topic, each in (topic_ids or {}).items() if sum(one.reads(topic) for one in kafka) <= 1}
     for name, source in spec.sources.items():
         try:
-            found = _measure(runtime, str(spec.id), str(name), source, ends.get(str(name), NO_DATA), topic_ids or {})
+            found = _measure(runtime, str(spec.id), str(name), source, ends.get(str(name), NO_DATA), own)
         except LakewardError as error:
             trouble.append(f"{error.what}: {error.why}")
             unmeasured[str(name)] = trouble[-1]
