@@ -46,7 +46,7 @@ def failure(error: LakewardError) -> AirflowFailException:
     """Log a foreseen error; returns the exception that ends the task red without a retry."""
     from airflow.sdk.exceptions import AirflowFailException
 
-    log.error("task failed", error=error.what, why=error.why, next=error.next)
+    log.error("task failed", error=error.headline, why=error.why, next=error.next)
     return AirflowFailException(str(error))
 
 

@@ -36,6 +36,7 @@ from lakeward.registry import drivers, generations
 from lakeward.registry.leases import STREAM_TTL
 from lakeward.registry.observations import Watch
 from lakeward.supervision.backends.base import ExitRecord
+from lakeward.supervision.report import late
 from lakeward.telemetry import logs, tail
 
 if TYPE_CHECKING:
@@ -139,6 +140,12 @@ def _run(launch: Launch) -> DriverEnd:
             return generations.tables_of(connection, stream, "quarantine")
         return None
 
+    def late_kept(stream: str, table: str) -> tuple[int, tuple[str, ...]] | None:
+        with suppress(DependencyDown), link.connect() as connection:
+            found = late.kept_in(connection, stream, table)
+            return found.records, found.where
+        return None
+
     starter = QueryLauncher(
         spark,
         launch.runtime,
@@ -147,6 +154,7 @@ def _run(launch: Launch) -> DriverEnd:
         lambda assignment: listener_of(assignment.stream, recorder),
         declared,
         quarantine_tables,
+        late_kept,
     )
     failures = Failures(launch.driver, link.connect, log=lambda stream: tail.newest(launch.folder, stream))
     jvm = Jvm.of(spark, launch.folder / PRINTED)

@@ -16,7 +16,6 @@ from lakeward.connectors.aws import store
 from lakeward.connectors.commit_protocol import offsets
 from lakeward.connectors.commit_protocol.position import NO_DATA, Position
 from lakeward.connectors.file_access import FileAccess
-from lakeward.connectors.iceberg import quarantine
 from lakeward.connectors.kafka.source import KafkaStreamSource
 from lakeward.connectors.kafka.starting_offsets import partitions
 from lakeward.connectors.python import packages
@@ -66,6 +65,7 @@ class QueryLauncher:
         listener: makes the listener of one stream.
         declared: returns every declared stream with its recorded checkpoint; None while the registry is down.
         quarantine_tables: returns those that the generations of a stream name; None while the registry is down.
+        late_kept: returns what a stream kept in a table of late records; None while the registry is down.
     """
 
     spark: SparkSession
@@ -75,6 +75,7 @@ class QueryLauncher:
     listener: Callable[[Assignment], StreamingQueryListener]
     declared: Declared = lambda: None
     quarantine_tables: quarantined.Named = lambda stream: None
+    late_kept: quarantined.Kept = lambda stream, table: None
     _turns: threading.BoundedSemaphore = field(default_factory=lambda: threading.BoundedSemaphore(TURNS))
     _creating: threading.Lock = field(default_factory=threading.Lock)
 
@@ -126,7 +127,7 @@ class QueryLauncher:
             if spec.quarantine is not None:
                 quarantined.prepare(own, spec, sink_state.position, self.runtime.lake, self.quarantine_tables)
             if spec.late is not None:
-                quarantine.create(own, str(spec.late.table))
+                quarantined.prepare_late(own, spec, self.runtime.lake, self.late_kept)
         self._open(own, assignment, sink.location(), built, begin)
         gate = Gate()
         function = BatchFunction(

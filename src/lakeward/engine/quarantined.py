@@ -1,8 +1,8 @@
-"""The quarantine table of a stream that starts: created, unless it was dropped with rejected records in it."""
+"""The tables of rejected and of late records of a stream that starts: created, unless dropped with records in them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING
 
 from lakeward.connectors.commit_protocol import replay
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 Named = Callable[[str], Collection[str] | None]
 """Stream -> the quarantine tables that its generations name; None while the registry is down."""
+Kept = Callable[[str, str], tuple[int, Sequence[str]] | None]
+"""(stream, table) -> how many late records the stream kept in the table, and where; None while the registry is down."""
 
 
 def prepare(session: SparkSession, spec: StreamSpec, position: Position | None, lake: Lake, named: Named) -> None:
@@ -42,6 +44,20 @@ def prepare(session: SparkSession, spec: StreamSpec, position: Position | None, 
             rejected -= _rows(session, other, stream)
         if rejected > 0:
             raise missing_quarantine.block_reason(stream, table, rejected, lake.warehouse).error()
+    quarantine.create(session, table)
+
+
+def prepare_late(session: SparkSession, spec: StreamSpec, lake: Lake, kept: Kept) -> None:
+    """Create the table of late records unless it exists.
+
+    Raises:
+        Blocked: the table does not exist, and late records were kept in it (`late-missing`).
+    """
+    table, stream = str(expect(spec.late, "`late`").table), str(spec.id)
+    if not session.catalog.tableExists(quote_table(table, CATALOG)):
+        records, where = kept(stream, table) or (0, ())
+        if records:
+            raise missing_quarantine.late_block_reason(stream, table, records, where, lake.warehouse).error()
     quarantine.create(session, table)
 
 

@@ -74,6 +74,7 @@ class Recover(OnStream[RecoverPlan]):
                 next=f"lakeward streams start {row.id}",
                 code="LW-2046",
             )
+        sink_position.check_topics(self.context, sink, sink_position.RECOVER)
         sink_position.check_logs(sink, self.context.runtime.lake)
         end = sink_position.with_new_partitions(self.context, sink.spec, sink.position.end)
         checkpoint = next_checkpoint(generation.checkpoint, row.id)

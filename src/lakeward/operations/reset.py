@@ -103,6 +103,7 @@ class Reset(OnStream[ResetPlan]):
         return self.done(detail, plan.data)
 
     def _plan(self, sink: SinkPosition) -> ResetPlan:
+        sink_position.check_topics(self.context, sink, "reset")
         spec, at = sink.spec, sink.position
         now = sink_position.with_new_partitions(self.context, spec, at.end) if at is not None else {}
         approval = self.request.approval

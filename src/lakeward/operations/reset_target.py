@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -72,7 +73,7 @@ def _moment(text: str) -> datetime | None:
 def _file(text: str, spec: StreamSpec) -> dict[str, Offsets]:
     """The offsets in a file, by source."""
     try:
-        document = json.loads(Path(text).read_text())
+        document = json.loads(Path(text).read_text(), object_pairs_hook=_once)
     except FileNotFoundError:
         raise SpecError(
             f"Cannot read --to {text}",
@@ -96,6 +97,15 @@ def _file(text: str, spec: StreamSpec) -> dict[str, Offsets]:
     return {name: _offsets(text, offsets) for name, offsets in by_source.items()}
 
 
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object of JSON whose keys differ; of two equal ones Python would take the last in silence."""
+    names = [name for name, _ in pairs]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise ValueError(f"{', '.join(twice)} is there twice")
+    return dict(pairs)
+
+
 def _names_sources(document: Any, names: list[str]) -> bool:
     """Whether the document is of the form for several sources. Its depth decides: names may equal topics."""
     return (
@@ -109,14 +119,22 @@ def _names_sources(document: Any, names: list[str]) -> bool:
 
 def _offsets(file: str, document: Any) -> Offsets:
     try:
-        return {str(t): {int(p): int(at) for p, at in parts.items()} for t, parts in document.items()}
-    except (AttributeError, TypeError, ValueError):
+        return {str(t): {_whole(p): _whole(at) for p, at in parts.items()} for t, parts in document.items()}
+    except (AttributeError, TypeError, ValueError) as error:
+        wrong = f": {error}" if isinstance(error, ValueError) else ""
         raise SpecError(
             f"The offsets in {file} are malformed",
-            why=f"the file holds a {type(document).__name__} that does not map topics to partitions to offsets",
+            why=f"the file holds a {type(document).__name__} that does not map topics to partitions to offsets{wrong}",
             next=f"write {_FORM}",
             code="LW-2057",
         ) from None
+
+
+def _whole(given: Any) -> int:
+    """A partition or an offset as it was meant: `int` would cut a fraction off, and take `true` and `007`."""
+    if isinstance(given, bool) or not re.fullmatch(r"0|-?[1-9][0-9]*", str(given)):
+        raise ValueError(f"{json.dumps(given)} is not a whole number")
+    return int(given)
 
 
 def _within(file: str, requested: Offsets, whole: Offsets, first: Offsets, last: Offsets) -> Offsets:

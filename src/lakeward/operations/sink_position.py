@@ -25,7 +25,7 @@ from lakeward.connectors.folder.position_store import FolderPositionStore
 from lakeward.connectors.iceberg import catalog
 from lakeward.connectors.iceberg.position_store import IcebergPositionStore, answering
 from lakeward.connectors.iceberg.pyiceberg_schema import spark_schema
-from lakeward.connectors.kafka import broker, cluster, records
+from lakeward.connectors.kafka import broker, cluster, continuity, records
 from lakeward.connectors.kafka import position as kafka_position
 from lakeward.connectors.kafka.cluster import Cluster
 from lakeward.connectors.kafka.position import Offsets
@@ -263,8 +263,23 @@ def topic_ids(context: Context, spec: StreamSpec) -> dict[str, str]:
     return ids
 
 
+def check_topics(context: Context, sink: SinkPosition, what: str) -> None:
+    """Check that the offsets of a position are those of the topics that exist now.
+
+    Raises:
+        Refused: a topic was deleted and created again: equal offsets name other records.
+        DependencyDown: a broker does not answer.
+    """
+    known = {} if sink.position is None else sink.position.topic_ids
+    continuity.check_same(sink.spec.id, f"{what} stream {sink.spec.id}", known, topic_ids(context, sink.spec))
+
+
 def with_new_partitions(context: Context, spec: StreamSpec, ends: Mapping[str, str]) -> dict[str, str]:
-    """The ends, completed with the first offset of new partitions: a new query needs an offset for each partition."""
+    """The ends, completed with new partitions: a new query needs an offset for each partition.
+
+    A new partition of a topic that the stream reads begins at offset 0: what expired there was never read. A topic that
+    the position lacks begins at its first record.
+    """
     whole = {str(name): ends[name] for name, source in spec.sources.items() if source.kafka is None and name in ends}
     for name, (_, at, topics) in kafka_of(context, spec).items():
         text = ends.get(name, NO_DATA)
@@ -274,7 +289,11 @@ def with_new_partitions(context: Context, spec: StreamSpec, ends: Mapping[str, s
         known = kafka_position.parse(text)
         first = broker.begin_offsets(at, sorted({*known, *topics}))
         whole[name] = canonical(
-            {topic: {**first.get(topic, {}), **known.get(topic, {})} for topic in sorted({*known, *first})}
+            {
+                topic: {**(dict.fromkeys(parts, 0) if topic in known else parts), **known.get(topic, {})}
+                for topic in sorted({*known, *first})
+                for parts in [first.get(topic, {})]
+            }
         )
     return whole
 

@@ -96,6 +96,7 @@ class SkipBatch(OnStream[SkipPlan]):
             )
 
     def _plan(self, generation: Generation, sink: SinkPosition) -> SkipPlan:
+        sink_position.check_topics(self.context, sink, "skip a batch of")
         folder = self.context.runtime.checkpoint_of(generation.checkpoint)
         files = checkpoint_batch.read(self.context.runtime, folder, self.batch)
         end = self._batch_end(sink, files, folder)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -99,6 +99,17 @@ def rejecting(connection: Connection, stream: str, most: int) -> list[Batch]:
     rows = connection.execute(
         select(*_READ)
         .where(batches.c.stream == stream, batches.c.quarantined > 0)
+        .order_by(batches.c.committed_at.desc())
+        .limit(most)
+    )
+    return [Batch(**row._mapping) for row in rows]
+
+
+def keeping_late(connection: Connection, stream: str, within: Collection[int], most: int) -> list[Batch]:
+    """The newest batches of a stream with late records that one of these generations kept, newest first."""
+    rows = connection.execute(
+        select(*_READ)
+        .where(batches.c.stream == stream, batches.c.late_dropped > 0, batches.c.generation.in_(within))
         .order_by(batches.c.committed_at.desc())
         .limit(most)
     )

@@ -41,6 +41,7 @@ class Lab:
     leased: Callable[[str], None] = lambda stream: None
     declared: Callable[[], dict[str, str] | None] = lambda: None
     quarantine_tables: Callable[[str], set[str] | None] = lambda stream: set()
+    late_kept: Callable[[str, str], tuple[int, Sequence[str]] | None] = lambda stream, table: None
 
     def topic(self, partitions: int = 1, **config: str) -> str:
         return str(self.kafka.create_topic(partitions=partitions, config=config))
@@ -92,6 +93,7 @@ class Lab:
         return QueryLauncher(
             self.spark, self.runtime, lambda s: self.leased(s), self.done.append, lambda wanted: Keep(),
             lambda: self.declared(), lambda stream: self.quarantine_tables(stream),
+            lambda stream, table: self.late_kept(stream, table),
         )  # fmt: skip
 
     def start(self, document: dict[str, Any], **more: Any) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import time
 from pathlib import Path
@@ -152,6 +153,78 @@ def test_a_dropped_quarantine_table_is_made_anew_only_while_no_rejected_record_w
     lab.produce(topic, ["the third"])
     lab.run(document, 1)
     assert [row["raw"] for row in lab.rows("q")] == [b"the third"]
+
+    # The loss is said until a person gives the records up; what is deleted afterwards is a loss again.
+    found = lost(lab, document)
+    assert (found.records, found.missing) == (2, False)
+    lab.spark.sql(found.next.split('"')[1])
+    assert lost(lab, document).records == 0
+    lab.spark.sql(f"DELETE FROM lake.{table}")
+    found = lost(lab, document)
+    assert (found.records, found.where) == (1, ())
+    lab.spark.sql(found.next.split('"')[1])
+    assert lost(lab, document).text == ""
+
+
+def test_rows_that_were_deleted_after_their_records_landed_are_no_loss(lab: Any) -> None:
+    topic = lab.topic()
+    document = lab.spec(topic, rules={"small": "n < 5"})
+    lab.produce(topic, [{"n": 9}, "no json"])
+    lab.run(document, 2)
+    assert lost(lab, document).records == 0
+    replay(lab.spark, Assignment(document["id"], 2, {**document, "rules": {}}, ""), lab.runtime)
+    assert [row["n"] for row in lab.rows()] == [9]
+    lab.spark.sql(f"DELETE FROM lake.{lab.namespace}.q WHERE replayed_at IS NOT NULL")
+    assert len(lab.rows("q")) == 1
+    assert lost(lab, document).records == 0
+    lab.spark.sql(f"DELETE FROM lake.{lab.namespace}.q")
+    assert lost(lab, document).records == 1
+
+
+def test_a_dropped_table_of_late_records_is_made_anew_only_while_no_late_record_was_in_it(lab: Any) -> None:
+    topic, table = lab.topic(), f"{lab.namespace}.late"
+    document = lab.spec(
+        topic,
+        decode={"json": "k STRING, at TIMESTAMP"},
+        watermark={"column": "at", "delay": "10m"},
+        late={"table": table},
+        transform={"sql": "SELECT window(at, '5 minutes') AS w, count(*) AS n FROM source GROUP BY 1"},
+        spark={"spark.sql.shuffle.partitions": 2, "spark.sql.streaming.noDataMicroBatches.enabled": False},
+    )
+
+    def send(time: str) -> None:
+        lab.produce(topic, [{"k": time, "at": f"2026-03-01T{time}Z"}])
+
+    send("10:05:00")
+    lab.run(document, 1)
+    lab.spark.sql(f"DROP TABLE lake.{table}")
+    lab.late_kept = lambda stream, name: (0, ())
+    send("10:06:00")
+    lab.run(document, 1)
+    assert lab.rows("late") == []
+    send("09:00:00")
+    lab.run(document, 1)
+    assert [json.loads(row["row"])["k"] for row in lab.rows("late")] == ["09:00:00"]
+
+    lab.spark.sql(f"DROP TABLE lake.{table}")
+    lab.late_kept = lambda stream, name: (1, (f"{topic}/0: 2",)) if name == table else None
+    dropped = refused(lab, document)
+    assert (dropped.reason, dropped.code, dropped.what) == (
+        "late-missing",
+        "LW-3482",
+        f"Table {table}, which keeps late records of stream {document['id']}, was dropped",
+    )
+    assert dropped.why.startswith(f"1 late record ({topic}/0: 2) of the stream was in it")
+    assert not lab.spark.catalog.tableExists(f"lake.{table}"), "nothing created it again"
+    lab.spark.sql(statement(dropped))
+    lab.run(document, 0)
+    assert [json.loads(row["row"])["k"] for row in lab.rows("late")] == ["09:00:00"]
+
+    lab.spark.sql(f"DROP TABLE lake.{table} PURGE")
+    lab.spark.sql(refused(lab, document).next.split("'")[1])  # gives them up
+    send("09:01:00")
+    lab.run(document, 1)
+    assert [json.loads(row["row"])["k"] for row in lab.rows("late")] == ["09:01:00"]
 
 
 @pytest.mark.campaign(held_by="test_a_dropped_quarantine_table_is_made_anew_only_while_no_rejected_record_was_in_it")

@@ -11,10 +11,14 @@ from moved_rig import Registry, accepted, approved, deployed
 
 from lakeward.connectors.commit_protocol import position
 from lakeward.connectors.iceberg import audit as auditing
+from lakeward.connectors.kafka import position as offsets
+from lakeward.engine.assignment import Assignment
 from lakeward.operations import sink_position
+from lakeward.operations.backfill.backfill import overwrite
+from lakeward.operations.quarantine.remove import Failing, quarantine_rows
 from lakeward.operations.request import Request, StreamOperation
 from lakeward.operations.runner import Runner
-from lakeward.platform.errors import Blocked
+from lakeward.platform.errors import Blocked, Refused
 
 
 @pytest.fixture
@@ -33,11 +37,11 @@ def produce(lab: Any, topic: str, partition: int, numbers: range, letters: int =
     assert producer.flush(60) == 0
 
 
-def give_up(admin: Any, topic: str, before: int) -> None:
+def give_up(admin: Any, topic: str, before: int, partition: int = 0) -> None:
     """What retention does, at once."""
     from confluent_kafka import TopicPartition
 
-    for done in admin.delete_records([TopicPartition(topic, 0, before)]).values():
+    for done in admin.delete_records([TopicPartition(topic, partition, before)]).values():
         done.result(30)
 
 
@@ -122,10 +126,42 @@ def test_retention_that_passes_a_running_stream_blocks_it_with_the_range_and_wha
     assert (found.skipped, found.missing, found.duplicates) == (30 - had, 0, 0)
 
 
+def test_a_new_partition_that_lost_its_first_records_blocks_the_stream_and_what_is_left_can_be_landed(
+    lab: Any, admin: Any, registry: Registry, operator: Runner
+) -> None:
+    from confluent_kafka.admin import NewPartitions
+
+    topic = lab.topic()
+    document = {**lab.spec(topic), "lineage": "rows"}
+    produce(lab, topic, 0, range(3))
+    lab.run(document, 3)
+    admin.create_partitions([NewPartitions(topic, 2)])[topic].result(30)
+    produce(lab, topic, 1, range(10))
+    give_up(admin, topic, 6, partition=1)
+    with pytest.raises(Blocked) as told:  # Spark would fail for ever: "added partition starts from 6 instead of 0"
+        lab.start(document)
+    assert (told.value.reason, f"{topic}/1: 0 to 5 (6 offsets)" in told.value.why) == ("source-expired", True)
+
+    deployed(registry, document, lab.wanted(document).checkpoint)
+    request = Request(StreamOperation.RESET, document["id"], comment="retention", to="available", wait=False)
+    plan, request = approved(operator, request)
+    assert (plan.data["skipped"], plan.data["read_again"]) == (6, 0)
+    operator.run(request)
+    running = lab.starter().start(accepted(registry, document["id"], lab.wanted(document)))
+    lab.started.append(running)
+    lab.until("what is left", lambda: len(lab.rows()) >= 7)
+    assert running.stop(60)
+    assert landed(lab) == [(0, n) for n in range(3)] + [(1, n) for n in range(6, 10)]
+    table = sink_position.lake_of(lab.runtime).load_table(f"{lab.namespace}.t")
+    at = position.parse(table.properties[position.key(document["id"])], document["id"], "t")
+    found = auditing.audit(table, document["id"], at)
+    assert (found.skipped, found.missing, found.duplicates) == (6, 0, 0)
+
+
 def test_a_topic_made_anew_under_a_running_stream_blocks_it(lab: Any, admin: Any) -> None:
     topic = lab.topic()
     produce(lab, topic, 0, range(5))
-    document = lab.spec(topic)
+    document = {**lab.spec(topic), "lineage": "rows"}
     running = lab.start(document)
     lab.until("the first rows", lambda: len(lab.rows()) == 5)
     admin.delete_topics([topic])[topic].result(30)
@@ -143,3 +179,15 @@ def test_a_topic_made_anew_under_a_running_stream_blocks_it(lab: Any, admin: Any
     assert told.value.reason == "topic-replaced"
     assert topic in told.value.what
     assert [n for _, n in landed(lab)] == list(range(5))
+
+    from pyspark.sql import functions as F
+
+    # No operation takes the new records, which have the offsets of the old ones, for them.
+    first, end = (offsets.render({topic: {0: at}}) for at in (0, 5))
+    with pytest.raises(Refused, match=f"topic {topic} was deleted and created again"):
+        overwrite(lab.spark, Assignment(document["id"], 2, document, ""), lab.runtime, first, end)
+    assert sorted(row["n"] for row in lab.rows()) == list(range(5))
+    table = f"lake.{lab.namespace}.t"
+    failing = Failing("small", "n", lambda spark: spark.table(table), lambda rows: F.col("n") > 3)
+    quarantine_rows(lab.spark, lab.wanted(document), lab.runtime, failing)
+    assert [(row["kept"], json.loads(row["raw"])["n"]) for row in lab.rows("q")] == [("row", 4)]

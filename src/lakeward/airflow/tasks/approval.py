@@ -11,6 +11,7 @@ import structlog
 from airflow.providers.standard.operators.hitl import ApprovalOperator
 from airflow.sdk.exceptions import AirflowFailException
 
+from lakeward.airflow.common import failure
 from lakeward.platform.errors import LakewardError
 
 if TYPE_CHECKING:
@@ -109,13 +110,11 @@ def author(context: Context) -> str:
 
 
 def report_errors(work: Callable[[], Any]) -> None:
-    """Do the work; a foreseen error is three log lines and a red run, without a stack trace."""
+    """Do the work; a foreseen error is one record of the log and a red run, without a stack trace."""
     try:
         work()
     except LakewardError as error:
-        for line in str(error).splitlines():
-            log.error(line)
-        raise AirflowFailException(str(error)) from None
+        raise failure(error) from None
 
 
 def plain(text: str) -> str:

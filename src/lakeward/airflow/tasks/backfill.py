@@ -1,6 +1,6 @@
 """Backfill as an operation of a stream's Dag: the command, in its own process.
 
-Landed rows stay, and a cleared run continues where the earlier one stopped.
+Landed rows stay, and another run with the same values continues where the earlier one stopped.
 """
 
 from __future__ import annotations
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 OPERATION = "backfill"
 WITHIN_S = 35 * 60.0
 """A little less than the task's time limit, so that the error names the reason."""
+_AGAIN = "trigger this Dag again with the same values: it continues where it stopped"
+"""Not by clearing the run: Airflow 3.3 answers 500 for a failed run whose deadline is open (apache/airflow #70368)."""
 _OPTIONS = {"from": "--from", "to": "--to", "into": "--into", "windows": "--windows", "from_files": "--from-files"}
 """Parameter of the run -> option of the command."""
 
@@ -66,13 +68,13 @@ def run(
         raise TimedOut(
             f"The backfill of stream {stream} is not complete",
             why=f"It was stopped after {within_s / 60:.0f} min. Landed rows stay",
-            next="clear this run: it continues where it stopped",
+            next=_AGAIN,
             code="LW-6202",
         )
     if code:
         raise LakewardError(
             f"The backfill of stream {stream} failed",
             why=f"The command exited with code {code}. Its error is above in the log. Landed rows stay",
-            next="fix the reason, then clear this run: it continues where it stopped",
+            next=f"fix the reason, then {_AGAIN}",
             code="LW-6203",
         )

@@ -150,7 +150,7 @@ def offsets_at(
     Raises:
         DependencyDown: the broker does not answer.
     """
-    millis = int(moment.timestamp() * 1000)
+    millis = max(0, int(moment.timestamp() * 1000))  # Kafka takes negative times for names: -1 is the end
     offsets = _offsets(cluster, topics, timeout_s, lambda spec: spec.for_timestamp(millis))
     ends = end_offsets(cluster, topics, timeout_s, isolation)
     return {

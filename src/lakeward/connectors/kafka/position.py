@@ -42,6 +42,7 @@ def same_partitions(start: str, end: str) -> tuple[Offsets, Offsets]:
 
 
 REPLACED = "its topic is missing, or ends before the landed position"
+CREATED_AGAIN = "its topic was deleted and created again"
 
 
 def replaced(position: str, ends: Mapping[str, Mapping[int, int]], topics: Iterable[str]) -> bool:

@@ -50,9 +50,10 @@ class KafkaStreamSource(RecordSource):
         return broker.topic_ids(self.cluster, self.kafka)
 
     def still_has(self, stream: str, at: str, known: Collection[str]) -> None:
-        topics = list(known)
+        landed = position.parse(at)
+        topics = [topic for topic in known if topic in landed or self.kafka.reads(topic)]  # `known`: of all sources
         begins, ends = broker.begin_offsets(self.cluster, topics), broker.end_offsets(self.cluster, topics)
-        continuity.check(stream, at, begins, ends)
+        continuity.check(stream, at, begins, ends, from_zero=not self.unbatched)
 
     def gauge(self, at: str) -> LagProbe:
         topics = tuple(str(topic) for topic in self.kafka.topics) or tuple(position.parse(at))

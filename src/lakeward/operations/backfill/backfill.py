@@ -20,6 +20,7 @@ from lakeward.connectors import source_types
 from lakeward.connectors.commit_protocol.attempt import ATTEMPTS, pause
 from lakeward.connectors.commit_protocol.position import Position, key
 from lakeward.connectors.iceberg import jvm, publish, quarantine
+from lakeward.connectors.kafka import continuity
 from lakeward.connectors.kafka.source import KafkaStreamSource
 from lakeward.engine import flow, quarantined, session
 from lakeward.engine.assignment import Assignment
@@ -116,7 +117,10 @@ def overwrite(
     overwritable(assignment.spec, readers)
     (source,) = source_types.of(assignment.spec, runtime)
     strategy = InPlace(spark, assignment, source.name)
-    first, last = strategy.within(start, end)
+    first, last, landed = strategy.within(start, end)
+    continuity.check_same(
+        assignment.stream, f"overwrite rows of stream {assignment.stream}", landed.topic_ids, source.ids()
+    )
     # Each batch rewrites the files that it replaces rows in: few large batches write less than many small ones.
     backfill_range = topics(assignment, source, first, last, times=10)
     return _land_range(
@@ -160,6 +164,9 @@ def repair_windows(
     source = expect_type(only, KafkaStreamSource, "the source")
     strategy = Windows(spark, assignment, window, low, high, margin)
     strategy.covers, at = strategy.range()
+    continuity.check_same(
+        assignment.stream, f"repair windows of stream {assignment.stream}", at.topic_ids, source.ids()
+    )
     backfill_range = TopicRange(source, *strategy.offsets(source, at), most=0)
     windows_text = f"{window.column} from {strategy.covers.low.isoformat()} to {strategy.covers.high.isoformat()}"
     if strategy.covers.final < high:

@@ -97,8 +97,8 @@ class InPlace(WriteStrategy):
     assignment: Assignment
     source: str
 
-    def within(self, start: str, end: str) -> tuple[str, str]:
-        """The part of a range that the stream itself has landed.
+    def within(self, start: str, end: str) -> tuple[str, str, Position]:
+        """The part of a range that the stream itself has landed, and its position.
 
         Raises:
             Refused: that part is empty, other streams land in the table, or the audit would be ambiguous afterwards.
@@ -121,7 +121,7 @@ class InPlace(WriteStrategy):
         if not any(low < last[t][p] for t, parts in first.items() for p, low in parts.items()):
             landed = f"from {at.begin.get(self.source)} to {at.end.get(self.source)}"
             raise self._refused(f"it has landed nothing of this range, only {landed}")
-        return kafka_position.render(first), kafka_position.render(last)
+        return kafka_position.render(first), kafka_position.render(last), at
 
     def begin(self, sink: IcebergStreamSink) -> None:
         writer = sink.writer

@@ -22,6 +22,7 @@ from lakeward.connectors.iceberg import replay as acts
 from lakeward.connectors.iceberg.check import check_table
 from lakeward.connectors.iceberg.overwrite import OverwriteWriter
 from lakeward.connectors.iceberg.removal import FailingRows
+from lakeward.connectors.kafka import continuity
 from lakeward.connectors.kafka import position as kafka_position
 from lakeward.connectors.kafka.offset_ranges import OFFSET, PARTITION, TOPIC
 from lakeward.connectors.source import REASON, StreamSource
@@ -215,7 +216,7 @@ class _QuarantineRun:
         whole = self.own.read.option("versionAsOf", str(head)).table(quote_table(table, CATALOG))
         bad = whole.where(covers.condition()).localCheckpoint(eager=True)
         self._check_distinct(bad)
-        shaped = self._shaped(bad, covers).localCheckpoint(eager=True)
+        shaped = self._shaped(bad, covers, at).localCheckpoint(eager=True)
         read_again = shaped.where(shaped[quarantine.KEPT] == quarantine.Kept.RECORD.value).count()
         moved = shaped.count()
         report = replace(report, found=max(failing, moved + foreign), moved=moved, records=read_again)
@@ -321,17 +322,19 @@ class _QuarantineRun:
                 code="LW-2035",
             )
 
-    def _shaped(self, bad: DataFrame, covers: FailingRows) -> DataFrame:
+    def _shaped(self, bad: DataFrame, covers: FailingRows, at: acts.ReplayState) -> DataFrame:
         """The rows in the form of the quarantine table, with their records where the source still has them."""
         from pyspark.sql import functions as F
 
         rules = {self.failing.name: self.failing.text}
         judged = bad.withColumn(REASON, F.lit(self.failing.name))
         quarantined = rows.broken(judged, rules, self.source.name, self.source.identity)
+        known = at.state.position.topic_ids if at.state.position is not None else {}
         try:
+            continuity.check_same(self.assignment.stream, "read the records again", known, self.source.ids())
             raw = self.source.again(self.own, covers.start, covers.end)
             full = rows.with_record(quarantined, raw, self.source).localCheckpoint(eager=True)
-        except Exception as error:  # noqa: BLE001 - Spark's, if part of the range has expired in the topic
+        except Exception as error:  # noqa: BLE001 - Spark's, if part of the range has expired, or the topic is another one
             _log.warning("records not read again, rows stored instead", why=str(error).split("\n")[0])
             full = quarantined
         return quarantine.shape(full, self.assignment.stream, self.assignment.generation)

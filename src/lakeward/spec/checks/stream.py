@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from lakeward.platform.errors import expect
 from lakeward.spec.checks import not_supported, spark_conf
 from lakeward.spec.checks.columns import column_findings
 from lakeward.spec.checks.late import late_findings
@@ -23,7 +24,7 @@ from lakeward.spec.read.messages import Finding
 from lakeward.spec.read.problems import nearest
 from lakeward.spec.sql import streaming
 from lakeward.spec.sql.analysis import SqlFacts
-from lakeward.spec.sql.lineage import Lineage
+from lakeward.spec.sql.lineage import Lineage, shared_topic
 
 LEAKS = "this looks like a secret; put it into the connection and name the connection here"
 
@@ -66,6 +67,7 @@ def spec_findings(spec: StreamSpec, facts: SqlFacts | None, lineage: Lineage, pr
         needs = (mode, *(("sources", name, source.connector) for name, source in spec.sources.items()))
         yield Finding(("lineage",) if spec.lineage else ("transform", "sql"), lineage.problem, needs=needs)
     yield from _names(spec)
+    yield from _clusters(spec)
     yield from column_findings(spec, facts)
     yield from _deduplicated(spec)
     yield from real_time_findings(spec, facts)
@@ -123,6 +125,21 @@ def _names(spec: StreamSpec) -> Iterator[Finding]:
             elif known[1] != name:
                 yield Finding(at, f"{known[1]!r} and {name!r} are the same name in SQL, which is not "
                               "case-sensitive", name, key=True)  # fmt: skip
+
+
+def _clusters(spec: StreamSpec) -> Iterator[Finding]:
+    """One topic name of two clusters: positions and topic ids are kept by topic, so one would pass for the other."""
+    both = shared_topic(spec)
+    if both is None:
+        return
+    one, other, topic = both
+    first, second = (expect(spec.sources[name].kafka, "a source `kafka`").connection for name in (one, other))
+    if first != second:
+        message = (
+            f"sources {one} and {other} read topic {topic} by two connections, {first} and {second}: a record's "
+            "position (topic, partition, offset) would name two records; land them by two streams"
+        )
+        yield Finding(("sources", other, "kafka"), message, key=True)
 
 
 def _deduplicated(spec: StreamSpec) -> Iterator[Finding]:

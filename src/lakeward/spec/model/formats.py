@@ -12,8 +12,12 @@ Decimals = Literal["text", "number"]
 WithoutZone = Literal["utc", "refuse"]
 
 
-_LETTERS = frozenset("GyuQqMLdDEeaHhKkmsSVzOXxZ")
-_YEAR, _MONTH, _DAY, _HOUR = "yu", "ML", "d", "Hkh"
+_TIMES = {
+    "a": (1,), **dict.fromkeys("dHhKkms", (1, 2)), "D": (1, 2, 3), **dict.fromkeys("GML", (1, 2, 3, 4)),
+    **dict.fromkeys("XxZ", (1, 2, 3, 4, 5)), **dict.fromkeys("yS", (1, 2, 3, 4, 5, 6)), "V": (2,), "O": (1, 4),
+}  # fmt: skip
+"""Letter that Spark reads -> how often it may be repeated. Spark would refuse others at the first record."""
+_YEAR, _MONTH, _DAY, _HOUR = "y", "ML", "d", "Hkh"
 
 
 def letters(pattern: str) -> str:
@@ -22,10 +26,33 @@ def letters(pattern: str) -> str:
 
 
 def _pattern(pattern: str, what: str, needed: dict[str, str]) -> str:
+    plain = re.sub("'[^']*'", " ", pattern)
+    if strange := sorted(set(plain) & set("#{}'")):
+        raise ValueError(f"{pattern!r} is no pattern of Spark: {strange[0]} is not in quotes, or a quote does not end")
+    if plain.count("[") != plain.count("]"):
+        raise ValueError(f"{pattern!r} is no pattern of Spark: a bracket has no other one")
     used = letters(pattern)
-    if unknown := sorted(set(used) - _LETTERS):
+    if "z" in used:
+        raise ValueError(
+            f"{pattern!r} reads names of zones (z), and a name such as IST or CST is that of several zones; "
+            "write VV for UTC or Europe/Berlin, XXX for +01:00"
+        )
+    if unknown := sorted(set(used) - _TIMES.keys()):
         words = "is no pattern of Spark" if len(used) > 1 else "is not known"
         raise ValueError(f"{pattern!r} {words}: it has no letter {', '.join(unknown)}")
+    for run in re.findall(r"([A-Za-z])(\1*)", plain):
+        letter, times = run[0], 1 + len(run[1])
+        if letter == "S" and times > max(_TIMES["S"]):
+            raise ValueError(
+                f"{pattern!r} reads {times} digits of a second, and a TIMESTAMP has 6: the rest would be cut off"
+            )
+        if times not in _TIMES[letter]:
+            often = " or ".join(str(number) for number in _TIMES[letter])
+            raise ValueError(f"{pattern!r} is no pattern of Spark: {letter} is there {times} times, not {often}")
+    if "sS" in plain:
+        raise ValueError(
+            f"{pattern!r} never fits: Spark reads no digits of a second directly after others; write ss.SSS"
+        )
     lacking = [name for name, choices in needed.items() if not any(letter in used for letter in choices)]
     if "D" in used:
         lacking = [name for name in lacking if name not in ("month", "day")]

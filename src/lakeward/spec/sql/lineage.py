@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import combinations
 from typing import Literal
 
 from lakeward.spec.model.position_columns import IDENTITY_COLUMNS
 from lakeward.spec.model.stream import StreamSpec
+from lakeward.spec.model.types import Name
 from lakeward.spec.sql.analysis import SqlFacts, joins_streams, retained_columns
 from lakeward.spec.sql.table_names import Reading
 
@@ -58,7 +60,7 @@ def _obstacle(spec: StreamSpec, facts: SqlFacts | None) -> str | None:
     if spec.sink.mode != "append":
         return f"mode {spec.sink.mode} changes rows of the sink"
     if facts is None:
-        return None
+        return _shared_topic(spec)
     if facts.groups:
         return f"the SQL groups rows ({facts.groups})"
     if facts.fans_out:
@@ -68,6 +70,25 @@ def _obstacle(spec: StreamSpec, facts: SqlFacts | None) -> str | None:
     for name in spec.sources:
         if Reading([name]).times(facts.statement) > 1:
             return f"the SQL reads {name} more than once"
+    return _shared_topic(spec)
+
+
+def _shared_topic(spec: StreamSpec) -> str | None:
+    both = shared_topic(spec)
+    if both is None:
+        return None
+    one, other, topic = both
+    return f"sources {one} and {other} both read topic {topic}, and their records have the same positions"
+
+
+def shared_topic(spec: StreamSpec) -> tuple[Name, Name, str] | None:
+    """Two Kafka sources and a topic that both read, perhaps of two clusters: a record's position names no source."""
+    kafka = {name: source.kafka for name, source in spec.sources.items() if source.kafka is not None}
+    for one, other in combinations(kafka, 2):
+        for first, second in ((one, other), (other, one)):
+            topics = sorted(str(topic) for topic in kafka[first].topics if kafka[second].reads(str(topic)))
+            if topics:
+                return one, other, topics[0]
     return None
 
 

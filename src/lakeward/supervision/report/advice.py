@@ -61,7 +61,7 @@ def situation(m: Material) -> Situation:
         presence=m.view.presence,
         cured=m.cured,
         table_next=m.halt.next if m.halt is not None else None,
-        quarantine_next=rejected.next or None if rejected is not None else None,
+        quarantine_next=next((each.next for each in (rejected, m.sources_read.late) if each and each.next), None),
         paused=(m.facts.table(name) or str(spec.sink.label if spec else name)) if paused else None,
         held=minute(held) if held is not None and held > m.facts.now else None,
         late=m.facts.late(name),

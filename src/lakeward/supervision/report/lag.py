@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 
 from lakeward.connectors.commit_protocol.position import NO_DATA
 from lakeward.connectors.kafka.arrived import arrived
-from lakeward.connectors.kafka.broker import TIMEOUT_S, begin_offsets, end_offsets, retentions, written_at
+from lakeward.connectors.kafka.broker import TIMEOUT_S, begin_offsets, end_offsets, existing_ids, retentions, written_at
 from lakeward.connectors.kafka.cluster import Cluster, find
-from lakeward.connectors.kafka.position import REPLACED, Offsets, parse, replaced
+from lakeward.connectors.kafka.position import CREATED_AGAIN, REPLACED, Offsets, parse, replaced
 from lakeward.platform.errors import DependencyDown
 from lakeward.platform.runtime import Runtime
 from lakeward.registry.observations import Watch, WatchedPartition
@@ -120,12 +120,20 @@ class Lag:
         return "; ".join(mask(f"source {name}: {why}") for name, why in sorted(self.unmeasured.items())) or None
 
     @property
+    def lost_topics(self) -> str:
+        """The sources whose topic is not the one that was landed from, and why; empty if there is none."""
+        found = {name: why for name, why in self.unmeasured.items() if why in (REPLACED, CREATED_AGAIN)}
+        return "; ".join(f"source {name}: {why}" for name, why in sorted(found.items()))
+
+    @property
     def held(self) -> int:
         """Number of offsets behind open transactions, of all partitions."""
         return sum(item.held for item in self.partitions)
 
 
-def of_kafka(name: str, source: KafkaSource, position: str, runtime: Runtime) -> Lag:
+def of_kafka(
+    name: str, source: KafkaSource, position: str, runtime: Runtime, topic_ids: Mapping[str, str] | None = None
+) -> Lag:
     """The lag of one Kafka source.
 
     Args:
@@ -133,10 +141,11 @@ def of_kafka(name: str, source: KafkaSource, position: str, runtime: Runtime) ->
         source: its spec.
         position: the landed position, `-` before the first batch.
         runtime: has the connection.
+        topic_ids: of the topics that the records landed from.
 
     Raises:
         DependencyDown: the broker does not answer.
-        SpecError: this deployment does not know the connection.
+        SpecError: this deployment does not know the connection, or the login may not read a topic.
     """
     from confluent_kafka import Consumer
 
@@ -151,7 +160,8 @@ def of_kafka(name: str, source: KafkaSource, position: str, runtime: Runtime) ->
             name,
             topic,
             partition,
-            landed.get(topic, {}).get(partition),
+            # a partition that came later is read from offset 0
+            landed[topic].get(partition, 0) if topic in landed else None,
             end,
             begins.get(topic, {}).get(partition),
             _held(source.isolation_level, end, last.get(topic, {}).get(partition)),
@@ -159,6 +169,10 @@ def of_kafka(name: str, source: KafkaSource, position: str, runtime: Runtime) ->
         for topic, parts in sorted(ends.items())
         for partition, end in sorted(parts.items())
     )
+    unmeasured = {name: REPLACED} if replaced(position, ends, topics) else {}
+    known = {topic: each for topic, each in (topic_ids or {}).items() if topic in ends}
+    if not unmeasured and known and existing_ids(cluster, sorted(known)) != known:
+        unmeasured = {name: CREATED_AGAIN}
     consumer = Consumer(cluster.consumer("lakeward-lag") | {"isolation.level": source.isolation_level})
     try:
         waiting = [item for item in partitions if item.lag]
@@ -168,7 +182,7 @@ def of_kafka(name: str, source: KafkaSource, position: str, runtime: Runtime) ->
             _arriving(consumer, cluster, ends),
             min((limit for limit in retentions(cluster, topics).values() if limit is not None), default=None),
             held_s=_held_s(cluster, partitions),
-            unmeasured={name: REPLACED} if replaced(position, ends, topics) else {},
+            unmeasured=unmeasured,
         )
     finally:
         consumer.close()

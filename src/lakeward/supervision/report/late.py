@@ -6,16 +6,21 @@ generation says whether it keeps them; here, and nowhere else, the number is spl
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TypedDict
 
 from sqlalchemy import Connection
 
-from lakeward.platform.text import listed
+from lakeward.connectors.iceberg.missing_quarantine import late_block_reason
+from lakeward.platform.runtime import CATALOG, Runtime
+from lakeward.platform.text import count, listed
 from lakeward.registry import batches, generations
 from lakeward.registry.batches import Batch
+from lakeward.spec.model.stream import StreamSpec
+from lakeward.spec.sql.names import name_parts
+from lakeward.supervision.report.quarantine_loss import SHOWN, batch_spans, in_words
 
 
 class LateCounts(TypedDict):
@@ -71,6 +76,79 @@ def read(connection: Connection, stream: str) -> tuple[LateRecords, LateRecords]
         for found in parts.values()
     )
     return dropped, kept
+
+
+@dataclass(frozen=True)
+class Kept:
+    """Late records that a stream kept in one table.
+
+    Attributes:
+        records: their number.
+        where: the newest of their batches, newest first: `2 of flights/0: 5 to 9`.
+    """
+
+    records: int = 0
+    where: tuple[str, ...] = ()
+
+
+def kept_in(connection: Connection, stream: str, table: str) -> Kept:
+    """The late records that the recorded batches of a stream kept in a table."""
+    within = {number for number, name in generations.late_tables(connection, stream).items() if name == table}
+    counted = batches.late(connection, stream)
+    newest = batches.keeping_late(connection, stream, within, SHOWN)
+    return Kept(
+        sum(records for number, (records, _) in counted.items() if number in within),
+        tuple(in_words(batch_spans(batch), batch.late_dropped or 0) for batch in newest),
+    )
+
+
+@dataclass(frozen=True)
+class LateState:
+    """The table in which a stream keeps late records.
+
+    Attributes:
+        table: its name.
+        missing: whether there is no such table.
+        records: late records of the stream that were in the missing table.
+        where, next: as in `QuarantineState`.
+    """
+
+    table: str
+    missing: bool = False
+    records: int = 0
+    where: tuple[str, ...] = ()
+    next: str = ""
+
+    @property
+    def text(self) -> str:
+        """What is lost, in a sentence; empty if nothing is."""
+        if not self.records:
+            return ""
+        place = f" ({'; '.join(self.where)})" if self.where else ""
+        lost = f"{count(self.records, 'late record')}{place} {'is' if self.records == 1 else 'are'} in no table"
+        return f"{lost}: table {self.table} does not exist any more"
+
+
+def state(runtime: Runtime, spec: StreamSpec, kept: Callable[[str], Kept]) -> LateState | None:
+    """Ask the catalog for the table of late records; None for a stream that has none.
+
+    Args:
+        kept: reads from the registry what the stream kept in a table.
+    """
+    if spec.late is None:
+        return None
+    from pyiceberg.catalog import load_catalog
+
+    from lakeward.connectors.iceberg.catalog import pyiceberg_properties
+
+    table = str(spec.late.table)
+    if load_catalog(CATALOG, **pyiceberg_properties(runtime.lake, runtime.pgpass)).table_exists(name_parts(table)):
+        return LateState(table)
+    found = kept(table)
+    if not found.records:
+        return LateState(table, missing=True)
+    block = late_block_reason(str(spec.id), table, found.records, found.where, runtime.lake.warehouse)
+    return LateState(table, True, found.records, found.where, block.next)
 
 
 def of_batches(connection: Connection, stream: str, recorded: Iterable[Batch]) -> list[dict[str, object]]:

@@ -11,6 +11,7 @@ from typing import Any
 from sqlalchemy import Connection
 
 from lakeward.connectors.commit_protocol.follow import BlockReason
+from lakeward.connectors.iceberg.missing_quarantine import LATE_REASON as LATE_MISSING
 from lakeward.connectors.iceberg.missing_quarantine import REASON as QUARANTINE_MISSING
 from lakeward.platform.runtime import Runtime
 from lakeward.registry import batches, generations, incidents, streams
@@ -125,6 +126,8 @@ class Material:
         """Whether the table, read now, has everything that the block missed: a start is all that is left."""
         if (self.stream.blocked or {}).get("reason") == QUARANTINE_MISSING:
             return self.sources_read.quarantine is not None and not self.sources_read.quarantine.missing
+        if (self.stream.blocked or {}).get("reason") == LATE_MISSING:
+            return self.sources_read.late is not None and not self.sources_read.late.missing
         answered = self.sources_read.table_answered is True and self.sources_read.position is not None
         return self._of_the_table and answered and self.sources_read.halt is None
 
@@ -212,7 +215,9 @@ def gather(connect: Connect, runtime: Runtime, view: View, stream: str) -> Mater
         ends = (newest.end_offsets if newest else None) or {}
         generation = view.facts.generations[stream]
         place = runtime.checkpoint_of(generation.checkpoint)
-        sources_read = sources.ask(runtime, spec, ends, since, place, partial(_rejecting, connect, stream))
+        sources_read = sources.ask(
+            runtime, spec, ends, since, place, partial(_rejecting, connect, stream), partial(_keeping, connect, stream)
+        )
     if table is not None and sources_read.others:
         with connect() as connection:
             happened += recent.of_others(connection, table, sources_read.others)
@@ -235,6 +240,11 @@ def _rejecting(connect: Connect, stream: str) -> Rejected:
     with connect() as connection:
         newest = batches.rejecting(connection, stream, MOST_BATCHES)
         return Rejected(newest, generations.tables_of(connection, stream, "quarantine"))
+
+
+def _keeping(connect: Connect, stream: str, table: str) -> late_records.Kept:
+    with connect() as connection:
+        return late_records.kept_in(connection, stream, table)
 
 
 def _incident(incidents: Mapping[tuple[str, str], Incident], stream: str) -> Incident | None:

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from lakeward.connectors.commit_protocol import erased, replay
 from lakeward.connectors.commit_protocol.position import NO_DATA, Position
-from lakeward.connectors.iceberg.missing_quarantine import block_reason
+from lakeward.connectors.iceberg.missing_quarantine import block_reason, give_up
+from lakeward.connectors.iceberg.quarantine import REPLAY
 from lakeward.connectors.kafka import position as offsets
 from lakeward.connectors.kafka.records import Partition
 from lakeward.platform.runtime import CATALOG, Runtime
@@ -55,7 +56,7 @@ class QuarantineState:
         missing: whether there is no such table.
         records: rejected records that are in no table.
         where: their batches, newest first: `2 of flights/0: 5 to 9`.
-        next: the ways to go on without the table; empty if it is there.
+        next: the ways to go on without the table, or without the records; empty if none is lost.
     """
 
     table: str
@@ -98,6 +99,7 @@ def read(runtime: Runtime, spec: StreamSpec, position: Position | None, rejectin
         return QuarantineState(name)
     rejected = rejecting()
     others = [each for other in sorted({*rejected.tables} - {name}) if (each := _table(catalog, other)) is not None]
+    there = [*others, *([] if table is None else [table])]
     pending = counted - sum(_rows(each, stream) for each in others)
     if spec.sink.iceberg is not None:
         sink = str(spec.sink.iceberg.table)
@@ -105,15 +107,25 @@ def read(runtime: Runtime, spec: StreamSpec, position: Position | None, rejectin
         pending -= done.landed + done.filtered
     pending = max(0, pending)
     if table is None and not others:
-        where = tuple(_shown(_spans(batch), batch.quarantined or 0) for batch in rejected.batches)
+        where = tuple(in_words(batch_spans(batch), batch.quarantined or 0) for batch in rejected.batches)
         lost = pending
     else:
-        losses = list(_losses(rejected.batches, _offsets([*others, *([] if table is None else [table])], spec)))
-        where = tuple(_shown(spans, number) for spans, number in losses)
-        lost = min(sum(number for _, number in losses), pending) if table is not None else pending
+        losses = list(_losses(rejected.batches, _offsets(there, spec)))
+        where = tuple(in_words(spans, number) for spans, number in losses)
+        if table is None:
+            lost = pending
+        else:
+            missing = sum(number for _, number in losses)
+            # Of the same batches are rows that were erased, and rows that somebody deleted after their records landed.
+            here = _rows(table, stream, waiting=True)
+            lost = max(0, min(missing, pending - here))
+            where = where if lost == missing else ()
     if not lost:
         return QuarantineState(name)
-    ways = block_reason(stream, name, lost, runtime.lake.warehouse).next if table is None else ""
+    if table is None:
+        ways = block_reason(stream, name, lost, runtime.lake.warehouse).next
+    else:
+        ways = give_up(stream, name, erased.of(table.properties, stream, name) + lost)
     return QuarantineState(name, table is None, lost, where, ways)
 
 
@@ -133,7 +145,7 @@ def _losses(batches: Sequence[Batch], there: Mapping[Partition, list[int]]) -> I
     """
     seen: list[Span] = []
     for batch in batches:
-        spans = _spans(batch)
+        spans = batch_spans(batch)
         if not spans or any(_overlap(one, other) for one in spans for other in seen):
             continue
         seen += spans
@@ -149,7 +161,7 @@ def _overlap(one: Span, other: Span) -> bool:
     return one[0] == other[0] and one[1] < other[2] and other[1] < one[2]
 
 
-def _spans(batch: Batch) -> list[Span]:
+def batch_spans(batch: Batch) -> list[Span]:
     """The Kafka offsets of a batch; empty for other sources."""
     spans: list[Span] = []
     starts = batch.start_offsets or {}
@@ -166,7 +178,7 @@ def _spans(batch: Batch) -> list[Span]:
     return spans
 
 
-def _shown(spans: list[Span], lost: int) -> str:
+def in_words(spans: list[Span], lost: int) -> str:
     """`2 of flights/0: 5 to 9`; only the range where every record of it is lost."""
     total = sum(to - begin for _, begin, to in spans)
     if not spans:
@@ -178,14 +190,17 @@ def _shown(spans: list[Span], lost: int) -> str:
     return ranges if lost == total else f"{lost:,} of {ranges}"
 
 
-def _rows(table: Table, stream: str) -> int:
-    """The rows of the stream, erased ones included."""
+def _rows(table: Table, stream: str, *, waiting: bool = False) -> int:
+    """The rows of the stream, erased ones included. `waiting`: only those that no replay has taken."""
     from pyiceberg import expressions
 
     if "stream" not in table.schema().column_names or table.current_snapshot() is None:
         return 0
     build: Any = expressions  # pydantic hides these constructors from mypy
-    rows = table.scan(row_filter=build.EqualTo("stream", stream)).count()
+    chosen = build.EqualTo("stream", stream)
+    if waiting and REPLAY in table.schema().column_names:
+        chosen = build.And(chosen, build.IsNull(REPLAY))
+    rows = table.scan(row_filter=chosen).count()
     return int(rows) + erased.of(table.properties, stream, ".".join(table.name()))
 
 

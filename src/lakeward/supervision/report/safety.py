@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import NotRequired, TypedDict
 
 from lakeward.connectors.commit_protocol.position import NO_DATA
+from lakeward.connectors.iceberg.missing_quarantine import LATE_REASON as LATE_MISSING
 from lakeward.connectors.iceberg.missing_quarantine import REASON as QUARANTINE_MISSING
 from lakeward.connectors.kafka import position as kafka_position
 from lakeward.platform.text import count, moment, span
@@ -94,6 +95,7 @@ _BLOCKED = {
     "unstaged": Answer(Lost.NO, "but the table has a batch that no position counts: it would land twice"),
     "commit-overwritten": Answer(Lost.UNKNOWN, "the table's log lacks a commit that its state is based on"),
     "quarantine-missing": Answer(Lost.YES, "rejected records are in no table until a person acts"),
+    "late-missing": Answer(Lost.YES, "late records that were kept are in no table until a person acts"),
     "diverged": Answer(
         Lost.NO, "the table has a batch with this number and other offsets; nothing lands until a person acts"
     ),
@@ -111,14 +113,18 @@ def lost(m: Material) -> Answer:
     text = answer.text.replace("every record", "every other record", 1) if but else answer.text
     generation = m.facts.generations.get(m.stream.id)
     kept_in = None if generation is None else late_table(generation.spec)
-    rejected = m.sources_read.quarantine
-    if rejected is not None and rejected.records:
-        if (m.stream.blocked or {}).get("reason") == QUARANTINE_MISSING:
-            return Answer(Lost.YES, rejected.text, but)
+    missing = "; ".join(
+        state.text
+        for state in (m.sources_read.quarantine, m.sources_read.late)
+        if state is not None and state.records  # in no table
+    )
+    if missing:
+        if (m.stream.blocked or {}).get("reason") in (QUARANTINE_MISSING, LATE_MISSING):
+            return Answer(Lost.YES, missing, but)
         if answer.lost is Lost.YES:
-            return Answer(Lost.YES, f"{text}; {rejected.text}", but)
+            return Answer(Lost.YES, f"{text}; {missing}", but)
         rest = text.replace("every record", "every other record", 1)
-        return Answer(Lost.YES, f"{rejected.text}; {rest}", but)
+        return Answer(Lost.YES, f"{missing}; {rest}", but)
     if late is not None and answer.lost is Lost.NO and kept_in is None:
         return Answer(Lost.AT_RISK, f"{late}; {text}", but)
     return Answer(answer.lost, text, but)
@@ -127,7 +133,8 @@ def lost(m: Material) -> Answer:
 def _dropped(m: Material) -> str:
     """Records that the source had, that the sink does not have, and that no stream will read again."""
     parts = []
-    for late in (m.late, m.late_kept):
+    gone = m.sources_read.late is not None and m.sources_read.late.missing
+    for late in (m.late, None if gone else m.late_kept):
         if late is not None and late.records:
             since = f" since {moment(late.since)}" if late.since is not None else ""
             done = f"kept in {' and '.join(late.tables)}" if late.tables else "dropped"
@@ -153,6 +160,9 @@ def _lost(m: Material) -> Answer:
     expired = _expired(m.sources_read.lag)
     if expired:
         return Answer(Lost.YES, f"records expired at the source before they landed: {expired}")
+    other = m.sources_read.lag.lost_topics if m.sources_read.lag is not None else ""
+    if other:
+        return Answer(Lost.AT_RISK, f"what had not landed from the topic that was there before may be lost: {other}")
     rest = "the source still has the rest"
     if m.sources_read.lag is None:
         rest = "the rest waits at the source, which could not be asked now"

@@ -6,7 +6,7 @@ A source that does not answer is named and omitted: the report is needed most du
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -23,6 +23,8 @@ from lakeward.spec.model.stream import StreamSpec
 from lakeward.spec.sql.names import name_parts
 from lakeward.supervision.report import quarantine_loss
 from lakeward.supervision.report.lag import Lag, of_delta, of_iceberg, of_kafka, together
+from lakeward.supervision.report.late import Kept, LateState
+from lakeward.supervision.report.late import state as late_state
 from lakeward.supervision.report.quarantine_loss import QuarantineState, Rejected, Rejecting
 
 if TYPE_CHECKING:
@@ -55,6 +57,7 @@ class Sources:
         position: the table's position; None if the sink has none, or if it could not be read.
         table_answered: whether the table could be read; None for a sink without a table.
         table_missing: whether the table does not exist (yet, or any more).
+        late: the table of late records; None for a stream that keeps none, or if the catalog does not answer.
         quarantine: the quarantine table; None without rejected records, or if it could not be read.
         halt: why no batch may land in the table as it is now; None if one may, or if that could not be read.
         lag: the lag, measured at the source.
@@ -72,6 +75,7 @@ class Sources:
     table_missing: bool = False
     halt: BlockReason | None = None
     quarantine: QuarantineState | None = None
+    late: LateState | None = None
 
 
 def ask(
@@ -81,6 +85,7 @@ def ask(
     since: datetime,
     checkpoint: str = "",
     rejecting: Rejecting = Rejected,
+    keeping: Callable[[str], Kept] = lambda table: Kept(),
 ) -> Sources:
     """Ask the table, the broker and the checkpoint.
 
@@ -88,6 +93,7 @@ def ask(
         recorded_ends: source -> end of the newest recorded batch, for sinks that keep no position.
         since: how far back commits of others are listed.
         rejecting: reads what the registry knows of rejected records.
+        keeping: reads what the registry knows of late records that were kept in a table.
         checkpoint: location of the checkpoint; read only on a file system of this machine.
     """
     trouble: list[str] = []
@@ -97,6 +103,7 @@ def ask(
     missing = False
     halt: BlockReason | None = None
     rejected: QuarantineState | None = None
+    late: LateState | None = None
     try:
         if spec.sink.files is not None:
             position, answered = store.newest(Path(spec.sink.files.path), str(spec.id)), True
@@ -106,26 +113,34 @@ def ask(
         if answer is not None:
             position, others, halt = answer
         rejected = quarantine_loss.read(runtime, spec, position, rejecting)
+        late = late_state(runtime, spec, keeping)
     except LakewardError as error:
         answered = False
         trouble.append(f"{error.what}: {error.why}")
     except Exception as error:  # noqa: BLE001  # the boundary to PyIceberg: an unreachable catalog must not hide the rest
         answered = False
         trouble.append(f"The catalog does not answer: {_first_line(error)}")
-    lag, silent = measure(runtime, spec, position.end if position else recorded_ends)
+    lag, silent = measure(
+        runtime, spec, position.end if position else recorded_ends, position.topic_ids if position else {}
+    )
     trouble += silent
     newest = planned(checkpoint, list(spec.sources))
-    return Sources(position, answered, lag, others, newest, tuple(trouble), missing, halt, rejected)
+    return Sources(position, answered, lag, others, newest, tuple(trouble), missing, halt, rejected, late)
 
 
-def measure(runtime: Runtime, spec: StreamSpec, ends: Mapping[str, str]) -> tuple[Lag | None, list[str]]:
+def measure(
+    runtime: Runtime, spec: StreamSpec, ends: Mapping[str, str], topic_ids: Mapping[str, str] | None = None
+) -> tuple[Lag | None, list[str]]:
     """The lag of all sources from `ends` (source -> landed position), None if none of them was measured; and what did
-    not answer, in sentences.
+    not answer, in sentences. `topic_ids`: of the topics that landed.
     """
     lags, unmeasured, trouble = [], dict[str, str](), []
+    kafka = [source.kafka for source in spec.sources.values() if source.kafka is not None]
+    # Ids are kept by topic: of one name in two clusters they are those of either.
+    own = {topic: each for topic, each in (topic_ids or {}).items() if sum(one.reads(topic) for one in kafka) <= 1}
     for name, source in spec.sources.items():
         try:
-            found = _measure(runtime, str(spec.id), str(name), source, ends.get(str(name), NO_DATA))
+            found = _measure(runtime, str(spec.id), str(name), source, ends.get(str(name), NO_DATA), own)
         except LakewardError as error:
             trouble.append(f"{error.what}: {error.why}")
             unmeasured[str(name)] = trouble[-1]
@@ -137,10 +152,12 @@ def measure(runtime: Runtime, spec: StreamSpec, ends: Mapping[str, str]) -> tupl
     return together(lags, unmeasured), trouble
 
 
-def _measure(runtime: Runtime, stream: str, name: str, source: Source, at: str) -> Lag | str:
+def _measure(
+    runtime: Runtime, stream: str, name: str, source: Source, at: str, topic_ids: Mapping[str, str]
+) -> Lag | str:
     """The lag of one source, or why it has none."""
     if source.kafka is not None:
-        return of_kafka(name, source.kafka, at, runtime)
+        return of_kafka(name, source.kafka, at, runtime, topic_ids)
     if source.iceberg is not None:
         return of_iceberg(stream, name, source.iceberg, at, runtime)
     if source.delta is not None:

@@ -9,6 +9,7 @@ import json
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
@@ -306,3 +307,83 @@ def test_a_skipped_batch_counts_records_and_the_audit_agrees(
     assert Position.model_validate_json(table.refresh().properties[key("flights")]).totals.skipped == 6
     found = audit(site)
     assert (found.code, found.json["missing"], found.json["skipped"]) == (0, 0, 6)
+
+
+def test_a_topic_created_again_is_another_topic_for_every_command(site: Any, landed: Callable[..., Any]) -> None:
+    from confluent_kafka.admin import AdminClient, NewTopic
+
+    _send(site, 50)
+    table = landed({0: 50, 1: 0}, rows=[(0, offset) for offset in range(50)])
+    at = Position.model_validate_json(table.properties[key("flights")])
+    ids = broker.existing_ids(_cluster(site), [site.topic])
+    with table.transaction() as change:
+        change.set_properties({key("flights"): at.model_copy(update={"topic_ids": ids}).to_json()})
+    assert status(site)["data"]["lost"] == "no"
+
+    admin = AdminClient({"bootstrap.servers": _cluster(site).bootstrap})
+    admin.delete_topics([site.topic])[site.topic].result(30)
+    _until(lambda: not broker.existing_ids(_cluster(site), [site.topic]))
+    missing = status(site)
+    assert (missing["data"]["lost"], missing["lag_records"]) == ("at risk", None)
+    _until(lambda: admin.create_topics([NewTopic(site.topic, 2, 1)])[site.topic].exception(30) is None)
+    _send(site, 70)  # more than before: by their offsets it seems to go on
+
+    found = status(site)
+    assert (found["data"]["lost"], found["lag_records"]) == ("at risk", None)
+    assert found["lag_unknown"] == "source flights: its topic was deleted and created again"
+    for to in ("earliest", "latest", "available"):
+        answer = site.lakeward("streams", "reset", "flights", "--to", to, "--dry-run")
+        assert answer.code != 0
+        assert f"Cannot reset stream flights; topic {site.topic} was deleted and created again" in answer.err
+        assert "give the stream a new id and a new table" in answer.err
+    recover = site.lakeward("streams", "recover", "flights", "--dry-run")
+    assert (recover.code, "was deleted and created again" in recover.err) == (answer.code, True)
+    audited = audit(site)
+    assert (audited.code, audited.json["missing"], audited.json["duplicates"]) == (0, 0, 0)
+
+
+def _send(site: Any, records: int) -> None:
+    from confluent_kafka import Producer
+
+    producer = Producer({"bootstrap.servers": _cluster(site).bootstrap, "linger.ms": 60_000})
+    for number in range(records):
+        producer.produce(site.topic, str(number), partition=0)
+    assert producer.flush(30) == 0
+
+
+def _until(so: Callable[[], bool]) -> None:
+    end = time.monotonic() + 60
+    while not so():
+        assert time.monotonic() < end
+        time.sleep(0.1)
+
+
+@pytest.mark.parametrize("moment", ["1969-12-31T23:59:59.999Z", "0001-01-01T00:00:00Z"])
+def test_a_reset_to_a_time_before_all_records_goes_to_the_first_one(
+    site: Any, landed: Callable[..., Any], moment: str
+) -> None:
+    """Kafka takes the time -1, the last millisecond of 1969, for the end of the topic."""
+    _send(site, 4)
+    landed({0: 2, 1: 0}, rows=[(0, 0), (0, 1)])
+    shown = site.lakeward("streams", "reset", "flights", "--to", moment, "--dry-run", "-o", "json").json
+    assert (shown["skipped"], shown["read_again"], shown["duplicates"]) == (0, 2, 2)
+
+
+@pytest.mark.parametrize(
+    ("offsets", "wrong"),
+    [
+        ('{"0": 2.7}', "2.7 is not a whole number"),
+        ('{"0": true}', "true is not a whole number"),
+        ('{"0": 1, "00": 2}', '"00" is not a whole number'),
+        ('{"0": 1, "0": 2}', "0 is there twice"),
+    ],
+)
+def test_offsets_in_a_file_are_taken_as_they_are_written_or_not_at_all(
+    site: Any, landed: Callable[..., Any], tmp_path: Path, offsets: str, wrong: str
+) -> None:
+    _send(site, 4)
+    landed({0: 4, 1: 0}, rows=[(0, offset) for offset in range(4)])
+    file = tmp_path / "offsets.json"
+    file.write_text(f'{{"{site.topic}": {offsets}}}')
+    answer = site.lakeward("streams", "reset", "flights", "--to", str(file), "--dry-run")
+    assert (answer.code, wrong in answer.err) == (2, True)

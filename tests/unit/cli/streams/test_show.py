@@ -324,11 +324,55 @@ def _late_of_two_generations(site: Any) -> None:
             batches.record(
                 connection, stream="flights", query_id="q", batch_id=number, generation=generation, late_dropped=late,
                 committed_at=func.now() + timedelta(seconds=number),
+                start_offsets={"flights": json.dumps({"f": {"0": 5 * number}})},
+                end_offsets={"flights": json.dumps({"f": {"0": 5 * number + 5}})},
             )  # fmt: skip
+
+
+def _late_table(site: Any) -> Any:
+    """Create the table, as a start of the stream does."""
+    import pyarrow as pa
+    from pyiceberg.catalog import load_catalog
+
+    from lakeward.connectors.iceberg.catalog import pyiceberg_properties
+
+    catalog = load_catalog("lake", **pyiceberg_properties(site.runtime.lake, site.runtime.pgpass))
+    catalog.create_namespace_if_not_exists("nyc")
+    catalog.create_table("nyc.late", pa.schema([("stream", pa.string())]))
+    return catalog
+
+
+def test_late_records_whose_table_was_dropped_are_lost_until_it_is_back_or_they_are_given_up(
+    site: Any, landed: Callable[..., Any]
+) -> None:
+    landed({0: 0, 1: 0}, rows=[])
+    _late_of_two_generations(site)
+    with site.registry() as connection:
+        streams.accept(connection, "flights", generation=2, driver="demo", desired="stopped")
+    catalog = _late_table(site)
+    assert _status(site)["data"]["lost"] == "no"
+    catalog.drop_table("nyc.late")
+    found = _status(site)
+    assert (found["data"]["lost"], found["late_kept"]) == ("yes", 9)
+    lost = "9 late records (f/0: 15 to 19; 4 of f/0: 5 to 9) are in no table: table nyc.late does not exist any more"
+    assert found["data"]["text"].startswith(lost)
+    assert "kept in nyc.late" not in found["data"]["but"]
+
+    with site.registry() as connection:
+        start = "lakeward streams start flights"
+        block = {"reason": "late-missing", "what": "w", "why": "y", "next": f"lakeward doctor; then: {start}"}
+        streams.block(connection, "flights", block)
+        streams.set_state(connection, "flights", "blocked", "w")
+    blocked = _status(site)
+    assert blocked["data"]["text"] == lost
+    assert blocked["next"] == block["next"]
+    _late_table(site)
+    assert _status(site)["next"] == start
 
 
 def test_late_records_are_dropped_by_one_generation_and_kept_by_the_next(site: Any) -> None:
     _late_of_two_generations(site)
+    _late_table(site)
     found = _status(site)
     assert (found["late_dropped"], found["late_kept"], found["late_tables"]) == (3, 9, ["nyc.late"])
     assert "late records: 9 kept in nyc.late, 3 dropped" in site.lakeward("streams", "status", "flights").out

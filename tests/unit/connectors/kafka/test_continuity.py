@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from lakeward.connectors.commit_protocol.position import NO_DATA
 from lakeward.connectors.kafka.continuity import check
 from lakeward.platform.errors import Blocked
 
@@ -11,7 +12,7 @@ AT = '{"t":{"0":100,"1":50}}'
 
 
 def test_everything_is_there() -> None:
-    check("s", AT, {"t": {0: 100, 1: 0, 2: 7}}, {"t": {0: 100, 1: 60, 2: 9}})
+    check("s", AT, {"t": {0: 100, 1: 0, 2: 0}}, {"t": {0: 100, 1: 60, 2: 9}})
 
 
 def test_retention_passed_the_position_names_the_exact_range() -> None:
@@ -34,3 +35,13 @@ def test_a_topic_shorter_than_the_position_is_another_topic() -> None:
 
 def test_a_topic_nobody_named_is_not_judged() -> None:
     check("s", AT, {}, {})
+
+
+def test_a_partition_that_the_stream_has_not_read_yet_must_begin_at_its_first_record() -> None:
+    begins, ends = {"t": {0: 100, 1: 50, 2: 7}}, {"t": {0: 100, 1: 60, 2: 9}}
+    with pytest.raises(Blocked) as raised:
+        check("s", AT, begins, ends)
+    assert raised.value.reason == "source-expired"
+    assert "t/2: 0 to 6 (7 offsets) of a partition that the stream has not read yet" in raised.value.why
+    check("s", AT, begins, ends, from_zero=False)
+    check("s", NO_DATA, begins, ends)

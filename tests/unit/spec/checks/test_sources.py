@@ -125,3 +125,16 @@ def test_nobody_takes_files_another_stream_has_not_landed(project, tmp_path):
 def test_the_folder_of_a_pattern(path, folder):
     assert folder_of(path) == folder
     assert archive_of(path) == f"{folder}.archived", "beside it: what is archived is not read again"
+
+
+def test_one_topic_name_of_two_clusters_is_refused_because_a_position_would_name_two_records(stream):
+    def found(connection: str, topic: str) -> list[str]:
+        east = "kafka: {topics: [t], max_offsets_per_trigger: 5, connection: east}"
+        west = f"kafka: {{topics: [{topic}], max_offsets_per_trigger: 5, connection: {connection}}}"
+        sources = f"sources:\n  a: {{{east}}}\n  b: {{{west}}}\n"
+        sql = 'transform: {sql: "SELECT * FROM a UNION ALL SELECT * FROM b"}\n'
+        return [each for each in errors(stream(f"owner: x\n{sources}{sql}{SINK}")) if "two connections" in each]
+
+    [message] = found("west", "t")
+    assert "sources a and b read topic t by two connections, east and west" in message
+    assert found("west", "u") == found("east", "t") == []

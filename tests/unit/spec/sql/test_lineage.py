@@ -89,3 +89,14 @@ def test_rows_that_are_no_records_have_no_lineage(sql, why):
     assert (found.value, found.problem) == ("none", None)
     assert why in found.why
     assert "write lineage: none" in (lineage(sql, "rows").problem or "")
+
+
+@pytest.mark.parametrize(
+    ("other", "value"),
+    [({"topics": ["u", "t"]}, "none"), ({"pattern": "t|v"}, "none"), ({"topics": ["u"]}, "rows")],
+)
+def test_a_topic_that_two_sources_read_gives_each_record_two_rows_of_one_position(other, value):
+    sources = {"f": KAFKA, "g": {"kafka": {**other, "max_offsets_per_trigger": 5}}}
+    found = lineage("SELECT * FROM f UNION ALL SELECT * FROM g", sources=sources)
+    assert found.value == value
+    assert ("sources f and g both read topic t" in found.why) == (value == "none")

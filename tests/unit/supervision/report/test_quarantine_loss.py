@@ -27,7 +27,7 @@ def rejecting(low: int, high: int, quarantined: int):
 
 def losses(batches, there: list[int]) -> list[str]:
     found = quarantine_loss._losses(batches, {("flights", 0): there})
-    return [quarantine_loss._shown(spans, lost) for spans, lost in found]
+    return [quarantine_loss.in_words(spans, lost) for spans, lost in found]
 
 
 def test_a_batch_whose_records_are_all_there_lost_nothing() -> None:

@@ -69,6 +69,7 @@ COMPUTED = {
     "str(self.finding)": {str(finding) for finding in Finding if not Verdict(finding).fit},
     "self.reason": set(),  # of a BlockReason, whose own call is found
     "REASON": {state_errors.REASON, missing_quarantine.REASON},
+    "LATE_REASON": {missing_quarantine.LATE_REASON},
     "reason": set(),  # passed on by the class itself
 }
 """Reasons that are not written where the block is made, by the expression there."""
