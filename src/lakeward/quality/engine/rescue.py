@@ -51,6 +51,11 @@ class Attempt:
         return isinstance(error, PySparkException) or (self.watch is not None and self.watch.given_up)
 
     @property
+    def undisturbed(self) -> bool:
+        """Whether the watcher ended nothing."""
+        return self.watch is None or not (self.watch.given_up or self.watch.planning or self.watch.over)
+
+    @property
     def planning(self) -> bool:
         """Whether a plan took too long."""
         return self.watch is not None and self.watch.planning
