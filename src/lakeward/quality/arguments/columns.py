@@ -59,7 +59,8 @@ class Columns:
         with or without backticks.
 
         Raises:
-            Unresolved: no column has the name, several that differ in case have it, or Great Expectations cannot read it.
+            Unresolved: no column has the name, several that differ in case have it, or Great Expectations
+                cannot read it.
         """
         quoted = len(written) > 2 and written.startswith("`") and written.endswith("`")
         name = written[1:-1].replace("``", "`") if quoted and "`.`" not in written else written
@@ -75,8 +76,8 @@ class Columns:
         path = paths[bare]
         if not _READ.fullmatch(path):
             raise Unresolved(
-                f"Great Expectations cannot read the field {path}, because of a dot or a backtick in a name; use "
-                f"unexpected_rows_expectation with a query: SELECT * FROM {{batch}} WHERE {path} IS NULL"
+                f"Great Expectations cannot read the field {path}, because of a dot or a backtick in a name: "
+                f"name it in the query of unexpected_rows_expectation, e.g. {path} IS NULL"
             )
         return Resolved(bare, path, _short(self.nested[path]))
 

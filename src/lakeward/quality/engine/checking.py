@@ -7,6 +7,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 
+from lakeward.quality.arguments import patterns
 from lakeward.quality.engine.bridge.passes import no_server
 from lakeward.quality.engine.custom import CheckContext, is_own
 from lakeward.quality.engine.custom import check as check_own
@@ -52,6 +53,7 @@ def check(
             results[each.id] = each.blank(State.SKIPPED, "no new rows in the range")
         else:
             groups.setdefault(read, []).append(each)
+    patterns.probe({each for check in asked for each in patterns.patterns_of(check.kwargs).values()})
     for read, group in groups.items():
         compute = partial(_computed, of, found, history, read, engines, patience_s, planning_s)
         results |= rescued(found.table, group, engines, compute, patience_s)
