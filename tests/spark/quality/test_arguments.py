@@ -8,7 +8,7 @@ import pytest
 
 _ODD = (
     "n INT, `geo.lat` DOUBLE, orderId BIGINT, big DECIMAL(38,0), day DATE, at TIMESTAMP, code STRING, f FLOAT, "
-    "flag BOOLEAN"
+    "flag BOOLEAN, st STRUCT<`x.y`: INT, low: STRUCT<`p.q`: INT>>, `s.t` STRUCT<a: INT>, arr ARRAY<INT>, `*` INT"
 )
 _GX = "condition_parser: great_expectations"
 _QUERY = "SELECT * FROM {batch} WHERE n = 'abc'"
@@ -23,7 +23,9 @@ def odd(table: Any) -> Any:
     table.sql(
         "INSERT INTO {t} SELECT id, if(id = 0, null, if(id < 3, 'lost', 'paid')), 1D, 0, id, int(id), "
         f"double(id), id, CAST('{_BIG}' AS DECIMAL(38,0)), DATE'2026-01-01', TIMESTAMP'2026-01-01 12:00:00Z', "
-        f"concat('0', id), float(0.1), true FROM range({_ROWS})"
+        f"concat('0', id), float(0.1), true, "
+        "named_struct('x.y', int(id), 'low', named_struct('p.q', int(id))), named_struct('a', 1), array(1), int(id) "
+        f"FROM range({_ROWS})"
     )
     return table
 
@@ -93,8 +95,22 @@ def test_names_are_resolved_alike_for_every_expectation(odd: Any) -> None:
         "{type: expect_table_columns_to_match_set, kwargs: {column_set: [ORDERID, geo.lat], exact_match: false}}",
         "{type: expect_compound_columns_to_be_unique, kwargs: {column_list: [geo.lat, ORDERID]}}",
         "{type: expect_column_pair_values_to_be_equal, kwargs: {column_A: geo.lat, column_B: ID}}",
+        on("values_to_be_between", "st.x.y", "min_value: 0, max_value: 9"),
+        on("values_to_not_be_null", "'`st`.`x.y`'"),
+        on("mean_to_be_between", "ST.low.p.q", "min_value: 4, max_value: 5"),
+        on("to_exist", "st.x.y"),
+        on("values_to_be_between", "'*'", "min_value: 0, max_value: 9"),
+        "{type: expect_table_columns_to_match_set, kwargs: {column_set: ['*'], exact_match: false}}",
+        on("values_to_not_be_null", "s.t.a"),
+        on("values_to_match_regex", "arr", "regex: x"),
+        on("sum_to_be_between", "day", "min_value: 0"),
     )
-    assert [state for state, _ in found] == [*["pass"] * 9, "fail", "pass", "pass", "pass"], found
+    states = [*["pass"] * 9, "fail", *["pass"] * 9, *["error"] * 3]
+    assert [state for state, _ in found] == states, found
+    for (_, error), words in zip(
+        found[-3:], ("cannot read the field `s.t`.a", "about text", "about numbers"), strict=True
+    ):
+        assert words in error
 
 
 def test_values_are_compared_exactly(odd: Any) -> None:

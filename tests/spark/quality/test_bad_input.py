@@ -6,12 +6,16 @@ Beside it: `test_run.py` (a MERGE in the range, a table that is gone, what Great
 
 from __future__ import annotations
 
+from datetime import time
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from log_lines import line
 from proxy import Proxy
 
+from lakeward.cli.app import main
+from lakeward.quality.ranges import metadata
 from lakeward.quality.runs.request import Request
 from lakeward.registry import incidents, verifications
 
@@ -128,3 +132,23 @@ def test_a_connect_server_that_dies_half_way_is_an_error_and_the_next_run_proves
     with table.registry() as connection:
         assert verifications.newest(connection, table.name)[0]["verdict"] == "error"
     assert (table.check()["verdict"], table.verified) == ("pass", table.head)
+
+
+def test_a_table_that_spark_cannot_read_is_an_error_in_its_words_and_ends_no_server(table, home, capsys) -> None:
+    from pyiceberg.types import TimeType
+
+    table.append()
+    loaded = metadata.load(metadata.catalog(table.runtime), table.name)
+    with loaded.update_schema() as change:
+        change.add_column("at", TimeType())
+    loaded.append(pa.table({"id": [1], "at": pa.array([time(12)], pa.time64("us"))}))
+    result = table.check(scope="table")
+    errors = {each["error"] for each in result["checks"]}
+    assert (result["verdict"], len(errors)) == ("error", 1)
+    (words,) = errors
+    assert words.startswith(f"Spark cannot read the rows of {table.name}: ") and "time" in words
+    assert not any("Session lost" in each or "in parts" in each for each in table.told), table.told
+    with pytest.raises(SystemExit) as ended:
+        main(["quality", "profile", table.name, "--dry-run", "--home", str(home), "--project", str(table.project)])
+    said = capsys.readouterr().err
+    assert ended.value.code == 4 and "LW-3500" in said and "time" in said and "at org.apache" not in said

@@ -87,15 +87,23 @@ def test_a_proposed_suite_passes_on_the_rows_it_was_proposed_from(table, home: P
 
 
 def test_a_proposal_is_exact_and_its_own_rows_pass_it(table, home: Path, capsys) -> None:
-    table.sql("ALTER TABLE {t} ADD COLUMNS (big DECIMAL(38,0), small DECIMAL(38,30), x DOUBLE, y DOUBLE)")
+    table.sql(
+        "ALTER TABLE {t} ADD COLUMNS (big DECIMAL(38,0), small DECIMAL(38,30), x DOUBLE, y DOUBLE, nul STRING, `*` INT)"
+    )
     table.sql(
         "INSERT INTO {t} SELECT id, 'BB', 2D * id, 0, id, "
         "CAST('12345678901234567890123456789012345678' AS DECIMAL(38,0)) - 2 * id, "
         "CAST('0.123456789012345678901234567890' AS DECIMAL(38,30)), "
-        "if(id = 3, double('Infinity'), 1D), double('NaN') FROM range(200)"
+        "if(id = 3, double('Infinity'), 1D), double('NaN'), concat('a\\u0000', id % 2), id % 3 FROM range(200)"
     )
     code, out, err = lakeward(capsys, home, table, "profile", "--force", "-o", "json")
     said = json.loads(out)
+    named = {each["kwargs"].get("column") for each in said["expectations"]}
+    assert {"nul", "*"} <= named and said["left"].keys() == {"x", "y"} - named, said["left"]
+    with pytest.raises(SystemExit) as ended:
+        main(["quality", "lint", "--home", str(home), "--project", str(table.project)])
+    assert ended.value.code in (0, None), capsys.readouterr().out
+    capsys.readouterr()
     bounded = {each["kwargs"]["column"] for each in said["expectations"] if "min_value" in each["kwargs"]}
     assert code == 0 and "big" in bounded and not bounded & {"x", "y"}, err
     bounds = next(each["kwargs"] for each in said["expectations"] if "min_value" in each["kwargs"]

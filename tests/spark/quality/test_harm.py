@@ -25,6 +25,10 @@ MEMORY = "SELECT * FROM {batch} WHERE length(repeat('x', 2000000000)) = id"
 """Spark computes the constant while it plans: 2 GB in a heap of one."""
 
 
+DEEP = '{type: expect_column_values_to_match_regex, kwargs: {column: carrier, regex: "(A|B)*C"}}'
+"""Java needs a stack as deep as the text is long, and Spark ends the server for it."""
+
+
 def query(text: str) -> str:
     return json.dumps({"type": "unexpected_rows_expectation", "kwargs": {"unexpected_rows_query": text}})
 
@@ -78,6 +82,20 @@ def idle(table: Any) -> None:
         pytest.fail("a thread of the server works on")
     with session(table.runtime) as spark:
         assert spark.range(10).count() == 10
+
+
+@pytest.mark.campaign(
+    held_by="tests/unit/quality/engine/test_rescue.py::"
+    "test_a_server_that_is_about_to_end_and_still_answers_costs_no_other_check_its_verdict"
+)
+def test_a_pattern_that_needs_too_deep_a_stack_costs_no_other_check_its_verdict(harmed: Any) -> None:
+    harmed.sql("INSERT INTO {t} SELECT id, repeat('AB', 300000), 1D, 0, id FROM range(2)")
+    harmed.suite(NOT_NULL, RANGE, DEEP)
+    with CheckingProcess(harmed.runtime) as process:
+        found = ask(process, harmed)
+    assert [state for state, _ in found] == ["pass", "fail", "error"], found
+    assert "write [ab]*" in found[2][1]
+    idle(harmed)
 
 
 @pytest.mark.campaign

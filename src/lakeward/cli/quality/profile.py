@@ -69,9 +69,12 @@ def profile(
 
 def _look(table: str) -> tuple[TableProfile, Proposal]:
     """The profile of a table, and the suite that it suggests and its own rows pass."""
-    from lakeward.connectors.spark.connect import session
+    from pyspark.errors import PySparkException
+
+    from lakeward.connectors.spark.connect import answers, session
     from lakeward.quality.delta.table import DeltaTable
     from lakeward.quality.ranges import metadata
+    from lakeward.quality.results.json_values import sentence
     from lakeward.quality.runs import formats
     from lakeward.quality.suite.column_facts import profile_columns, recent
     from lakeward.quality.suite.propose import propose
@@ -95,8 +98,18 @@ def _look(table: str) -> tuple[TableProfile, Proposal]:
             code="LW-1211",
         )
     with session(runtime) as spark:
-        seen = profile_columns(lake.load_table(name_parts(table)), history, spark)
-        return seen, tried(propose(seen), spark, table, recent(history, seen.snapshot))
+        try:
+            seen = profile_columns(lake.load_table(name_parts(table)), history, spark)
+            return seen, tried(propose(seen), spark, table, recent(history, seen.snapshot))
+        except PySparkException as error:
+            if not answers(runtime, spark):
+                raise
+            raise Refused(
+                f"Spark cannot read the table {table}",
+                why=sentence(str(error)),
+                next=f"write expectations/{table}.yaml by hand, then: lakeward quality lint",
+                code="LW-3500",
+            ) from error
 
 
 def _owner(table: str) -> str | None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from sqlglot import exp
 
+from lakeward.quality.arguments import types
 from lakeward.quality.arguments.columns import Columns, Resolved, Unresolved
 from lakeward.quality.arguments.conditions import comparison_faults, condition_faults
 from lakeward.quality.arguments.faults import Fault
@@ -39,6 +41,13 @@ _NULL = "null is no member of a set: a comparison with it is neither true nor fa
 _NOT_NULL = "expect_column_values_to_not_be_null"
 
 
+_TEXTS = ("STRING", "BINARY")
+_NO_BOUND = (
+    "bounds of Great Expectations are numbers, days or times; for other text write a set, a pattern, or a query "
+    "(unexpected_rows_expectation)"
+)
+
+
 @dataclass
 class Settled:
     """The outcome for one expectation.
@@ -65,11 +74,17 @@ def settle(kind: str, kwargs: Mapping[str, Any], columns: Columns | None) -> Set
         columns: of the table; None if they are not known, so that only what is wrong for every table is found.
     """
     made = Settled(dict(kwargs))
+    made.faults += _parameters((), kwargs)
+    if made.faults:
+        return made
     if kind in OWN:
         made.faults += _own(kwargs, columns)
         return made
     names = _names(kind, made, columns)
     column = names.get("column")
+    made.faults += types.faults(kind, names)
+    if made.faults:
+        return made
     if kind in _IN_SETS | _OF_SETS:
         _set(kind, made, column)
     elif kind in _BOUNDED:
@@ -82,6 +97,17 @@ def settle(kind: str, kwargs: Mapping[str, Any], columns: Columns | None) -> Set
         made.faults += _query(query, columns)
     made.faults += condition_faults(made.kwargs, columns)
     return made
+
+
+def _parameters(path: Path_, value: Any) -> Iterator[Fault]:
+    """Arguments that Great Expectations would fill in when a suite of its own runs."""
+    if isinstance(value, Mapping) and "$PARAMETER" in value:
+        yield Fault(path, "a $PARAMETER has no value here: write the value", str(value["$PARAMETER"]))
+        return
+    items: Any = value.items() if isinstance(value, Mapping) else enumerate(value) if isinstance(value, list) else ()
+    for key, each in items:
+        if isinstance(each, Mapping | list):
+            yield from _parameters((*path, key), each)
 
 
 def _names(kind: str, made: Settled, columns: Columns | None) -> dict[str, Resolved]:
@@ -103,7 +129,8 @@ def _names(kind: str, made: Settled, columns: Columns | None) -> dict[str, Resol
         if kind == _SUM and "." in resolved.spelled:
             message = f"{kind} cannot read the name {resolved.plain!r}, which has a dot: write it as a query"
             made.faults.append(Fault(path, message, written))
-        return resolved.spelled
+        # The lists that Great Expectations compares names with quote those with a dot only.
+        return "*" if kind in _SCHEMA and resolved.plain == "*" else resolved.spelled
 
     for key in ("column", "column_A", "column_B"):
         if key in made.kwargs:
@@ -116,6 +143,8 @@ def _names(kind: str, made: Settled, columns: Columns | None) -> dict[str, Resol
 
 def _set(kind: str, made: Settled, column: Resolved | None) -> None:
     listed = made.kwargs.get("value_set")
+    if isinstance(listed, Mapping):
+        made.faults.append(Fault(("value_set",), "a mapping is no set: write a list", listed))
     if not isinstance(listed, list):
         return
     values = []
@@ -135,7 +164,17 @@ def _set(kind: str, made: Settled, column: Resolved | None) -> None:
 def _bounds(kind: str, made: Settled, column: Resolved | None) -> None:
     for key in ("min_value", "max_value"):
         value = made.kwargs.get(key)
-        if value is None or isinstance(value, dict) or column is None:
+        if isinstance(value, Mapping):
+            made.faults.append(Fault((key,), "a mapping is no bound: write a value", value))
+            continue
+        if value is None or column is None:
+            continue
+        if (
+            isinstance(value, str)
+            and column.kind in _TEXTS
+            and not re.search(r"[0-9]|^ *[-+]?\.?(?:inf|nan)", value, re.I)
+        ):
+            made.faults.append(Fault((key,), _NO_BOUND, value))
             continue
         fit = _fit(made, (key,), value, column, bound=True)
         if kind == _BETWEEN or (isinstance(value, int | float) and not isinstance(value, bool)):

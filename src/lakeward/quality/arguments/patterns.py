@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 _TIMEOUT_S = 60
 _known: dict[str, str | None] = {}
 """What the Connect server said of a pattern; None for a sound one."""
+_by_java: dict[str, tuple[str | None, bool]] = {}
+"""What Java said of a pattern: why it does not compile, and whether a short text takes it two million steps."""
 _MOST = 5_000
 _HINTS = (
     ("(?P", "Java writes a group with a name as (?<name>...)"),
@@ -44,23 +46,32 @@ def refused_by_java(patterns: Collection[str]) -> dict[str, str]:
     Without Java on this machine only what no engine can read is refused.
     """
     wanted = sorted(set(patterns))
+    probe(wanted)
+    found = {each: _by_java[each][0] if each in _by_java else no_pattern(each) for each in wanted}
+    return {each: why for each, why in found.items() if why}
+
+
+def probe(patterns: Collection[str]) -> None:
+    """Have one Java process compile and try all patterns that are new, for `slow`; without Java nothing is done."""
+    wanted = sorted({each for each in patterns if each not in _by_java})
     binary = java.locate(os.environ) if wanted else None
     if binary is None:
-        return {each: why for each in wanted if (why := no_pattern(each))}
+        return
     lines = "".join(f"{base64.b64encode(each.encode()).decode()}\n" for each in wanted)
     command = [str(binary), "-XX:TieredStopAtLevel=1", "-Xshare:auto", "-cp", str(own.PATTERNS_JAR), own.PATTERNS_CLASS]
     try:
         done = subprocess.run(command, input=lines, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False)
     except (OSError, subprocess.TimeoutExpired):
-        return {each: why for each in wanted if (why := no_pattern(each))}
+        return
     answers = done.stdout.splitlines()
     if done.returncode != 0 or len(answers) != len(wanted):
-        return {each: why for each in wanted if (why := no_pattern(each))}
-    return {
-        pattern: _words(pattern, base64.b64decode(answer.partition(" ")[2]).decode(), int(answer.partition(" ")[0]))
-        for pattern, answer in zip(wanted, answers, strict=True)
-        if answer != "ok"
-    }
+        return
+    if len(_by_java) > _MOST:
+        _by_java.clear()
+    for pattern, answer in zip(wanted, answers, strict=True):
+        place, _, reason = answer.partition(" ")
+        refused = _words(pattern, base64.b64decode(reason).decode(), int(place)) if reason else None
+        _by_java[pattern] = refused, answer == "slow"
 
 
 def refused_by_spark(session: SparkSession, patterns: Collection[str]) -> dict[str, str]:
@@ -109,11 +120,20 @@ def _words(pattern: str, reason: str, place: int) -> str:
 
 
 _ATOM = r"(?:\\.|\[(?:\\.|[^\]\\])+\]|[^()\[\]\\|+*?{}])"
+_STEPS = (
+    "a text of 400 characters takes Java more than two million steps, and a longer one may take it for ever: "
+    "repeat once, not a repetition, or make it possessive: (?:a++)+"
+)
 _NESTED = re.compile(rf"\((?:\?:|\?<\w+>)?(?:{_ATOM}[+*]\??)+\)(?:[+*]|\{{[0-9]+,\}})")
 
 
 def slow(pattern: str) -> str:
-    """Why matching may take a time that doubles with each character, as a clause; empty if nothing shows it."""
+    """Why matching may take a time without end, as a clause; empty if nothing shows it.
+
+    Java has tried the pattern (`probe`); without Java its text is looked at.
+    """
+    if pattern in _by_java:
+        return _STEPS if _by_java[pattern][1] else ""
     found = _NESTED.search(pattern)
     if found is None:
         return ""

@@ -7,6 +7,8 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 
+from lakeward.quality.arguments import patterns
+from lakeward.quality.engine.bridge.passes import no_server
 from lakeward.quality.engine.custom import CheckContext, is_own
 from lakeward.quality.engine.custom import check as check_own
 from lakeward.quality.engine.custom.landed import Landings
@@ -18,6 +20,7 @@ from lakeward.quality.ranges.first_bad import ALONE, Failed, OldestFailingRow, r
 from lakeward.quality.ranges.frames import NO_SEQUENCE, SEQUENCE_SQL
 from lakeward.quality.ranges.range import Kind, Range, Read, appended, reading
 from lakeward.quality.ranges.snapshot_chain import History
+from lakeward.quality.results.json_values import sentence
 from lakeward.quality.results.records import Result, by_stream
 from lakeward.quality.runs import formats
 from lakeward.quality.runs.engines import Engines
@@ -50,6 +53,7 @@ def check(
             results[each.id] = each.blank(State.SKIPPED, "no new rows in the range")
         else:
             groups.setdefault(read, []).append(each)
+    patterns.probe({each for check in asked for each in patterns.patterns_of(check.kwargs).values()})
     for read, group in groups.items():
         compute = partial(_computed, of, found, history, read, engines, patience_s, planning_s)
         results |= rescued(found.table, group, engines, compute, patience_s)
@@ -85,7 +89,11 @@ def _computed(
     except Exception as error:
         if not made.lost_session(error):
             raise
-        made.error = error
+        if made.undisturbed and not no_server(error) and engines.answers():
+            words = f"Spark cannot read the rows of {found.table}: {sentence(str(error))}"
+            made.results |= {each.id: each.blank(State.ERROR, words) for each in group if each.id not in made.results}
+        else:
+            made.error = error
     return made
 
 

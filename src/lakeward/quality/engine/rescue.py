@@ -14,7 +14,9 @@ from typing import Protocol
 
 import structlog
 
-from lakeward.quality.engine.suspects import Suspects, free_text, parts
+from lakeward.quality.arguments.patterns import patterns_of
+from lakeward.quality.engine.bridge.passes import ENDING
+from lakeward.quality.engine.suspects import Suspects, endless_pattern, free_text, parts
 from lakeward.quality.engine.timeouts import Watch
 from lakeward.quality.results.json_values import sentence
 from lakeward.quality.suite.configured import ConfiguredCheck
@@ -24,6 +26,7 @@ log = structlog.get_logger(__name__)
 
 ENDLESS = "Spark did not finish the plan of this check in time; compare types in its condition or its query"
 DEADLY = "the Spark Connect server ended while it computed this check alone; it may need more memory than there is"
+DEEP = "; a group that repeats, such as (a|b)*, takes Java a stack as deep as the text is long: write [ab]*"
 LATE = "interrupted: it had no answer in time"
 
 
@@ -51,6 +54,11 @@ class Attempt:
         return isinstance(error, PySparkException) or (self.watch is not None and self.watch.given_up)
 
     @property
+    def undisturbed(self) -> bool:
+        """Whether the watcher ended nothing."""
+        return self.watch is None or not (self.watch.given_up or self.watch.planning or self.watch.over)
+
+    @property
     def planning(self) -> bool:
         """Whether a plan took too long."""
         return self.watch is not None and self.watch.planning
@@ -59,6 +67,16 @@ class Attempt:
     def over(self) -> bool:
         """Whether the time of all checks is over."""
         return self.watch is not None and self.watch.over
+
+    @property
+    def ending(self) -> bool:
+        """Whether the server was about to end: it answers a while, but computes nothing any more."""
+        words = [str(self.error or ""), *(each.error or "" for each in self.results.values())]
+        return any(ENDING.search(each) for each in words)
+
+    def usable(self, session: Session) -> bool:
+        """Whether the session can be used after it."""
+        return self.error is None and not self.ending and session.answers()
 
     def undecided(self, asked: Sequence[ConfiguredCheck]) -> list[ConfiguredCheck]:
         """The checks without a verdict."""
@@ -76,8 +94,8 @@ class Session(Protocol):
     def renew(self) -> None:
         """Make another at the next use."""
 
-    def wait(self) -> None:
-        """Wait for a server that ended to be back, for a limited time."""
+    def wait(self, *, ending: bool) -> None:
+        """Wait for a server that ended, or is about to, to be back, for a limited time."""
 
     def heal(self) -> None:
         """Have the server started anew if it works on what was given up, and nobody else uses it."""
@@ -89,6 +107,9 @@ usual a plan may take."""
 SLOW_READ = 6.0
 """A read whose own plan takes long, e.g. for the metadata of a huge table, gets so many times the limit of a plan."""
 _LEAST_S = 10.0
+_SHORT = 5
+"""Checks whose pattern Java may match without end share this part of the patience of a run, each at most half of
+what is left: the next tables wait for them."""
 
 
 def rescued(
@@ -114,11 +135,13 @@ def rescued(
     if together := [each for each in computed if each not in alone]:
         found, harmed = _together(table, together, session, compute, patience_s)
         results |= found
-    if alone:
-        groups = [[each] for each in alone]
-        found, more = _apart(table, groups, session, compute, None, lost=(), sane=_read(together, results))
-        results |= found
-        harmed = harmed or more
+    endless = [each for each in alone if endless_pattern(each)]
+    for some, budget in (([each for each in alone if each not in endless], None), (endless, patience_s / _SHORT)):
+        if some:
+            groups = [[each] for each in some]
+            found, more = _apart(table, groups, session, compute, budget, lost=(), sane=_read(together, results))
+            results |= found
+            harmed = harmed or more
     if harmed:
         session.heal()
     return results
@@ -130,23 +153,23 @@ def _together(
     """All checks in one attempt, and those without a verdict once more; whether something was given up."""
     made = compute(asked, None, 1)
     lost = made.undecided(asked)
-    if not lost or (made.error is None and not made.planning and not made.over and session.answers()):
+    if not lost or (not made.planning and not made.over and made.usable(session)):
         return made.results, False
     results = dict(made.results)
-    if made.error is not None or not session.answers():
+    if not made.usable(session):
         log.warning("Session lost; checks computed once more", checks=len(lost), error=sentence(str(made.error or "")))
         session.renew()
-        session.wait()
+        session.wait(ending=made.ending)
         if not made.planning and not made.over:  # the server went away, which is no check's fault as far as is known
             made = compute(lost, None, 1)
             results |= made.results
             lost = made.undecided(lost)
-            usable = made.error is None and session.answers()
+            usable = made.usable(session)
             if not lost or (usable and not made.planning and not made.over):
                 return results, False
             if not usable:
                 session.renew()
-                session.wait()
+                session.wait(ending=made.ending)
     sane = _read(asked, results)
     if len(lost) == 1 and (made.over or (made.planning and sane)):
         results[lost[0].id] = _judged(table, lost[0], made, session)
@@ -191,14 +214,16 @@ def _apart(
         limit = None if budget_s is None else max((end - time.monotonic()) / 2, _LEAST_S)
         made = compute(group, limit, longer)
         results |= made.results
-        usable = made.error is None and session.answers()
+        usable = made.usable(session)
         if usable and not made.planning and not made.over:
             continue
         harmed = True
         remaining = made.undecided(group)
+        if made.over and waiting:
+            session.heal()  # a thread that matches on is one less for the next check
         if not usable:
             session.renew()
-            session.wait()
+            session.wait(ending=made.ending)
         once_more = not made.planning and not made.over and not before.issuperset(each.id for each in remaining)
         before.update(each.id for each in remaining)
         if made.planning and not made.over and longer < SLOW_READ and not sane and not any(map(free_text, group)):
@@ -213,10 +238,14 @@ def _apart(
 
 def _judged(table: str, asked: ConfiguredCheck, made: Attempt, session: Session) -> Check:
     """The error of a check that was computed alone, and what is remembered of it."""
+    if made.over and (pattern := endless_pattern(asked)):
+        session.suspects.accuse(table, asked.id, f"{LATE}: {pattern}")
+        return asked.blank(State.ERROR, f"{LATE}: {pattern}")
     if made.over:
         session.suspects.suspect(table, asked.id)
         return asked.blank(State.ERROR, LATE)
     why = ENDLESS if made.planning else DEADLY
     session.suspects.accuse(table, asked.id, why)
     detail = f": {sentence(str(made.error))}" if made.error is not None and not made.planning else ""
-    return asked.blank(State.ERROR, f"{why}{detail}")
+    hint = DEEP if why == DEADLY and patterns_of(asked.kwargs) else ""
+    return asked.blank(State.ERROR, f"{why}{hint}{detail}")

@@ -33,6 +33,9 @@ log = structlog.get_logger(__name__)
 BACK_S = 60.0
 """A server that ended is waited for so long; its supervisor starts it in some ten seconds."""
 _POLL_S = 0.5
+ENDS_S = 15.0
+"""A server that is about to end closes its address within so long, and is not up again sooner than it is looked at."""
+_ENDS_POLL_S = 0.1
 
 
 @dataclass
@@ -106,8 +109,15 @@ class Engines:
         except Exception as error:  # noqa: BLE001 - the server drops the session by its own timeout
             log.warning("A lost session could not be released", error=type(error).__name__)
 
-    def wait(self) -> None:
-        """Wait until something listens at the server's address again: its supervisor starts a server that ended."""
+    def wait(self, *, ending: bool = False) -> None:
+        """Wait until something listens at the server's address again: its supervisor starts a server that ended.
+
+        Args:
+            ending: the server is about to end; it listens a while longer.
+        """
+        last = time.monotonic() + machine.patience(ENDS_S)
+        while ending and self.reachable() and time.monotonic() < last:
+            time.sleep(_ENDS_POLL_S)
         end = time.monotonic() + machine.patience(BACK_S)
         while not self.reachable() and time.monotonic() < end:
             time.sleep(_POLL_S)

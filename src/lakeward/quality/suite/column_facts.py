@@ -11,7 +11,7 @@ from lakeward.platform.errors import expect
 from lakeward.quality.ranges.frames import rows
 from lakeward.quality.ranges.range import Read, changes_rows
 from lakeward.quality.ranges.snapshot_chain import History, Snapshot
-from lakeward.quality.suite.propose import SET_MOST, ColumnProfile, TableProfile, unique_candidates
+from lakeward.quality.suite.propose import SET_MOST, ColumnProfile, TableProfile, unique_candidates, unreadable
 from lakeward.spec.model.position_columns import OWN_COLUMNS
 from lakeward.spec.sql.names import dotted
 from lakeward.spec.sql.statements import quote
@@ -159,12 +159,16 @@ def _aggregate(
 ) -> tuple[int, list[ColumnProfile]]:
     """One statement over the rows for the facts that metadata lacks."""
     aggregates = {"rows": "count(1)"}
-    for index, column in enumerate(columns):
-        aggregates |= {f"c{index}_{fact}": sql for fact, sql in _facts(column).items()}
+    names = [column.name for column in columns]
+    facts = {
+        index: {} if unreadable(column.name, names) else _facts(column) for index, column in enumerate(columns)
+    }  # a name that Spark cannot read either would fail the statement
+    for index, wanted in facts.items():
+        aggregates |= {f"c{index}_{fact}": sql for fact, sql in wanted.items()}
     frame = rows(session, table, read)
     row = frame.selectExpr(*(f"{sql} AS {quote(name)}" for name, sql in aggregates.items())).collect()[0]
     return row["rows"], [
-        _described(column, {fact: row[f"c{index}_{fact}"] for fact in _facts(column)})
+        _described(column, {fact: row[f"c{index}_{fact}"] for fact in facts[index]})
         for index, column in enumerate(columns)
     ]
 

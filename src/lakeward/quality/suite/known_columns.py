@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, cast
 
 from sqlglot import exp
 
 from lakeward.platform.errors import LakewardError
 from lakeward.platform.runtime import Runtime
-from lakeward.quality.arguments.columns import Columns
+from lakeward.quality.arguments.columns import Columns, below
 from lakeward.spec.deploy.upgrade_order import landed_columns
 from lakeward.spec.model.position_columns import OWN_COLUMNS
 from lakeward.spec.model.stream import StreamSpec
@@ -19,7 +19,7 @@ from lakeward.spec.sql.statements import SqlProblem
 
 if TYPE_CHECKING:
     from pyiceberg.schema import Schema
-    from pyiceberg.types import IcebergType
+    from pyiceberg.types import IcebergType, StructType
 
 _KINDS = {"long": "BIGINT", "timestamptz": "TIMESTAMP", "timestamp": "TIMESTAMP_NTZ", "uuid": "STRING",
           "fixed": "BINARY", "list": "ARRAY", "map": "MAP", "struct": "STRUCT"}  # fmt: skip
@@ -28,11 +28,18 @@ _KINDS = {"long": "BIGINT", "timestamptz": "TIMESTAMP", "timestamp": "TIMESTAMP_
 
 def of_iceberg(schema: Schema) -> Columns:
     """The columns of a table by its Iceberg schema, with the types that Spark reads."""
-    nested = {
-        name: _kind(schema.find_field(field).field_type) for name, field in schema._name_to_id.items() if "." in name
-    }
     top = {each.name: _kind(each.field_type) for each in schema.fields}
-    return Columns(top, {name: kind for name, kind in nested.items() if name not in top})
+    return Columns(top, dict(pair for each in schema.fields for pair in _fields(below("", each.name), each.field_type)))
+
+
+def _fields(path: str, kind: IcebergType) -> Iterator[tuple[str, str]]:
+    """Paths and types of the fields of a struct, at any depth; items of lists and maps are no columns."""
+    if not kind.is_struct:
+        return
+    for each in cast("StructType", kind).fields:
+        field = below(path, each.name)
+        yield field, _kind(each.field_type)
+        yield from _fields(field, each.field_type)
 
 
 def _kind(found: IcebergType) -> str:

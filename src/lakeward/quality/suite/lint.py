@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import redirect_stdout
 from dataclasses import replace
 from datetime import UTC, date, datetime
@@ -141,11 +141,10 @@ def lint_file(
         if not isinstance(each, dict):
             continue  # the loader reports it
         at: Path_ = ("expectations", index)
-        found = [*_of_type(at, each), *_of_kwargs(at, each, wrong), *_of_effect(at, each, obstacle)]
-        paths = {finding.path for finding in found if not finding.warning}
-        found += [
-            _as_written(finding, document) for finding in _of_arguments(at, each, columns) if finding.path not in paths
-        ]
+        ours = [_as_written(finding, document) for finding in _of_arguments(at, each, columns)]
+        paths = {finding.path for finding in ours if not finding.warning}
+        theirs = [*_of_type(at, each), *_of_kwargs(at, each, wrong), *_of_effect(at, each, obstacle)]
+        found = ours + [finding for finding in theirs if finding.path not in paths and not _follows(finding, at, paths)]
         for finding in found:
             files.found(file, document, finding)
         waived = _day(each.get("waive_until"))
@@ -154,6 +153,11 @@ def lint_file(
             message = "this waiver has ended: failures count again; remove it or renew it"
             path = (*at, "waive_until")
             files.add(file, place.line, place.column, path, message, str(waived), warning=True)
+
+
+def _follows(finding: Finding, at: Path_, paths: Collection[Path_]) -> bool:
+    """Whether Great Expectations refuses the arguments as a whole, when one of them is refused already."""
+    return finding.path == (*at, "kwargs") and any(path[: len(at) + 1] == finding.path for path in paths)
 
 
 def known_types() -> tuple[str, ...]:
@@ -258,6 +262,8 @@ def _refused(at: Path_, model: Any, kwargs: dict[str, Any]) -> Iterator[Finding]
         reported.add(key)
         if each["type"] == "value_error.missing":
             yield Finding((*at, "kwargs", key), f"{key} is missing")
+        elif key == "__root__" and len(details) > 1:
+            continue  # "cannot both be None": one of them was refused
         elif key == "__root__":
             yield Finding((*at, "kwargs"), str(each["msg"]))
         else:

@@ -7,7 +7,8 @@ correct. Critical are only facts of the table's schema: its columns, required co
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal, localcontext
@@ -85,6 +86,11 @@ class TableProfile:
     columns: tuple[ColumnProfile, ...]
     appends: tuple[tuple[datetime, int], ...] = ()
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the columns."""
+        return tuple(column.name for column in self.columns)
+
 
 @dataclass
 class Proposal:
@@ -124,10 +130,9 @@ def without(made: Proposal, failed: Mapping[int, str]) -> Proposal:
 def propose(seen: TableProfile) -> Proposal:
     """The suite that the profile suggests."""
     made = Proposal()
-    known = [column for column in seen.columns if "`" not in column.name]
-    for each in seen.columns:
-        if each not in known:
-            made.left[each.name] = "Great Expectations cannot read a name with a backtick"
+    unread = {column.name: why for column in seen.columns if (why := unreadable(column.name, seen.names))}
+    made.left |= unread
+    known = [column for column in seen.columns if column.name not in unread]
     if known:
         made.add(
             f"the table has {len(known)} columns of its own; more may be added, none may be removed",
@@ -143,6 +148,31 @@ def propose(seen: TableProfile) -> Proposal:
             made.left[column.name] = reason or "it has no pattern to check"
     _usual(made, seen, known)
     return made
+
+
+def unreadable(name: str, names: Collection[str]) -> str:
+    """Why no check can name a column; empty if one can.
+
+    Args:
+        name: of the column.
+        names: of all columns of the table.
+    """
+    alike = sorted(each for each in names if each != name and each.lower() == name.lower())
+    if alike:
+        return f"Spark does not tell it from {', '.join(alike)}: case does not matter"
+    if not name:
+        return "it has no name"
+    if "`" in name:
+        return "Great Expectations cannot read a name with a backtick"
+    return "" if _writable(name) else "its name has a character that a YAML file cannot hold"
+
+
+_UNWRITABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\x80-\x84\x86-\x9f\ud800-\udfff\ufffe\uffff]")
+
+
+def _writable(text: str) -> bool:
+    """Whether a YAML file can hold the text."""
+    return _UNWRITABLE.search(text) is None
 
 
 def _usual(made: Proposal, seen: TableProfile, columns: list[ColumnProfile]) -> None:
@@ -192,7 +222,9 @@ def _named_unique(name: str) -> bool:
 
 
 def _nulls(made: Proposal, seen: TableProfile, column: ColumnProfile) -> str | None:
-    if column.nulls is None or not seen.rows:
+    if not seen.rows:
+        return "the table has no rows"
+    if column.nulls is None:
         return "its nulls are not counted"
     kind, kwargs = "expect_column_values_to_not_be_null", {"column": column.name}
     if column.nulls == 0:
@@ -228,6 +260,8 @@ def _values(made: Proposal, seen: TableProfile, column: ColumnProfile) -> str | 
             "warning",
             f"{column.name} looks like the key of a row",
         )
+    if not seen.rows or column.nulls == seen.rows:
+        return None  # said already
     if seen.read < FEW_ROWS:
         return f"{seen.read:,} rows are too few for a check of values"
     if column.kind == "text":
@@ -239,6 +273,8 @@ def _values(made: Proposal, seen: TableProfile, column: ColumnProfile) -> str | 
 
 def _text(made: Proposal, seen: TableProfile, column: ColumnProfile) -> str | None:
     listed = column.values and (column.longest or 0) <= SET_LONGEST
+    if column.values and not all(map(_writable, column.values)):
+        return "its values have a character that a YAML file cannot hold"
     if column.values and listed and len(column.values) * SET_SEEN <= seen.read:
         made.add(
             f"{column.name}: only these {len(column.values)} values in {seen.read:,} rows",

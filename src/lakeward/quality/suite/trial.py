@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import warnings
 from collections.abc import Iterator
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from pyspark.sql.connect.session import SparkSession
 
 _MODE = {"SPARK_CONNECT_MODE_ENABLED": "1"}
+_STACKS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 _VARIABLES = (*_MODE, "SPARK_REMOTE")
 
 
@@ -63,6 +65,8 @@ def connect_mode() -> Iterator[None]:
     before = {name: os.environ.get(name) for name in _VARIABLES}
     os.environ.setdefault("GX_ANALYTICS_ENABLED", "false")  # before the import, which would send a network request
     os.environ.update(_MODE)
+    for name in _STACKS:
+        logging.getLogger(name).setLevel(logging.CRITICAL)  # PySpark logs each error that it raises with its stack
     try:
         yield
     finally:

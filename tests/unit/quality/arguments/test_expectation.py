@@ -13,7 +13,7 @@ from lakeward.quality.arguments.expectation import settle
 COLUMNS = Columns(
     {"n": "int", "code": "string", "d": "date", "geo.lat": "double", "orderId": "bigint", "price": "decimal(38,0)",
      "s": "struct<a:int>", "tags": "array<string>", "Twice": "int", "twice": "int", "a`b": "int"},
-    {"s.a": "int"},
+    {"s.a": "int", "s.`x.y`": "int", "s.In.`p.q`": "struct<a:int>", "s.`x.y`.z": "int", "s.`b``t`": "int"},
 )  # fmt: skip
 C = "expect_column_"
 
@@ -33,6 +33,9 @@ def faults(kind: str, columns: Columns | None = COLUMNS, **kwargs: Any) -> list[
         ("GEO.LAT", "`geo.lat`"),
         ("s.a", "s.a"),
         ("S.A", "s.a"),
+        ("s.x.y", "s.`x.y`"),
+        ("`s`.`x.y`", "s.`x.y`"),
+        ("S.in.P.q", "s.In.`p.q`"),
         ("twice", "twice"),
         ("Twice", "Twice"),
     ],
@@ -45,7 +48,14 @@ def test_a_name_means_one_column_for_every_expectation(written: str, spelled: st
 
 @pytest.mark.parametrize(
     ("written", "words"),
-    [("orderis", "no column 'orderis'"), ("TWICE", "any of Twice, twice"), ("a`b", "backtick"), ("s.b", "no column")],
+    [
+        ("orderis", "no column 'orderis'"),
+        ("TWICE", "any of Twice, twice"),
+        ("a`b", "backtick"),
+        ("s.b", "no column"),
+        ("s.x.y.z", "cannot read the field s.`x.y`.z, because of a dot"),
+        ("s.b`t", "cannot read the field s.`b``t`"),
+    ],
 )
 def test_a_name_of_no_one_column_is_refused(written: str, words: str) -> None:
     with pytest.raises(Unresolved, match=words):
@@ -68,7 +78,7 @@ def test_checks_of_the_schema_fail_and_are_no_errors_for_a_column_that_is_missin
         ("distinct_values_to_equal_set", {"column": "n", "value_set": ["x"]}, "value_set.0: column n is INT"),
         ("most_common_value_to_be_in_set", {"column": "code", "value_set": [1]}, "write it in quotes"),
         ("values_to_be_between", {"column": "d", "min_value": 5}, "min_value: column d is DATE: 5 is not a day"),
-        ("values_to_be_between", {"column": "tags", "max_value": 5}, "max_value: column tags is ARRAY<STRING>"),
+        ("values_to_be_between", {"column": "tags", "max_value": 5}, "max_value: column tags is ARRAY:"),
         ("max_to_be_between", {"column": "d", "max_value": "soon"}, "max_value: column d is DATE"),
         ("values_to_be_between", {"column": "price", "min_value": "9", "max_value": 8}, "more than max_value"),
         (
@@ -125,3 +135,41 @@ def test_queries_and_own_checks_are_judged_too() -> None:
     assert "column_list.1" in sums[0] and "has a dot" in sums[0]
     assert faults("expect_totals_to_equal_other_table", by={"nope": "x"})[0].startswith("by.nope:")
     assert faults("expect_freshness_as_usual", column="D") == []
+
+
+@pytest.mark.parametrize(
+    ("kind", "column", "words"),
+    [
+        ("values_to_match_regex", "tags", "is ARRAY, and this check is about text: use unexpected_rows"),
+        ("value_lengths_to_equal", "s", "is STRUCT, and this check is about text: name a field of it, or use"),
+        ("mean_to_be_between", "code", "is STRING, and this check is about numbers"),
+        ("sum_to_be_between", "d", "is DATE, and this check is about numbers"),
+        ("median_to_be_between", "flag", "is BOOLEAN, and this check is about numbers"),
+        ("values_to_be_between", "flag", "is BOOLEAN, which has no order"),
+    ],
+)
+def test_a_type_that_a_check_cannot_be_about_is_refused(kind: str, column: str, words: str) -> None:
+    columns = Columns({**COLUMNS.top, "flag": "boolean"}, COLUMNS.nested)
+    (found,) = faults(C + kind, columns, column=column, min_value=True)
+    assert found.startswith("column: ") and words in found
+
+
+def test_a_sum_of_text_is_left_to_spark_which_casts_it() -> None:
+    assert faults(C + "sum_to_be_between", column="code", min_value=0) == []
+
+
+@pytest.mark.parametrize("value", [{"$PARAMETER": "low"}, {"a": 1}])
+def test_what_is_filled_in_at_run_time_is_no_value(value: Any) -> None:
+    assert "value" in faults(C + "values_to_be_between", column="n", min_value=value)[0]
+    assert "write" in faults(C + "values_to_be_in_set", column="n", value_set=value)[0]
+    assert faults("expect_table_row_count_to_equal", None, value={"$PARAMETER": "x"}) == [
+        "value: a $PARAMETER has no value here: write the value"
+    ]
+
+
+def test_text_without_a_digit_is_no_bound() -> None:
+    assert (
+        "bounds of Great Expectations are numbers"
+        in faults(C + "values_to_be_between", column="code", min_value="a")[0]
+    )
+    assert faults(C + "values_to_be_between", column="code", min_value="01") == []

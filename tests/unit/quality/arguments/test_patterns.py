@@ -22,16 +22,36 @@ def test_java_refuses_what_python_reads_and_the_other_way_round() -> None:
     assert all(words in found[each] for each, words in wrong.items()), found
 
 
+@pytest.mark.usefixtures("untried")
 def test_without_java_what_no_engine_reads_is_still_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(patterns.java, "locate", lambda environ: None)
     assert sorted(patterns.refused_by_java(["(", r"\p{Alpha}"])) == ["("]
 
 
+@pytest.mark.parametrize("pattern", [r"(.*a){20}b", r"(.+)+\1x", r"(a*)*\1b", ".*.*=.*"])
+def test_a_pattern_that_takes_java_too_many_steps_is_told(pattern: str) -> None:
+    patterns.probe([pattern])
+    assert "more than two million steps" in patterns.slow(pattern)
+
+
+@pytest.mark.parametrize("pattern", ["^(a+)+$", r"^(\w+\s?)*$", r"^([\w.-]+)@([\w-]+\.)+[a-z]{2,}$", "(", ""])
+def test_a_pattern_that_java_matches_in_few_steps_is_not(pattern: str) -> None:
+    patterns.probe([pattern])
+    assert patterns.slow(pattern) == ""
+
+
+@pytest.fixture
+def untried(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(patterns, "_by_java", {})
+
+
+@pytest.mark.usefixtures("untried")
 @pytest.mark.parametrize("pattern", ["(a+)+$", r"^(\d+)*x", r"([a-z]+)*$", "(?:.*)+b", "(x+x+)+y", r"(\w+){2,}"])
 def test_a_repeated_repetition_is_told(pattern: str) -> None:
     assert "twice as long with each character" in patterns.slow(pattern)
 
 
+@pytest.mark.usefixtures("untried")
 @pytest.mark.parametrize("pattern", [r"(\d+,)*\d+", "^a+b+$", "(abc)+", "(?:a++)+", r"(\(a+\))+", "[+*]+", "(a|b)+"])
 def test_a_plain_repetition_is_not(pattern: str) -> None:
     assert patterns.slow(pattern) == ""

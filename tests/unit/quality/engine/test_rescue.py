@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
+from lakeward.quality.arguments import patterns
 from lakeward.quality.engine.healing import Act, ServerFacts, decide
 from lakeward.quality.engine.rescue import SLOW_READ, Attempt, rescued
 from lakeward.quality.engine.suspects import Suspects
@@ -24,6 +25,8 @@ MIXED = [
         for each in "xy"
     ),
 ]
+
+ENDLESS_PATTERN = "(.*a){20}b"
 
 
 @dataclass
@@ -51,6 +54,9 @@ class Server:
     limits: list[float | None] = field(default_factory=list)
     longer: list[float] = field(default_factory=list)
     slow_read: bool = False
+    fatal: str = ""
+    ending: bool = False
+    ended: int = 0
 
     def answers(self) -> bool:
         return self.alive
@@ -58,8 +64,9 @@ class Server:
     def renew(self) -> None:
         self.renewed += 1
 
-    def wait(self) -> None:
-        self.alive = True
+    def wait(self, *, ending: bool) -> None:
+        self.ended += ending
+        self.alive, self.ending = True, False
 
     def heal(self) -> None:
         self.healed += 1
@@ -71,6 +78,10 @@ class Server:
         self.limits.append(None if limit_s is None else round(limit_s))
         self.longer.append(longer)
         watch = Watch(0, 900, 20, Progress())
+        if self.ending or names & set(self.fatal):
+            self.ending = True
+            words = "(java.lang.IllegalStateException) Cannot call methods on a stopped SparkContext."
+            return Attempt({each.id: each.blank(State.ERROR, words) for each in part}, watch)
         if self.kills or names & set(self.deadly):
             self.kills -= bool(self.kills)
             self.alive = False
@@ -171,11 +182,35 @@ def test_what_harmed_the_server_is_not_computed_again_at_once() -> None:
 
 
 def test_a_pattern_that_java_may_match_without_end_is_computed_after_the_others() -> None:
-    kwargs = {"column": "n", "regex": "^(a+)+$"}
+    kwargs = {"column": "n", "regex": ENDLESS_PATTERN}
     slow = ConfiguredCheck("s", Expectation(type="expect_column_values_to_match_regex", kwargs=kwargs), "increment")
+    patterns.probe([ENDLESS_PATTERN])
     server = Server(late="s")
     assert errors(server, [*ASKED, slow]) == "s"
     assert server.computed == ["abc", "s"] and server.healed == 1
+    assert server.limits == [None, 90] and "s" in {name for _, name in server.suspects.harmful}
+
+
+def test_a_server_that_is_about_to_end_and_still_answers_costs_no_other_check_its_verdict() -> None:
+    server = Server(fatal="y")
+    assert errors(server, MIXED) == "y"
+    assert server.ended >= 2 and server.renewed == server.ended, "its end was waited for"
+
+
+def test_several_patterns_without_end_share_a_part_of_the_time_and_leave_no_thread_to_each_other() -> None:
+    kind, kwargs = "expect_column_values_to_match_regex", {"regex": ENDLESS_PATTERN}
+    slow = [
+        ConfiguredCheck(name, Expectation(type=kind, kwargs={"column": name, **kwargs}), "increment") for name in "stu"
+    ]
+    patterns.probe([ENDLESS_PATTERN])
+    server = Server(late="st")
+    found = rescued("ns.t", [*ASKED, *slow], server, server.compute, 900)
+    assert {name: check.state for name, check in found.items() if check.state is not State.PASS} == {
+        "s": State.ERROR, "t": State.ERROR
+    }  # fmt: skip
+    assert server.computed == ["abc", "s", "t", "u"] and server.limits == [None, 90, 90, 90]
+    assert server.healed == 3, "after each one that another follows, and at the end"
+    assert "more than two million steps" in (found["s"].error or "")
 
 
 def test_a_check_that_is_computed_alone_is_not_accused_of_a_server_that_went_away_once() -> None:

@@ -76,6 +76,28 @@ def test_a_name_with_a_backtick_is_left_alone_and_one_with_a_dot_is_not() -> Non
     assert of(replace(ONE, name="a`b")).expectations == []
 
 
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [("Id", "does not tell it from id"), ("a\x00b", "cannot hold"), ("\ud800", "cannot hold"), ("", "no name")],
+)
+def test_a_column_that_no_check_can_name_is_left_out(name: str, words: str) -> None:
+    made = propose(replace(SEEN, columns=(replace(ONE, name=name), replace(ONE, name="id"), ONE)))
+    assert words in made.left[name]
+    assert {each["kwargs"].get("column", "c") for each in made.expectations} <= {"id", "c"}
+    assert made.expectations[0]["kwargs"]["column_set"] == ([] if name == "Id" else ["id"]) + ["c"]
+
+
+@pytest.mark.parametrize("value", ["a\x00b", "a\x1bb", "\ud800"])
+def test_a_value_that_a_file_cannot_hold_is_not_proposed(value: str) -> None:
+    made = of(ColumnProfile("c", "text", nulls=600, shortest=3, longest=3, values=("abc", value)))
+    assert made.expectations[1:] == [] and "cannot hold" in made.left["c"]
+
+
+def test_a_column_without_values_and_a_table_without_rows_have_one_reason() -> None:
+    assert of(replace(ONE, nulls=1000, low=None, high=None)).left["c"] == "100% of its rows are null"
+    assert of(replace(ONE, nulls=None), replace(SEEN, rows=0, read=0)).left["c"] == "the table has no rows"
+
+
 def test_few_rows_say_nothing_about_values() -> None:
     assert kinds(of(ONE, replace(SEEN, rows=99, read=99))) == ["values_to_not_be_null"]
 

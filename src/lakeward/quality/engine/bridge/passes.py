@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 
 
 # Raised when no server answers. Errors about a statement have other types.
+ENDING = re.compile("stopped SparkContext|SparkContext was shut ?down", re.IGNORECASE)
+"""What a server says of every statement between a fatal error, such as a stack that is too deep, and its end."""
 _NO_SERVER = ("SparkConnectGrpcException", "SparkConnectException", "RetriesExceeded")
 
 
@@ -124,8 +127,8 @@ class Metrics:
 
 
 def no_server(error: Exception) -> bool:
-    """Whether the error means that no server answers, not that a statement failed."""
-    return type(error).__name__ in _NO_SERVER
+    """Whether the error means that no server answers, or none will in a moment, not that a statement failed."""
+    return type(error).__name__ in _NO_SERVER or ENDING.search(str(error)) is not None
 
 
 def _row(frame: DataFrame) -> Sequence[Any]:

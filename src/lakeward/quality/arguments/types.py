@@ -1,0 +1,51 @@
+"""Types of columns that an expectation cannot be computed for: every run would be an error in Spark's words. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from lakeward.quality.arguments.columns import Resolved
+from lakeward.quality.arguments.faults import Fault
+
+_NESTED = ("ARRAY", "MAP", "STRUCT", "VARIANT")
+_NO_NUMBERS = (*_NESTED, "BOOLEAN", "BINARY", "DATE", "TIMESTAMP", "TIMESTAMP_NTZ", "TIMESTAMP_LTZ")
+_C = "expect_column_"
+_OF_TEXT = frozenset(
+    f"{_C}{each}"
+    for each in (
+        "values_to_match_regex", "values_to_not_match_regex", "values_to_match_regex_list",
+        "values_to_not_match_regex_list", "value_lengths_to_equal", "value_lengths_to_be_between",
+        "values_to_be_json_parseable", "values_to_match_json_schema", "values_to_match_strftime_format",
+    )
+)  # fmt: skip
+_OF_NUMBERS = frozenset(
+    f"{_C}{each}"
+    for each in (
+        "mean_to_be_between", "median_to_be_between", "quantile_values_to_be_between",
+        "value_z_scores_to_be_less_than",
+    )
+)  # fmt: skip
+"""Of these, Great Expectations or Spark refuses text too."""
+_OF_SUMS = frozenset((f"{_C}sum_to_be_between", f"{_C}stdev_to_be_between", "expect_multicolumn_sum_to_equal"))
+"""Spark casts text to a number for them."""
+_BETWEEN = f"{_C}values_to_be_between"
+
+
+def faults(kind: str, columns: Mapping[str, Resolved]) -> Iterator[Fault]:
+    """The columns, by the argument that names them, whose type an expectation cannot be computed for."""
+    for key, column in columns.items():
+        base = column.kind.partition("(")[0]
+        if kind in _OF_TEXT and base in _NESTED:
+            yield _fault(key, column, "text")
+        elif (kind in _OF_NUMBERS and base in (*_NO_NUMBERS, "STRING")) or (kind in _OF_SUMS and base in _NO_NUMBERS):
+            yield _fault(key, column, "numbers")
+        elif kind == _BETWEEN and base == "BOOLEAN":
+            words = f"column {column.plain} is BOOLEAN, which has no order: use expect_column_values_to_be_in_set"
+            yield Fault((key,), words, column.plain)
+
+
+def _fault(key: str, column: Resolved, needs: str) -> Fault:
+    kind = column.kind
+    other = "name a field of it, or " if kind == "STRUCT" else ""
+    words = f"column {column.plain} is {kind}, and this check is about {needs}: {other}use unexpected_rows_expectation"
+    return Fault((key,), words, column.plain)
