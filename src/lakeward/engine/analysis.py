@@ -31,6 +31,7 @@ from lakeward.connectors.schema_evolution import Comparison
 from lakeward.platform.errors import DependencyDown, LakewardError, SpecError
 from lakeward.platform.runtime import CATALOG, Runtime
 from lakeward.spec.checks.columns import columns_path
+from lakeward.spec.model.driver_conf import QUICK
 from lakeward.spec.model.position_columns import OWN_COLUMNS, RECORD_COLUMNS
 from lakeward.spec.model.sources import Reference, Source
 from lakeward.spec.model.stream import StreamSpec
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
 
 _GROWS = ("schema", "evolution")
 _PLACE = re.compile(r";? ?line (\d+),? pos (\d+)")
+_JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 _SETTINGS = {
     "spark.ui.enabled": "false",
     "spark.driver.host": "127.0.0.1",
@@ -51,7 +53,15 @@ _SETTINGS = {
     "spark.sql.ansi.enabled": "true",
     "spark.sql.variable.substitute": "false",
     "spark.sql.shuffle.partitions": "1",
+    _JAVA_OPTIONS: "-XX:+UseSerialGC",
 }
+_BRIEF = {
+    _JAVA_OPTIONS: f"-XX:+UseSerialGC {QUICK}",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+}
+"""Of a session that analyses or reads a sample: it lives for seconds, and to compile a query, or code of Java a second
+time, costs several times what running it does."""
 
 
 @dataclass(frozen=True)
@@ -97,7 +107,7 @@ def session(
     """A session for `findings` of these specs; with the lake of `runtime` if one of them reads a table of it.
 
     Args:
-        lake: with the lake in any case.
+        lake: with the lake in any case, for an operation that reads and writes its tables.
     """
     from pyspark.logger import PySparkLogger
     from pyspark.sql import SparkSession
@@ -108,13 +118,15 @@ def session(
     for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
         PySparkLogger.getLogger(name).disabled = True
     builder = SparkSession.builder.master("local[1]").appName("lakeward-analysis")
+    settings = _SETTINGS if lake else _SETTINGS | _BRIEF
     lake = lake or any(
         any(map(_of_the_lake, spec.reference.values())) or any(map(_of_the_lake, spec.sources.values()))
         for spec in specs
     )
+    archive = jars.archive.conf(None if runtime is None else runtime.jars)
+    java = f"{settings[_JAVA_OPTIONS]} {archive.get(_JAVA_OPTIONS, '')}".strip()
     with_lake = _lake(runtime) if runtime is not None and lake else {}
-    faster_start = jars.archive.conf(None if runtime is None else runtime.jars)
-    for key, value in {**_SETTINGS, **faster_start, **with_lake}.items():
+    for key, value in {**settings, **archive, **with_lake, _JAVA_OPTIONS: java}.items():
         builder = builder.config(key, value)
     with tempfile.TemporaryFile() as output:
         try:

@@ -174,13 +174,9 @@ def remote(connect_server: Runtime) -> Iterator[SparkSession]:
         yield spark
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def checking(connect_server: Runtime) -> Iterator[CheckingProcess]:
-    """One process a module with Great Expectations warm: importing it once a test would cost minutes.
-
-    Not one a run: other modules' tests come between in random order, and a process that stood idle for a quarter of an
-    hour is not what a check run is.
-    """
+    """One process a worker with Great Expectations warm: importing it once a module would cost minutes of CPU."""
     with CheckingProcess(connect_server) as process:
         yield process
 
