@@ -168,6 +168,7 @@ class Erase(Operation[ErasePlan]):
                 )
             files.forget(load, drop, _positions_on_head, access)
         files.delete(load(), access)
+        files.forget_summaries(load(), access)
         self._remove_unreferenced(load(), target, access)
         if files.held(load(), target.match):
             raise Unhealthy(
