@@ -26,6 +26,7 @@ from lakeward.platform.errors import Fenced, expect
 from lakeward.platform.failures import FailureClass, classify
 from lakeward.spec.sql.names import dotted
 from lakeward.tables.erase.where import Matching
+from lakeward.tables.facts import gc_disabled
 from lakeward.tables.guard.location_overlap import PLACES
 from lakeward.tables.guard.locations import relative
 from lakeward.tables.observe.references import references
@@ -54,7 +55,7 @@ def obstacle(table: Table) -> str:
 
     if table.metadata.format_version > 2:
         return "its format version is 3, whose deletion vectors and row ids are not supported yet"
-    if table.properties.get("gc.enabled", "true").lower() == "false":
+    if gc_disabled(table.properties):
         return "gc.enabled is false: its files may be another table's"
     for place in PLACES:
         if place in table.properties and relative(f"{table.properties[place]}/any", table.location()) is None:
