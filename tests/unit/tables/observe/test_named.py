@@ -33,6 +33,7 @@ from pyiceberg.types import (
     UUIDType,
 )
 
+from lakeward.tables.observe.deletion_vectors import referenced
 from lakeward.tables.observe.named import paths_of
 
 VALUES: list[tuple[Any, Any]] = [
@@ -62,6 +63,7 @@ def test_every_file_is_named(kind: Any, value: Any, tmp_path: Path) -> None:
     [manifest] = catalog.load_table("n.t").current_snapshot().manifests(made.io)
     found = list(paths_of(manifest.manifest_path, PyArrowFileIO()))
     assert found == [f"/lake/{number}.parquet" for number in range(3)]
+    assert referenced(manifest, PyArrowFileIO()) == [None] * 3
     catalog.close()
 
 
