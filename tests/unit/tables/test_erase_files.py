@@ -11,9 +11,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyiceberg.catalog.sql import SqlCatalog
+from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
 from pyiceberg.schema import Schema
 from pyiceberg.table.statistics import PartitionStatisticsFile
 from pyiceberg.table.update import SetPartitionStatisticsUpdate
+from pyiceberg.typedef import Record
 from pyiceberg.types import LongType, NestedField, UUIDType
 
 from lakeward.connectors.file_access import FileAccess
@@ -73,6 +75,20 @@ def test_no_statistics_file_and_no_older_metadata_file_keeps_a_value(catalog: Sq
     assert erase(load, where, FileAccess(Lake(warehouse=str(catalog.properties["warehouse"])))) == 2
     assert load().metadata.partition_statistics == [] and load().scan().to_arrow().num_rows == 2
     assert [file.name for file in root.rglob("*") if file.is_file() and b"annax" in file.read_bytes()] == []
+
+
+@pytest.mark.parametrize("rows", [False, True])
+def test_position_deletes_with_the_deleted_rows_are_an_obstacle(catalog: SqlCatalog, rows: bool) -> None:
+    table = catalog.create_table("n.t", pa.schema([("id", pa.int64())]))
+    columns = (2147483546, 2147483545, *((2147483544, 1) if rows else ()))  # path, position, row and its column
+    file = DataFile.from_args(
+        content=DataFileContent.POSITION_DELETES, file_path=f"{table.location()}/data/d.parquet",
+        file_format=FileFormat.PARQUET, partition=Record(), record_count=1, file_size_in_bytes=1,
+        value_counts=dict.fromkeys(columns, 1),
+    )  # fmt: skip
+    with table.transaction() as change, change.update_snapshot().fast_append() as append:
+        append.append_data_file(file)
+    assert ("contain the deleted rows" in files.obstacle(catalog.load_table("n.t"))) == rows
 
 
 def test_a_column_of_uuids_is_compared(catalog: SqlCatalog) -> None:
