@@ -35,6 +35,11 @@ def count(number: int | None, noun: str) -> str:
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
+def whole_number(text: str | None) -> int | None:
+    """The number that a text written by another program is; None if it is none."""
+    return int(text) if text is not None and re.fullmatch(r"-?[0-9]{1,18}", text) else None
+
+
 def word(text: str) -> str:
     """One word of a command line, quoted where a shell would read it otherwise: `nyc.flights`, `"nyc.my table"`."""
     if _PLAIN_WORD.fullmatch(text):

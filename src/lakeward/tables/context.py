@@ -86,9 +86,7 @@ class MaintenanceContext:
         """The Iceberg catalog, without a JVM."""
         from pyiceberg.catalog import load_catalog
 
-        # Set explicitly: PyIceberg otherwise infers it for every table and logs that.
-        files = {"py-io-impl": "pyiceberg.io.pyarrow.PyArrowFileIO"}
-        return load_catalog(CATALOG, **files | pyiceberg_properties(self.runtime.lake, self.runtime.pgpass))
+        return load_catalog(CATALOG, **pyiceberg_properties(self.runtime.lake, self.runtime.pgpass))
 
     def names(self, *, every: bool = False) -> list[str]:
         """The Iceberg tables of the catalog and the Delta tables of the warehouse, sorted.

@@ -24,7 +24,7 @@ from lakeward.platform.text import count, listed, word
 from lakeward.registry.maintenance import Figures
 from lakeward.tables.act.server import Run
 from lakeward.tables.context import MaintenanceContext
-from lakeward.tables.facts import TableFacts
+from lakeward.tables.facts import TableFacts, gc_disabled
 from lakeward.tables.guard.locations import canonical
 from lakeward.tables.guard.owners import Others, Owners, inside
 from lakeward.tables.guard.positions import off_main
@@ -198,7 +198,7 @@ class Expiry:
             problems = off_main(facts, self.checked)
             if problems:
                 raise self._stopped(problems[0].sentence)
-            if facts.properties.get("gc.enabled", "true").lower() == "false":
+            if gc_disabled(facts.properties):
                 raise self._stopped("gc.enabled is false now: its files may belong to another table")
             if dangling := facts.dangling():
                 raise self._stopped(dangling)

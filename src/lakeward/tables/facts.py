@@ -12,11 +12,16 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from lakeward.connectors.commit_protocol.ancestry import Link, walk
-from lakeward.platform.text import count
+from lakeward.platform.text import count, whole_number
 
 MAIN = "main"
 VERIFIED = "verified"  # the branch the checks move
 WAP_ID = "wap.id"
+
+
+def gc_disabled(properties: Mapping[str, str]) -> bool:
+    """Whether a table's files may be another table's. Iceberg reads every value but `true` as false, also `no`."""
+    return properties.get("gc.enabled", "true").lower() != "true"
 
 
 @dataclass(frozen=True)
@@ -177,8 +182,12 @@ class Snapshot:
     summary: Mapping[str, str] = field(default_factory=dict)
 
     def count(self, key: str) -> int:
-        """A number of the summary; 0 if missing."""
-        return int(self.summary.get(key) or 0)
+        """A number of the summary; 0 if its writer left it out, or wrote none."""
+        return self.number(key) or 0
+
+    def number(self, key: str) -> int | None:
+        """A number of the summary; None if its writer left it out, or wrote none."""
+        return whole_number(self.summary.get(key))
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from lakeward.registry.maintenance import LedgerRow
 from lakeward.spec.model.stream import Limits
 from lakeward.spec.model.suite import POINTER_OF
 from lakeward.spec.model.types import Duration
-from lakeward.tables.facts import TableFacts
+from lakeward.tables.facts import TableFacts, gc_disabled
 from lakeward.tables.guard import locations, pins, readers
 from lakeward.tables.guard.positions import OffMain, off_main
 from lakeward.tables.plan.advice import IntervalStream
@@ -142,7 +142,7 @@ def needs_of(
         held.append(unverified)
     problems = off_main(facts, checked_positions(connection, facts.table))
     refusals = [problem.sentence for problem in problems]
-    if facts.properties.get("gc.enabled", "true").lower() == "false":
+    if gc_disabled(facts.properties):
         refusals.append("gc.enabled is false: its files may belong to another table")
     if dangling := facts.dangling():
         refusals.append(dangling)

@@ -19,6 +19,7 @@ from uuid import UUID
 EPOCH: Final = date(1970, 1, 1)
 _START: Final = datetime(1970, 1, 1)
 _NAN: Final = "NaN"
+_MINUS_ZERO: Final = "-0.0"  # equal to zero for Python; for Iceberg and Delta a partition of its own
 _INTEGERS: Final = ("byte", "short", "integer", "long")
 _TIMES: Final = ("timestamp", "timestamp_ntz")
 EMPTY: Final = ""
@@ -44,6 +45,8 @@ class Partition:
 def comparable(value: Any) -> Hashable:
     """A value of an Iceberg manifest in a form that `==` compares by its type: dates as days, times as microseconds."""
     if isinstance(value, float):
+        if value == 0 and math.copysign(1, value) < 0:
+            return _MINUS_ZERO
         return _NAN if math.isnan(value) else value
     if isinstance(value, datetime):
         return _micros(value)

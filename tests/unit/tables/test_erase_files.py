@@ -5,11 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyiceberg.catalog.sql import SqlCatalog
+from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
+from pyiceberg.schema import Schema
+from pyiceberg.table.statistics import PartitionStatisticsFile
+from pyiceberg.table.update import SetPartitionStatisticsUpdate
+from pyiceberg.typedef import Record
+from pyiceberg.types import LongType, NestedField, UUIDType
 
 from lakeward.connectors.file_access import FileAccess
 from lakeward.platform.runtime import Lake
@@ -35,6 +42,66 @@ def batch(keys: range) -> pa.Table:
         for key in keys
     ]
     return pa.Table.from_pylist(rows)
+
+
+def erase(load: Any, where: Any, access: FileAccess) -> int:
+    """Every step on one table, as the command does them."""
+    removed = files.rewrite(load, where, lambda table, rows: {}, (), access)
+    files.forget(load, set(), lambda table: {}, access)
+    files.delete(load(), access)
+    files.forget_summaries(load(), access)
+    return removed
+
+
+def test_no_statistics_file_and_no_older_metadata_file_keeps_a_value(catalog: SqlCatalog) -> None:
+    schema = pa.schema([("id", pa.int64()), ("mail", pa.string())])
+    options = {"write.summary.partition-limit": "100", "write.metadata.compression-codec": "none"}
+    table = catalog.create_table("n.t", schema, properties=options)
+    with table.update_spec() as change:
+        change.add_identity("mail")
+    for first in (1, 2):
+        catalog.load_table("n.t").append(pa.table({"id": [first, 9], "mail": ["annax", "bo"]}, schema))
+
+    def load() -> Any:
+        return catalog.load_table("n.t")
+
+    root = Path(table.location().removeprefix("file://"))
+    pq.write_table(pa.table({"mail": ["annax"]}), root / "metadata" / "by-partition.stats")
+    file = {"statistics-path": f"{root}/metadata/by-partition.stats", "file-size-in-bytes": 1}
+    found = PartitionStatisticsFile(**{"snapshot-id": load().metadata.current_snapshot_id, **file})
+    with load().transaction() as change:
+        change._apply((SetPartitionStatisticsUpdate(**{"partition-statistics": found}),))
+    where = parse("mail = 'annax'", load().schema(), "n.t")
+    assert erase(load, where, FileAccess(Lake(warehouse=str(catalog.properties["warehouse"])))) == 2
+    assert load().metadata.partition_statistics == [] and load().scan().to_arrow().num_rows == 2
+    assert [file.name for file in root.rglob("*") if file.is_file() and b"annax" in file.read_bytes()] == []
+
+
+@pytest.mark.parametrize("rows", [False, True])
+def test_position_deletes_with_the_deleted_rows_are_an_obstacle(catalog: SqlCatalog, rows: bool) -> None:
+    table = catalog.create_table("n.t", pa.schema([("id", pa.int64())]))
+    columns = (2147483546, 2147483545, *((2147483544, 1) if rows else ()))  # path, position, row and its column
+    file = DataFile.from_args(
+        content=DataFileContent.POSITION_DELETES, file_path=f"{table.location()}/data/d.parquet",
+        file_format=FileFormat.PARQUET, partition=Record(), record_count=1, file_size_in_bytes=1,
+        value_counts=dict.fromkeys(columns, 1),
+    )  # fmt: skip
+    with table.transaction() as change, change.update_snapshot().fast_append() as append:
+        append.append_data_file(file)
+    assert ("contain the deleted rows" in files.obstacle(catalog.load_table("n.t"))) == rows
+
+
+def test_a_column_of_uuids_is_compared(catalog: SqlCatalog) -> None:
+    one, other = UUID(int=1), UUID(int=1 << 127)
+    schema = Schema(NestedField(1, "who", UUIDType(), required=False), NestedField(2, "n", LongType(), required=False))
+    table = catalog.create_table("n.t", schema)
+    values = pa.array([one.bytes, other.bytes, None], table.schema().as_arrow().field("who").type)
+    table.append(pa.table({"who": values, "n": [1, 2, 3]}))
+    where = parse(f"who = '{str(other).upper()}'", table.schema(), "n.t")
+    access = FileAccess(Lake(warehouse=str(catalog.properties["warehouse"])))
+    assert erase(lambda: catalog.load_table("n.t"), where, access) == 1
+    assert sorted(catalog.load_table("n.t").scan().to_arrow()["n"].to_pylist()) == [1, 3]
+    assert where.of_values({"who": str(other)}) is True and where.of_values({"who": str(one)}) is False
 
 
 INNER = ("at.x", ".in ner", "[k]")

@@ -87,3 +87,49 @@ def test_what_is_no_condition(schema: Any, text: str) -> None:
 
 def test_a_condition_prints_no_value(schema: Any) -> None:
     assert "Ann" not in repr(QuarantinedRows(parse("name = 'Ann'", schema, "t"), {"s"}))
+
+
+@pytest.mark.parametrize(
+    ("condition", "row", "wanted"),
+    [
+        ("name = 'Jörg \"J\" Ö'", {"raw": json.dumps({"after": {"name": 'Jörg "J" Ö'}}).encode()}, True),
+        ("name = 'a/b'", {"raw": rb'{"after": {"name": "a\/b"}, "cut'}, True),
+        ("name = '😀'", {"raw": rb'{"after": {"name": "\ud83d\ude00"}}'}, True),
+        ("name = 'the \"x\"'", {"raw": b'1,"the ""x""",2'}, True),
+        ("id = 42", {"raw": b'{"after": {"id": 4.2e1}}'}, True),
+        ("id = 42", {"raw": b'{"after": {"id": 42.0}}'}, True),
+        ("id = 42", {"raw": b'{"after": {"id": 142, "at": "1.42"}}'}, False),
+    ],
+)
+def test_a_value_is_found_as_json_and_csv_write_it(
+    schema: Any, condition: str, row: dict[str, Any], wanted: bool
+) -> None:
+    match = QuarantinedRows(parse(condition, schema, "t"), {"s"})
+    assert (goes(match, row), match.unreadable) == ([wanted], 0)
+
+
+@pytest.mark.parametrize(
+    ("condition", "raw"),
+    [
+        ("name = 'Ann' OR id > 60", b'{"after": {"id": 61}}'),
+        ("day = '2026-02-01'", b'{"after": {"day": 20485}}'),
+        ("name = 'Ann' OR day = '2026-02-01'", b'{"after": {"day": 20485}}'),
+        ("id = 42", b"\x00\x00\x00\x00\x01T\x06Ann"),  # Avro of a schema registry: 42 is T
+        ("name = ''", b'{"after": {"name": ""}}'),
+    ],
+)
+def test_a_text_without_the_values_does_not_clear_a_row_that_may_match(schema: Any, condition: str, raw: bytes) -> None:
+    match = QuarantinedRows(parse(condition, schema, "t"), {"s"})
+    assert (goes(match, {"raw": raw}), match.unreadable) == ([False], 1)
+
+
+def test_a_text_without_the_values_clears_a_row_that_needs_one(schema: Any) -> None:
+    match = QuarantinedRows(parse("(name = 'Ann' OR id IN (1, 2)) AND day = '2026-02-01'", schema, "t"), {"s"})
+    assert (goes(match, {"raw": b'{"after": {"id": 3}}'}), match.unreadable) == ([False], 0)
+
+
+def test_a_value_in_a_header_is_found(schema: Any) -> None:
+    headers = [[{"key": "who", "value": "Jörg\\".encode()}, {"key": "trace", "value": b"\xff\x01"}]]
+    rows = put_aside({"stream": "s", "raw": b""}).append_column("_kafka_headers", pa.array(headers))
+    assert QuarantinedRows(parse("name = 'Jörg\\'", schema, "t"), {"s"}).mask(rows).to_pylist() == [True]
+    assert QuarantinedRows(parse("name = 'Bo'", schema, "t"), {"s"}).mask(rows).to_pylist() == [False]

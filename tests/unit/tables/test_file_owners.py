@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import delta_log
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from shared_files import SharedLake, deployment, opened, plain_folder, rows
 
@@ -334,6 +336,22 @@ def test_a_vacuum_is_refused_for_the_files_of_a_clone(lake: SharedLake) -> None:
     assert "deletion_vector_1.bin" in vacuum_of(lake, "shared.base")[1]
     for folder in (base, clone):
         shutil.rmtree(folder)
+
+
+def test_a_clone_whose_checkpoint_has_sidecars_keeps_the_files_of_its_base(lake: SharedLake) -> None:
+    base, clone = (delta_location.folder_of(lake.runtime.lake, f"shared.{name}") for name in ("base3", "clone3"))
+    delta_log.commit(base, 0, delta_log.table(""), delta_log.add("a.parquet", 1), delta_log.add("b.parquet", 1))
+    delta_log.commit(base, 1, delta_log.remove("a.parquet"))
+    sidecars = clone / "_delta_log" / "_sidecars"
+    sidecars.mkdir(parents=True)
+    pq.write_table(pa.table({"add": [{"path": f"file:{base}/a.parquet"}]}), sidecars / "one.parquet")
+    pq.write_table(pa.table({"sidecar": [{"path": "one.parquet"}]}), sidecars.parent / f"{7:020d}.checkpoint.parquet")
+    try:
+        planned, why = vacuum_of(lake, "shared.base3")
+        assert not planned and "table shared.clone3 names it" in why
+    finally:
+        for folder in (base, clone):
+            shutil.rmtree(folder)
 
 
 def test_a_log_that_cannot_be_read_may_name_any_file(lake: SharedLake) -> None:

@@ -270,7 +270,7 @@ def test_another_table_of_the_catalog_below_the_location_stops_the_run(make) -> 
 
 @pytest.mark.parametrize("what", ["gc", "checkpoint", "hold"])
 def test_what_may_belong_to_others_is_not_touched(make, what) -> None:
-    table = make(**({"gc.enabled": "false"} if what == "gc" else {}))
+    table = make(**({"gc.enabled": "no"} if what == "gc" else {}))
     table.junk("data/crashed.parquet")
     if what == "checkpoint":
         for name in ("offsets", "commits"):

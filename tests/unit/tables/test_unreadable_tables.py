@@ -21,6 +21,7 @@ from pyiceberg.types import LongType, NestedField, TimestamptzType
 from small_streams import registry_file, runtime
 
 from lakeward.cli.app import main
+from lakeward.connectors.iceberg.catalog import pyiceberg_properties
 from lakeward.platform.errors import LakewardError
 from lakeward.platform.runtime import Home, Project, Runtime
 from lakeward.tables import run
@@ -38,7 +39,9 @@ FAR_DAY = 1_764_000_000_000 // 86_400  # milliseconds that a writer took for sec
 @pytest.fixture
 def catalog(runtime: Runtime, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[SqlCatalog]:
     """Two tables that are as they should be, in a catalog beside the Delta tables of the warehouse."""
-    made = SqlCatalog("lake", uri=f"sqlite:///{tmp_path}/catalog.db", warehouse=runtime.lake.warehouse)
+    files = pyiceberg_properties(runtime.lake)["py-io-impl"]
+    place = {"uri": f"sqlite:///{tmp_path}/catalog.db", "warehouse": runtime.lake.warehouse}
+    made = SqlCatalog("lake", **place, **{"py-io-impl": files})
     made.create_namespace("nyc")
     for name in GOOD:
         rows(made.create_table(name, SCHEMA), 1_764_000_000_000_000)
@@ -92,6 +95,16 @@ def no_manifests(catalog: SqlCatalog, runtime: Runtime) -> None:
         file.write_bytes(b"Obj\x01 not a manifest")
 
 
+def cut_list(catalog: SqlCatalog, runtime: Runtime) -> None:
+    [file] = metadata_of(catalog).parent.glob("snap-*.avro")
+    file.write_bytes(file.read_bytes()[:-40])
+
+
+def cut_manifest(catalog: SqlCatalog, runtime: Runtime) -> None:
+    [file] = metadata_of(catalog).parent.glob("*-m0.avro")
+    file.write_bytes(file.read_bytes()[:-40])
+
+
 def delta(runtime: Runtime, *actions: dict[str, Any]) -> None:
     commit(Path(runtime.lake.warehouse) / "delta.tables" / "nyc" / "odd", 0, *actions)
 
@@ -117,7 +130,8 @@ def odd_log(catalog: SqlCatalog, runtime: Runtime) -> None:
 
 ODD = {
     cut: "", missing: "", future: "", no_manifests: "", unknown_feature: "rowsElsewhere", future_protocol: "version 9",
-    column_mapping: "maps column names", odd_log: "",
+    column_mapping: "maps column names", odd_log: "", cut_list: "is no whole Avro file",
+    cut_manifest: "is no whole Avro file",
 }  # fmt: skip
 
 

@@ -81,6 +81,19 @@ def test_a_total_that_does_not_add_up_is_found(facts, before):
     assert (verdict.harmed, verdict.why) == (True, "the table has 150 rows, 140 were expected")
 
 
+@pytest.mark.parametrize("total", [None, "", "NaN", "1e3", "١٢"])
+def test_a_total_that_a_writer_left_out_or_did_not_write_as_a_number_proves_nothing(facts, before, total):
+    odd = {"added-records": "50"} if total is None else {"added-records": "50", "total-records": total}
+    other = replace(snapshot(2), summary=odd)
+    silent = replace(snapshot(2, total=150), summary={"total-records": "150"})
+    for commits in ((other, rewrite(3, 150)), (rewrite(2), replace(other, id=3, parent=2)), (silent, rewrite(3, 150))):
+        ours = next(each.id for each in commits if each.operation == "replace")
+        verdict = verify_compact(COMPACT, before, facts((snapshot(1), *commits)), {ours: KEPT})
+        assert verdict.ok, verdict.why
+    wrong = facts((snapshot(1), other, rewrite(3, 150), rewrite(4, 149)))
+    assert verify_compact(COMPACT, before, wrong, {3: KEPT, 4: KEPT}).harmed
+
+
 @pytest.mark.parametrize("operation", ["delete", "overwrite"])
 def test_rows_changed_by_others_are_suspicious_unless_they_do_that_by_design(facts, before, operation):
     after = facts((snapshot(1), snapshot(2, operation, 99, deleted_records=1), rewrite(3, 99)))

@@ -21,6 +21,9 @@ from lakeward.platform.errors import Refused
 LOG = "_delta_log"
 _COMMIT = re.compile(r"(\d{20})\.json")
 _CHECKPOINT = re.compile(r"(\d{20})\.checkpoint(?:\.(\d{10})\.(\d{10}))?\.parquet")
+_NEWER = re.compile(r"(\d{20})\.checkpoint\.[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\.(?:parquet|json)")
+"""A checkpoint of version 2 with a name of its own; it may also have the name of a classic one."""
+_SIDECARS = "_sidecars"
 Action = dict[str, Any]
 """One line of a commit: the kind of action -> its fields."""
 
@@ -89,26 +92,47 @@ class DeltaLog:
             FileNotFoundError: the commit file no longer exists (Delta deletes log files after the table's retention).
             ValueError: the commit file is not valid.
         """
-        prefixes = tuple(f'{{"{kind}"' for kind in kinds)
+        begin = re.compile(rf'\s*{{\s*"(?:{"|".join(kinds)})"' if kinds else r"\s*\S")
         with (self.path / _name(version)).open(encoding="utf-8") as lines:
             for line in lines:
-                if line.strip() and (not prefixes or line.startswith(prefixes)):
+                if begin.match(line):
                     yield json.loads(line)
 
     def checkpoint_actions(self, files: Sequence[str], columns: Sequence[str]) -> Iterator[Action]:
-        """The actions in the files of a checkpoint.
+        """The actions in the files of a checkpoint, and in the sidecars that a checkpoint of version 2 names.
 
         Args:
             columns: the columns to read, e.g. `add.path`; columns that a file does not have are skipped.
-        """
-        for name in files:
-            import pyarrow.parquet as pq  # the watcher, which needs the paths alone, loads no engine
 
-            source = pq.ParquetFile(self.path / name)
-            kinds = set(source.schema_arrow.names)
-            for batch in source.iter_batches(columns=[column for column in columns if column.split(".")[0] in kinds]):
-                for row in batch.to_pylist():
-                    yield {kind: _plain(value) for kind, value in row.items() if _is_set(value)}
+        Raises:
+            FileNotFoundError: a newer checkpoint replaced this one since the listing.
+        """
+        sidecars: list[str] = []
+        for name in files:
+            for action in self._checkpoint_file(self.path / name, (*columns, "sidecar.path")):
+                sidecar = action.pop("sidecar", None)
+                if sidecar is not None:
+                    sidecars.append(sidecar["path"])
+                yield action
+        for name in sidecars:
+            yield from self._checkpoint_file(self.path / _SIDECARS / name, columns)
+
+    @staticmethod
+    def _checkpoint_file(file: Path, columns: Sequence[str]) -> Iterator[Action]:
+        wanted = {column.split(".")[0] for column in columns}
+        if file.suffix == ".json":
+            with file.open(encoding="utf-8") as lines:
+                for line in lines:
+                    if line.strip():
+                        yield {kind: value for kind, value in json.loads(line).items() if kind in wanted}
+            return
+        import pyarrow.parquet as pq  # the watcher, which needs the paths alone, loads no engine
+
+        source = pq.ParquetFile(file)
+        kinds = set(source.schema_arrow.names)
+        for batch in source.iter_batches(columns=[column for column in columns if column.split(".")[0] in kinds]):
+            for row in batch.to_pylist():
+                yield {kind: _plain(value) for kind, value in row.items() if _is_set(value)}
 
     def replay(self, listing: Listing, upto: int, columns: Sequence[str], *kinds: str) -> Iterator[tuple[int, Action]]:
         """All actions that make up a version, oldest first: the newest checkpoint, then the commits after it.
@@ -165,14 +189,17 @@ def _name(version: int) -> str:
 
 
 def _complete_checkpoints(names: Sequence[str]) -> dict[int, tuple[str, ...]]:
-    """Version -> the files of its checkpoint, if all parts exist."""
+    """Version -> the files of its checkpoint, if all parts exist; one of those of version 2 where there is no other."""
     checkpoints: dict[int, list[str]] = {}
     parts: dict[int, int] = {}
-    for name in names:
+    newer: dict[int, tuple[str, ...]] = {}
+    for name in sorted(names):
         if (match := _CHECKPOINT.fullmatch(name)) is not None:
             checkpoints.setdefault(int(match[1]), []).append(name)
             parts[int(match[1])] = int(match[3] or 1)
-    return {version: tuple(sorted(files)) for version, files in checkpoints.items() if len(files) >= parts[version]}
+        elif (match := _NEWER.fullmatch(name)) is not None:
+            newer[int(match[1])] = (name,)
+    return newer | {version: tuple(files) for version, files in checkpoints.items() if len(files) >= parts[version]}
 
 
 def _is_set(value: Any) -> bool:

@@ -1,7 +1,7 @@
 """Reads a Delta log without a JVM: what each commit did, which stream published it, which files hold the rows.
 
-It supports classic checkpoints, and no column mapping; deletion vectors only for callers that know them. A table that
-uses more is refused with the name of the feature, so it is never read wrongly. Spark can still read it.
+It supports checkpoints of both versions, and no column mapping; deletion vectors only for callers that know them. A
+table that uses more is refused with the name of the feature, so it is never read wrongly. Spark can still read it.
 """
 
 from __future__ import annotations

@@ -21,6 +21,7 @@ SPARK_EXTENSIONS = (
     "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
     "io.delta.sql.DeltaSparkSessionExtension",
 )
+_FILE_IO = "py-io-impl"  # by name: the class loads PyIceberg
 _CLASSPATH = "SPARK_DIST_CLASSPATH"
 
 
@@ -95,7 +96,10 @@ def pyiceberg_properties(lake: Lake, pgpass: Path | None = None) -> dict[str, An
         SpecError: the catalog would be an SQLite file.
     """
     _check(lake)
-    properties = {**store.pyiceberg_properties(lake), **kind_of(lake).pyiceberg(lake, pgpass), **lake.properties}
+    properties = {
+        _FILE_IO: "lakeward.connectors.iceberg.file_io.CheckedFileIO",
+        **store.pyiceberg_properties(lake), **kind_of(lake).pyiceberg(lake, pgpass), **lake.properties,
+    }  # fmt: skip
     if "py-catalog-impl" in properties:  # PyIceberg takes either a type or a class
         properties.pop("type", None)
     return properties

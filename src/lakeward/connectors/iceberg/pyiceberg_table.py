@@ -12,6 +12,7 @@ from pyiceberg.table.metadata import TableMetadata
 from lakeward.connectors.commit_protocol import ancestry, position
 from lakeward.connectors.commit_protocol.position import Position
 from lakeward.connectors.iceberg.check import TableState
+from lakeward.platform.text import whole_number
 from lakeward.spec.sql.names import dotted
 
 if TYPE_CHECKING:
@@ -65,7 +66,7 @@ def link_of(snapshot: Snapshot) -> ancestry.Link:
         operation=summary.operation.value if summary else "append",
         attempt=extra.get(_ATTEMPT),
         wap_id=next((extra[name] for name in _WAP_IDS if extra.get(name)), None),
-        added=int(extra.get("added-records") or 0),
+        added=whole_number(extra.get("added-records")) or 0,
     )
 
 

@@ -135,14 +135,7 @@ class Erase(Operation[ErasePlan]):
         def load() -> Table:
             return catalog.load_table(name_parts(target.table))
 
-        why = planning.shared(self.context, load())
-        if why:  # since the plan was made
-            raise Refused(
-                f"Rows of {target.table} were not erased",
-                why=why,
-                next=f"lakeward tables why {word(target.table)}",
-                code="LW-2100",
-            )
+        self._check_alone(load())  # since the plan was made
         if files.held(load(), target.match):
             beside = target.table != self.subject
             columns = (
@@ -167,7 +160,9 @@ class Erase(Operation[ErasePlan]):
                     code="LW-2017",
                 )
             files.forget(load, drop, _positions_on_head, access)
+        self._check_alone(load())  # the files that go may have been taken in by another table meanwhile
         files.delete(load(), access)
+        files.forget_summaries(load(), access)
         self._remove_unreferenced(load(), target, access)
         if files.held(load(), target.match):
             raise Unhealthy(
@@ -175,6 +170,19 @@ class Erase(Operation[ErasePlan]):
                 why="another writer committed such rows meanwhile",
                 next="repeat the command",
                 code="LW-2015",
+            )
+
+    def _check_alone(self, table: Table) -> None:
+        """Check that no file of the table is another table's too.
+
+        Raises:
+            Refused: another table has one, or may have.
+        """
+        why = planning.shared(self.context, table)
+        if why:
+            name = dotted(table.name())
+            raise Refused(
+                f"Rows of {name} were not erased", why=why, next=f"lakeward tables why {word(name)}", code="LW-2100"
             )
 
     def _remove_unreferenced(self, table: Table, target: Target, access: FileAccess) -> None:

@@ -93,7 +93,7 @@ def plan(context: Context, scope: Scope) -> ErasePlan:
         SpecError: the table does not exist, or the condition is not valid.
         DependencyDown: the registry, the catalog or the store does not answer.
     """
-    table = worded(f"table {scope.table}", partial(restoring.load, context, scope.table))
+    table = restoring.load(context, scope.table, "erased from")
     condition = where.parse(scope.where, table.schema(), scope.table)
     with context.connect() as connection:
         _check_allowed(connection, scope.table)

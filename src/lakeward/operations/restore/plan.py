@@ -23,14 +23,16 @@ from lakeward.operations.restore import continuation, history
 from lakeward.operations.restore import text as restore_text
 from lakeward.operations.restore.history import LookUp, NotYetRecorded, Unknown
 from lakeward.operations.stream import spec_of
+from lakeward.platform.boundary import worded
 from lakeward.platform.errors import Refused, SpecError
 from lakeward.platform.runtime import CATALOG
 from lakeward.platform.text import count, listed, word
 from lakeward.quality.ranges.metadata import BRANCH
 from lakeward.registry import batches, generations, maintenance, streams, verifications
 from lakeward.registry.generations import Generation
-from lakeward.spec.sql.names import name_parts
+from lakeward.spec.sql.names import NotAName, name_parts
 from lakeward.spec.sql.statements import call_name
+from lakeward.tables.context import UNREADABLE
 from lakeward.tables.guard import readers
 
 if TYPE_CHECKING:
@@ -91,18 +93,29 @@ class NotRecorded(Refused):
     """The newest batches are not in the registry yet."""
 
 
-def load(context: Context, name: str) -> Table:
+def load(context: Context, name: str, act: str = "restored") -> Table:
     """Load the table.
+
+    Args:
+        act: what is not possible for a Delta table, in its message.
 
     Raises:
         SpecError: the table does not exist or is not an Iceberg table.
+        Unhealthy: its metadata cannot be read.
+        DependencyDown: the catalog or the store does not answer.
     """
+    catalog = sink_position.lake_of(context.runtime)
     try:
-        return sink_position.lake_of(context.runtime).load_table(name_parts(name))
-    except (NoSuchTableError, ValueError):
+        return worded(
+            f"table {name}",
+            lambda: catalog.load_table(name_parts(name)),
+            through=(NoSuchTableError, NotAName),
+            next=UNREADABLE,
+        )
+    except (NoSuchTableError, NotAName):
         raise SpecError(
             f"There is no Iceberg table {name!r}",
-            why="the catalog does not have it; Delta tables cannot be restored yet",
+            why=f"the catalog does not have it; Delta tables cannot be {act} yet",
             next="lakeward tables health",
             code="LW-2063",
         ) from None

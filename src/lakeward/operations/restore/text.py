@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NotRequired, TypedDict
 from lakeward.connectors.commit_protocol.ancestry import Link
 from lakeward.connectors.commit_protocol.position import NO_DATA, Position
 from lakeward.connectors.kafka import position as kafka_position
-from lakeward.platform.text import count
+from lakeward.platform.text import count, whole_number
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
@@ -72,7 +72,7 @@ def lost_commits(table: Table, removed: list[Link], known: set[str]) -> tuple[li
 
 def records(table: Table, snapshot: int | None) -> int:
     """Rows of the table at a snapshot."""
-    return int(_summary(table, snapshot).get("total-records", 0))
+    return whole_number(_summary(table, snapshot).get("total-records")) or 0
 
 
 def moment(table: Table, snapshot: int) -> str:

@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Sequence
 from decimal import Context, Decimal
 from typing import TYPE_CHECKING, Any, NamedTuple
+from uuid import UUID
 
 from lakeward.tables.erase.fields import NO_NAMES, PLAIN, Part
 
@@ -245,7 +246,7 @@ def fit(value: Any, kind: IcebergType) -> Any:
         NotACondition: it is none; the value itself is not named.
     """
     from pyiceberg.expressions.literals import literal
-    from pyiceberg.types import BooleanType, DecimalType, IntegerType, LongType
+    from pyiceberg.types import BooleanType, DecimalType, IntegerType, LongType, UUIDType
 
     if not kind.is_primitive:
         raise NotACondition(f"{_words(kind)} is compared with nothing; a field of a struct is named with a dot")
@@ -261,9 +262,11 @@ def fit(value: Any, kind: IcebergType) -> Any:
             if exact != number or not least <= number < most + 1:
                 raise ValueError(kind)
             return literal(exact if isinstance(kind, DecimalType) else int(exact))
+        if isinstance(kind, UUIDType):
+            return literal(str(UUID(value)))
         literal(value).to(kind)
         return literal(value)
-    except (TypeError, ValueError, ArithmeticError):
+    except (TypeError, ValueError, ArithmeticError, AttributeError):
         raise NotACondition(f"a value is not exactly one of type {kind}") from None
 
 

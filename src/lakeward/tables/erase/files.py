@@ -9,6 +9,7 @@ step finds the remaining work.
 
 from __future__ import annotations
 
+import gzip
 import itertools
 import json
 import uuid
@@ -25,6 +26,7 @@ from lakeward.platform.errors import Fenced, expect
 from lakeward.platform.failures import FailureClass, classify
 from lakeward.spec.sql.names import dotted
 from lakeward.tables.erase.where import Matching
+from lakeward.tables.facts import gc_disabled
 from lakeward.tables.guard.location_overlap import PLACES
 from lakeward.tables.guard.locations import relative
 from lakeward.tables.observe.references import references
@@ -40,6 +42,10 @@ if TYPE_CHECKING:
 MAIN = "main"
 _NOTE = ".lakeward-erase-"  # ignored by Spark, Iceberg and orphan removal
 _TRIES = 5
+_OF_POSITIONS = {2147483546, 2147483545}  # field ids of path and position, by Iceberg's specification
+_GZIP = b"\x1f\x8b"
+_PARTITION_VALUES = '"partitions.'
+"""Begins the key of a snapshot summary whose name has a partition's values (`write.summary.partition-limit`)."""
 
 
 def obstacle(table: Table) -> str:
@@ -49,7 +55,7 @@ def obstacle(table: Table) -> str:
 
     if table.metadata.format_version > 2:
         return "its format version is 3, whose deletion vectors and row ids are not supported yet"
-    if table.properties.get("gc.enabled", "true").lower() == "false":
+    if gc_disabled(table.properties):
         return "gc.enabled is false: its files may be another table's"
     for place in PLACES:
         if place in table.properties and relative(f"{table.properties[place]}/any", table.location()) is None:
@@ -62,6 +68,8 @@ def obstacle(table: Table) -> str:
             return "it has files of an earlier partitioning: rewrite them into the current one first"
         if file.content == DataFileContent.EQUALITY_DELETES:
             return "it has equality deletes, which contain values of rows"
+        if file.content == DataFileContent.POSITION_DELETES and set(file.value_counts or ()) - _OF_POSITIONS:
+            return "it has position deletes that contain the deleted rows"
         if file.content == DataFileContent.DATA and file.file_format != FileFormat.PARQUET:
             return f"it has files of {file.file_format}; Parquet is rewritten"
     return ""
@@ -202,6 +210,7 @@ def forget(
     from pyiceberg.table.update import (
         AssertRefSnapshotId,
         AssertTableUUID,
+        RemovePartitionStatisticsUpdate,
         RemoveSnapshotRefUpdate,
         RemoveSnapshotsUpdate,
         RemoveStatisticsUpdate,
@@ -219,6 +228,7 @@ def forget(
             update={
                 "snapshots": [snapshot for snapshot in metadata.snapshots if snapshot.snapshot_id in stay],
                 "statistics": [],
+                "partition_statistics": [],
             }
         )
         trimmed = type(table)(table.name(), left, table.metadata_location, table.io, table.catalog)
@@ -228,7 +238,11 @@ def forget(
         updates: list[Any] = [
             *(RemoveSnapshotRefUpdate(**{"ref-name": each}) for each in sorted(drop & metadata.refs.keys())),
             *([RemoveSnapshotsUpdate(**{"snapshot-ids": expired})] if expired else []),
-            *(RemoveStatisticsUpdate(**{"snapshot-id": statistic.snapshot_id}) for statistic in metadata.statistics),
+            *(RemoveStatisticsUpdate(**{"snapshot-id": each.snapshot_id}) for each in metadata.statistics),
+            *(
+                RemovePartitionStatisticsUpdate(**{"snapshot-id": each.snapshot_id})
+                for each in metadata.partition_statistics
+            ),
             SetPropertiesUpdate(updates=dict(own(table))),
         ]
         head = metadata.current_snapshot_id
@@ -270,6 +284,22 @@ def delete(table: Table, access: FileAccess) -> int:
             failpoints.hit("erase-one-deleted")
     for each in notes:
         access.remove(f"{folder}/{each}")
+    return deleted
+
+
+def forget_summaries(table: Table, access: FileAccess) -> int:
+    """Delete earlier metadata files that name values of partitions; returns their number. No reader needs them.
+
+    Args:
+        table: freshly loaded, after `forget`.
+    """
+    deleted = 0
+    for entry in table.metadata.metadata_log:
+        content = access.content(entry.metadata_file) or b""
+        text = gzip.decompress(content) if content.startswith(_GZIP) else content
+        if _PARTITION_VALUES in text.decode(errors="replace"):
+            access.remove(entry.metadata_file)
+            deleted += 1
     return deleted
 
 

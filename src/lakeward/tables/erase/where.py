@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
@@ -18,6 +17,7 @@ from lakeward.platform.text import word
 from lakeward.spec.model.position_columns import RECORD_COLUMNS
 from lakeward.tables.erase.condition import fit, read
 from lakeward.tables.erase.fields import Field, Fields, Part
+from lakeward.tables.erase.texts import Values, literals_of, needs_a_literal, text_of
 
 if TYPE_CHECKING:
     from pyiceberg.expressions import BooleanExpression
@@ -77,9 +77,11 @@ class Where:
         import pyarrow.dataset as ds
         from pyiceberg.expressions.visitors import bind
         from pyiceberg.io.pyarrow import expression_to_pyarrow
+        from pyiceberg.types import StringType, UUIDType
 
-        condition = expression_to_pyarrow(bind(self._schema, self.expression, case_sensitive=True), self._schema)
-        flat = pa.table({_called(index): each.of_rows(rows) for index, each in enumerate(self.fields)})
+        schema = self._of_types(lambda kind: StringType() if isinstance(kind, UUIDType) else kind)
+        condition = expression_to_pyarrow(bind(schema, self.expression, case_sensitive=True), schema)
+        flat = pa.table({_called(index): _comparable(each.of_rows(rows)) for index, each in enumerate(self.fields)})
         scanned = ds.dataset(flat).scanner(columns={"goes": condition}).to_table().column("goes")
         return scanned.combine_chunks().fill_null(False)
 
@@ -99,26 +101,38 @@ class Where:
         return bool(self._evaluate(Record(*found)))
 
     def in_text(self, text: str) -> bool:
-        """Whether a text contains one of the condition's values."""
-        return any(pattern.search(text) for pattern in self._patterns)
+        """Whether a text contains one of the condition's values, also as JSON or CSV write it."""
+        return self._values.found(text)
 
     @cached_property
-    def _patterns(self) -> list[re.Pattern[str]]:
-        words = {str(literal) for literal in self.literals} - {""}
-        words |= {f"{literal.normalize():f}" for literal in self.literals if isinstance(literal, Decimal)}
-        return [
-            re.compile(re.escape(each) if re.search(r"[^\d.-]", each) else rf"(?<![\w.]){re.escape(each)}(?![\w.])")
-            for each in sorted(words)
-        ]
+    def decisive(self) -> bool:
+        """Whether a text without the condition's values is certainly of no such row.
+
+        It is not if the condition can be true without one of them (`name = 'Ann' OR age > 60`), or if a value has many
+        spellings: a time may be written as a number.
+        """
+        from pyiceberg.types import DecimalType, IntegerType, LongType, StringType, UUIDType
+
+        plain = (StringType, IntegerType, LongType, DecimalType, UUIDType)
+        kinds = {_called(index): each.field.field_type for index, each in enumerate(self.fields)}
+        return needs_a_literal(self.expression, {name for name, kind in kinds.items() if isinstance(kind, plain)})
+
+    @cached_property
+    def _values(self) -> Values:
+        return Values(self.literals)
 
     @cached_property
     def _schema(self) -> Schema:
+        return self._of_types(lambda kind: kind)
+
+    def _of_types(self, changed: Callable[[IcebergType], IcebergType]) -> Schema:
+        """The schema of the fields, with these types."""
         from pyiceberg.schema import Schema
         from pyiceberg.types import NestedField
 
         return Schema(
             *(
-                NestedField(each.field.field_id, _called(index), each.field.field_type, required=False)
+                NestedField(each.field.field_id, _called(index), changed(each.field.field_type), required=False)
                 for index, each in enumerate(self.fields)
             )
         )
@@ -132,6 +146,13 @@ class Where:
 
 def _called(index: int) -> str:
     return f"c{index}"
+
+
+def _comparable(values: pa.ChunkedArray) -> pa.ChunkedArray:
+    """The values, UUIDs as text: Arrow compares no two UUIDs."""
+    if not isinstance(values.type, pa.UuidType):
+        return values
+    return pa.chunked_array([[None if each is None else str(each) for each in values.to_pylist()]], pa.string())
 
 
 def _by_statistics(schema: Schema, expression: BooleanExpression) -> Callable[[DataFile], bool]:
@@ -161,7 +182,7 @@ def parse(text: str, schema: Schema, table: str) -> Where:
 
     try:
         expression = read(text, resolve)
-        where = Where(tuple(used), expression, tuple(_literals(expression)))
+        where = Where(tuple(used), expression, tuple(literals_of(expression)))
         bound = bind(where._schema, expression, case_sensitive=True)
     except (TypeError, ValueError) as error:
         raise _wrong(table, str(error).splitlines()[0], fields) from None
@@ -177,23 +198,6 @@ def _wrong(table: str, why: str, fields: Fields) -> SpecError:
         next=f'e.g. lakeward tables erase {word(table)} --where "customer_id = 42" --dry-run',
         code="LW-4005",
     )
-
-
-def _literals(found: Any) -> list[Any]:
-    """The literals of `=`, `IN` and `LIKE` that matching rows contain."""
-    from pyiceberg.expressions import EqualTo, In, Not, StartsWith
-
-    literals: list[Any] = []
-    waiting = [(found, False)]
-    while waiting:
-        each, negated = waiting.pop()
-        below = [part for name in ("left", "right", "child") if (part := getattr(each, name, None)) is not None]
-        waiting += [(part, negated or isinstance(each, Not)) for part in below]
-        if isinstance(each, EqualTo | StartsWith) and not negated:
-            literals.append(each.literal.value)
-        elif isinstance(each, In) and not negated:
-            literals += [one.value for one in each.literals]
-    return literals
 
 
 @dataclass
@@ -232,31 +236,21 @@ class QuarantinedRows:
         judged = [found for each in (ROW, RAW) if (found := self._by_columns(row.get(each))) is not None]
         if judged:
             return any(judged)
-        texts = [_text(row.get(column)) for column in _TEXTS]
+        texts = [text_of(row.get(column)) for column in _TEXTS]
         if any(self.where.in_text(text) for text in texts if text):
             return True
-        if self.where.literals and None not in texts:
+        if self.where.decisive and None not in texts:
             return False
         self.unreadable += 1
         return self.erase_unreadable
 
     def _by_columns(self, value: Any) -> bool | None:
-        text = _text(value)
+        text = text_of(value)
         try:
             document = json.loads(text, parse_float=Decimal) if text else None
         except ValueError:
             return None
         return self.where.of_values(document) if isinstance(document, dict) else None
-
-
-def _text(value: Any) -> str | None:
-    """As text; None for bytes that are not text. Keys and headers of any shape are printed."""
-    if isinstance(value, bytes):
-        try:
-            return value.decode()
-        except UnicodeDecodeError:
-            return None
-    return "" if value is None else value if isinstance(value, str) else repr(value)
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ files, and equality deletes, name no file: their rows are shared among the files
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
 Spot = tuple[int, tuple[Any, ...]]
 """The partition of a file: its spec id and its values."""
+_NAN: Final = float("nan")
 _FILE_PATH: Final = 2147483546
 """Field id of `file_path` in a position delete file, by Iceberg's specification. Equal bounds mean one data file."""
 PAIRS: Final = 2_000_000
@@ -131,7 +133,19 @@ def deletes_of(table: Table, manifests: Sequence[ManifestFile], held: Sequence[H
 def spot(manifest: ManifestFile, data: DataFile, specs: Mapping[int, PartitionSpec]) -> Spot:
     """The partition of a file: its spec id and its values."""
     spec_id = manifest.partition_spec_id
-    return spec_id, tuple(data.partition[i] for i in range(len(specs[spec_id].fields)))
+    return spec_id, tuple(_one_nan(data.partition[i]) for i in range(len(specs[spec_id].fields)))
+
+
+def _one_nan(value: Any) -> Any:
+    """The value; for every NaN the same one, which is equal to itself in a tuple: files of NaN are one partition."""
+    return _NAN if isinstance(value, float) and math.isnan(value) else value
+
+
+def _partitioned(spec: PartitionSpec) -> bool:
+    """Whether a spec has partitions: fields that were dropped from a table of version 1 stay as `void`."""
+    from pyiceberg.transforms import VoidTransform
+
+    return any(not isinstance(field.transform, VoidTransform) for field in spec.fields)
 
 
 def _entries(table: Table, manifests: Sequence[ManifestFile]) -> Iterator[tuple[Held, str | None]]:
@@ -167,7 +181,7 @@ def _share(
     specs, schema = table.specs(), table.schema()
     for of, deletes in equality.items():
         # Those of a spec without partitions apply to every partition.
-        files = by_spot[of] if specs[of[0]].fields else list(held)
+        files = by_spot[of] if _partitioned(specs[of[0]]) else list(held)
         ranges = _Ranges(schema)
         for delete in _newest(deletes, files):
             applied = [each for each in files if each.sequence < delete.sequence and ranges.meet(delete, each)]

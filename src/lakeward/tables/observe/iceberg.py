@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from lakeward.connectors.commit_protocol import position
-from lakeward.platform.text import instant
+from lakeward.platform.text import instant, whole_number
 from lakeward.spec.sql.names import dotted
 from lakeward.tables.facts import (
     DeleteFiles,
@@ -103,7 +103,7 @@ def _snapshot(each: IcebergSnapshot) -> Snapshot:
 def _total(snapshot: IcebergSnapshot | None, key: str) -> int:
     if snapshot is None or snapshot.summary is None:
         return 0
-    return int(snapshot.summary.additional_properties.get(key) or 0)
+    return whole_number(snapshot.summary.additional_properties.get(key)) or 0
 
 
 def _profile(

@@ -47,9 +47,19 @@ def _reader() -> Any:
     """PyIceberg's reader of Avro files, which skips fields of any type: its own accepts no map that is not read."""
     from pyiceberg.avro.decoder import new_decoder
     from pyiceberg.avro.file import AvroFile
+    from pyiceberg.avro.reader import FixedReader
     from pyiceberg.avro.resolver import ReadSchemaResolver, SchemaPartnerAccessor
     from pyiceberg.schema import visit_with_partner
     from pyiceberg.typedef import Record
+    from pyiceberg.types import DecimalType
+    from pyiceberg.utils.decimal import decimal_required_bytes
+
+    class Resolver(ReadSchemaResolver):
+        def primitive(self, primitive: Any, expected_primitive: Any) -> Any:
+            if expected_primitive is None and isinstance(primitive, DecimalType):
+                # PyIceberg skips it as bytes with a length before them, and then reads what is behind the file.
+                return FixedReader(decimal_required_bytes(primitive.precision))
+            return super().primitive(primitive, expected_primitive)
 
     class Skipping(SchemaPartnerAccessor):
         def field_partner(self, partner: Any, field_id: int, field_name: str) -> Any:
@@ -70,7 +80,7 @@ def _reader() -> Any:
                 self.decoder = new_decoder(stream.read())
             self.header = self._read_header()
             visit: Any = visit_with_partner
-            self.reader = visit(self.header.get_schema(), self.read_schema, ReadSchemaResolver({}, {}), Skipping())
+            self.reader = visit(self.header.get_schema(), self.read_schema, Resolver({}, {}), Skipping())
             return self
 
     return Paths

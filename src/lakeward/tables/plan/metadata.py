@@ -8,7 +8,7 @@ from typing import Final
 
 from lakeward.platform.text import count
 from lakeward.spec.model.policy import Manifests, Metadata
-from lakeward.tables.facts import TableFacts
+from lakeward.tables.facts import TableFacts, gc_disabled
 from lakeward.tables.plan.model import Action, History, NotPlanned
 
 DELETE: Final = "write.metadata.delete-after-commit.enabled"
@@ -48,7 +48,7 @@ def _files(facts: TableFacts, policy: Metadata) -> Action | NotPlanned:
     there, files = facts.properties.get(DELETE), count(facts.metadata_files, "metadata file")
     if there is not None and there.lower() == "true":
         return NotPlanned("metadata", f"{files}, the oldest is deleted with each commit")
-    if facts.properties.get("gc.enabled", "true").lower() == "false":
+    if gc_disabled(facts.properties):
         return NotPlanned("metadata", "gc.enabled is false: its files may belong to another table", refused=True)
     if there is not None:
         return NotPlanned("metadata", f"{files} and growing, but {DELETE} is set to {there}")

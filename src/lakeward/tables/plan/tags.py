@@ -8,7 +8,7 @@ from typing import Final
 
 from lakeward.platform.text import span
 from lakeward.spec.model.policy import Tags
-from lakeward.tables.facts import TableFacts
+from lakeward.tables.facts import TableFacts, gc_disabled
 from lakeward.tables.plan.model import Action, NotPlanned, Tag
 
 DAILY: Final = "lakeward-"
@@ -24,7 +24,7 @@ def plan_tags(facts: TableFacts, policy: Tags, now: datetime) -> Action | NotPla
         return NotPlanned("tags", "switched off by policy")
     if facts.format == "delta":
         return NotPlanned("tags", "a Delta table has none")
-    if facts.properties.get("gc.enabled", "true").lower() == "false":
+    if gc_disabled(facts.properties):
         return NotPlanned("tags", "gc.enabled is false: its files may belong to another table")
     today = now.replace(hour=0, minute=0, second=0, microsecond=0)
     tomorrow = today + timedelta(days=1)

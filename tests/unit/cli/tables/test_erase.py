@@ -194,6 +194,20 @@ def test_files_that_another_table_names_or_that_lie_elsewhere_are_not_erased(
     assert elsewhere.exists()
 
 
+def test_a_file_that_another_table_takes_in_meanwhile_stays(site: Any, table: Any) -> None:
+    [file, *_] = [task.file.file_path for task in table.scan().plan_files()]
+    guest = table.catalog.create_table("nyc.guest", table.schema().as_arrow())
+    try:
+        with failpoints.on("erase-forgotten", lambda: guest.add_files([file])):
+            refused = site.lakeward(*_YES)
+        assert refused.code == 4 and "table nyc.guest names" in refused.err
+        assert Path(file.removeprefix("file://")).exists() and guest.refresh().scan().to_arrow().num_rows > 0
+    finally:
+        table.catalog.drop_table("nyc.guest")
+    assert site.lakeward(*_YES).code == 0
+    assert physical(table) == [0, 2, 4]
+
+
 def test_a_tag_that_holds_them_is_named_and_goes_only_when_asked(site: Any, table: Any) -> None:
     table.manage_snapshots().create_tag(table.metadata.snapshots[0].snapshot_id, "2026-close").commit()
     refused = site.lakeward(*_YES)

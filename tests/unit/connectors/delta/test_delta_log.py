@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from typing import Any
 
 import delta_log
 import pyarrow as pa
@@ -57,3 +59,40 @@ def test_a_line_is_ended_by_a_line_feed_alone(tmp_path: Path) -> None:
     (place / f"{0:020d}.json").write_text('{"add":{"path":"a\u2028b"}}\n\n{"remove":{"path":"c"}}\n', encoding="utf-8")
     assert [next(iter(each)) for each in DeltaLog(tmp_path).actions(0)] == ["add", "remove"]
     assert [each["add"]["path"] for each in DeltaLog(tmp_path).actions(0, "add")] == ["a\u2028b"]
+
+
+UUID = "0f6e2f7c-1111-4222-8333-aaaaaaaaaaaa"
+
+
+@pytest.mark.parametrize(
+    "name", [f"{2:020d}.checkpoint.parquet", f"{2:020d}.checkpoint.{UUID}.parquet", f"{2:020d}.checkpoint.{UUID}.json"]
+)
+def test_a_checkpoint_of_version_2_has_the_files_of_its_sidecars(tmp_path: Path, name: str) -> None:
+    delta_log.commit(tmp_path, 3, delta_log.remove("a"))
+    place = DeltaLog(tmp_path).path
+    sidecars = place / "_sidecars"
+    sidecars.mkdir()
+    for number, path in ((1, "a"), (2, "b")):
+        _checkpoint(tmp_path, f"_sidecars/{number}.parquet", path)
+    top: list[dict[str, Any]] = [
+        {"protocol": {"minReaderVersion": 3}}, {"sidecar": {"path": "1.parquet"}}, {"sidecar": {"path": "2.parquet"}},
+    ]  # fmt: skip
+    if name.endswith(".json"):
+        (place / name).write_text("\n".join(map(json.dumps, [{"checkpointMetadata": {"version": 2}}, *top])))
+    else:
+        kinds = ("protocol", "sidecar")
+        pq.write_table(pa.table({kind: [each.get(kind) for each in top] for kind in kinds}), place / name)
+    log = DeltaLog(tmp_path)
+    columns = ("add.path", "remove.path", "protocol")
+    found = [action for _, action in log.replay(log.listing(), 3, columns, "add", "remove")]
+    assert [each["add"]["path"] for each in found if "add" in each] == ["a", "b"]
+    assert [each["remove"]["path"] for each in found if "remove" in each] == ["a"]
+    assert [each["protocol"]["minReaderVersion"] for each in found if "protocol" in each] == [3]
+    assert not [each for each in found if "sidecar" in each or "checkpointMetadata" in each]
+
+
+def test_an_action_may_have_blanks_before_its_kind(tmp_path: Path) -> None:
+    place = DeltaLog(tmp_path).path
+    place.mkdir()
+    (place / f"{0:020d}.json").write_text(' { "add": {"path": "a"}}\n{"remove": {"path": "c"}}\n{"adder": {}}\n')
+    assert [list(each) for each in DeltaLog(tmp_path).actions(0, "add", "remove")] == [["add"], ["remove"]]

@@ -33,6 +33,7 @@ def test_a_catalog_of_another_kind_takes_nothing_from_postgresql() -> None:
     assert "spark.sql.catalog.lake.catalog-impl" not in conf
     client = "lakeward.connectors.iceberg.catalogs.rest_client.RestClient"
     properties = catalog.pyiceberg_properties(lake)
+    assert properties.pop("py-io-impl").endswith(".CheckedFileIO")
     assert properties == {"warehouse": "theirs", "py-catalog-impl": client, "uri": "https://catalog"}
     catalog.create_schema(lake)  # nothing to create, nothing asked
 

@@ -10,21 +10,22 @@ from pyiceberg.conversions import to_bytes
 from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
 from pyiceberg.partitioning import UNPARTITIONED_PARTITION_SPEC, PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
-from pyiceberg.transforms import IdentityTransform
+from pyiceberg.transforms import IdentityTransform, VoidTransform
 from pyiceberg.typedef import Record
 from pyiceberg.types import LongType, NestedField, StringType
 
 from lakeward.spec.model.policy import Compact
 from lakeward.tables.facts import DeleteFiles, File, Thresholds, summarise
 from lakeward.tables.observe import deletes
-from lakeward.tables.observe.deletes import Held, OfFile, deletes_of
+from lakeward.tables.observe.deletes import Held, OfFile, deletes_of, spot
 from lakeward.tables.plan.compact import plan_compact
 from lakeward.tables.plan.delete_writers import deleting, writer_of
 from lakeward.tables.plan.model import Action, History
 
 SCHEMA = Schema(NestedField(1, "id", LongType()), NestedField(2, "origin", StringType()))
 PARTED = PartitionSpec(PartitionField(2, 1000, IdentityTransform(), "origin"), spec_id=1)
-TABLE = SimpleNamespace(specs=lambda: {0: UNPARTITIONED_PARTITION_SPEC, 1: PARTED}, schema=lambda: SCHEMA)
+DROPPED = PartitionSpec(PartitionField(2, 1000, VoidTransform(), "origin"), spec_id=2)
+TABLE = SimpleNamespace(specs=lambda: {0: UNPARTITIONED_PARTITION_SPEC, 1: PARTED, 2: DROPPED}, schema=lambda: SCHEMA)
 FILE_PATH = 2147483546
 EWR = (1, ("EWR",))
 
@@ -70,6 +71,19 @@ def test_equality_deletes_without_a_partition_apply_to_all(found):
     data = [held("a"), held("b", spot=(1, ("JFK",))), held("c", spot=(0, ()))]
     seen = found(data, [by_value(1, 30, spot=(0, ()))])
     assert {path: (of.rows, of.equality) for path, of in seen.files.items()} == dict.fromkeys("abc", (10, 1))
+
+
+def test_equality_deletes_of_a_spec_whose_fields_were_dropped_apply_to_all(found):
+    data = [held("a"), held("b", spot=(1, ("JFK",))), held("c", spot=(2, (None,)))]
+    seen = found(data, [by_value(1, 30, spot=(2, (None,)))])
+    assert {path: (of.rows, of.equality) for path, of in seen.files.items()} == dict.fromkeys("abc", (10, 1))
+
+
+def test_files_of_nan_are_one_partition():
+    manifest = SimpleNamespace(partition_spec_id=1)
+    made = [held("a", spot=(1, (float(text),))).data for text in ("nan", "-nan", "nan")]
+    spots = [spot(manifest, each, TABLE.specs()) for each in made]
+    assert len({*spots}) == 1 and spots[0] == spots[1]
 
 
 def test_equality_deletes_of_other_values_are_not_opened(found):

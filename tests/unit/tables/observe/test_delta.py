@@ -71,3 +71,10 @@ def test_what_is_written_again_is_no_tombstone(tmp_path: Path) -> None:
     commit(tmp_path, 1, remove("a", at=1))
     commit(tmp_path, 2, add("a", MB))
     assert look(tmp_path).tombstones == {}
+
+
+def test_minus_zero_is_a_partition_of_its_own_and_every_nan_is_the_same(tmp_path: Path) -> None:
+    values = ("-0.0", "0.0", "-0.0", "0", "NaN", "NaN")
+    files = [add(f"f{number}", MB, at=1, p=value) for number, value in enumerate(values)]
+    commit(tmp_path, 0, table("p", "double"), *files)
+    assert {part.key: part.files for part in look(tmp_path).profile.partitions} == {"p=-0.0": 2, "p=0.0": 2, "p=NaN": 2}

@@ -60,6 +60,8 @@ def test_a_limit_above_icebergs_own_is_reached_all_the_same(piled) -> None:
         (90, {DELETE: "true"}, "90 metadata files, the oldest is deleted with each commit"),
         (90, {DELETE: "false"}, "90 metadata files and growing, but write.metadata"),
         (90, {"gc.enabled": "false"}, "gc.enabled is false"),
+        (90, {"gc.enabled": "no"}, "gc.enabled is false"),
+        (90, {"gc.enabled": "False "}, "gc.enabled is false"),
     ],
 )
 def test_what_is_not_due_says_why(piled, files: int, properties: dict[str, str], why: str) -> None:

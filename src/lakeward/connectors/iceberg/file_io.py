@@ -1,0 +1,104 @@
+"""PyIceberg's files, checked before they are decoded: its Avro decoder does not look where a file ends.
+
+It reads what is behind a manifest that was cut, from the memory of the process: other values, an error of any type, or
+the end of the process and of what it does for all other tables.
+"""
+
+from __future__ import annotations
+
+from io import BytesIO
+from typing import Any, Final
+
+from pyiceberg.io import InputFile, InputStream
+from pyiceberg.io.pyarrow import PyArrowFileIO
+
+_MAGIC: Final = b"Obj\x01"
+_SYNC: Final = 16
+_LONGEST: Final = 10  # bytes of a number
+
+
+class NotWhole(ValueError):
+    """Raised for a file that is cut, or no Avro file."""
+
+
+class CheckedFileIO(PyArrowFileIO):
+    """PyIceberg's files by PyArrow. An Avro file that is not whole is a `NotWhole` when it is opened."""
+
+    def new_input(self, location: str) -> Any:
+        found = super().new_input(location)
+        return _Avro(found) if location.endswith(".avro") else found
+
+
+class _Avro(InputFile):
+    def __init__(self, file: InputFile) -> None:
+        super().__init__(file.location)
+        self._file = file
+
+    def __len__(self) -> int:
+        return len(self._file)
+
+    def exists(self) -> bool:
+        return self._file.exists()
+
+    def open(self, seekable: bool = True) -> InputStream:
+        with self._file.open(seekable) as stream:
+            content = stream.read()
+        check_whole(content, self.location)
+        stream_of: Any = BytesIO(content)
+        found: InputStream = stream_of
+        return found
+
+
+def check_whole(content: bytes, name: str) -> None:
+    """Check that a file is a whole Avro container: a header, and blocks that end with its marker.
+
+    Raises:
+        NotWhole: it is not.
+    """
+    try:
+        _walk(content)
+    except NotWhole as error:
+        raise NotWhole(f"{name} is no whole Avro file: {error}") from None
+
+
+def _walk(content: bytes) -> None:
+    if not content.startswith(_MAGIC):
+        raise NotWhole(f"it has {len(content):,} bytes and does not begin as one")
+    at = len(_MAGIC)
+    while True:  # the header is a map: blocks of texts
+        number, at = _long(content, at)
+        if number == 0:
+            break
+        if number < 0:
+            _, at = _long(content, at)
+        for _ in range(2 * abs(number)):
+            length, at = _long(content, at)
+            at = _after(content, at, length)
+    sync = content[at : _after(content, at, _SYNC)]
+    at += _SYNC
+    while at < len(content):
+        _, at = _long(content, at)  # of records
+        length, at = _long(content, at)
+        at = _after(content, at, length)
+        if content[at : _after(content, at, _SYNC)] != sync:
+            raise NotWhole(f"the block before byte {at:,} does not end with the marker of the file")
+        at += _SYNC
+
+
+def _long(content: bytes, at: int) -> tuple[int, int]:
+    """A number in zigzag code, and where it ends."""
+    value = 0
+    for place in range(_LONGEST):
+        if at + place >= len(content):
+            break
+        byte = content[at + place]
+        value |= (byte & 0x7F) << (7 * place)
+        if byte < 0x80:
+            return (value >> 1) ^ -(value & 1), at + place + 1
+    raise NotWhole(f"it ends at byte {len(content):,}, within a number")
+
+
+def _after(content: bytes, at: int, length: int) -> int:
+    if not 0 <= length <= len(content) - at:
+        raise NotWhole(f"it ends at byte {len(content):,}, and {length:,} bytes are wanted from byte {at:,} on")
+    return at + length
