@@ -120,14 +120,19 @@ def spark(make_spark: Callable[[], SparkSession]) -> Iterator[SparkSession]:
     session.stop()
 
 
+@pytest.fixture(scope="session")
+def interpretation() -> dict[str, str]:
+    """Conf by which queries are interpreted; empty at night."""
+    return {} if os.environ.get(seeds.VARIABLE) else INTERPRETED
+
+
 @pytest.fixture
-def interpreted(spark: SparkSession) -> Iterator[None]:
+def interpreted(spark: SparkSession, interpretation: dict[str, str]) -> Iterator[None]:
     """Queries of this session are interpreted for one test, but at night."""
-    conf = {} if os.environ.get(seeds.VARIABLE) else INTERPRETED
-    for name, value in conf.items():
+    for name, value in interpretation.items():
         spark.conf.set(name, value)
     yield
-    for name in conf:
+    for name in interpretation:
         spark.conf.unset(name)
 
 

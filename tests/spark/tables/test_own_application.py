@@ -45,12 +45,12 @@ with application(Runtime.load(Path(sys.argv[1])), "maintenance", Driver()) as mi
 
 
 @pytest.fixture
-def alone(site: MaintenanceContext) -> MaintenanceContext:
+def alone(site: MaintenanceContext, interpretation: dict[str, str]) -> MaintenanceContext:
     """A project whose tables are maintained on an application of their own, in a deployment without a warm server."""
     file = site.project.tables_file
     file.write_text(file.read_text() + POLICY)
-    small = "drivers: {maintenance: {cores: 1, memory: 768m, compiler: quick}}\n"
-    site.project.settings_file.write_text(small)
+    small = {"cores": 1, "memory": "768m", "compiler": "quick", "spark": interpretation}
+    site.project.settings_file.write_text(yaml.safe_dump({"drivers": {"maintenance": small}}))
     return MaintenanceContext.of(site.runtime.model_copy(update={"connect": None}), site.project)
 
 
