@@ -208,6 +208,19 @@ def test_a_file_that_another_table_takes_in_meanwhile_stays(site: Any, table: An
     assert physical(table) == [0, 2, 4]
 
 
+def test_a_table_whose_metadata_is_cut_is_not_called_missing(site: Any, table: Any) -> None:
+    file = Path(table.metadata_location.removeprefix("file://"))
+    whole = file.read_bytes()
+    file.write_bytes(whole[: len(whole) // 2])
+    refused = site.lakeward(*_WORDS, "--dry-run")
+    assert (
+        refused.code != 0 and "Cannot read table nyc.flights" in refused.err and "restore its metadata" in refused.err
+    )
+    file.write_bytes(whole)
+    gone = site.lakeward("tables", "erase", "nyc.none", "--where", WHERE, "--dry-run")
+    assert gone.code != 0 and "Delta tables cannot be erased from yet" in gone.err
+
+
 def test_a_tag_that_holds_them_is_named_and_goes_only_when_asked(site: Any, table: Any) -> None:
     table.manage_snapshots().create_tag(table.metadata.snapshots[0].snapshot_id, "2026-close").commit()
     refused = site.lakeward(*_YES)
