@@ -213,7 +213,7 @@ class Timestamp(Date):
         if how != "iso":
             return _by_pattern(text, how)
         zoned = F.when(text.rlike(_UTC_SHAPE) & ~text.startswith("0000"), text.try_cast("timestamp"))
-        zoned = zoned.when(text.rlike(_ZONED), _with_seconds(text).try_cast("timestamp"))
+        zoned = zoned.when(text.rlike(_ZONED), _in_years(_with_seconds(text).try_cast("timestamp")))
         if self.formats.without_zone == "refuse":
             return zoned
         return zoned.when(text.rlike(_BARE), F.concat(_with_seconds(text), F.lit("Z")).try_cast("timestamp"))
@@ -268,6 +268,15 @@ def _with_seconds(text: Column) -> Column:
     from pyspark.sql import functions as F
 
     return F.regexp_replace(text, F.lit(r"^(.{16})(?!:)"), F.lit("$1:00"))
+
+
+def _in_years(instant: Column) -> Column:
+    """The instant, or null outside the years 1 to 9999: a zone can lead out of them."""
+    from pyspark.sql import functions as F
+
+    micros = F.unix_micros(instant)
+    fits = (micros >= F.lit(_SECONDS_MIN * 10**6)) & (micros < F.lit((_SECONDS_MAX + 1) * 10**6))
+    return F.when(fits, instant)
 
 
 def _by_pattern(text: Column, pattern: str) -> Column:

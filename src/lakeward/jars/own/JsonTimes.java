@@ -110,7 +110,9 @@ final class JsonTimes {
                 return Long.valueOf(micros);
             }
             sure(zoned);
-            return Long.valueOf(micros - zone(text, at, end) * MICROS);
+            micros -= zone(text, at, end) * MICROS; // a zone can lead out of the years 1 to 9999
+            sure(micros >= SECONDS_MIN * MICROS && micros < (SECONDS_MAX + 1) * MICROS);
+            return Long.valueOf(micros);
         }
 
         /** Seconds by which a zone is ahead of UTC. */

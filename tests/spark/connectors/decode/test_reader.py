@@ -40,7 +40,7 @@ EDGES = [
     '"2026-03-01T05:00:00+01.00"', '"2026-03-01T05:00:00+0160"', '"2026-00-01"', '"2026-13-01"', '"2026-01-00"',
     '"1900-02-29"', '"2026-03-0a"', '"000000001.50"', '"-.5"', '"1.2.3"', '"--1"', '"1 "', "9007199254740992.5",
     '"+999999-01-01T00:00:00Z"', '"+2147483647-01-01T00:00:00Z"', '"+10000-01-01T00:00:00Z"', '"0000-12-31T00:00:00Z"',
-    '"0001-01-01T00:00:00+14"',
+    '"0001-01-01T00:00:00+14"', '"9999-12-31T23:59:59.9-01:00"', '"9999-12-31T23:59:59.999999+14:00"',
 ]  # fmt: skip
 """Tokens at the edge of a plain form, in addition to those that every decoder is tried with."""
 
@@ -162,6 +162,14 @@ def test_no_plain_form_is_in_doubt(spark: Any, interpreted: None) -> None:
         taken = _fast(spark, [record.encode() for record in records], ddl, formats)
         wrong += [(formats, kind, tokens[at]) for at, reason in sorted(taken.items()) if reason is not None]
     assert not wrong
+
+
+def test_a_zone_does_not_lead_out_of_the_years_1_to_9999(spark: Any, interpreted: None) -> None:
+    inside = ["0001-01-01T00:00:00Z", "0001-01-01T00:00:00-14:00", "9999-12-31T23:59:59.999999+01:00"]
+    outside = ["0001-01-01T00:00:00+00:01", "9999-12-31T23:00:00-01:00", "9999-12-31 23:59:59.999999-00:01"]
+    records = [f'{{"v":"{text}"}}'.encode() for text in (*inside, *outside)]
+    for taken in _frames(spark, records, "v TIMESTAMP", Formats()):
+        assert [taken[at][0] is None for at in range(len(records))] == [True] * 3 + [False] * 3
 
 
 RULES_ONLY = [
