@@ -293,3 +293,16 @@ def test_a_catalog_is_asked_for_names_of_tables_only(tmp_path: Path, table: str,
 
     lint_file(Files(tmp_path), tmp_path / "n.t.yaml", columns_of=columns_of, refused={})
     assert names == asked
+
+
+def test_of_one_argument_the_words_about_the_column_come_before_those_of_great_expectations(tmp_path: Path) -> None:
+    from lakeward.quality.arguments.columns import Columns
+    from lakeward.quality.suite.lint import lint_file
+    from lakeward.spec.read.files import Files
+
+    one = "{type: expect_column_values_to_be_between, kwargs: {column: d, min_value: 01/02/2026}}"
+    (tmp_path / "n.t.yaml").write_text(f"table: n.t\nowner: o\nexpectations:\n  - {one}\n")
+    files = Files(tmp_path)
+    lint_file(files, tmp_path / "n.t.yaml", columns_of=lambda name: Columns({"d": "date"}), refused={})
+    (problem,) = files.problems
+    assert "column d is DATE: '01/02/2026' is not a day (valid: 2026-12-31)" in problem.message
