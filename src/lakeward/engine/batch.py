@@ -20,7 +20,7 @@ from lakeward.connectors.commit_protocol.row_count import tally
 from lakeward.connectors.iceberg import quarantine
 from lakeward.connectors.source import REASON, StreamSource
 from lakeward.engine import late, rows, transform
-from lakeward.engine.flow import Flow
+from lakeward.engine.flow import SOURCE, Flow
 from lakeward.engine.gate import Draining, Gate
 from lakeward.engine.one_pass import OnePass, Unproven, suits
 from lakeward.engine.references import References
@@ -182,6 +182,8 @@ class BatchFunction:
             return finished
 
     def _land(self, frame: DataFrame, batch_id: int, began: float) -> FinishedBatch:
+        if not self.flow.stateful:
+            frame = frame.withColumn(INGESTED_AT, self._same_code(self._batch_time(), SOURCE))
         checked = [source for source in self.flow.sources if source.checked]
         batch = self.sink.running(batch_id) if checked or self.one_pass.due else None
         if batch is not None:
@@ -318,6 +320,19 @@ class BatchFunction:
 
         execution: Any = offsets.execution_of(self.session, self.stream)
         return F.timestamp_millis(F.lit(int(execution.lastExecution().offsetSeqMetadata().batchTimestampMs())))
+
+    @staticmethod
+    def _same_code(value: Column, of_each_row: str) -> Column:
+        """A constant of the batch that Spark does not write into the code it generates.
+
+        Otherwise the code would be compiled again in each batch, and Java would run it without what it learned before.
+        An element of an array is an object that the code refers to. Its index depends on a column: Spark's optimizer
+        would replace the element by the constant.
+        """
+        from pyspark.sql import functions as F
+
+        index = F.pmod(F.hash(F.col(of_each_row)), F.lit(1))
+        return F.coalesce(F.get(F.array(value), index), F.timestamp_millis(F.lit(0)))  # never null, also for the plan
 
     def _watermark(self) -> str | None:
         """The watermark of this batch: windows that end before it are final."""

@@ -20,6 +20,7 @@ from lakeward.connectors.python.code import UserCodeFailed
 from lakeward.connectors.source import ERROR, RAW, REASON, StreamSource
 from lakeward.engine import rows, transform
 from lakeward.platform.errors import SpecError
+from lakeward.spec.model.position_columns import INGESTED_AT
 from lakeward.spec.model.stream import StreamSpec
 
 if TYPE_CHECKING:
@@ -181,7 +182,11 @@ def _one_record_a_row(spec: StreamSpec, *, traced: bool, why_state: str | None, 
 def _raw(session: SparkSession, sources: list[StreamSource], start: Start) -> DataFrame:
     from pyspark.sql import functions as F
 
-    parts = [stream_of(source, session, start).withColumn(SOURCE, F.lit(source.name)) for source in sources]
+    # The time of a batch would be a literal of the query: its generated code would be new, and compiled, in each batch.
+    # `BatchFunction` adds it.
+    parts = [
+        stream_of(source, session, start).drop(INGESTED_AT).withColumn(SOURCE, F.lit(source.name)) for source in sources
+    ]
     whole = parts[0]
     for part in parts[1:]:
         whole = whole.unionByName(part, allowMissingColumns=True)

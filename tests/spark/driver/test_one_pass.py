@@ -63,7 +63,10 @@ def test_a_clean_batch_is_one_job_and_any_other_is_counted_by_queries(lab: Any) 
     assert jobs == 1
     assert (done.consumed, done.outcome.landed, done.outcome.filtered, done.quarantined) == (3, 2, 1, 0)
 
+    compiled = lab.spark.sparkContext._jvm.org.apache.spark.metrics.source.CodegenMetrics.METRIC_COMPILATION_TIME()
+    before = compiled.getCount()
     done, jobs = batch({"n": 4}, {"n": 15}, transaction=True)
+    assert compiled.getCount() == before, "nothing in the code of a batch is of that batch alone"
     spans = [json.loads(each["source"])[topic]["0"] for each in (done.outcome.start, done.outcome.end)]
     assert spans[1] - spans[0] == 3, "the marker of the transaction has an offset, and is no record"
     assert (jobs, done.consumed, done.outcome.landed, done.outcome.filtered) == (1, 2, 1, 1)
@@ -78,6 +81,8 @@ def test_a_clean_batch_is_one_job_and_any_other_is_counted_by_queries(lab: Any) 
     assert running.stop(60)
 
     assert sorted(row["n"] for row in lab.rows()) == [1, 2, 3, 4, 6, 7]
+    times = {row["n"]: row["_ingested_at"] for row in lab.rows()}
+    assert times[1] < times[2] == times[3] < times[4] < times[6] < times[7], "the time of the batch"
     assert sorted(row["reason"] for row in lab.rows("q")) == ["decode", "small"]
     rows = lab.spark.sql(f"SHOW TBLPROPERTIES lake.{lab.namespace}.t").collect()
     text = next(row["value"] for row in rows if row["key"] == f"lakeward.stream.{document['id']}.position")
