@@ -161,7 +161,10 @@ def _lost(m: Material) -> Answer:
     if expired:
         return Answer(Lost.YES, f"records expired at the source before they landed: {expired}")
     other = m.sources_read.lag.lost_topics if m.sources_read.lag is not None else ""
+    recorded = _recorded(m)
     if other:
+        if m.sources_read.table_missing and recorded is not None:
+            return _without_position(m, recorded)
         return Answer(Lost.AT_RISK, f"what had not landed from the topic that was there before may be lost: {other}")
     rest = "the source still has the rest"
     if m.sources_read.lag is None:
@@ -173,7 +176,6 @@ def _lost(m: Material) -> Answer:
     sink = next((name for name in _AT_LEAST_ONCE if spec is not None and getattr(spec.sink, name, None)), None)
     if sink is not None:
         return Answer(Lost.NO, f"{rest}; but sink {sink} is at least once: the last batch may be written twice")
-    recorded = _recorded(m)
     if m.sources_read.table_answered is False:
         last = "no batch yet" if recorded is None else f"{recorded} as the last one"
         return Answer(Lost.UNKNOWN, f"no sign of it, but the table could not be asked; the registry has {last}")

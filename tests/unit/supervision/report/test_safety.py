@@ -9,6 +9,7 @@ import pytest
 from recorded_rows import batch
 
 from lakeward.connectors.commit_protocol.follow import BlockReason
+from lakeward.connectors.kafka.position import CREATED_AGAIN, REPLACED
 from lakeward.supervision import observe
 from lakeward.supervision.decide.health import State
 from lakeward.supervision.decide.remedy import OF_THE_TABLE
@@ -122,6 +123,16 @@ def test_a_table_that_is_gone_took_what_was_landed_with_it(scenes, reason) -> No
     assert safety.safe_to(replace(m, newest=batch(batch_id=811, seq=812))) is None
     assert safety.replays(m) is None
     assert any(line == "safe up to   not known: no table records it" for line in gone.lines())
+
+
+@pytest.mark.parametrize("why", [REPLACED, CREATED_AGAIN])
+def test_a_topic_that_was_replaced_is_a_risk_and_a_table_that_is_missing_as_well_a_loss(scenes, why) -> None:
+    made = scenes["healthy"]
+    replaced = replace(made.asked, lag=replace(made.asked.lag, unmeasured={"source": why}))
+    answer = safety.lost(made.changed(asked=replaced).material())
+    assert (answer.lost, answer.text.endswith(f"source source: {why}")) == (Lost.AT_RISK, True)
+    without = replace(replaced, position=None, table_missing=True)
+    assert safety.lost(made.changed(asked=without).material()).lost is Lost.YES
 
 
 def test_a_table_that_does_not_say_what_it_holds_is_no_proof(scenes) -> None:
