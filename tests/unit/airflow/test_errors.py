@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import structlog
 from airflow.sdk.exceptions import AirflowFailException
-from lakeward.airflow.asking import report_errors
 
+from lakeward.airflow.tasks.approval import report_errors
 from lakeward.platform.errors import Refused
 
 
