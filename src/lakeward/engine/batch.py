@@ -182,7 +182,7 @@ class BatchFunction:
             return finished
 
     def _land(self, frame: DataFrame, batch_id: int, began: float) -> FinishedBatch:
-        if not self.flow.stateful:
+        if not self.flow.stateful and INGESTED_AT not in frame.columns:  # records that are read again have it
             frame = frame.withColumn(INGESTED_AT, self._same_code(self._batch_time(), SOURCE))
         checked = [source for source in self.flow.sources if source.checked]
         batch = self.sink.running(batch_id) if checked or self.one_pass.due else None
