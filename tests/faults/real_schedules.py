@@ -17,7 +17,7 @@ from time import process_time
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "tests" / "support"))
 
-from real_table_schedule import RealSchedule  # noqa: E402  # it stands beside the tests, not in the package
+from real_table_schedule import RealSchedule  # noqa: E402  # found by the path added above
 
 RESULTS = ROOT / "docs" / "explanation" / "real-schedules.jsonl"
 
