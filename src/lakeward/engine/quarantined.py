@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from lakeward.connectors.commit_protocol import replay
 from lakeward.connectors.commit_protocol.position import Position
-from lakeward.connectors.iceberg import jvm, missing_quarantine, quarantine
+from lakeward.connectors.iceberg import jvm, missing_records_table, quarantine
 from lakeward.connectors.iceberg.replay import read_state
 from lakeward.platform.errors import Refused, expect
 from lakeward.platform.runtime import CATALOG, Lake
@@ -43,7 +43,7 @@ def prepare(session: SparkSession, spec: StreamSpec, position: Position | None, 
         for other in sorted(set(tables or ()) - {table}):
             rejected -= _rows(session, other, stream)
         if rejected > 0:
-            raise missing_quarantine.block_reason(stream, table, rejected, lake.warehouse).error()
+            raise missing_records_table.block_reason(stream, table, rejected, lake.warehouse).error()
     quarantine.create(session, table)
 
 
@@ -57,7 +57,7 @@ def prepare_late(session: SparkSession, spec: StreamSpec, lake: Lake, kept: Kept
     if not session.catalog.tableExists(quote_table(table, CATALOG)):
         records, where = kept(stream, table) or (0, ())
         if records:
-            raise missing_quarantine.late_block_reason(stream, table, records, where, lake.warehouse).error()
+            raise missing_records_table.late_block_reason(stream, table, records, where, lake.warehouse).error()
     quarantine.create(session, table)
 
 

@@ -13,7 +13,7 @@ from typing import TypedDict
 
 from sqlalchemy import Connection
 
-from lakeward.connectors.iceberg.missing_quarantine import late_block_reason
+from lakeward.connectors.iceberg.missing_records_table import late_block_reason
 from lakeward.platform.runtime import CATALOG, Runtime
 from lakeward.platform.text import count, listed
 from lakeward.registry import batches, generations

@@ -11,8 +11,8 @@ from typing import Any
 from sqlalchemy import Connection
 
 from lakeward.connectors.commit_protocol.follow import BlockReason
-from lakeward.connectors.iceberg.missing_quarantine import LATE_REASON as LATE_MISSING
-from lakeward.connectors.iceberg.missing_quarantine import REASON as QUARANTINE_MISSING
+from lakeward.connectors.iceberg.missing_records_table import LATE_REASON as LATE_MISSING
+from lakeward.connectors.iceberg.missing_records_table import REASON as QUARANTINE_MISSING
 from lakeward.platform.runtime import Runtime
 from lakeward.registry import batches, generations, incidents, streams
 from lakeward.registry.batches import Batch

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from lakeward.connectors.commit_protocol import erased, replay
 from lakeward.connectors.commit_protocol.position import NO_DATA, Position
-from lakeward.connectors.iceberg.missing_quarantine import block_reason, give_up
+from lakeward.connectors.iceberg.missing_records_table import block_reason, give_up
 from lakeward.connectors.iceberg.quarantine import REPLAY
 from lakeward.connectors.kafka import position as offsets
 from lakeward.connectors.kafka.records import Partition

@@ -8,8 +8,8 @@ from enum import StrEnum
 from typing import NotRequired, TypedDict
 
 from lakeward.connectors.commit_protocol.position import NO_DATA
-from lakeward.connectors.iceberg.missing_quarantine import LATE_REASON as LATE_MISSING
-from lakeward.connectors.iceberg.missing_quarantine import REASON as QUARANTINE_MISSING
+from lakeward.connectors.iceberg.missing_records_table import LATE_REASON as LATE_MISSING
+from lakeward.connectors.iceberg.missing_records_table import REASON as QUARANTINE_MISSING
 from lakeward.connectors.kafka import position as kafka_position
 from lakeward.platform.text import count, moment, span
 from lakeward.registry.generations import late_table
@@ -133,8 +133,8 @@ def lost(m: Material) -> Answer:
 def _dropped(m: Material) -> str:
     """Records that the source had, that the sink does not have, and that no stream will read again."""
     parts = []
-    gone = m.sources_read.late is not None and m.sources_read.late.missing
-    for late in (m.late, None if gone else m.late_kept):
+    table_missing = m.sources_read.late is not None and m.sources_read.late.missing
+    for late in (m.late, None if table_missing else m.late_kept):
         if late is not None and late.records:
             since = f" since {moment(late.since)}" if late.since is not None else ""
             done = f"kept in {' and '.join(late.tables)}" if late.tables else "dropped"

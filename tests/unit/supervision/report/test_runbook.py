@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from lakeward.connectors.iceberg import missing_quarantine
+from lakeward.connectors.iceberg import missing_records_table
 from lakeward.engine.checkpoint import state_errors
 from lakeward.engine.checkpoint.preflight import Finding, Verdict
 from lakeward.platform.errors import Blocked
@@ -68,8 +68,8 @@ COMPUTED = {
     "kind": {"gap", "overlap", "discontinuous"},  # ranges.kind_of
     "str(self.finding)": {str(finding) for finding in Finding if not Verdict(finding).fit},
     "self.reason": set(),  # of a BlockReason, whose own call is found
-    "REASON": {state_errors.REASON, missing_quarantine.REASON},
-    "LATE_REASON": {missing_quarantine.LATE_REASON},
+    "REASON": {state_errors.REASON, missing_records_table.REASON},
+    "LATE_REASON": {missing_records_table.LATE_REASON},
     "reason": set(),  # passed on by the class itself
 }
 """Reasons that are not written where the block is made, by the expression there."""
