@@ -39,7 +39,8 @@ const files = (folder) =>
     return statSync(path).isDirectory() ? files(path) : [path];
   });
 const hash = createHash("sha256");
-for (const file of [...files("src"), "build.mjs", "package.json", "package-lock.json"].sort()) {
+const others = ["build.mjs", "package.json", "package-lock.json", "../docs/reference/openapi.json"];
+for (const file of [...files("src"), ...others].sort()) {
   hash.update(file.replaceAll("\\", "/") + "\0").update(readFileSync(file)).update("\0");
 }
 writeFileSync(join(OUT, "sources.sha256"), hash.digest("hex") + "\n");

@@ -2,10 +2,12 @@
 import { useQuery } from "@tanstack/react-query";
 
 import type {
-  ApiError, Audit, Batch, Plan, Quality, QualityDetail, StreamDetail, Streams, TableDetail, Tables,
+  ApiError, Audit, Batch, LagHistory, Plan, Quality, QualityDetail, StreamDetail, Streams, TableDetail, Tables,
 } from "./types";
 
 const REFRESH_MS = 5_000;
+/** Drivers record the lag once a minute. */
+const LAG_REFRESH_MS = 30_000;
 /** Longer than the API itself waits for the registry (20 s). */
 const WITHIN_MS = 30_000;
 
@@ -68,11 +70,11 @@ export function inWords(status: number, found: unknown): ApiError {
 const api = (path: string) => `lakeward/api/v1/${path}`;
 const part = encodeURIComponent;
 
-function usePolled<T>(path: string) {
+function usePolled<T>(path: string, every: number = REFRESH_MS) {
   return useQuery<T, Failed>({
     queryKey: [path],
     queryFn: () => call<T>(api(path)),
-    refetchInterval: REFRESH_MS,
+    refetchInterval: every,
     retry: false,
   });
 }
@@ -80,6 +82,8 @@ function usePolled<T>(path: string) {
 export const useStreams = () => usePolled<Streams>("streams");
 export const useStream = (id: string) => usePolled<StreamDetail>(`streams/${part(id)}`);
 export const useBatches = (id: string) => usePolled<{ batches: Batch[] }>(`streams/${part(id)}/batches?limit=120`);
+export const useLag = (id: string, hours: number) =>
+  usePolled<LagHistory>(`streams/${part(id)}/lag?hours=${hours}`, LAG_REFRESH_MS);
 export const useTables = () => usePolled<Tables>("tables");
 export const useTable = (name: string) => usePolled<TableDetail>(`tables/${part(name)}`);
 export const useQuality = () => usePolled<Quality>("quality");

@@ -1,7 +1,14 @@
 // Numbers and times in words. Ages are measured against the API's clock, never the browser's.
-import type { Time } from "./types";
+import type { Integer, Time } from "./types";
 
 const NONE = "–";
+
+/** An integer as a number for charts and comparisons; text that JavaScript rounds only where it is beyond 2^53. */
+export function number(value: Integer): number;
+export function number(value: Integer | null | undefined): number | null;
+export function number(value: Integer | null | undefined): number | null {
+  return value == null ? null : Number(value);
+}
 
 /** A duration in one or two units, as the command line writes it: `4 s`, `6 min`, `2 h 5 min`, `3 days`. */
 export function span(seconds: number | null | undefined): string {
@@ -46,13 +53,13 @@ export function clock(milliseconds: number, length = 0): string {
   return length > 86_400_000 ? text.slice(5, 16).replace("T", " ") : text.slice(11, 16);
 }
 
-export function count(value: number | string | null | undefined): string {
+export function count(value: Integer | null | undefined): string {
   if (value == null) return NONE;
   return String(value).replace(/\B(?=(\d{3})+(?!\d))/g, ",");
 }
 
 /** A number of things: `1 table`, `1,000 tables`. */
-export const many = (value: number, noun: string): string => `${count(value)} ${noun}${value === 1 ? "" : "s"}`;
+export const many = (value: Integer, noun: string): string => `${count(value)} ${noun}${Number(value) === 1 ? "" : "s"}`;
 
 /** A time where the text is one; else the text, e.g. `the end of topic orders`. */
 export function moment(text: string | null | undefined): string {
@@ -66,9 +73,9 @@ export function rate(value: number | null | undefined): string {
   return value < 10 ? String(Number(value.toPrecision(2))) : count(Math.round(value));
 }
 
-export function bytes(value: number | null | undefined): string {
+export function bytes(value: Integer | null | undefined): string {
   if (value == null) return NONE;
-  let left = value;
+  let left = Number(value);
   for (const unit of ["B", "KiB", "MiB", "GiB"]) {
     if (left < 1024) return `${left < 10 && unit !== "B" ? left.toFixed(1) : Math.round(left)} ${unit}`;
     left /= 1024;

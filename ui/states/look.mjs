@@ -51,6 +51,7 @@ const many = Array.from({ length: 1000 }, (_, number) => answers.row(`stream-${n
 await look("streams", {}, async () => {
   await open();
   await see("25 min of 2 min, over");
+  await see("9,000, growing");
   await page.getByRole("button", { name: "lagging 1" }).click();
   await see("5 min of 2 min, over");
   await gone("batches land");
@@ -71,11 +72,26 @@ await look("stream", {}, async () => {
   await page.keyboard.press("Enter");
   for (const text of ["On-call report", "Open incident 12", "Data lost? NO", "for 7 days; what waits is removed in 24 h",
     "12 kept in shop.orders_late, 7 dropped",
-    "<b>not markup</b>", "Offsets by partition", "Last lines of the driver's log"]) await see(text);
+    "<b>not markup</b>", "Offsets by partition", "Age of the oldest waiting record", "trigger.every: 10s → 5s", "Last lines of the driver's log"]) await see(text);
+  await page.getByRole("button", { name: "24 h" }).click();
+  must(await page.getByRole("button", { name: "24 h" }).getAttribute("aria-pressed") === "true", "the span is not chosen");
+  await page.getByRole("button", { name: "1 more" }).click();
+  await see("code shop.rules: changed");
   await page.keyboard.press("Escape");
   await gone("On-call report");
   await page.goBack();
   await see("On-call report");
+});
+await look("lag", {}, async () => {
+  await open("?tab=streams&open=orders");
+  await see("Records that wait");
+  await page.getByText("Lag over time").first().scrollIntoViewIfNeeded();
+  await page.getByText("Rows of the last 60 batches").first().scrollIntoViewIfNeeded();
+});
+await look("generations", { "streams/orders/lag": { ...answers.lag, moments: [] } }, async () => {
+  await open("?tab=streams&open=orders");
+  await see("Nothing was recorded in this time");
+  await page.getByText("code shop.rules").or(page.getByText("1 more")).first().scrollIntoViewIfNeeded();
 });
 await look("operate", {}, async () => {
   await open("?tab=streams&open=orders");
@@ -105,7 +121,7 @@ await look("slow-stream", { "streams/visits": "wait" }, async () => {
     dispatchEvent(new PopStateEvent("popstate", { state: null }));
   });
   await see("visits", page.getByRole("dialog"));
-  must(await page.getByText("Open incident 12").count() === 0, "another stream's data is under this one's name");
+  await gone("Open incident 12"); // another stream's data must not be under this one's name
 });
 await look("no-answer", {}, async () => {
   await open();
@@ -171,7 +187,8 @@ await look("copy-over-http", {}, async () => {
 });
 await look("tables", {}, async () => {
   await open("?tab=tables&open=shop.orders");
-  for (const text of ["216 → 12", "Verified", "Maintenance is on hold until 2031-03-01 13:00:00 UTC", "76 small files"]) await see(text);
+  for (const text of ["216 → 12", "Verified", "Maintenance is on hold until 2031-03-01 13:00:00 UTC", "76 small files",
+    "204 files fewer since"]) await see(text);
 });
 await look("quality", {}, async () => {
   await open("?tab=quality&open=shop.orders");

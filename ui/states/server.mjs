@@ -15,6 +15,7 @@ function known(path) {
   const [kind, name, rest] = path.split("/").map(decodeURIComponent);
   const one = { streams: answers.stream, tables: () => answers.tableOf, quality: () => answers.qualityOf };
   if (rest === "batches") return answers.batches;
+  if (rest === "lag") return answers.lag;
   if (kind === "dags") return answers.plan;
   if (name) return one[kind]?.(name);
   return { streams: answers.streams(), tables: answers.tables, quality: answers.quality, audit: answers.audit }[kind];

@@ -23,7 +23,7 @@ from lakeward.driver.lateness import RecentLateness, dropped_of
 from lakeward.engine.batch import FinishedBatch
 from lakeward.platform.errors import DependencyDown
 from lakeward.platform.text import rfc3339
-from lakeward.registry import batches, events, observations
+from lakeward.registry import batches, events, lag_history, observations
 from lakeward.registry.observations import Progress, Watch
 
 _log = structlog.get_logger(__name__)
@@ -68,6 +68,8 @@ class Recorder:
         self._watch_due: dict[str, float] = {}
         self._watch_new: set[str] = set()
         self._columns: tuple[frozenset[str], frozenset[str]] | None = None
+        self._keeps_history = False
+        self._history_due: dict[str, float] = {}
         self._batches: deque[dict[str, object]] = deque(maxlen=MAX_BATCHES)
         self._late = RecentLateness()
         self._events: deque[tuple[str, str, str, str, dict[str, object]]] = deque(maxlen=MAX_EVENTS)
@@ -169,6 +171,7 @@ class Recorder:
             latest, self._latest = self._latest, {}
             self._add_watch(latest)
         rows, lines = list(self._batches), list(self._events)
+        recorded = [name for name, values in latest.items() if "lag_records" in values and self._history_is_due(name)]
         if not (latest or rows or lines):
             return True
         try:
@@ -176,8 +179,11 @@ class Recorder:
                 now = time.monotonic()  # once: `now()` is constant inside the transaction, too
                 if self._columns is None:
                     self._columns = (observations.columns(connection), batches.columns(connection))
+                    self._keeps_history = lag_history.exists(connection)
                 for stream, values in latest.items():
                     observations.record(connection, stream, **_known(values, now, self._columns[0]))
+                for stream in recorded if self._keeps_history else ():
+                    self._record_lag(connection, stream, latest[stream])
                 for row in rows:
                     batches.record(connection, **_known(row, now, self._columns[1]))
                 for scope, name, kind, text, fields in lines:
@@ -189,7 +195,22 @@ class Recorder:
             _log.exception("records dropped", batches=len(rows), events=len(lines))
         _forget(self._batches, rows)
         _forget(self._events, lines)
+        self._history_due |= dict.fromkeys(recorded, time.monotonic() + lag_history.EVERY_S)
         return True
+
+    def _history_is_due(self, stream: str) -> bool:
+        return time.monotonic() >= self._history_due.get(stream, 0.0)
+
+    def _record_lag(self, connection: Connection, stream: str, values: Mapping[str, Any]) -> None:
+        state = self._watch.get(stream, {}).get("state")
+        lag_history.record(
+            connection,
+            stream,
+            lag_records=values["lag_records"],
+            lag_s=values.get("lag_s"),
+            state_rows=state["rows"] if state else None,
+            state_bytes=state["bytes"] if state else None,
+        )
 
     def _add_watch(self, latest: dict[str, dict[str, object]]) -> None:
         now = time.monotonic()

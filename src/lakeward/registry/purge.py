@@ -14,7 +14,7 @@ _SETTING = {"verifications": "checks", "waivers": "changes", "check_runs": "requ
 """Table -> the setting with its retention time, where the names differ. Checks are deleted with their run."""
 TABLES = (
     "batches", "events", "incidents", "restarts", "operations", "facts", "plans", "actions", "verifications", "changes",
-    "waivers", "check_runs",
+    "waivers", "check_runs", "lag_history",
 )  # fmt: skip
 _TIME = {
     "batches": "committed_at",

@@ -153,6 +153,17 @@ observations = Table(
     Column("watch", JSONB),  # what only the driver observes: {partitions, retention_s, oldest, phases, state}
 )
 
+lag_history = Table(
+    "lag_history",
+    metadata,
+    Column("stream", String, primary_key=True),
+    Column("at", DateTime(timezone=True), primary_key=True, server_default=func.now()),
+    Column("lag_records", BigInteger),  # null: not known at that time
+    Column("lag_s", Float),
+    Column("state_rows", BigInteger),  # null: the stream keeps no state
+    Column("state_bytes", BigInteger),
+)
+
 events = Table(
     "events",
     metadata,

@@ -26,7 +26,7 @@ from lakeward.web.cached import Reading
 from lakeward.web.errors import NotFound, body_of, status_of
 from lakeward.web.quality import Quality, QualityDetail
 from lakeward.web.reads import MayRead, Reads
-from lakeward.web.streams import DAG, Batches, StreamDetail, Streams
+from lakeward.web.streams import DAG, Batches, LagHistory, StreamDetail, Streams
 from lakeward.web.tables import TableDetail, Tables
 
 log = structlog.get_logger(__name__)
@@ -71,6 +71,7 @@ CLOSED = Gate(_view, _may_read, _operate)
 Reader = Annotated[MayRead, Depends(CLOSED.may_read)]
 Author = Annotated[str, Depends(CLOSED.operate)]
 Limit = Annotated[int, Query(ge=1, le=1000)]
+Hours = Annotated[int, Query(ge=1, le=72)]
 
 
 class PlanRequest(BaseModel):
@@ -157,6 +158,12 @@ async def batches(request: Request, stream: str, may_read: Reader, limit: Limit 
     return await _answer(partial(_reads(request).batches_of, stream, limit, may_read))
 
 
+@routes.get("/streams/{stream}/lag", response_model=None)
+async def lag(request: Request, stream: str, may_read: Reader, hours: Hours = 6) -> Response:
+    """Lag and state of a stream over the last hours."""
+    return await _answer(partial(_reads(request).lag_of, stream, hours, may_read))
+
+
 @routes.get("/tables", response_model=None)
 async def tables(request: Request, may_read: Reader) -> Response:
     """Every registered table, those that wait for something first."""
@@ -197,6 +204,7 @@ DOCUMENTS: dict[str, type] = {
     "streams": Streams,
     "stream": StreamDetail,
     "batches": Batches,
+    "lag": LagHistory,
     "tables": Tables,
     "table": TableDetail,
     "quality": Quality,

@@ -108,6 +108,15 @@ class Reads:
         self._check(stream, may_read)
         return streams.newest_batches(self.connect, stream, limit)
 
+    def lag_of(self, stream: str, hours: int, may_read: MayRead) -> streams.LagHistory:
+        """Lag and state of a stream over the last hours.
+
+        Raises:
+            NotFound: it does not exist, or the caller may not see it.
+        """
+        self._check(stream, may_read)
+        return streams.lag_over_time(self.connect, stream, hours)
+
     def all_tables(self, may_read: MayRead) -> tables.Tables:
         """All tables that the caller may see."""
         found, writers = self._tables_reading(), self._writers()

@@ -4,21 +4,25 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import partial
-from typing import NotRequired, TypedDict, cast
+from itertools import pairwise
+from typing import Literal, NotRequired, TypedDict, cast
 
 from lakeward.platform.boundary import Failure, attempt
 from lakeward.platform.text import count, minute, span
-from lakeward.registry import batches, generations
+from lakeward.registry import batches, generations, lag_history
+from lakeward.registry.engine import now
 from lakeward.registry.observations import Progress, Watch
 from lakeward.registry.streams import Stream
+from lakeward.spec.deploy.generation_diff import lines
 from lakeward.supervision.decide.health import TROUBLE, State
 from lakeward.supervision.observe import Connect
 from lakeward.supervision.report import late
-from lakeward.supervision.report.document import StreamDocument, StreamEntry, entries_of
+from lakeward.supervision.report.document import StreamDocument, StreamEntry, entries_of, lag_fields
 from lakeward.supervision.report.lag import of_watch
 from lakeward.supervision.report.material import View
+from lakeward.telemetry.mask import mask
 from lakeward.web.actions import Action
 
 WORST_FIRST = (
@@ -35,6 +39,7 @@ class Figures(TypedDict):
     lag_records: int | None
     lag_s: float | None
     lag_unknown: str | None
+    lag_trend: str | None
     lag_age_s: float | None
     freshness_limit_s: float | None
     committed_at: datetime | None
@@ -62,9 +67,9 @@ class Supervision(TypedDict):
 
 
 class Headline(TypedDict):
-    """The first line of the page. `level`: empty | ok | warning | trouble."""
+    """The first line of the page."""
 
-    level: str
+    level: Literal["empty", "ok", "warning", "trouble"]
     text: str
 
 
@@ -88,18 +93,27 @@ class Streams(TypedDict):
 
 
 class GenerationRow(TypedDict):
-    """One generation of a stream. `state`: running | pending | failed | stable | earlier."""
+    """One generation of a stream. `state`: running | pending | failed | stable | earlier.
+
+    `changed`: how its spec differs from the generation before it, one line a key; empty for the first.
+    """
 
     generation: int
     created_at: datetime
     author: str
     state: str
     failure: str | None
+    changed: Sequence[str]
 
 
 class StreamDetail(TypedDict):
-    """One stream: the document of `streams status -o json`, the report's lines, operations and generations."""
+    """One stream: the document of `streams status -o json`, the report's lines, operations and generations.
 
+    `age_s`, `stale`: how old the reading is, and why it could not be renewed.
+    """
+
+    age_s: NotRequired[float]
+    stale: NotRequired[str | None]
     document: StreamDocument
     block: Sequence[str]
     actions: Sequence[Action]
@@ -122,6 +136,24 @@ class BatchRow(TypedDict):
     late_dropped: int | None
     late_kept: int | None
     replayed: bool
+
+
+class LagMoment(TypedDict):
+    """The largest lag and state of one interval; None where it was not known, or the stream has no state."""
+
+    at: datetime
+    lag_records: int | None
+    lag_s: float | None
+    state_rows: int | None
+    state_bytes: int | None
+
+
+class LagHistory(TypedDict):
+    """Lag and state of a stream over time, oldest first. A driver records about one moment a minute."""
+
+    stream: str
+    now: datetime
+    moments: Sequence[LagMoment]
 
 
 class Batches(TypedDict):
@@ -216,16 +248,17 @@ def _figures(view: View, stream: Stream) -> Figures:
     seen = facts.observations.get(stream.id)
     watch: Watch = (seen.watch if seen else None) or {}
     progress: Progress = (seen.progress if seen else None) or {}
-    lag = of_watch(watch, facts.now)
+    lag = lag_fields(of_watch(watch, facts.now), watch, progress, view.verdicts[stream.id].state, seen)
     committed = seen.committed_at if seen else None
     whole = (progress.get("durationMs") or {}).get("triggerExecution")
     pair = ((stream.driver, stream.id), (stream.driver, None))
     return {
         "desired": stream.desired,
-        "lag_records": lag.records if lag else None,
-        "lag_s": lag.waited_s if lag else None,
-        "lag_unknown": lag.unknown if lag else None,
-        "lag_age_s": lag.age_s if lag else None,
+        "lag_records": lag["lag_records"],
+        "lag_s": lag["lag_s"],
+        "lag_unknown": lag["lag_unknown"],
+        "lag_trend": lag["lag_trend"],
+        "lag_age_s": lag["lag_age_s"],
         "freshness_limit_s": spec.limits.freshness.seconds if spec else None,
         "committed_at": committed,
         "commit_age_s": (facts.now - committed).total_seconds() if committed else None,
@@ -239,8 +272,8 @@ def _figures(view: View, stream: Stream) -> Figures:
 
 def _unknown(stream: Stream) -> Figures:
     return {
-        "desired": stream.desired, "lag_records": None, "lag_s": None, "lag_unknown": None, "lag_age_s": None,
-        "freshness_limit_s": None,
+        "desired": stream.desired, "lag_records": None, "lag_s": None, "lag_unknown": None, "lag_trend": None,
+        "lag_age_s": None, "freshness_limit_s": None,
         "committed_at": None, "commit_age_s": None, "input_rows_per_second": None, "processed_rows_per_second": None,
         "batch_duration_s": None, "trigger_s": None, "restarts_24h": 0,
     }  # fmt: skip
@@ -257,12 +290,27 @@ def newest_batches(connect: Connect, stream: str, limit: int) -> Batches:
     }
 
 
+def lag_over_time(connect: Connect, stream: str, hours: int) -> LagHistory:
+    """Lag and state of a stream in the last hours."""
+    with connect() as connection:
+        moments = lag_history.newest(connection, stream, timedelta(hours=hours))
+        return {
+            "stream": stream,
+            "now": now(connection),
+            "moments": [cast("LagMoment", dict(vars(moment))) for moment in moments],
+        }
+
+
 def generations_of(connect: Connect, stream: Stream, limit: int = 20) -> list[GenerationRow]:
     """The newest generations of a stream, newest first."""
     with connect() as connection:
-        found = generations.newest(connection, stream.id, limit)
+        found = generations.newest(connection, stream.id, limit + 1)
+    changed = {
+        after.generation: [mask(line) for line in lines(before.spec, after.spec, before.code, after.code)]
+        for after, before in pairwise(found)
+    }
     rows: list[GenerationRow] = []
-    for item in found:
+    for item in found[:limit]:
         state = "stable" if item.stable_at is not None else "earlier"
         if item.generation == stream.generation:
             state = "running"
@@ -277,6 +325,7 @@ def generations_of(connect: Connect, stream: Stream, limit: int = 20) -> list[Ge
                 "author": item.author,
                 "state": state,
                 "failure": item.failure,
+                "changed": changed.get(item.generation, []),
             }
         )
     return rows

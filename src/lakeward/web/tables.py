@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from math import inf
-from typing import NotRequired, TypedDict, cast
+from typing import Any, NotRequired, TypedDict, cast
 
 from sqlalchemy import Connection
 
 from lakeward.registry import maintenance, verifications
 from lakeward.registry.engine import now
 from lakeward.registry.maintenance import Figures, LedgerRow, StoredFacts, Table
+from lakeward.tables import ledger
 from lakeward.telemetry.mask import mask
 
 FIGURES = (
@@ -32,8 +33,8 @@ class ActionRow(TypedDict):
     result: str | None
     verified: bool | None
     why: str
-    before: Mapping[str, object]
-    after: Mapping[str, object]
+    before: Mapping[str, float]
+    after: Mapping[str, float]
     started_at: datetime
     finished_at: datetime | None
     duration_s: float | None
@@ -47,7 +48,7 @@ class TableRow(TypedDict):
     format: str
     location: str | None
     observed_at: datetime | None
-    figures: Mapping[str, object]
+    figures: Mapping[str, float]
     streams: Sequence[str]
     due_since: datetime | None
     hold_until: datetime | None
@@ -65,21 +66,48 @@ class Tables(TypedDict):
     tables: Sequence[TableRow]
 
 
+class PlannedAction(TypedDict):
+    """An action of a plan, and why it is due."""
+
+    action: str
+    why: str
+
+
+class NotPlanned(TypedDict):
+    """An action that a plan leaves out, why, and when it is due at the earliest; None if nothing is due."""
+
+    action: str
+    why: str
+    next_at: str | None
+
+
+class RecordedPlan(TypedDict):
+    """The newest plan of a table."""
+
+    at: datetime
+    actions: Sequence[PlannedAction]
+    not_planned: Sequence[NotPlanned]
+
+
 class Moment(TypedDict):
     """The figures of a table at one observation."""
 
     at: datetime
-    figures: Mapping[str, object]
+    figures: Mapping[str, float]
 
 
 class TableDetail(TypedDict):
-    """One table: its row, its newest actions, its newest plan as recorded, its figures over time (oldest first)."""
+    """One table: its row, its newest actions, its newest plan as recorded, its figures over time (oldest first).
+
+    `savings`: what maintenance saved and cost, in sentences.
+    """
 
     now: datetime
     table: TableRow
     actions: Sequence[ActionRow]
-    plan: Mapping[str, object] | None
+    plan: RecordedPlan | None
     health: Sequence[Moment]
+    savings: Sequence[str]
 
 
 def read(connection: Connection) -> Tables:
@@ -100,11 +128,12 @@ def detail(connection: Connection, row: TableRow, limit: int = 50) -> TableDetai
         "now": now(connection),
         "table": row,
         "actions": [_action(item) for item in maintenance.newest_actions(connection, name, limit)],
-        "plan": maintenance.newest_plan(connection, name),
+        "plan": _plan(maintenance.newest_plan(connection, name)),
         "health": [
             {"at": moment.at, "figures": _figures(moment)}
             for moment in maintenance.figures_over_time(connection, name, 200)
         ],
+        "savings": ledger.sentences(ledger.savings(connection, name)),
     }
 
 
@@ -134,8 +163,22 @@ def _row(
     }
 
 
-def _figures(facts: StoredFacts | None) -> dict[str, object]:
-    return {} if facts is None else {name: facts.facts[name] for name in FIGURES if name in facts.facts}
+def _plan(recorded: Mapping[str, object] | None) -> RecordedPlan | None:
+    if recorded is None:
+        return None
+    stored = cast("dict[str, Any]", recorded)
+    return {
+        "at": stored["at"],
+        "actions": [{"action": item["action"], "why": mask(item["why"])} for item in stored.get("actions") or []],
+        "not_planned": [
+            {"action": item["action"], "why": mask(item["why"]), "next_at": item.get("next_at")}
+            for item in stored.get("not_planned") or []
+        ],
+    }
+
+
+def _figures(facts: StoredFacts | None) -> dict[str, float]:
+    return {} if facts is None else _numbers(facts.facts, FIGURES)
 
 
 def _action(row: LedgerRow) -> ActionRow:
@@ -154,6 +197,9 @@ def _action(row: LedgerRow) -> ActionRow:
     }
 
 
-def _recorded(figures: Figures | None) -> dict[str, object]:
-    stored = cast("Mapping[str, object]", figures or {})
-    return {name: stored[name] for name in BEFORE_AFTER if name in stored}
+def _recorded(figures: Figures | None) -> dict[str, float]:
+    return _numbers(cast("Mapping[str, object]", figures or {}), BEFORE_AFTER)
+
+
+def _numbers(stored: Mapping[str, object], names: Sequence[str]) -> dict[str, float]:
+    return {name: value for name in names if isinstance(value := stored.get(name), int | float)}

@@ -19,7 +19,7 @@ from lakeward.driver.listener import listener_of
 from lakeward.driver.recorder import Recorder
 from lakeward.engine.batch import FinishedBatch
 from lakeward.platform.errors import DependencyDown
-from lakeward.registry import batches, events, observations
+from lakeward.registry import batches, events, lag_history, observations
 
 PROGRESS = {
     "id": "q", "runId": "r", "durationMs": {"addBatch": 1250, "triggerExecution": 1500},
@@ -147,6 +147,44 @@ def test_what_only_the_driver_sees_is_written_once_in_a_while(connect: Any, driv
     recorder._flush()
     with connect() as connection:
         assert observations.latest(connection)[stream].watch["partitions"] == [{"partition": 1}]
+
+
+def test_lag_and_state_are_recorded_over_time_once_a_minute(connect: Any, driver: str, stream: str) -> None:
+    recorder = Recorder(connect, driver)
+    recorder.note_batch(done(stream, 0))
+    recorder.note_progress(stream, {**PROGRESS, "batchId": 0})
+    recorder._flush()
+    for records in (3, 4):
+        recorder.note(stream, lag_records=records, lag_s=2.5)
+        recorder._flush()
+    recorder._history_due.clear()
+    recorder.note(stream, lag_records=None, lag_s=None)  # not measurable now
+    recorder._flush()
+    with connect() as connection:
+        found = connection.execute(select(lag_history.lag_history).order_by(lag_history.lag_history.c.at)).all()
+    assert [(row.lag_records, row.lag_s, row.state_rows, row.state_bytes) for row in found if row.stream == stream] == [
+        (3, 2.5, 7, 900),
+        (None, None, 7, 900),
+    ]
+
+
+def test_a_lag_that_could_not_be_recorded_is_recorded_when_the_registry_answers(
+    connect: Any, driver: str, stream: str
+) -> None:
+    up = False
+
+    def sometimes() -> Any:
+        if not up:
+            raise DependencyDown("The registry does not answer", why="a test", next="lakeward stack status")
+        return connect()
+
+    recorder = Recorder(sometimes, driver)
+    recorder.note(stream, lag_records=3, lag_s=2.5)
+    assert not recorder._flush()
+    up = True
+    assert recorder._flush()
+    with connect() as connection:
+        assert [moment.lag_records for moment in lag_history.newest(connection, stream, timedelta(hours=1))] == [3]
 
 
 def test_a_clock_two_hours_off_does_not_make_a_commit_old_or_of_the_future(

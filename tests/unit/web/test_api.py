@@ -19,7 +19,16 @@ from sqlalchemy import update
 
 from lakeward.cli.output import json_text
 from lakeward.platform.runtime import Runtime
-from lakeward.registry import batches, changes, generations, maintenance, observations, streams, verifications
+from lakeward.registry import (
+    batches,
+    changes,
+    generations,
+    lag_history,
+    maintenance,
+    observations,
+    streams,
+    verifications,
+)
 from lakeward.registry.schema import streams as rows_of_streams
 from lakeward.supervision.presence import Presence
 from lakeward.web.app import CLOSED, DOCUMENTS, Gate, build, routes
@@ -164,7 +173,8 @@ def test_what_a_caller_may_not_read_is_not_there(site, client, caller: Caller) -
     assert FLIGHTS not in json.dumps(listed["headline"]) and listed["counts"] == {"stopped": len(listed["streams"])}
     assert asked(client, "tables")["tables"] == []
     assert asked(client, "audit")["changes"] == []
-    for path in (f"streams/{FLIGHTS}", f"streams/{FLIGHTS}/batches", "tables/nyc.flights", "quality/nyc.flights"):
+    of_stream = (f"streams/{FLIGHTS}", f"streams/{FLIGHTS}/batches", f"streams/{FLIGHTS}/lag")
+    for path in (*of_stream, "tables/nyc.flights", "quality/nyc.flights"):
         hidden, missing = client.get(f"/api/v1/{path}"), client.get(f"/api/v1/{path.replace('flights', 'nothing')}")
         assert (hidden.status_code, missing.status_code) == (404, 404)
         assert hidden.json()["error"]["code"] == missing.json()["error"]["code"]
@@ -331,6 +341,42 @@ def test_batches_are_those_that_were_recorded(site, client) -> None:
     for limit in ("0", "1001", "many"):
         answer = client.get(f"/api/v1/streams/{FLIGHTS}/batches?limit={limit}")
         assert answer.status_code == 422 and "limit" in answer.json()["error"]["why"]
+
+
+def test_lag_over_time_is_what_the_driver_recorded(site, client) -> None:
+    with site.registry() as connection:
+        lag_history.record(connection, FLIGHTS, lag_records=BIG, lag_s=9.5, state_rows=3, state_bytes=100)
+    found = asked(client, f"streams/{FLIGHTS}/lag?hours=1")
+    [moment] = found["moments"]
+    assert (moment["lag_records"], moment["lag_s"], moment["state_rows"]) == (str(BIG), 9.5, 3)
+    assert datetime.fromisoformat(moment["at"]) <= datetime.fromisoformat(found["now"])
+    for hours in ("0", "73", "many"):
+        assert client.get(f"/api/v1/streams/{FLIGHTS}/lag?hours={hours}").status_code == 422
+
+
+def test_a_generation_says_how_it_differs_from_the_one_before(site, client) -> None:
+    with site.registry() as connection:
+        own = generations.get(connection, FLIGHTS, 1)
+        assert own is not None
+        generations.add(
+            connection, stream=FLIGHTS, generation=2, spec={**own.spec, "trigger": {"every": "33s"}, "tags": ["eu"]},
+            digest="2", sql=own.sql, code={"m.py": "1"}, versions={}, author="test", checkpoint=own.checkpoint,
+        )  # fmt: skip
+    newest, first = asked(client, f"streams/{FLIGHTS}")["generations"]
+    assert any(line.startswith("trigger.every: ") and line.endswith("→ 33s") for line in newest["changed"])
+    assert "code m.py: added" in newest["changed"]
+    assert first["changed"] == []
+
+
+def test_the_trend_and_the_limit_are_there_for_the_list_and_the_detail(site, client) -> None:
+    with site.registry() as connection:
+        part = {"source": "source", "topic": "flights", "partition": 0, "position": 0, "end": 90, "lag_records": 90}
+        watch = {"at": datetime.now(UTC).isoformat(), "partitions": [part], "oldest": None, "arriving_per_second": 1.5}
+        observations.record(connection, FLIGHTS, query_state="running", watch=watch)
+    row = next(row for row in asked(client, "streams")["streams"] if row["id"] == FLIGHTS)
+    document = asked(client, f"streams/{FLIGHTS}")["document"]
+    assert row["lag_trend"] == "growing"
+    assert row["freshness_limit_s"] == document["freshness_limit_s"] is not None
 
 
 def test_late_records_that_are_kept_are_not_among_the_dropped_ones(site, client) -> None:

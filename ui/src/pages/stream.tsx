@@ -1,7 +1,9 @@
 // One stream: what is wrong, whether data is lost, what to do, and what happened before.
-import { Box, Flex, Link, SimpleGrid, Stack, Table, Text } from "@chakra-ui/react";
+import { Box, Button, Flex, Link, SimpleGrid, Stack, Table, Text } from "@chakra-ui/react";
 
-import { base, STREAM_DAG, useBatches, useStream } from "../api";
+import { useState } from "react";
+
+import { base, STREAM_DAG, useBatches, useLag, useStream } from "../api";
 import { State } from "../components/badge";
 import { type Mark, TimeChart } from "../components/chart";
 import { Facts } from "../components/facts";
@@ -9,8 +11,8 @@ import { Frame, Notice } from "../components/frame";
 import { List } from "../components/list";
 import { Actions } from "../components/operate";
 import { Command, Lines, Section, When } from "../components/section";
-import { bytes, count, exact, seconds, skew, span } from "../format";
-import type { Batch, Partition, StreamDetail, StreamDocument } from "../types";
+import { bytes, count, exact, number, seconds, skew, span } from "../format";
+import type { Batch, Integer, Partition, StreamDetail, StreamDocument } from "../types";
 
 const MARKED = new Set(["deploy", "driver", "people", "maintenance", "check"]);
 const LOST = { no: "success", "at risk": "warning", yes: "error" } as const;
@@ -58,6 +60,7 @@ function Detail({ detail }: { detail: StreamDetail }) {
         </Section>
       ) : null}
       <Section title="What happened in the last hours, newest first"><Timeline it={it} /></Section>
+      <Lag id={it.id} it={it} />
       <History id={it.id} it={it} />
       <Section title="The newest batch, by phase"><Phases durations={it.durations_s} /></Section>
       {it.partitions.length ? <Section title="Offsets by partition"><Partitions it={it} /></Section> : null}
@@ -67,6 +70,7 @@ function Detail({ detail }: { detail: StreamDetail }) {
           { title: "State", cell: (row) => <State value={row.state} /> },
           { title: "Deployed", cell: (row) => <When at={row.created_at} now={it.now} /> },
           { title: "By", cell: (row) => row.author },
+          { title: "Changed", cell: (row) => <Changed lines={row.changed} /> },
           { title: "Failure", cell: (row) => row.failure ?? "" },
         ]} />
       </Section>
@@ -100,7 +104,7 @@ function Timeline({ it }: { it: StreamDocument }) {
           <Table.Row key={`${item.at}${item.what}${item.text}`}>
             <Table.Cell><When at={item.at} now={it.now} /></Table.Cell>
             <Table.Cell>{item.what}</Table.Cell>
-            <Table.Cell>{item.text}{item.times > 1 ? ` (${item.times} times)` : ""}</Table.Cell>
+            <Table.Cell>{item.text}{Number(item.times) > 1 ? ` (${item.times} times)` : ""}</Table.Cell>
           </Table.Row>
         ))}
       </Table.Body>
@@ -108,15 +112,76 @@ function Timeline({ it }: { it: StreamDocument }) {
   );
 }
 
+/** The lines of a generation's difference, the first three until more are wanted. */
+function Changed({ lines }: { lines: string[] }) {
+  const [whole, setWhole] = useState(false);
+  const shown = whole ? lines : lines.slice(0, 3);
+  return (
+    <Box>
+      {shown.map((line) => <Text key={line} fontFamily="mono" fontSize="xs">{line}</Text>)}
+      {lines.length > shown.length ? (
+        <Button size="xs" variant="plain" px="0" onClick={() => setWhole(true)}>{lines.length - shown.length} more</Button>
+      ) : null}
+    </Box>
+  );
+}
+
+/** What happened while batches landed: restarts, deploys, maintenance, failed checks. */
+function marksSince(it: StreamDocument, first: string): Mark[] {
+  return it.changed
+    .filter((item) => MARKED.has(item.what) && item.at >= first)
+    .map((item) => ({ at: Date.parse(item.at), text: item.what }));
+}
+
+const SPANS = [1, 6, 24, 48];
+
+function Lag({ id, it }: { id: string; it: StreamDocument }) {
+  const [hours, setHours] = useState(6);
+  const moments = useLag(id, hours).data?.moments ?? [];
+  const first = moments[0];
+  const title = (
+    <Flex gap="1" align="center" role="group" aria-label="Time span">
+      {SPANS.map((span) => (
+        <Button key={span} size="xs" variant={span === hours ? "solid" : "outline"} aria-pressed={span === hours}
+          onClick={() => setHours(span)}>{span} h</Button>
+      ))}
+    </Flex>
+  );
+  if (first === undefined) {
+    return <Section title="Lag over time">{title}<Text color="fg.muted">Nothing was recorded in this time. A driver records once a minute.</Text></Section>;
+  }
+  const points = (name: "lag_records" | "lag_s" | "state_rows") =>
+    moments.map((moment) => ({ x: Date.parse(moment.at), y: number(moment[name]) }));
+  const marks = marksSince(it, first.at);
+  const charts = [
+    { title: "Records that wait", unit: "records", label: "lag", token: "blue.500", name: "lag_records" },
+    { title: "Age of the oldest waiting record", unit: "seconds", label: "lag", token: "blue.500", name: "lag_s",
+      limit: it.freshness_limit_s ? { at: it.freshness_limit_s, text: "freshness limit" } : undefined },
+    { title: "State", unit: "rows", label: "state", token: "purple.500", name: "state_rows" },
+  ] as const;
+  return (
+    <Section title="Lag over time">
+      {title}
+      <SimpleGrid columns={{ base: 1, lg: 2 }} gap="4" mt="2">
+        {charts.filter(({ name }) => name !== "state_rows" || moments.some((moment) => moment.state_rows !== null)).map((chart) => (
+          <Box key={chart.name}>
+            <Text color="fg.muted" fontSize="sm">{chart.title}</Text>
+            <TimeChart title={chart.title} unit={chart.unit} marks={marks} limit={"limit" in chart ? chart.limit : undefined}
+              series={[{ label: chart.label, token: chart.token, points: points(chart.name) }]} />
+          </Box>
+        ))}
+      </SimpleGrid>
+    </Section>
+  );
+}
+
 function History({ id, it }: { id: string; it: StreamDocument }) {
   const batches = [...(useBatches(id).data?.batches ?? [])].reverse();
   const first = batches[0];
   if (first === undefined) return <Section title="Batches"><Text color="fg.muted">No batch has landed yet.</Text></Section>;
-  const marks: Mark[] = it.changed
-    .filter((item) => MARKED.has(item.what) && item.at >= first.committed_at)
-    .map((item) => ({ at: Date.parse(item.at), text: item.what }));
-  const points = (value: (batch: Batch) => number | null) =>
-    batches.map((batch) => ({ x: Date.parse(batch.committed_at), y: value(batch) }));
+  const marks = marksSince(it, first.committed_at);
+  const points = (value: (batch: Batch) => Integer | null) =>
+    batches.map((batch) => ({ x: Date.parse(batch.committed_at), y: number(value(batch)) }));
   return (
     <SimpleGrid columns={{ base: 1, lg: 2 }} gap="4">
       <Section title={`Rows of the last ${batches.length} batches`}>
@@ -156,7 +221,7 @@ function Phases({ durations }: { durations: Record<string, number> }) {
 }
 
 function Partitions({ it }: { it: StreamDocument }) {
-  const uneven = skew(it.partitions.map((part) => part.lag_records));
+  const uneven = skew(it.partitions.map((part) => number(part.lag_records)));
   return (
     <Stack gap="2">
       <Text color="fg.muted">

@@ -99,6 +99,11 @@ function Detail({ detail, place }: { detail: TableDetail; place: Place }) {
           <List label="Actions" rows={detail.actions} columns={actionColumns(now)} id={(row) => String(row.id)} />
         )}
       </Section>
+      {detail.actions.length === 0 ? null : (
+        <Section title="What maintenance saved and cost">
+          {detail.savings.map((sentence) => <Text key={sentence}>{sentence}</Text>)}
+        </Section>
+      )}
       <Section title="What is next, and why not now">
         {detail.plan === null ? <Text color="fg.muted">No plan yet.</Text> : (
           <>

@@ -142,6 +142,8 @@ class Keep(SpecModel):
     """Incidents, counted from their end; open incidents are kept."""
     observations: Span = Duration("7d")
     """Observations of removed streams."""
+    lag_history: Span = Duration("3d")
+    """Lag and state size of each stream over time, about one row per stream and minute."""
     facts: Span = Duration("30d")
     plans: Span = Duration("30d")
     restarts: Span = Duration("90d")

@@ -162,6 +162,7 @@ class _Known(_Identified, LagFields, ProgressFields):
     commit_age_s: float | None
     complete_through: datetime | str | None
     trigger_s: float | None
+    freshness_limit_s: float | None
     late_dropped: int | None
     late_kept: int | None
     late_tables: list[str]
@@ -267,9 +268,10 @@ def document(m: Material) -> StreamDocument:
         "commit_age_s": (facts.now - committed).total_seconds() if committed else None,
         "complete_through": (position.complete_through if position else None)
         or (observed.complete_through if observed else None),
-        **_lag_fields(lag, watch, progress, seen.state, observed),
+        **lag_fields(lag, watch, progress, seen.state, observed),
         **_progress_fields(progress, watch, facts.now),
         "trigger_s": spec.trigger.interval.seconds if spec and spec.trigger.interval else None,
+        "freshness_limit_s": spec.limits.freshness.seconds if spec else None,
         "late_dropped": None if m.late is None else m.late.records,
         "late_kept": None if m.late_kept is None else m.late_kept.records,
         "late_tables": [] if m.late_kept is None else list(m.late_kept.tables),
@@ -335,13 +337,14 @@ def _of_this_launch(driver: Driver | None, watch: Watch) -> bool:
     return driver is not None and at is not None and datetime.fromisoformat(str(at)) >= driver.launched_at
 
 
-def _lag_fields(
+def lag_fields(
     lag: Lag | None,
     watch: Watch,
     progress: Progress,
     state: State,
     observed: Observation | None,
 ) -> LagFields:
+    """The lag of a stream, its trend, and when it will have caught up."""
     arriving = lag.arriving_per_second if lag and not lag.unmeasured else None
     landing = float(progress.get("processedRowsPerSecond") or 0.0) if state in _LANDS else 0.0
     records = lag.records if lag else None
