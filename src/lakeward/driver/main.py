@@ -17,11 +17,13 @@ from typing import TYPE_CHECKING, Any
 
 import structlog
 
+from lakeward.driver import thread_dumps
 from lakeward.driver.control import Control, DriverEnd
 from lakeward.driver.failing import Failures
 from lakeward.driver.group_offsets import GroupOffsets
 from lakeward.driver.jvm import Jvm
 from lakeward.driver.lag import LagThread
+from lakeward.driver.launch_row import LaunchReporter
 from lakeward.driver.listener import listener_of
 from lakeward.driver.recorder import Recorder
 from lakeward.driver.registry_link import RegistryLink
@@ -51,8 +53,12 @@ CLAIM_S = STREAM_TTL.total_seconds() + 5
 """How long to wait for the lease of a dead launch: a little longer than its time to live."""
 
 
-def run(launch: Launch) -> int:
-    """Run a driver until no stream is to run, it is asked to end, or it is fenced. Returns the exit code."""
+def run(launch: Launch, reporter: LaunchReporter | None = None) -> int:
+    """Run a driver until no stream is to run, it is asked to end, or it is fenced. Returns the exit code.
+
+    Args:
+        reporter: of a driver that a cluster started; its files cannot be read from outside.
+    """
     launch.folder.mkdir(parents=True, exist_ok=True)
     logs.to_file(launch.folder / LOG)
     logging.getLogger("py4j").setLevel(logging.CRITICAL)  # Lakeward logs an error in a batch itself, once
@@ -62,9 +68,12 @@ def run(launch: Launch) -> int:
     if launch.runtime.pgpass is not None:
         os.environ.setdefault("PGPASSFILE", str(launch.runtime.pgpass))
     _log.info("driver started", pid=os.getpid(), python=sys.version.split()[0], folder=str(launch.folder))
-    end = _guarded(launch)
-    _write_exit(launch.folder / EXIT, end)
+    end = _guarded(launch, reporter)
+    record = _exit_record(end)
+    _write_exit(launch.folder / EXIT, record)
     _log.log(logging.INFO if end.code == 0 else logging.ERROR, "driver ended", exit_code=end.code, why=end.why)
+    if reporter is not None:
+        reporter.close(record)
     return end.code
 
 
@@ -78,9 +87,9 @@ def _name_in_every_line(driver: str) -> None:
     structlog.configure(processors=[named, *structlog.get_config()["processors"]])
 
 
-def _guarded(launch: Launch) -> DriverEnd:
+def _guarded(launch: Launch, reporter: LaunchReporter | None) -> DriverEnd:
     try:
-        return _run(launch)
+        return _run(launch, reporter)
     except Exception as error:  # noqa: BLE001  # named boundary: exit.json records every error
         if not isinstance(error, LakewardError):
             _log.exception("driver failed")
@@ -89,7 +98,7 @@ def _guarded(launch: Launch) -> DriverEnd:
         return DriverEnd(code, str(error), str(kind))
 
 
-def _run(launch: Launch) -> DriverEnd:
+def _run(launch: Launch, reporter: LaunchReporter | None) -> DriverEnd:
     ending = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: ending.set())
@@ -98,6 +107,10 @@ def _run(launch: Launch) -> DriverEnd:
     if not link.claim(CLAIM_S):
         why = "a newer launch of this driver exists, another process has this one, or its lease is held"
         return DriverEnd(EXIT_FENCED, why, "fenced")
+    if reporter is not None:
+        reporter.end = ending.set
+        reporter.claimed()
+        reporter.start()
     link.start()  # before Spark: the JVM takes longer to start than a lease lives
     began = time.monotonic()
     spark = session.start(launch)
@@ -158,6 +171,9 @@ def _run(launch: Launch) -> DriverEnd:
     )
     failures = Failures(launch.driver, link.connect, log=lambda stream: tail.newest(launch.folder, stream))
     jvm = Jvm.of(spark, launch.folder / PRINTED)
+    if reporter is not None:
+        jvm = Jvm.of(spark, launch.folder / "stderr", reporter.is_orphan)  # a worker puts the JVM's output there
+        reporter.threads = lambda: thread_dumps.text(jvm)
     tasks = Tasks(lambda work: InheritableThread(target=work, session=spark))
     control = Control(starter, link, recorder, failures, jvm, launch.folder, tasks, ending)
 
@@ -224,9 +240,9 @@ def _record_exit(launch: Launch, link: RegistryLink, end: DriverEnd) -> None:
         )
 
 
-def _write_exit(file: Path, end: DriverEnd) -> None:
+def _exit_record(end: DriverEnd) -> ExitRecord:
     cause = judge(text=end.why).cause if end.code else None
-    document: ExitRecord = {
+    return {
         "exit_code": end.code,
         "failure_class": end.failure_class,
         "cause": str(cause) if cause else None,
@@ -235,9 +251,12 @@ def _write_exit(file: Path, end: DriverEnd) -> None:
         "batch_id": end.batch_id,
         "offsets": end.offsets,
     }
+
+
+def _write_exit(file: Path, record: ExitRecord) -> None:
     temporary = file.with_suffix(".tmp")
     try:
-        temporary.write_text(json.dumps(document, indent=2))
+        temporary.write_text(json.dumps(record, indent=2))
         temporary.replace(file)
     except OSError as error:  # e.g. a full disk: the registry has the exit already
         _log.error("exit.json not written", file=str(file), why=error.strerror)
