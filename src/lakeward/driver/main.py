@@ -47,6 +47,8 @@ if TYPE_CHECKING:
 _log = structlog.get_logger(__name__)
 
 LOG, PRINTED, EXIT = "driver.log", "stdout.log", "exit.json"
+GIVEN_PRINTED = "stderr"
+"""Where a worker of a cluster puts what the JVM prints that it starts."""
 JVM_S, STOP_S = 3.0, 30.0
 """How long to wait for a JVM that stopped answering to exit, and for Spark to stop."""
 CLAIM_S = STREAM_TTL.total_seconds() + 5
@@ -93,9 +95,17 @@ def _guarded(launch: Launch, reporter: LaunchReporter | None) -> DriverEnd:
     except Exception as error:  # noqa: BLE001  # named boundary: exit.json records every error
         if not isinstance(error, LakewardError):
             _log.exception("driver failed")
+        if reporter is not None and (died := _given_jvm(launch, reporter).death_reason(wait_s=JVM_S)) is not None:
+            # While Spark starts, a JVM that is killed is an error of a socket, which would count as a dependency.
+            return DriverEnd(1, died, str(judge(text=died).failure_class))
         kind = classify(error=error, text=f"{type(error).__name__}: {error}")
         code = error.exit_code if isinstance(error, LakewardError) and error.exit_code in (2, EXIT_FENCED) else 1
         return DriverEnd(code, str(error), str(kind))
+
+
+def _given_jvm(launch: Launch, reporter: LaunchReporter) -> Jvm:
+    """The JVM that started this process, before there is a session: whether it lives."""
+    return Jvm(None, launch.folder / GIVEN_PRINTED, lambda: "", parent_ended=reporter.is_orphan)
 
 
 def _run(launch: Launch, reporter: LaunchReporter | None) -> DriverEnd:
@@ -172,7 +182,7 @@ def _run(launch: Launch, reporter: LaunchReporter | None) -> DriverEnd:
     failures = Failures(launch.driver, link.connect, log=lambda stream: tail.newest(launch.folder, stream))
     jvm = Jvm.of(spark, launch.folder / PRINTED)
     if reporter is not None:
-        jvm = Jvm.of(spark, launch.folder / "stderr", reporter.is_orphan)  # a worker puts the JVM's output there
+        jvm = Jvm.of(spark, launch.folder / GIVEN_PRINTED, reporter.is_orphan)
         reporter.threads = lambda: thread_dumps.text(jvm)
     tasks = Tasks(lambda work: InheritableThread(target=work, session=spark))
     control = Control(starter, link, recorder, failures, jvm, launch.folder, tasks, ending)

@@ -19,4 +19,5 @@ def registry_of(runtime: Runtime) -> Connect:
 
 def backend_of(runtime: Runtime) -> Backend:
     """The backends of this deployment, as one."""
-    return Backends(LocalBackend.of_environment(runtime.drivers), StandaloneBackend(registry_of(runtime)))
+    # The registry's address is read when a backend needs it: commands without a registry list local drivers, too.
+    return Backends(LocalBackend.of_environment(runtime.drivers), StandaloneBackend(lambda: registry_of(runtime)()))

@@ -318,7 +318,7 @@ def _life(driver: Driver | None, jobs: Jobs, stream: str) -> tuple[Life, str]:
         return (Life.UNKNOWN, known) if driver.handle is not None and not driver.ended else (Life.GONE, "")
     life = remains(driver, job)
     if life is Life.UNKNOWN and "submission" in (job.handle or {}):
-        return life, f"{job.lost or f'the Spark master {job.host} could not be asked'}: whether it runs"
+        return life, job.lost or f"the Spark master of driver {driver.name} could not be asked"
     if life is Life.UNKNOWN:
         hint = f"if that host is gone for good: lakeward streams restart {stream} --kill"
         return life, f"its process runs on host {job.host}, which cannot be asked from here ({hint}),"

@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
+import psutil
 import pytest
 from small_streams import connected, registry_file, runtime
 
 from lakeward.driver import cluster
+from lakeward.driver import main as driver
 from lakeward.driver.cluster import URL_FILE, Address
 from lakeward.driver.jvm import Jvm
 from lakeward.driver.launch_row import LaunchReporter
@@ -147,7 +155,61 @@ def test_a_jvm_that_another_process_started_is_dead_when_it_is_no_parent_any_mor
     assert jvm.death_reason(wait_s=1.0) == words
 
 
+@pytest.mark.parametrize(
+    ("parent", "why"), [(1, "The driver lost its JVM: it ended"), (os.getppid(), "[Errno 2] No such file or directory")]
+)
+def test_a_jvm_that_ends_while_spark_starts_is_named_and_not_the_error_that_it_brings_about(
+    reporter: LaunchReporter, monkeypatch: pytest.MonkeyPatch, parent: int, why: str
+) -> None:
+    monkeypatch.setattr(driver, "JVM_S", 0.1)
+    monkeypatch.setattr(signal, "signal", lambda *_: None)
+    reporter._parent = os.getppid()
+    monkeypatch.setattr(os, "getppid", lambda: parent)
+    end = driver._guarded(reporter._launch, reporter)  # the file with the address is not there
+    assert end.code == 1
+    assert end.why.startswith(why)
+
+
 def test_an_orphan_is_one_whose_parent_is_another(reporter: LaunchReporter, monkeypatch: pytest.MonkeyPatch) -> None:
     assert not reporter.is_orphan()
     monkeypatch.setattr(os, "getppid", lambda: 1)
     assert reporter.is_orphan()
+
+
+ORPHAN = """\
+import sys, time
+from pathlib import Path
+from lakeward.driver import launch_row
+from lakeward.platform.runtime import Lake, Launch, Runtime
+
+launch_row.ORPHAN_S = 0.0
+folder = Path(sys.argv[1])
+runtime = Runtime(registry_url_file=folder, lake=Lake(warehouse="/w"), checkpoints="/c", drivers=folder, jars=folder)
+launch = Launch(driver="big", token="t", folder=folder, runtime=runtime, id="abc")
+launch_row.LaunchReporter(launch, "postgresql://nobody@127.0.0.1:1/nothing", None).start()
+(folder / "ready").touch()
+time.sleep(600)  # a control loop that hangs
+"""
+
+
+def test_a_process_whose_control_loop_hangs_ends_after_its_jvm(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", ORPHAN, str(tmp_path)]
+    parent = subprocess.Popen(["/bin/sh", "-c", '"$@" & wait', "sh", *command])
+    try:
+        until(lambda: (tmp_path / "ready").exists())
+        [child] = psutil.Process(parent.pid).children()
+    finally:
+        parent.kill()
+        parent.wait()
+    try:
+        until(lambda: not child.is_running() or child.status() == psutil.STATUS_ZOMBIE)
+    finally:
+        with suppress(psutil.NoSuchProcess):
+            child.kill()
+
+
+def until(done: Callable[[], bool]) -> None:
+    end = time.monotonic() + 120
+    while not done():
+        assert time.monotonic() < end
+        time.sleep(0.1)

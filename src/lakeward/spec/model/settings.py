@@ -166,7 +166,8 @@ class Keep(SpecModel):
     changes: Span = Duration("1095d")
     """Changes: who changed what; three years."""
     launches: Span = Duration("14d")
-    """Folders of ended drivers: logs, event log, thread dumps. The newest folder of each driver is kept."""
+    """Folders of ended drivers: logs, event log, thread dumps; of drivers in cluster mode, what the registry has. The
+    newest of each driver is kept."""
     runs: Span = Duration("14d")
     """Runs of Dags and Airflow's logs, in the embedded Airflow."""
 
