@@ -579,10 +579,14 @@ export interface components {
             boot_id?: string;
             /** Host */
             host?: string;
+            /** Master */
+            master?: string;
             /** Pid */
             pid?: number | string;
             /** Start Time */
             start_time?: number;
+            /** Submission */
+            submission?: string;
         };
         /**
          * Headline

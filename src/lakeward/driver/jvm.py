@@ -6,6 +6,7 @@ import re
 import signal
 import subprocess
 import threading
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
 DUMP_S = 20.0
 _TAIL_BYTES = 20_000
+_COMMAND = "Launch Command:"
 _EXIT_OUT_OF_MEMORY = 3  # of -XX:+ExitOnOutOfMemoryError
 
 
@@ -31,6 +33,7 @@ class Jvm:
         print_threads: returns a thread dump; may hang with the JVM.
         stopped: whether the Spark context has stopped. A fatal error of one thread stops it while the JVM runs on.
         starving: the reason if Spark has no executors; None if it has.
+        parent_ended: whether the JVM has ended that started this process, as it does on a cluster; None if none did.
     """
 
     process: subprocess.Popen[bytes] | None
@@ -38,9 +41,10 @@ class Jvm:
     print_threads: Callable[[], str]
     stopped: Callable[[], bool] = lambda: False
     starving: Callable[[], str | None] = lambda: None
+    parent_ended: Callable[[], bool] | None = None
 
     @classmethod
-    def of(cls, spark: SparkSession, printed: Path) -> Jvm:
+    def of(cls, spark: SparkSession, printed: Path, parent_ended: Callable[[], bool] | None = None) -> Jvm:
         """The JVM of a session."""
         gateway = spark.sparkContext._gateway
         found = getattr(gateway, "proc", None)
@@ -48,7 +52,7 @@ class Jvm:
         starving = executors.ExecutorStarvation.of(spark)
         return cls(
             found, printed, lambda: _thread_print(gateway), lambda: _stopped(context),
-            starving.why if starving is not None else lambda: None,
+            starving.why if starving is not None else lambda: None, parent_ended,
         )  # fmt: skip
 
     def death_reason(self, wait_s: float = 0.0) -> str | None:
@@ -61,6 +65,8 @@ class Jvm:
                 code = None
         if code is not None:
             return self._last_words(code)
+        if self._parent_ends(wait_s):
+            return self._last_words(None)
         return self._of_spark() if self.stopped() else self.starving()
 
     def threads(self) -> str:
@@ -82,10 +88,23 @@ class Jvm:
             self.process.send_signal(signal.SIGQUIT)
         return f"The JVM did not answer within {DUMP_S:.0f} s; it was asked to print its threads to {self.printed}\n"
 
-    def _last_words(self, code: int) -> str:
+    def _parent_ends(self, wait_s: float) -> bool:
+        if self.parent_ended is None:
+            return False
+        end = time.monotonic() + wait_s
+        while not self.parent_ended():
+            if time.monotonic() >= end:
+                return False
+            time.sleep(0.1)
+        return True
+
+    def _last_words(self, code: int | None) -> str:
+        """The reason; `code` is None for a JVM that another process started, which alone knows its exit code."""
         tail = self._tail()
         memory = re.search(r".*OutOfMemoryError.*", tail)
-        how = f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
+        how = "ended" if code is None else f"ended with exit code {code}"
+        if code is not None and code < 0:
+            how = f"was killed by signal {-code}"
         if code == _EXIT_OUT_OF_MEMORY or memory:
             reason = memory.group().strip()[:300] if memory else "OutOfMemoryError"
             return f"The driver ran out of memory: its JVM {how}: {reason}"
@@ -104,9 +123,14 @@ class Jvm:
         try:
             with self.printed.open("rb") as stream:
                 stream.seek(max(0, self.printed.stat().st_size - _TAIL_BYTES))
-                return stream.read().decode(errors="replace")
+                return without_command(stream.read().decode(errors="replace"))
         except OSError:
             return ""
+
+
+def without_command(text: str) -> str:
+    """The text without the line in which a worker repeats the JVM's command, whose options name errors."""
+    return "\n".join(line for line in text.splitlines() if not line.startswith(_COMMAND))
 
 
 def _stopped(context: Any) -> bool:

@@ -17,11 +17,13 @@ from typing import TYPE_CHECKING, Any
 
 import structlog
 
+from lakeward.driver import thread_dumps
 from lakeward.driver.control import Control, DriverEnd
 from lakeward.driver.failing import Failures
 from lakeward.driver.group_offsets import GroupOffsets
 from lakeward.driver.jvm import Jvm
 from lakeward.driver.lag import LagThread
+from lakeward.driver.launch_row import LaunchReporter
 from lakeward.driver.listener import listener_of
 from lakeward.driver.recorder import Recorder
 from lakeward.driver.registry_link import RegistryLink
@@ -45,14 +47,20 @@ if TYPE_CHECKING:
 _log = structlog.get_logger(__name__)
 
 LOG, PRINTED, EXIT = "driver.log", "stdout.log", "exit.json"
+GIVEN_PRINTED = "stderr"
+"""Where a worker of a cluster puts what the JVM prints that it starts."""
 JVM_S, STOP_S = 3.0, 30.0
 """How long to wait for a JVM that stopped answering to exit, and for Spark to stop."""
 CLAIM_S = STREAM_TTL.total_seconds() + 5
 """How long to wait for the lease of a dead launch: a little longer than its time to live."""
 
 
-def run(launch: Launch) -> int:
-    """Run a driver until no stream is to run, it is asked to end, or it is fenced. Returns the exit code."""
+def run(launch: Launch, reporter: LaunchReporter | None = None) -> int:
+    """Run a driver until no stream is to run, it is asked to end, or it is fenced. Returns the exit code.
+
+    Args:
+        reporter: of a driver that a cluster started; its files cannot be read from outside.
+    """
     launch.folder.mkdir(parents=True, exist_ok=True)
     logs.to_file(launch.folder / LOG)
     logging.getLogger("py4j").setLevel(logging.CRITICAL)  # Lakeward logs an error in a batch itself, once
@@ -62,9 +70,12 @@ def run(launch: Launch) -> int:
     if launch.runtime.pgpass is not None:
         os.environ.setdefault("PGPASSFILE", str(launch.runtime.pgpass))
     _log.info("driver started", pid=os.getpid(), python=sys.version.split()[0], folder=str(launch.folder))
-    end = _guarded(launch)
-    _write_exit(launch.folder / EXIT, end)
+    end = _guarded(launch, reporter)
+    record = _exit_record(end)
+    _write_exit(launch.folder / EXIT, record)
     _log.log(logging.INFO if end.code == 0 else logging.ERROR, "driver ended", exit_code=end.code, why=end.why)
+    if reporter is not None:
+        reporter.close(record)
     return end.code
 
 
@@ -78,18 +89,26 @@ def _name_in_every_line(driver: str) -> None:
     structlog.configure(processors=[named, *structlog.get_config()["processors"]])
 
 
-def _guarded(launch: Launch) -> DriverEnd:
+def _guarded(launch: Launch, reporter: LaunchReporter | None) -> DriverEnd:
     try:
-        return _run(launch)
+        return _run(launch, reporter)
     except Exception as error:  # noqa: BLE001  # named boundary: exit.json records every error
         if not isinstance(error, LakewardError):
             _log.exception("driver failed")
+        if reporter is not None and (died := _given_jvm(launch, reporter).death_reason(wait_s=JVM_S)) is not None:
+            # While Spark starts, a JVM that is killed is an error of a socket, which would count as a dependency.
+            return DriverEnd(1, died, str(judge(text=died).failure_class))
         kind = classify(error=error, text=f"{type(error).__name__}: {error}")
         code = error.exit_code if isinstance(error, LakewardError) and error.exit_code in (2, EXIT_FENCED) else 1
         return DriverEnd(code, str(error), str(kind))
 
 
-def _run(launch: Launch) -> DriverEnd:
+def _given_jvm(launch: Launch, reporter: LaunchReporter) -> Jvm:
+    """The JVM that started this process, before there is a session: whether it lives."""
+    return Jvm(None, launch.folder / GIVEN_PRINTED, lambda: "", parent_ended=reporter.is_orphan)
+
+
+def _run(launch: Launch, reporter: LaunchReporter | None) -> DriverEnd:
     ending = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: ending.set())
@@ -98,6 +117,10 @@ def _run(launch: Launch) -> DriverEnd:
     if not link.claim(CLAIM_S):
         why = "a newer launch of this driver exists, another process has this one, or its lease is held"
         return DriverEnd(EXIT_FENCED, why, "fenced")
+    if reporter is not None:
+        reporter.end = ending.set
+        reporter.claimed()
+        reporter.start()
     link.start()  # before Spark: the JVM takes longer to start than a lease lives
     began = time.monotonic()
     spark = session.start(launch)
@@ -158,6 +181,9 @@ def _run(launch: Launch) -> DriverEnd:
     )
     failures = Failures(launch.driver, link.connect, log=lambda stream: tail.newest(launch.folder, stream))
     jvm = Jvm.of(spark, launch.folder / PRINTED)
+    if reporter is not None:
+        jvm = Jvm.of(spark, launch.folder / GIVEN_PRINTED, reporter.is_orphan)
+        reporter.threads = lambda: thread_dumps.text(jvm)
     tasks = Tasks(lambda work: InheritableThread(target=work, session=spark))
     control = Control(starter, link, recorder, failures, jvm, launch.folder, tasks, ending)
 
@@ -224,9 +250,9 @@ def _record_exit(launch: Launch, link: RegistryLink, end: DriverEnd) -> None:
         )
 
 
-def _write_exit(file: Path, end: DriverEnd) -> None:
+def _exit_record(end: DriverEnd) -> ExitRecord:
     cause = judge(text=end.why).cause if end.code else None
-    document: ExitRecord = {
+    return {
         "exit_code": end.code,
         "failure_class": end.failure_class,
         "cause": str(cause) if cause else None,
@@ -235,9 +261,12 @@ def _write_exit(file: Path, end: DriverEnd) -> None:
         "batch_id": end.batch_id,
         "offsets": end.offsets,
     }
+
+
+def _write_exit(file: Path, record: ExitRecord) -> None:
     temporary = file.with_suffix(".tmp")
     try:
-        temporary.write_text(json.dumps(document, indent=2))
+        temporary.write_text(json.dumps(record, indent=2))
         temporary.replace(file)
     except OSError as error:  # e.g. a full disk: the registry has the exit already
         _log.error("exit.json not written", file=str(file), why=error.strerror)

@@ -31,8 +31,13 @@ def write(folder: Path, name: str, jvm: Jvm) -> str:
     return str(file)
 
 
+def text(jvm: Jvm | None = None) -> str:
+    """One dump; without a JVM, of Python alone."""
+    return f"Python threads\n\n{_python_threads()}" + (f"\nJVM threads\n\n{jvm.threads()}" if jvm is not None else "")
+
+
 def _write(file: Path, jvm: Jvm) -> None:
-    file.write_text(f"Python threads\n\n{_python_threads()}\nJVM threads\n\n{jvm.threads()}")
+    file.write_text(text(jvm))
 
 
 def _python_threads() -> str:

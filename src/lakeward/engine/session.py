@@ -13,7 +13,7 @@ from lakeward import jars
 from lakeward.connectors.aws import store
 from lakeward.connectors.iceberg import catalog
 from lakeward.connectors.spark import master as spark_master
-from lakeward.engine import cluster, event_log, java_names
+from lakeward.engine import cluster, event_log, given_jvm, java_names
 from lakeward.jars.java import DEEP_STACK
 from lakeward.platform.runtime import Launch
 from lakeward.spec.checks import spark_conf
@@ -99,6 +99,8 @@ def conf(launch: Launch, here: str | None = None) -> dict[str, str]:
     base |= catalog.spark_conf(launch.runtime.lake)
     if here is not None:
         base |= spark_master.conf(launch.runtime, here)
+    if launch.id:
+        base |= given_jvm.CONF
     base |= launch.conf
     logging = (launch.folder / LOGGING.name).as_uri()
     options = (
@@ -136,6 +138,8 @@ def start(launch: Launch) -> SparkSession:
     from pyspark.java_gateway import ensure_callback_server_started
     from pyspark.sql import SparkSession
 
+    if launch.id:
+        given_jvm.prepare(launch.folder / LOGGING.name, launch.runtime.pgpass)
     builder = SparkSession.builder
     for name, value in conf(launch, here).items():
         builder = builder.config(name, value)

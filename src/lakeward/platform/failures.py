@@ -48,6 +48,7 @@ class Cause(StrEnum):
     EXECUTOR = "lost executor"
     REBOOT = "machine restart"
     PLAN_SIZE = "plan too large"
+    NO_ROOM = "no room in the cluster"
 
 
 _ENDED = {
@@ -58,6 +59,7 @@ _ENDED = {
     Cause.JVM: "lost its JVM",
     Cause.EXECUTOR: "lost an executor",
     Cause.REBOOT: "went down with its machine",
+    Cause.NO_ROOM: "found no room in its cluster",
     Cause.PLAN_SIZE: "met a query plan that is too large for the JVM",
 }
 
@@ -75,6 +77,7 @@ _TEXTS: tuple[tuple[FailureClass, Cause | None, re.Pattern[str]], ...] = tuple(
     (failure, cause, re.compile(pattern, re.IGNORECASE))
     for failure, cause, pattern in (
         (FailureClass.FENCED, None, r"CONCURRENT_STREAM_LOG_UPDATE|CONCURRENT_QUERY|newer launch holds"),
+        (FailureClass.DEPENDENCY, Cause.NO_ROOM, r"Spark cluster has no room"),
         (FailureClass.INFRA, Cause.HUNG, r"hung batch|hung in a batch"),
         (FailureClass.INFRA, Cause.REBOOT, r"machine was (?:rebooted|started anew)"),
         (

@@ -339,6 +339,21 @@ def registry_url(home: Home) -> str:
     return url
 
 
+class ClusterPlace(BaseModel):
+    """Where a driver in cluster mode is submitted.
+
+    Attributes:
+        master: the address of the standalone master, `spark://HOST:PORT`.
+        rest, ui: its REST gateway and its page; None: the default ports of the master's hosts.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    master: str
+    rest: str | None = None
+    ui: str | None = None
+
+
 class Launch(BaseModel):
     """The launch file of a driver (mode 0600): its name, its token, and the addresses.
 
@@ -348,6 +363,8 @@ class Launch(BaseModel):
         folder: the folder of the driver: rotated logs, `exit.json`.
         runtime: the addresses of the deployment.
         conf: Spark conf of this driver (resources), without secrets.
+        cluster: where it is submitted; None for a process of this machine, whose launch file does not have the key.
+        id: of its row in the registry; empty without one.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -357,12 +374,15 @@ class Launch(BaseModel):
     folder: Path
     runtime: Runtime
     conf: dict[str, str] = {}
+    cluster: ClusterPlace | None = None
+    id: str = ""
 
     def write(self, file: Path) -> None:
         """Write the file with mode 0600."""
         descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         with os.fdopen(descriptor, "w") as stream:
-            stream.write(self.model_dump_json(indent=2))
+            # A driver of the version before refuses keys that it does not know: a process here needs neither.
+            stream.write(self.model_dump_json(indent=2, exclude={"cluster", "id"} if self.cluster is None else None))
 
     @classmethod
     def read(cls, file: Path) -> Launch:

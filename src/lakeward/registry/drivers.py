@@ -29,12 +29,23 @@ EXITED, BURIED = "exited", "buried"
 
 
 class Handle(TypedDict, total=False):
-    """The identity of a driver's process: `start_time` in clock ticks or seconds since boot, by the platform."""
+    """The identity of a driver's process: `start_time` in clock ticks or seconds since boot, by the platform.
+
+    A driver that a cluster started has its `submission` and the `master` that knows it instead.
+    """
 
     pid: int
     start_time: float
     boot_id: str
     host: str
+    submission: str
+    master: str
+
+
+def named(handle: Handle | None) -> str:
+    """How people name the process: `process 77`, or its submission on a cluster."""
+    found = handle or {}
+    return str(found["submission"]) if "submission" in found else f"process {found.get('pid')}"
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ _SETTING = {"verifications": "checks", "waivers": "changes", "check_runs": "requ
 """Table -> the setting with its retention time, where the names differ. Checks are deleted with their run."""
 TABLES = (
     "batches", "events", "incidents", "restarts", "operations", "facts", "plans", "actions", "verifications", "changes",
-    "waivers", "check_runs", "lag_history",
+    "waivers", "check_runs", "lag_history", "launches",
 )  # fmt: skip
 _TIME = {
     "batches": "committed_at",
@@ -52,6 +52,8 @@ def purge(connection: Connection, keep: Mapping[str, timedelta] | None = None) -
                 .scalar_subquery()
             )
             old = old.where(table.c.at.not_in(proof))
+        if name == "launches":  # a driver may run for longer than its launch is kept: its newest one stays
+            old = old.where(table.c.token.not_in(select(schema.drivers.c.token)))
         chosen = old.limit(BATCH).subquery()
         condition = [column == chosen.c[column.name] for column in key]
         removed[name] = connection.execute(delete(table).where(*condition)).rowcount

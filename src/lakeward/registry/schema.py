@@ -106,6 +106,28 @@ drivers = Table(
     Column("spark_ui", String),
 )
 
+launches = Table(
+    "launches",  # of drivers that a cluster starts on a machine of its own: no folder is shared with them
+    metadata,
+    Column("id", String, primary_key=True),  # on the driver's command line; not secret
+    Column("driver", String, nullable=False),
+    Column("token", String, nullable=False),
+    _at(),
+    Column("document", JSONB, nullable=False),  # what the driver runs by: its launch file
+    Column("place", JSONB, nullable=False),  # {master, rest, ui}: where it was submitted
+    Column("handle", JSONB),  # {submission, master}; null until the starter or the driver records it
+    Column("host", String),  # these two are written by the driver
+    Column("log", String),
+    Column("end_requested_at", DateTime(timezone=True)),
+    Column("dump_requested_at", DateTime(timezone=True)),
+    Column("exit", JSONB),  # its exit.json
+    Column("log_tail", Text),  # the end of driver.log, masked
+    Column("printed", Text),  # the end of what Python and the JVM printed, masked
+    Column("dump", Text),  # the newest thread dump
+    Column("dumped_at", DateTime(timezone=True)),
+    Index("ix_launches_driver", "driver", "at"),
+)
+
 batches = Table(
     "batches",
     metadata,

@@ -14,10 +14,11 @@ from lakeward.platform.runtime import Launch as LaunchFile
 from lakeward.platform.runtime import Runtime
 from lakeward.platform.text import listed
 from lakeward.registry import drivers, events
-from lakeward.spec.model.driver_conf import conf
+from lakeward.registry.drivers import Driver, named
+from lakeward.spec.model.driver_conf import conf, place
 from lakeward.spec.model.settings import Settings
 from lakeward.supervision import termination
-from lakeward.supervision.backends.base import Backend, launch_folder
+from lakeward.supervision.backends.base import Backend, Job, launch_folder
 from lakeward.supervision.decide.reconcile import Adopt, Decision, FinalizeLaunch, Kill, Launch, Nothing, Unstick
 from lakeward.supervision.driver_failure import Failing
 from lakeward.supervision.observe import Connect, Facts
@@ -89,6 +90,7 @@ class Actor:
             folder=launch_folder(self.runtime.drivers, name),
             runtime=self.runtime,
             conf=conf(specs, declared),
+            cluster=place(declared),
         )
         try:
             job = self.backend.start(launch)
@@ -109,14 +111,14 @@ class Actor:
         return Done(
             name,
             "launched",
-            f"Launched driver {name} as process {pid} for {listed(list(decision.streams))}: {decision.reason}",
+            f"Launched driver {name} as {named(job.handle)} for {listed(list(decision.streams))}: {decision.reason}",
             {"pid": pid, "log": job.log},
         )
 
     def _could_not_start(self, decision: Launch, token: str, error: LakewardError, facts: Facts) -> Done:
         with self.connect() as connection:
             drivers.exited(connection, decision.driver, token, exit_code=None, error=str(error))
-            attempt = Failing(self.runtime, self.chance).not_started(connection, decision.driver, str(error), facts)
+            attempt = Failing(self.runtime, self.chance).not_started(connection, decision.driver, error, facts)
         return Done(decision.driver, "failed", f"{error.what}: {error.why}; {attempt.why}", {"next": error.next})
 
     def _adopt(self, decision: Adopt) -> Done:
@@ -125,15 +127,15 @@ class Actor:
             drivers.started(connection, name, job.token, handle=job.handle or {}, host=job.host, log=job.log)
             events.record(connection, "driver", name, "adopted", decision.reason, handle=job.handle or {})
         pid = (job.handle or {}).get("pid")
-        return Done(name, "adopted", f"Adopted driver {name}, process {pid}: {decision.reason}", {"pid": pid})
+        return Done(name, "adopted", f"Adopted driver {name}, {named(job.handle)}: {decision.reason}", {"pid": pid})
 
     def _kill(self, decision: Kill) -> Done:
         name, job = decision.driver, decision.job
         ended = self.backend.kill(job)
         pid = (job.handle or {}).get("pid")
-        text = f"Killed process {pid} of driver {name}: {decision.reason}"
+        text = f"Killed {named(job.handle)} of driver {name}: {decision.reason}"
         if not ended:
-            text = f"Process {pid} of driver {name} still exists after SIGKILL: {decision.reason}"
+            text = f"{_survived(name, job)}: {decision.reason}"
         with self.connect() as connection:
             events.record(connection, "driver", name, "killed", text, pid=pid, gone=ended)
         return Done(name, "killed" if ended else "failed", text, {"pid": pid})
@@ -148,9 +150,9 @@ class Actor:
         ended = self.backend.kill(job) if job.stopped else self.backend.stop(job, grace_s=STUCK_GRACE_S)
         pid = (job.handle or {}).get("pid")
         dumped = f"; thread dump: {dump}" if dump else ""
-        text = f"Ended process {pid} of driver {name}: {decision.reason}{dumped}"
+        text = f"Ended {named(job.handle)} of driver {name}: {decision.reason}{dumped}"
         if not ended:
-            text = f"Process {pid} of driver {name} still exists after SIGKILL: {decision.reason}{dumped}"
+            text = f"{_survived(name, job)}: {decision.reason}{dumped}"
         with self.connect() as connection:
             if ended:
                 drivers.exited(connection, name, job.token, exit_code=None, error=f"{decision.reason}{dumped}")
@@ -165,10 +167,20 @@ class Actor:
                 return Done(name, "skipped", f"Driver {name} was launched again in the meantime")
             end = termination.of(row, decision.job)
             drivers.terminated(connection, name, row.token, exit_code=end.code, error=end.error or None)
-            text = end.words(name, known=row.handle is not None, reason=decision.reason)
+            text = end.words(name, known=_known(row, decision.job), reason=decision.reason)
             if not decision.desired or end.code == 0:
                 events.record(connection, "driver", name, "exited", text, exit_code=end.code)
                 return Done(name, "finalized", text, {"exit_code": end.code})
             attempt = Failing(self.runtime, self.chance).died(connection, row, end, text, facts)
         kind = attempt.failure_class.value
         return Done(name, "finalized", f"{text}; {attempt.why}", {"failure_class": kind, "exit_code": end.code})
+
+
+def _known(row: Driver, job: Job | None) -> bool:
+    """Whether a process was recorded and its end was observed: else the reason of the decision is all that is known."""
+    return row.handle is not None and not (job is not None and job.lost)
+
+
+def _survived(driver: str, job: Job) -> str:
+    who = named(job.handle)
+    return f"{who[:1].upper()}{who[1:]} of driver {driver} still exists after SIGKILL"

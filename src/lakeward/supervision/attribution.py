@@ -22,9 +22,9 @@ from lakeward.registry.drivers import Driver
 from lakeward.registry.observations import Observation
 from lakeward.registry.streams import Block
 from lakeward.spec.model.file_paths import local
+from lakeward.supervision import launch_log
 from lakeward.supervision.observe import Facts
 from lakeward.supervision.termination import Death
-from lakeward.telemetry.tail import newest
 
 COMPARED = 10
 """Number of earlier failures of a driver that are compared."""
@@ -81,7 +81,7 @@ def place(connection: Connection, facts: Facts, runtime: Runtime, row: Driver, s
         "batch": batch,
         "offsets": offsets,
         "error": death.error,
-        "log": newest(Path(row.log), stream) if row.log else [],
+        "log": launch_log.newest(connection, row, stream),
     }
 
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 from lakeward.platform.runtime import Runtime
 from lakeward.registry.version import connect
 from lakeward.supervision.backends.base import Backend
+from lakeward.supervision.backends.chooser import Backends
 from lakeward.supervision.backends.local import LocalBackend
+from lakeward.supervision.backends.standalone import StandaloneBackend
 from lakeward.supervision.observe import Connect
 
 
@@ -16,5 +18,6 @@ def registry_of(runtime: Runtime) -> Connect:
 
 
 def backend_of(runtime: Runtime) -> Backend:
-    """The backend of this deployment."""
-    return LocalBackend.of_environment(runtime.drivers)
+    """The backends of this deployment, as one."""
+    # The registry's address is read when a backend needs it: commands without a registry list local drivers, too.
+    return Backends(LocalBackend.of_environment(runtime.drivers), StandaloneBackend(lambda: registry_of(runtime)()))

@@ -11,6 +11,7 @@ from datetime import timedelta
 
 from sqlalchemy import Connection
 
+from lakeward.platform.errors import DependencyDown, LakewardError
 from lakeward.platform.failures import FailureClass
 from lakeward.platform.runtime import Runtime
 from lakeward.platform.text import listed
@@ -35,10 +36,11 @@ class Failing:
     runtime: Runtime
     chance: Callable[[], float]
 
-    def not_started(self, connection: Connection, name: str, text: str, facts: Facts) -> Attempt:
+    def not_started(self, connection: Connection, name: str, error: LakewardError, facts: Facts) -> Attempt:
         """Record a driver that could not be started."""
-        attempt = self._attempt(name, facts, FailureClass.INFRA)
-        self._record(connection, name, text, attempt, attempt.delay, None)
+        away = isinstance(error, DependencyDown)  # the cluster that would run it
+        attempt = self._attempt(name, facts, FailureClass.DEPENDENCY if away else FailureClass.INFRA)
+        self._record(connection, name, str(error), attempt, attempt.delay, None)
         return attempt
 
     def died(self, connection: Connection, row: Driver, death: Death, text: str, facts: Facts) -> Attempt:

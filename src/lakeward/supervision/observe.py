@@ -317,6 +317,8 @@ def _life(driver: Driver | None, jobs: Jobs, stream: str) -> tuple[Life, str]:
         known = f"the {driver.backend} backend does not know its process any more"
         return (Life.UNKNOWN, known) if driver.handle is not None and not driver.ended else (Life.GONE, "")
     life = remains(driver, job)
+    if life is Life.UNKNOWN and "submission" in (job.handle or {}):
+        return life, job.lost or f"the Spark master of driver {driver.name} could not be asked"
     if life is Life.UNKNOWN:
         hint = f"if that host is gone for good: lakeward streams restart {stream} --kill"
         return life, f"its process runs on host {job.host}, which cannot be asked from here ({hint}),"

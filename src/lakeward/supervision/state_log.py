@@ -9,6 +9,7 @@ from sqlalchemy import Connection
 from lakeward.platform.text import span
 from lakeward.registry import events, streams
 from lakeward.registry import incidents as incident_rows
+from lakeward.registry.drivers import named
 from lakeward.supervision import dead_mans_switch, incidents
 from lakeward.supervision.backends.base import Life
 from lakeward.supervision.decide.health import Verdict
@@ -68,5 +69,5 @@ def record_adopted(connection: Connection, facts: Facts, jobs: ObservedJobs) -> 
         row = facts.drivers.get(job.driver)
         if row is None or row.handle is None or job.token != row.token or job.life is not Life.ALIVE:
             continue
-        text = f"Adopted process {row.handle.get('pid')}: it ran on while {missing.split(' (')[0]}"
+        text = f"Adopted {named(row.handle)}: it ran on while {missing.split(' (')[0]}"
         events.record(connection, "driver", row.name, "adopted", text, handle=dict(row.handle))

@@ -77,6 +77,8 @@ def _fatal_line(job: Job | None) -> str:
 
 
 def _printed(job: Job | None) -> list[str]:
+    if job is not None and job.printed is not None:
+        return [line.strip() for line in job.printed.strip().splitlines()]
     if job is None or not job.log:
         return []
     try:

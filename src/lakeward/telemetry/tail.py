@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import deque
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -53,7 +54,19 @@ def text(line: LogLine) -> str:
 
 def newest(folder: Path, stream: str) -> list[str]:
     """The newest lines about a stream for a failure report, each cut to a width."""
-    return [text(line).replace("\n", " ")[:WIDTH].rstrip() for line in tail(folder, stream, LINES)[1]]
+    return short(tail(folder, stream, LINES)[1])
+
+
+def of_text(
+    log: str, stream: str, limit: int, *, since: datetime | None = None, grep: str | None = None
+) -> list[LogLine]:
+    """The same of a log that is no file here, e.g. the end of one that the registry keeps."""
+    return _chosen([log.splitlines()], stream, limit, since, grep)
+
+
+def short(lines: list[LogLine]) -> list[str]:
+    """Lines for a failure report, each cut to a width."""
+    return [text(line).replace("\n", " ")[:WIDTH].rstrip() for line in lines]
 
 
 def before(folder: Path) -> Path | None:
@@ -65,13 +78,19 @@ def before(folder: Path) -> Path | None:
 
 
 def _lines(file: Path, stream: str, limit: int, since: datetime | None, grep: str | None) -> list[LogLine]:
+    # The older, rotated files are read only for a time or a text.
+    files = [file] if since is None and grep is None else [*_rotated(file), file]
+    return _chosen(map(_read, files), stream, limit, since, grep)
+
+
+def _chosen(
+    sources: Iterable[list[str]], stream: str, limit: int, since: datetime | None, grep: str | None
+) -> list[LogLine]:
     newest_lines: deque[LogLine] = deque(maxlen=limit)
     pattern = None if grep is None else grep.casefold()
     young = since is None
-    # The older, rotated files are read only for a time or a text.
-    files = [file] if since is None and grep is None else [*_rotated(file), file]
-    for source in files:
-        for line in _read(source):
+    for source in sources:
+        for line in source:
             shown = mask(line)
             parsed = _parse(shown)
             at = _moment(parsed)

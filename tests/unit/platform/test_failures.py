@@ -103,6 +103,8 @@ def test_exit_codes_in_words() -> None:
          FailureClass.INFRA, Cause.PLAN_SIZE, "met a query plan that is too large for the JVM"),
         ("Driver nyc met a query plan that is too large for the JVM", 1, FailureClass.INFRA, Cause.PLAN_SIZE,
          "met a query plan that is too large for the JVM"),
+        ("the Spark cluster has no room for its driver; it has no worker (waited 3 min)", None,
+         FailureClass.DEPENDENCY, Cause.NO_ROOM, "found no room in its cluster"),
         ("", -9, FailureClass.INFRA, Cause.KILLED, "was killed by SIGKILL"),
         ("", None, FailureClass.INFRA, Cause.KILLED, "ended without an error report"),
         ("something nobody has seen", 1, FailureClass.INFRA, None, "ended with exit code 1"),

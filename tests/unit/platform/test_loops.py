@@ -49,6 +49,7 @@ ELSEWHERE = {
     "supervision/abandoned_operations:finish": "a savepoint for each operation, as for incidents",
     "supervision/backends/local:_launched": "tests/unit/supervision/test_unreadable_rows.py",
     "supervision/backends/local:find": "tests/unit/supervision/test_unreadable_rows.py",
+    "supervision/backends/standalone:find": "tests/unit/supervision/backends/test_standalone.py",
     "supervision/incidents:_alone": "the loops over incidents",
     "supervision/incidents:of_dependencies": "a savepoint for each dependency, as for streams",
     "supervision/late_proofs:watch": "tests/unit/supervision/test_late_proofs.py",

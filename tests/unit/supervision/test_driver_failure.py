@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from lakeward.platform.errors import DependencyDown, LakewardError
 from lakeward.platform.failures import FailureClass, judge
-from lakeward.registry import drivers, streams
+from lakeward.registry import drivers, restarts, streams
 from lakeward.supervision import observe
 from lakeward.supervision.driver_failure import Failing
 from lakeward.supervision.termination import Death
@@ -31,3 +32,19 @@ def test_a_stream_that_waits_for_a_person_keeps_its_reason_when_its_driver_dies(
         after = {item.id: item.blocked for item in streams.all_streams(connection)}
     assert after["flights"] == blocked
     assert (after["alerts"] or {}).get("reason") == alerts
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        (DependencyDown("The REST gateway does not answer", code="LW-2520"), "dependency"),
+        (LakewardError("Driver nyc could not be started", code="LW-2501"), "infra"),
+    ],
+)
+def test_a_driver_whose_cluster_is_away_waits_for_a_dependency(connected, deployed, runtime, error, kind) -> None:
+    deployed("flights")
+    with connected() as connection:
+        assert drivers.record_intent(connection, "nyc", token="t", previous=None, backend="standalone")
+        attempt = Failing(runtime, lambda: 0.0).not_started(connection, "nyc", error, observe.read(connection))
+        assert restarts.newest(connection)[("nyc", None)].failure_class == kind
+    assert attempt.failure_class == kind

@@ -43,10 +43,14 @@ def events(stream: Stream, lines: Lines = 30, since: Since = None) -> None:
 @app.command()
 def logs(stream: Stream, lines: Lines = 50, since: Since = None, grep: Grep = None) -> None:
     """The newest log lines of a stream's driver that concern it, masked."""
+    from lakeward.supervision import launch_log
     from lakeward.telemetry.tail import tail, text
 
     driver = _driver(stream)
     log = expect(driver.log, "the log of a driver that is here")
+    if launch_log.on_cluster(driver):
+        _logs_of_cluster(driver, log, stream, lines, _moment(since), grep)
+        return
     file, found_lines = tail(Path(log), stream, lines, since=_moment(since), grep=grep)
     if file is None:
         raise LakewardError(
@@ -57,6 +61,22 @@ def logs(stream: Stream, lines: Lines = 50, since: Since = None, grep: Grep = No
         )
     state().output.note(str(file))
     data = {"stream": stream, "driver": driver.name, "file": file, "lines": found_lines}
+    state().output.either(data, "\n".join(text(entry) for entry in found_lines))
+
+
+def _logs_of_cluster(
+    driver: Driver, place: str, stream: str, lines: int, since: datetime | None, grep: str | None
+) -> None:
+    """The end of a log that is on a machine of the cluster: the registry has a copy."""
+    from lakeward.registry import launches
+    from lakeward.telemetry.tail import of_text, text
+
+    with state().registry() as connection:
+        log = launches.log_tail(connection, driver.token)
+    found_lines = of_text(log or "", stream, lines, since=since, grep=grep)
+    where = f"{place} on {driver.host}" if place else f"with its submission on {driver.host}"
+    state().output.note(f"The end of driver.log, from the registry; the whole file is in {where}")
+    data = {"stream": stream, "driver": driver.name, "file": None, "lines": found_lines}
     state().output.either(data, "\n".join(text(entry) for entry in found_lines))
 
 

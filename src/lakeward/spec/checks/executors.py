@@ -6,12 +6,13 @@ from collections.abc import Iterator, Sequence
 
 from lakeward.spec.checks import spark_conf
 from lakeward.spec.checks.project import ProjectFinding
-from lakeward.spec.model.settings import Driver, Settings
+from lakeward.spec.model.settings import MAINTENANCE, Driver, Settings
 from lakeward.spec.model.stream import StreamSpec
 from lakeward.spec.read.messages import Finding
 
 HOW = "docs/how-to/run-on-a-spark-cluster.md"
-_OF_A_CLUSTER = ("master", "executors", "authenticate")
+_OF_A_CLUSTER = ("deploy_mode", "master", "rest", "ui", "executors", "authenticate")
+_OF_CLUSTER_MODE = ("rest", "ui")
 
 
 def driver_findings(name: str, driver: Driver) -> Iterator[Finding]:
@@ -25,6 +26,13 @@ def driver_findings(name: str, driver: Driver) -> Iterator[Finding]:
             if key in driver.model_fields_set:
                 message = f"{key} needs backend: standalone; a local driver runs all tasks in its own process"
                 yield Finding(("drivers", name, key), message, key, key=True)
+    if driver.deploy_mode == "client" and spread:
+        for key in _OF_CLUSTER_MODE:
+            if key in driver.model_fields_set:
+                message = f"{key} needs deploy_mode: cluster; a driver in client mode is not submitted"
+                yield Finding(("drivers", name, key), message, key, key=True)
+    if driver.deploy_mode == "cluster":
+        yield from _cluster_mode(name, driver)
     if spread and "cores" in driver.model_fields_set:
         message = "cores has no effect here: executors run the tasks; use executors: {cores: ..}"
         yield Finding(("drivers", name, "cores"), message, str(driver.cores), key=True, warning=True)
@@ -36,6 +44,19 @@ def driver_findings(name: str, driver: Driver) -> Iterator[Finding]:
             yield Finding(at, f"write this as {words}, in the driver's own keys", key, key=True)
         elif useless := spark_conf.ineffective(key, executors=spread):
             yield Finding(at, useless, key, key=True, warning=True)
+
+
+def _cluster_mode(name: str, driver: Driver) -> Iterator[Finding]:
+    """What a driver that a worker starts cannot have."""
+    if driver.authenticate:
+        message = (
+            "authenticate is not possible with deploy_mode: cluster: Spark's REST gateway refuses to start on a master "
+            f"with a secret; use deploy_mode: client, or protect the gateway by the network ({HOW})"
+        )
+        yield Finding(("drivers", name, "authenticate"), message, "authenticate", key=True)
+    if name == MAINTENANCE:
+        message = "deploy_mode: cluster is for drivers of streams; maintenance runs beside Airflow: write client"
+        yield Finding(("drivers", name, "deploy_mode"), message, "deploy_mode", key=True)
 
 
 def executor_findings(streams: Sequence[StreamSpec], settings: Settings) -> Iterator[ProjectFinding]:

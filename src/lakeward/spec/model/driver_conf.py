@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from lakeward.platform.runtime import ClusterPlace
 from lakeward.spec.checks.spark_conf import local
 from lakeward.spec.model.settings import Driver as DriverSettings
 from lakeward.spec.model.stream import Executors
@@ -39,6 +40,14 @@ def conf(specs: Iterable[Mapping[str, Any]], settings: DriverSettings | None = N
         wished["spark.driver.extraJavaOptions"] = QUICK
     master = {"spark.master": local(cores)} if base.master is None else _spread(hosted, base)
     return {**master, "spark.driver.memory": str(memory), **wished}
+
+
+def place(settings: DriverSettings) -> ClusterPlace | None:
+    """Where a driver in cluster mode is submitted; None for a driver that is a process of this machine."""
+    if settings.backend != "standalone" or settings.deploy_mode != "cluster" or settings.master is None:
+        return None
+    rest, ui = (None if address is None else str(address) for address in (settings.rest, settings.ui))
+    return ClusterPlace(master=str(settings.master), rest=rest, ui=ui)
 
 
 def _spread(specs: list[Mapping[str, Any]], base: DriverSettings) -> dict[str, str]:

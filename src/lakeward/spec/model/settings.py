@@ -20,6 +20,7 @@ from lakeward.spec.model.types import (
     ObjectPlace,
     Span,
     SparkMaster,
+    SparkService,
 )
 
 
@@ -84,10 +85,17 @@ class Driver(SpecModel):
     memory: Memory = Memory("1g")
     """Memory of the driver process."""
     backend: Literal["local", "standalone", "yarn", "kubernetes"] = "local"
-    """Where tasks run: `local`, in the driver process; `standalone`, on executors of a Spark standalone cluster. The
-    driver process runs beside Airflow in both cases."""
+    """Where tasks run: `local`, in the driver process; `standalone`, on executors of a Spark standalone cluster. Where
+    the driver process runs, `deploy_mode` says."""
+    deploy_mode: Literal["client", "cluster"] = "client"
+    """`client`: the driver is a process of the machine that reconciles. `cluster`: a worker of the cluster runs it, and
+    every Airflow host finds and stops it."""
     master: SparkMaster | None = None
     """Address of the standalone master."""
+    rest: SparkService | None = None
+    """The master's REST gateway, to which a driver in cluster mode is submitted; default: port 6066 of the master."""
+    ui: SparkService | None = None
+    """The master's page, which lists the drivers in cluster mode; default: port 8080 of the master."""
     executors: Executors | None = None
     """Executors on the cluster; default: those that a stream of the driver requests, else `{min: 0, max: 2}`."""
     authenticate: Bool = False
@@ -160,7 +168,8 @@ class Keep(SpecModel):
     changes: Span = Duration("1095d")
     """Changes: who changed what; three years."""
     launches: Span = Duration("14d")
-    """Folders of ended drivers: logs, event log, thread dumps. The newest folder of each driver is kept."""
+    """Folders of ended drivers: logs, event log, thread dumps; of drivers in cluster mode, what the registry has. The
+    newest of each driver is kept."""
     runs: Span = Duration("14d")
     """Runs of Dags and Airflow's logs, in the embedded Airflow."""
 

@@ -328,6 +328,14 @@ class SparkMaster(Written):
         return [(host, int(port)) for host, port in pairs]
 
 
+class SparkService(Written):
+    """The address of a service of a standalone master: its REST gateway, or its page."""
+
+    pattern = re.compile(r"https?://[^\s,:/@?#]+:\d+(/[^\s?#@]*)?")
+    syntax = "the address of a service of the Spark master is http(s)://HOST:PORT, without a login"
+    examples: ClassVar[list[str]] = ["http://spark-master:6066"]
+
+
 class CatalogAddress(Written):
     """The address of a catalog's server."""
 

@@ -47,6 +47,9 @@ class Job:
         log: where it logs.
         exit: the driver's `exit.json`, None without one.
         stopped: its process exists and is stopped (SIGSTOP), so that it does nothing until it is continued.
+        printed: the end of what it printed, for a job whose files cannot be read from here.
+        waits: why a cluster has not started it yet; empty if it has.
+        lost: why the backend, which can be asked, does not know what became of it; empty if it knows.
     """
 
     driver: str
@@ -57,6 +60,9 @@ class Job:
     log: str
     exit: ExitRecord | None = None
     stopped: bool = False
+    printed: str | None = None
+    waits: str = ""
+    lost: str = ""
 
 
 @dataclass(frozen=True)

@@ -34,6 +34,9 @@ SILENCE_S = 20.0
 """From this silence on, a pass decides again when the driver would count as frozen."""
 RECHECK_S = 10.0
 """A decision that waits for an incident is made again after this."""
+ROOM_S = 180.0
+"""A driver that its cluster has not started for this long has no room: its submission is withdrawn and made again
+later, with growing pauses, so that the reason is a failure with a name and not a queue that nobody sees."""
 STRAY_S = 30.0
 """A process of an older launch has this long to see the newer token and exit by itself."""
 
@@ -157,6 +160,8 @@ def _decide(name: str, hosted: Sequence[Stream], jobs: Sequence[Job], observed: 
     if decisions:
         return decisions  # a process of the group may still write: the next round decides
     if row is not None and current is not None and remains(row, current) is Life.UNKNOWN:
+        if current.lost:
+            return _lost(name, hosted, current, row, observed)
         return [Nothing(name, "its process could not be asked: nothing is restarted for that")]
     return _gone(name, hosted, row, current, observed)
 
@@ -183,6 +188,10 @@ def _strays(name: str, strays: Sequence[Job], row: Driver | None, observed: Obse
 def _alive(name: str, hosted: Sequence[Stream], current: Job, row: Driver, observed: ObservedState) -> list[Decision]:
     if row.handle is None:
         return [Adopt(name, "it runs, and its starter died before recording it", current)]
+    if current.waits:
+        if row.launched_s > ROOM_S:
+            return [Unstick(name, f"{current.waits} (waited {span(row.launched_s)})", current)]
+        return [Nothing(name, current.waits, ROOM_S - row.launched_s)]
     lease = observed.leases.get(name)
     # A driver that never took its lease has been without it since its launch.
     lapsed = row.launched_s if lease is None else (observed.now - lease.until).total_seconds()
@@ -202,6 +211,22 @@ def _alive(name: str, hosted: Sequence[Stream], current: Job, row: Driver, obser
         wait = max(0.5, FROZEN_S - silent, -lapsed)
         return [Nothing(name, f"it runs and sent no heartbeat for {span(silent)}", wait)]
     return [Nothing(name, "it runs")]
+
+
+def _lost(name: str, hosted: Sequence[Stream], current: Job, row: Driver, observed: ObservedState) -> list[Decision]:
+    """Decide for a driver of whom its cluster, which answers, knows nothing. It may run on: the cluster lost its own
+    memory, or a worker. It is given up when its lease has expired and it sent no heartbeat for as long as a frozen one;
+    if it still runs after that, the next launch fences it."""
+    lease = observed.leases.get(name)
+    lapsed = row.launched_s if lease is None else (observed.now - lease.until).total_seconds()
+    silent = row.age_s if row.age_s is not None else row.launched_s
+    if observed.startup_grace is not None:
+        return [Nothing(name, observed.startup_grace, 5.0)]
+    if lapsed > 0 and silent > FROZEN_S:
+        reason = f"{current.lost}, and it sent no heartbeat for {span(silent)}"
+        return [FinalizeLaunch(name, reason, row.token, current, any(_wanted(item) for item in hosted))]
+    wait = max(0.5, FROZEN_S - silent, -lapsed)
+    return [Nothing(name, f"{current.lost}; its lease or its heartbeat is recent", wait)]
 
 
 def _may_be_frozen(hosted: Sequence[Stream], current: Job, row: Driver, observed: ObservedState) -> bool:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 from sqlalchemy import Connection
@@ -21,7 +20,7 @@ from lakeward.registry.generations import Generation
 from lakeward.registry.incidents import Incident
 from lakeward.registry.streams import Stream
 from lakeward.spec.model.stream import StreamSpec
-from lakeward.supervision import observe, presence
+from lakeward.supervision import launch_log, observe, presence
 from lakeward.supervision.backends.base import Backend, Job, Life
 from lakeward.supervision.decide.health import TROUBLE, Verdict
 from lakeward.supervision.decide.remedy import OF_THE_TABLE, PUT_BACK, SUPERVISED, new_id
@@ -34,7 +33,6 @@ from lakeward.supervision.report.late import LateRecords
 from lakeward.supervision.report.quarantine_loss import MOST_BATCHES, Rejected
 from lakeward.supervision.report.recent import Recent
 from lakeward.supervision.report.sources import Sources
-from lakeward.telemetry import tail
 
 TAIL = 8
 
@@ -210,6 +208,7 @@ def gather(connect: Connect, runtime: Runtime, view: View, stream: str) -> Mater
         happened = recent.read(connection, row, table, since)
         stable, differs = _compared(connection, view, row)
         incident = _incident(incidents.open_ones(connection), stream)
+        tail = _tail(connection, view, row)
     sources_read = Sources()
     if spec is not None:
         ends = (newest.end_offsets if newest else None) or {}
@@ -232,7 +231,7 @@ def gather(connect: Connect, runtime: Runtime, view: View, stream: str) -> Mater
         stable=stable,
         differs=differs,
         incident=incident,
-        tail=_tail(view, row),
+        tail=tail,
     )
 
 
@@ -261,14 +260,12 @@ def _compared(connection: Connection, view: View, stream: Stream) -> tuple[Gener
     return stable, [] if stable is None else generation_diff.keys(stable, running)
 
 
-def _tail(view: View, stream: Stream) -> list[str]:
+def _tail(connection: Connection, view: View, stream: Stream) -> list[str]:
     """The last log lines before the failure, from the launch that failed, which may not be the newest one."""
     driver = view.driver(stream)
     verdict = view.verdicts.get(stream.id)
-    if driver is None or not driver.log or verdict is None or verdict.state not in TROUBLE:
+    if driver is None or verdict is None or verdict.state not in TROUBLE:
         return []
-    folder = Path(driver.log)
     failure = view.facts.failure(stream)
-    if failure is not None and failure.stream is None and failure.at < driver.launched_at:
-        folder = tail.before(folder) or folder
-    return tail.newest(folder, stream.id)[-TAIL:]
+    failed_at = failure.at if failure is not None and failure.stream is None else None
+    return launch_log.newest(connection, driver, stream.id, failed_at)[-TAIL:]

@@ -13,7 +13,18 @@ from sqlalchemy import func
 from lakeward.connectors.kafka import broker
 from lakeward.demo.flights import Record
 from lakeward.demo.producer import Sender
-from lakeward.registry import batches, drivers, events, generations, leases, observations, restarts, streams
+from lakeward.registry import (
+    batches,
+    drivers,
+    events,
+    generations,
+    launches,
+    leases,
+    observations,
+    restarts,
+    streams,
+)
+from lakeward.supervision import launch_log
 from lakeward.supervision.backends import identity
 
 STATUS = {
@@ -298,6 +309,27 @@ def test_logs_are_the_lines_of_this_stream_and_of_the_whole_driver(site: Any) ->
     ]
     shown = site.lakeward("streams", "logs", "flights", "-n", "3").out
     assert "Batch 3 landed  stream=flights rows=9" in shown
+
+
+def test_logs_and_report_of_a_driver_on_a_cluster_are_read_from_the_registry(site: Any) -> None:
+    handle = {"submission": "driver-0001", "master": "spark://h:7077"}
+    line = {"timestamp": "2026-01-01T00:00:00Z", "level": "error", "event": "Batch 3 failed", "stream": "flights"}
+    with site.registry() as connection:
+        previous = drivers.find(connection, "demo")
+        before = previous.token if previous is not None else None
+        assert drivers.record_intent(connection, "demo", token="t1", previous=before, backend="standalone")
+        launches.record(connection, "abc", driver="demo", token="t1", document={}, place={"master": "spark://h:7077"})
+        launches.arrived(connection, "abc", handle, host="node", log="/work/driver-0001")
+        drivers.started(connection, "demo", "t1", handle=handle, host="node", log="/work/driver-0001")
+        launches.write_logs(connection, "abc", log=json.dumps(line), printed="")
+        row = drivers.find(connection, "demo")
+        assert row is not None
+        assert "Batch 3 failed" in str(launch_log.newest(connection, row, "flights"))
+        assert launch_log.newest(connection, row, "flights", row.launched_at - timedelta(hours=1)) == []
+    answer = site.lakeward("streams", "logs", "flights")
+    assert "Batch 3 failed" in answer.out
+    assert "the whole file is in /work/driver-0001 on node" in answer.err
+    assert site.lakeward("streams", "logs", "flights", "-o", "json").json["lines"] == [line]
 
 
 def _status(site: Any) -> Any:

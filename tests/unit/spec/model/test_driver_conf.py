@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from lakeward.spec.model.driver_conf import QUICK, conf
+from lakeward.spec.model.driver_conf import QUICK, conf, place
 from lakeward.spec.model.settings import Driver
 from lakeward.spec.model.stream import Executors
 from lakeward.spec.model.types import Memory, SparkMaster
@@ -70,3 +70,12 @@ def test_an_entry_without_executors_has_those_its_streams_ask_for() -> None:
     asks = {"resources": {"executors": {"max": 5, "cores": 2}}}
     assert conf([{}, asks], BIG)["spark.cores.max"] == "10"
     assert conf([asks], BIG.model_copy(update={"executors": Executors(max=1)}))["spark.cores.max"] == "1"
+
+
+def test_only_a_driver_in_cluster_mode_has_a_place_where_it_is_submitted():
+    assert place(BIG) is None
+    assert place(Driver()) is None
+    given = {"deploy_mode": "cluster", "rest": "https://gateway:443/spark"}
+    found = place(Driver.model_validate({**BIG.model_dump(mode="json", exclude_unset=True), **given}))
+    assert found is not None
+    assert (found.master, found.rest, found.ui) == ("spark://h:7077", "https://gateway:443/spark", None)

@@ -294,3 +294,49 @@ def test_the_adoption_table(decide, make, row) -> None:
     )
     assert type(decision) is expected
     assert words in decision.reason
+
+
+WAITS = "the Spark cluster has no room for its driver; its workers have free: node 0 cores and 300 MB"
+LOST = "the master spark://h:7077 does not know its driver any more"
+
+
+def test_a_driver_that_its_cluster_has_no_room_for_waits_and_is_then_withdrawn_with_the_reason(decide, make) -> None:
+    job = make.job(waits=WAITS)
+
+    def after(launched_s: float):
+        driver = make.driver(launched_s=launched_s, heartbeat=None, age_s=None)
+        [decision] = decide(drivers={"nyc": driver}, jobs=[job], leases={})
+        return decision
+
+    early, late = after(60.0), after(200.0)
+    assert (type(early), early.reason, early.after_s) == (Nothing, WAITS, 120.0)
+    assert (type(late), late.reason) == (Unstick, f"{WAITS} (waited 3 min)")
+
+
+@pytest.mark.parametrize(
+    ("silent_s", "lease_s", "grace", "given_up"),
+    [
+        (90.0, -30.0, None, True),
+        (90.0, 5.0, None, False),  # its lease is live
+        (30.0, -30.0, None, False),  # it was heard of lately
+        (90.0, -30.0, "the registry is back since 3 s", False),
+    ],
+)
+def test_a_driver_that_its_cluster_lost_is_given_up_when_lease_and_heartbeat_agree(
+    decide, make, silent_s, lease_s, grace, given_up
+) -> None:
+    decisions = decide(
+        drivers={"nyc": make.driver(age_s=silent_s)}, leases={"nyc": make.lease(left_s=lease_s)},
+        jobs=[make.job(life=Life.UNKNOWN, lost=LOST)], startup_grace=grace,
+    )  # fmt: skip
+    assert [type(item) for item in decisions] == [FinalizeLaunch if given_up else Nothing]
+    if given_up:
+        assert decisions[0].reason.startswith(f"{LOST}, and it sent no heartbeat for ")
+
+
+def test_a_cluster_that_cannot_be_asked_ends_no_driver(decide, make) -> None:
+    decisions = decide(
+        drivers={"nyc": make.driver(age_s=9999.0)}, leases={"nyc": make.lease(left_s=-9999.0)},
+        jobs=[make.job(life=Life.UNKNOWN)],
+    )  # fmt: skip
+    assert [type(item) for item in decisions] == [Nothing]
