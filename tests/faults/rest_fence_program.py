@@ -35,6 +35,7 @@ from lakeward.connectors.iceberg import evolve, fence, jvm, position_store, publ
 from lakeward.connectors.iceberg.writer import IcebergWriter
 from lakeward.connectors.schema_evolution import compare
 from lakeward.engine.session import BATCH_CONF
+from lakeward.jars.java import ROOM_FOR_CLASSES
 from lakeward.platform.errors import LakewardError, Transient
 from lakeward.platform.runtime import CATALOG, Lake
 from lakeward.spec.model.driver_conf import QUICK
@@ -279,7 +280,9 @@ def main(folder: Path, unfenced: bool, trials: int) -> None:
         for name, value in {
             "spark.driver.extraClassPath": os.pathsep.join(str(jar) for jar in jars.spark_classpath()),
             # A JVM of a minute: the second compiler would never earn its cost.
-            "spark.driver.extraJavaOptions": " ".join(["-XX:+UseSerialGC", QUICK, *jars.archive.options()]),
+            "spark.driver.extraJavaOptions": " ".join(
+                ["-XX:+UseSerialGC", QUICK, ROOM_FOR_CLASSES, *jars.archive.options()]
+            ),
             "spark.driver.memory": "1g",
             "spark.driver.host": "127.0.0.1",
             "spark.driver.bindAddress": "127.0.0.1",

@@ -21,6 +21,7 @@ from lakeward.connectors.iceberg import catalog as addresses
 from lakeward.connectors.spark import connect_server as server_side
 from lakeward.engine import java_names
 from lakeward.engine.session import BATCH_CONF, LOCAL_CHECKPOINT_FILES
+from lakeward.jars.java import ROOM_FOR_CLASSES
 from lakeward.platform import ports
 from lakeward.platform.runtime import CATALOG, Lake, Runtime
 from lakeward.spec.model.driver_conf import QUICK
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-BRIEF = ("-XX:+UseSerialGC", *QUICK.split(), "-XX:MetaspaceSize=256m")
+BRIEF = ("-XX:+UseSerialGC", *QUICK.split(), ROOM_FOR_CLASSES)
 """For a JVM of some minutes: the second compiler would never earn its cost, nor full collections while classes come."""
 
 
@@ -184,7 +185,7 @@ class ConnectServer:
         conf |= interpretation.of_the_gate()
         (folder / "temporary").mkdir()
         home = jars.pyspark_jars().parent
-        conf["spark.driver.extraJavaOptions"] += f" {BRIEF[1]}"
+        conf["spark.driver.extraJavaOptions"] += f" {QUICK}"
         self._command = [str(home / "bin" / "spark-submit")]
         for name, value in conf.items():
             self._command += ["--conf", f"{name}={value}"]
