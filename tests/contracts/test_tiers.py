@@ -8,7 +8,10 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
+import interpretation
+import nightly
 import pytest
+import seeds
 import tiers
 
 ROOT = Path(__file__).parents[2]
@@ -91,6 +94,26 @@ def test_every_test_it_names_is_there(name: str) -> None:
 )
 def test_a_test_has_the_tier_of_its_folder_unless_it_says_another(nodeid: str, own: tuple[str, ...], tier: str) -> None:
     assert tiers.tier_of(nodeid, own) == tier
+
+
+def test_the_night_compiles_the_queries_that_the_gate_interprets(monkeypatch: pytest.MonkeyPatch) -> None:
+    [step] = [each for each in nightly.steps(7, Path("night")) if each.name == "compiled"]
+    tests = {str(file.relative_to(ROOT)) for file in (ROOT / "tests").rglob("*.py") if _interprets(file)}
+    assert len(tests) > 5
+    assert [name for name in sorted(tests) if not name.startswith(step.words)] == []
+    monkeypatch.delenv(seeds.VARIABLE, raising=False)
+    assert interpretation.of_the_gate() == interpretation.CONF
+    monkeypatch.setenv(seeds.VARIABLE, step.env[seeds.VARIABLE])
+    assert interpretation.of_the_gate() == {}
+
+
+def _interprets(file: Path) -> bool:
+    """Whether the queries of a file of tests are interpreted, or those of a folder by its `conftest.py`."""
+    if file == Path(__file__) or file.parent in (ROOT / "tests/support", ROOT / "tests/spark"):
+        return False
+    text = file.read_text()
+    named = re.search(r"\b(?:interpreted|speed): None\b|\"speed\"", text)
+    return named is not None or "interpretation.of_the_gate()" in text
 
 
 def test_the_gate_is_everything_but_campaigns_and_its_slowest_are_shown() -> None:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import interpretation
 import pytest
 from desk import Desk
 from town import Town
@@ -27,6 +28,7 @@ def world(postgres: Any, kafka: Any, tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setenv("PGPASSFILE", str(postgres.pgpass))
     registry, catalog = postgres.create_registry(), postgres.create_database()
     made = make_world(postgres, postgres.pgpass, postgres.url(registry), catalog, kafka, tmp_path)
+    made.interpretation = interpretation.of_the_gate()
     yield made
     made.end()
     for database in (registry, catalog):
@@ -95,6 +97,7 @@ def private_world(
     url = f"postgresql://lakeward@{ports.HOST}:{private_postgres.port}/registry"
     engine.migrate(url, private_postgres.pgpass)
     made = make_world(private_postgres, private_postgres.pgpass, url, "catalog", kafka, tmp_path)
+    made.interpretation = interpretation.of_the_gate()
     yield made
     made.end()
 
@@ -110,6 +113,7 @@ def apart_world(
     catalog, place = postgres.create_database(), tmp_path / "apart"
     place.mkdir()
     made = make_world(postgres, both, private_world.url, catalog, kafka, place)
+    made.interpretation = interpretation.of_the_gate()
     yield made
     made.end()
     postgres.drop_database(catalog)
@@ -128,6 +132,7 @@ def town(request: Any, postgres: Any, kafka: Any, tmp_path_factory: pytest.TempP
     patch.setenv("PGPASSFILE", str(postgres.pgpass))
     registry, catalog = postgres.create_registry(), postgres.create_database()
     world = make_world(postgres, postgres.pgpass, postgres.url(registry), catalog, kafka, folder / "world")
+    world.interpretation = interpretation.of_the_gate()
     made = Town(Desk(with_database(world, catalog), folder / "desk", here=True))
     made.specs = getattr(request.module, "SPECS", {})
     uses, tests = request.module.USES, [item for item in request.session.items if item.module is request.module]

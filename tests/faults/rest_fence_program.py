@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 sys.path.append(str(Path(__file__).parents[1] / "support"))  # of the tests, which alone have it on their path
+import interpretation
 import lossy_catalog
 import object_store
 
@@ -34,8 +35,10 @@ from lakeward.connectors.iceberg import evolve, fence, jvm, position_store, publ
 from lakeward.connectors.iceberg.writer import IcebergWriter
 from lakeward.connectors.schema_evolution import compare
 from lakeward.engine.session import BATCH_CONF
+from lakeward.jars.java import ROOM_FOR_CLASSES
 from lakeward.platform.errors import LakewardError, Transient
 from lakeward.platform.runtime import CATALOG, Lake
+from lakeward.spec.model.driver_conf import QUICK
 from lakeward.telemetry import failpoints
 
 if TYPE_CHECKING:
@@ -276,6 +279,10 @@ def main(folder: Path, unfenced: bool, trials: int) -> None:
         builder = SparkSession.builder.master("local[2]").appName("races")
         for name, value in {
             "spark.driver.extraClassPath": os.pathsep.join(str(jar) for jar in jars.spark_classpath()),
+            # A JVM of a minute: the second compiler would never earn its cost.
+            "spark.driver.extraJavaOptions": " ".join(
+                ["-XX:+UseSerialGC", QUICK, ROOM_FOR_CLASSES, *jars.archive.options()]
+            ),
             "spark.driver.memory": "1g",
             "spark.driver.host": "127.0.0.1",
             "spark.driver.bindAddress": "127.0.0.1",
@@ -285,6 +292,7 @@ def main(folder: Path, unfenced: bool, trials: int) -> None:
             "spark.ui.showConsoleProgress": "false",
             "spark.sql.shuffle.partitions": "2",
             "spark.sql.session.timeZone": "UTC",
+            **interpretation.of_the_gate(),
             **BATCH_CONF,
             **addresses.spark_conf(lake),
         }.items():

@@ -31,7 +31,8 @@ SEED = 464
 
 @pytest.fixture
 def served(world: Any, postgres: Any) -> Any:
-    """The world with a database for sinks."""
+    """The world with a database for sinks, and drivers that compile their queries as in production."""
+    world.interpretation = {}
     database = postgres.create_database()
     yield with_database(world, database)
     world.end()

@@ -34,8 +34,8 @@ class Town:
 
     def build(self, names: Sequence[str]) -> None:
         """Deploy and start the streams; one that is named `later` has no topic yet."""
-        settings = {"drivers": {"town": {"cores": 2, "memory": "1500m", "compiler": "quick"}}}
-        (self.desk.project / "conf" / "lakeward.yaml").write_text(json.dumps(settings))
+        settings = {"cores": 2, "memory": "1500m", "compiler": "quick", "spark": dict(self.desk.world.interpretation)}
+        (self.desk.project / "conf" / "lakeward.yaml").write_text(json.dumps({"drivers": {"town": settings}}))
         for name in names:
             self.ids[name], self.sent[name] = f"{self.desk.world.name}_{name}", 0
             if name.startswith("files"):

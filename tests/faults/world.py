@@ -113,6 +113,8 @@ class World:
     kafka: Any
     name: str = "main"
     started: list[DriverProcess] = field(default_factory=list)
+    interpretation: Mapping[str, str] = field(default_factory=dict)
+    """Conf by which drivers interpret their queries; empty: they compile them, as in production."""
 
     wait_for = staticmethod(wait_for)
 
@@ -148,7 +150,13 @@ class World:
         place.mkdir(parents=True, exist_ok=True)
         # A JVM of a minute: the second compiler would never earn its cost.
         brief = {"spark.driver.extraJavaOptions": QUICK}
-        settings = {"spark.driver.memory": "1g", "spark.ui.enabled": "false", **brief, **(conf or {})}
+        settings = {
+            "spark.driver.memory": "1g",
+            "spark.ui.enabled": "false",
+            **brief,
+            **self.interpretation,
+            **(conf or {}),
+        }
         launch = Launch(driver=self.name, token=fresh, folder=place, runtime=self.runtime, conf=settings)
         launch.write(place / "launch.json")
         clean = {name: os.environ[name] for name in ("PATH", "HOME", "LANG", "JAVA_HOME") if name in os.environ}

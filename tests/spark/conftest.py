@@ -13,14 +13,15 @@ from time import monotonic, sleep
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
+import interpretation
 import pytest
-import seeds
 
 from lakeward import jars
 from lakeward.connectors.iceberg import catalog as addresses
 from lakeward.connectors.spark import connect_server as server_side
 from lakeward.engine import java_names
 from lakeward.engine.session import BATCH_CONF, LOCAL_CHECKPOINT_FILES
+from lakeward.jars.java import ROOM_FOR_CLASSES
 from lakeward.platform import ports
 from lakeward.platform.runtime import CATALOG, Lake, Runtime
 from lakeward.spec.model.driver_conf import QUICK
@@ -31,13 +32,13 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-BRIEF = ("-XX:+UseSerialGC", *QUICK.split(), "-XX:MetaspaceSize=256m")
+BRIEF = ("-XX:+UseSerialGC", *QUICK.split(), ROOM_FOR_CLASSES)
 """For a JVM of some minutes: the second compiler would never earn its cost, nor full collections while classes come."""
 
 
-INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
-"""Conf for tables of a few rows: compiling a query costs several times what running it does. Tests of drivers and
-writers compile, and so does the night."""
+COMPILED = {"test_landing", "test_one_pass", "test_examples", "test_late", "test_upsert", "test_wide", "test_writer"}
+"""Files of drivers and writers whose queries the gate compiles, as in production: the ways of a batch, the transforms,
+and the writers. The night compiles all."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -120,20 +121,25 @@ def spark(make_spark: Callable[[], SparkSession]) -> Iterator[SparkSession]:
     session.stop()
 
 
-@pytest.fixture(scope="session")
-def interpretation() -> dict[str, str]:
-    """Conf by which queries are interpreted; empty at night."""
-    return {} if os.environ.get(seeds.VARIABLE) else INTERPRETED
+@pytest.fixture
+def interpreted(spark: SparkSession) -> Iterator[None]:
+    """Queries of this session, and of sessions made meanwhile, are interpreted for one test, but at night."""
+    conf = interpretation.of_the_gate()
+    context = spark.sparkContext._jsc.sc().conf()  # a new session takes its conf from there: streams have such a one
+    for name, value in conf.items():
+        spark.conf.set(name, value)
+        context.set(name, value)
+    yield
+    for name in conf:
+        spark.conf.unset(name)
+        context.remove(name)
 
 
 @pytest.fixture
-def interpreted(spark: SparkSession, interpretation: dict[str, str]) -> Iterator[None]:
-    """Queries of this session are interpreted for one test, but at night."""
-    for name, value in interpretation.items():
-        spark.conf.set(name, value)
-    yield
-    for name in interpretation:
-        spark.conf.unset(name)
+def speed(request: pytest.FixtureRequest) -> None:
+    """Queries are interpreted, but in the files of `COMPILED`."""
+    if request.path.stem not in COMPILED:
+        request.getfixturevalue("interpreted")
 
 
 @pytest.fixture
@@ -176,11 +182,10 @@ class ConnectServer:
         self.port, self.token, self.folder = ports.any_free(), f"token-{uuid4().hex}", folder
         conf = addresses.spark_conf(lake) | server_side.server_conf(self.port, "1g", folder / "temporary")
         conf |= {"spark.sql.warehouse.dir": str(folder / "warehouse"), "spark.local.dir": str(folder / "local")}
-        if not os.environ.get(seeds.VARIABLE):
-            conf |= INTERPRETED
+        conf |= interpretation.of_the_gate()
         (folder / "temporary").mkdir()
         home = jars.pyspark_jars().parent
-        conf["spark.driver.extraJavaOptions"] += f" {BRIEF[1]}"
+        conf["spark.driver.extraJavaOptions"] += f" {QUICK}"
         self._command = [str(home / "bin" / "spark-submit")]
         for name, value in conf.items():
             self._command += ["--conf", f"{name}={value}"]

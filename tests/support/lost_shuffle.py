@@ -20,6 +20,7 @@ from lakeward.connectors.kafka.source import KafkaStreamSource
 from lakeward.engine.flow import Flow
 from lakeward.engine.one_pass import Observed, OnePass, Unproven
 from lakeward.jars import own
+from lakeward.spec.model.driver_conf import QUICK
 from lakeward.spec.model.stream import StreamSpec
 
 if TYPE_CHECKING:
@@ -50,6 +51,8 @@ def main(document: dict[str, Any], folder: Path) -> str:
 
     builder = SparkSession.builder.master("local[2]").config("spark.local.dir", str(folder / "local"))
     for name, value in {
+        # A JVM of some seconds: the second compiler would never earn its cost.
+        "spark.driver.extraJavaOptions": f"-XX:+UseSerialGC {QUICK}",
         "spark.jars": ",".join(str(jar) for jar in own.libraries()),
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.host": "127.0.0.1",

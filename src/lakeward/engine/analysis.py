@@ -28,6 +28,7 @@ from lakeward.connectors.python import code, functions, packages
 from lakeward.connectors.python.code import UserCodeFailed
 from lakeward.connectors.reference.choose import of_database, reader_of
 from lakeward.connectors.schema_evolution import Comparison
+from lakeward.jars.java import ROOM_FOR_CLASSES
 from lakeward.platform.errors import DependencyDown, LakewardError, SpecError
 from lakeward.platform.runtime import CATALOG, Runtime
 from lakeward.spec.checks.columns import columns_path
@@ -53,10 +54,10 @@ _SETTINGS = {
     "spark.sql.ansi.enabled": "true",
     "spark.sql.variable.substitute": "false",
     "spark.sql.shuffle.partitions": "1",
-    _JAVA_OPTIONS: "-XX:+UseSerialGC",
+    _JAVA_OPTIONS: f"-XX:+UseSerialGC {ROOM_FOR_CLASSES}",
 }
 _BRIEF = {
-    _JAVA_OPTIONS: f"-XX:+UseSerialGC {QUICK}",
+    _JAVA_OPTIONS: f"-XX:+UseSerialGC {ROOM_FOR_CLASSES} {QUICK}",
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
 }

@@ -14,7 +14,7 @@ from lakeward.connectors.aws import store
 from lakeward.connectors.iceberg import catalog
 from lakeward.connectors.spark import master as spark_master
 from lakeward.engine import cluster, event_log, given_jvm, java_names
-from lakeward.jars.java import DEEP_STACK
+from lakeward.jars.java import DEEP_STACK, ROOM_FOR_CLASSES
 from lakeward.platform.runtime import Launch
 from lakeward.spec.checks import spark_conf
 from lakeward.spec.model.file_paths import here
@@ -104,7 +104,8 @@ def conf(launch: Launch, here: str | None = None) -> dict[str, str]:
     base |= launch.conf
     logging = (launch.folder / LOGGING.name).as_uri()
     options = (
-        f"{DEEP_STACK} -Dlog4j2.configurationFile={logging} -Dderby.system.home={temporary} -XX:+ExitOnOutOfMemoryError"
+        f"{DEEP_STACK} {ROOM_FOR_CLASSES} -Dlog4j2.configurationFile={logging} -Dderby.system.home={temporary}"
+        " -XX:+ExitOnOutOfMemoryError"
     )
     if "-XX:+Use" not in launch.conf.get("spark.driver.extraJavaOptions", ""):
         options += " -XX:+UseSerialGC"  # a heap of a gigabyte on two cores: a third less memory than G1

@@ -16,6 +16,9 @@ from lakeward.platform.errors import Unhealthy
 OLDEST = 17  # the oldest version that Spark 4 supports
 DEEP_STACK = "-Xss4m"
 """Stack of a JVM thread. Spark recurses over a plan: the default of a megabyte ends at a few hundred columns."""
+ROOM_FOR_CLASSES = "-XX:MetaspaceSize=256m"
+"""Without it Java collects its whole heap each time classes pass a threshold that begins at 21 MB: twice in the first
+minute of a driver. It reserves nothing."""
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pytest
 from pyiceberg.catalog import load_catalog
 
+from lakeward import jars
 from lakeward.connectors.iceberg.catalog import create_schema, pyiceberg_properties
 from lakeward.platform.runtime import Lake, Runtime
 from lakeward.registry import generations, streams
@@ -45,7 +46,7 @@ def home(tmp_path: Path, postgres: Any) -> Iterator[Path]:
     catalog.create_table("nyc.flights", pa.schema([("n", pa.int32())]))
     runtime = Runtime(
         registry_url_file=home / "secrets" / "registry.url", pgpass=postgres.pgpass, lake=lake,
-        checkpoints=str(home), drivers=home / "drivers", jars=home,
+        checkpoints=str(home), drivers=home / "drivers", jars=jars.spark_folder(),
     )  # fmt: skip
     (home / "runtime.json").write_text(runtime.model_dump_json())
     yield home

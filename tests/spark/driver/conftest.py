@@ -144,7 +144,7 @@ class Lab:
 
 
 @pytest.fixture
-def lab(spark: Any, lake: Lake, kafka: Any, namespace: str, tmp_path: Path) -> Iterator[Lab]:
+def lab(spark: Any, speed: None, lake: Lake, kafka: Any, namespace: str, tmp_path: Path) -> Iterator[Lab]:
     runtime = Runtime(
         registry_url_file=tmp_path / "none", lake=lake, kafka={"lakeward_kafka": kafka.bootstrap},
         checkpoints=str(tmp_path / "checkpoints"), drivers=tmp_path, jars=jars.spark_folder(),

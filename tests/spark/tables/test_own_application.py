@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 
+import interpretation
 import psutil
 import pytest
 import yaml
@@ -38,18 +39,19 @@ from lakeward.connectors.spark.master import secret_file
 from lakeward.connectors.spark.connect import session
 from lakeward.platform.runtime import Runtime
 from lakeward.spec.model.settings import Driver
-with application(Runtime.load(Path(sys.argv[1])), "maintenance", Driver()) as mine, session(mine.runtime) as spark:
+small = Driver(compiler="quick")
+with application(Runtime.load(Path(sys.argv[1])), "maintenance", small) as mine, session(mine.runtime) as spark:
     print(mine.runtime.connect.rpartition(":")[2], flush=True)
     spark.sql("SELECT count(*) FROM range(100000000000) a WHERE sha2(cast(id AS string), 512) = 'x'").collect()
 """
 
 
 @pytest.fixture
-def alone(site: MaintenanceContext, interpretation: dict[str, str]) -> MaintenanceContext:
+def alone(site: MaintenanceContext) -> MaintenanceContext:
     """A project whose tables are maintained on an application of their own, in a deployment without a warm server."""
     file = site.project.tables_file
     file.write_text(file.read_text() + POLICY)
-    small = {"cores": 1, "memory": "768m", "compiler": "quick", "spark": interpretation}
+    small = {"cores": 1, "memory": "768m", "compiler": "quick", "spark": interpretation.of_the_gate()}
     site.project.settings_file.write_text(yaml.safe_dump({"drivers": {"maintenance": small}}))
     return MaintenanceContext.of(site.runtime.model_copy(update={"connect": None}), site.project)
 
@@ -208,8 +210,12 @@ def test_a_warm_server_that_dies_in_the_middle_is_told_and_the_next_run_works(al
 @pytest.mark.parametrize(
     ("driver", "error", "words"),
     [
-        ({"spark": {"spark.memory.fraction": "7"}}, Unhealthy, "memory.fraction"),
-        ({"backend": "standalone", "master": "spark://127.0.0.1:1"}, DependencyDown, "127.0.0.1:1"),
+        ({"compiler": "quick", "spark": {"spark.memory.fraction": "7"}}, Unhealthy, "memory.fraction"),
+        (
+            {"compiler": "quick", "backend": "standalone", "master": "spark://127.0.0.1:1"},
+            DependencyDown,
+            "127.0.0.1:1",
+        ),
     ],
 )
 def test_one_that_does_not_start_says_why(connect_server: Runtime, driver, error, words):

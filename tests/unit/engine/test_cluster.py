@@ -12,6 +12,7 @@ import pytest
 from lakeward import jars
 from lakeward.connectors.spark import master
 from lakeward.engine import cluster, session
+from lakeward.jars.java import ROOM_FOR_CLASSES
 from lakeward.platform import ports
 from lakeward.platform.errors import DependencyDown, SpecError
 from lakeward.platform.runtime import Lake, Launch, Runtime
@@ -54,6 +55,13 @@ def test_a_driver_that_works_by_itself_serves_nothing(launch) -> None:
     found = session.conf(alone)
     assert found["spark.jars"] == ",".join(str(jar) for jar in jars.own.libraries())
     assert found["spark.driver.host"] == "127.0.0.1"
+
+
+def test_a_driver_does_not_collect_its_heap_for_each_threshold_of_classes(launch) -> None:
+    own = launch.model_copy(update={"conf": {"spark.driver.extraJavaOptions": "-XX:MetaspaceSize=64m"}})
+    options = session.conf(own)["spark.driver.extraJavaOptions"].split()
+    assert ROOM_FOR_CLASSES in options
+    assert options[-1] == "-XX:MetaspaceSize=64m", "what a project says wins"
 
 
 def test_a_master_that_stands_by_is_enough_and_none_is_told_by_name() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 from uuid import uuid4
 
 from lakeward.jars import archive, spark_classpath
-from lakeward.jars.java import DEEP_STACK
+from lakeward.jars.java import DEEP_STACK, ROOM_FOR_CLASSES
 from lakeward.platform.errors import Internal
 
 CORES = 2
@@ -27,6 +27,7 @@ def server_conf(port: int, heap: str, temporary: Path) -> dict[str, str]:
     """
     java = [
         DEEP_STACK,
+        ROOM_FOR_CLASSES,
         "-XX:+UseSerialGC",
         "-XX:+ExitOnOutOfMemoryError",
         "-Djava.awt.headless=true",
