@@ -195,12 +195,10 @@ def of_streams(connection: Connection, facts: Facts, verdicts: Mapping[str, Verd
 
 def _of_stream(connection: Connection, facts: Facts, name: str, state: str, text: str) -> None:
     known = facts.incidents.get((STREAM, name))
-    # Only another state or another failure class is a new message; other seconds in the text are not.
-    if known is None or known.fields.get("state") != state or known.fields.get("class") != _class(facts, name):
-        incidents.opened(
-            connection, STREAM, name, text, streams=[name], state=state, **{"class": _class(facts, name)},
-            next=_next(facts, name),
-        )  # fmt: skip
+    fields: dict[str, Any] = {"state": state, "class": _class(facts, name), "next": _next(facts, name)}
+    # Only another state, failure class or remedy is a new message; other seconds in the text are not.
+    if known is None or any(known.fields.get(key) != each for key, each in fields.items()):
+        incidents.opened(connection, STREAM, name, text, streams=[name], **fields)
 
 
 def _close(

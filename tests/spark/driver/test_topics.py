@@ -158,6 +158,36 @@ def test_a_new_partition_that_lost_its_first_records_blocks_the_stream_and_what_
     assert (found.skipped, found.missing, found.duplicates) == (6, 0, 0)
 
 
+def test_a_topic_added_after_its_first_records_expired_begins_at_its_first_available_record(
+    lab: Any, admin: Any, registry: Registry, operator: Runner
+) -> None:
+    topic, added = lab.topic(), lab.topic()
+    document = {**lab.spec(topic), "lineage": "rows"}
+    produce(lab, topic, 0, range(3))
+    lab.run(document, 3)
+    produce(lab, added, 0, range(10))
+    give_up(admin, added, 6)
+    document["source"] = {"kafka": {"topics": [topic, added], "max_offsets_per_trigger": 1000}}
+    with pytest.raises(Blocked) as told:  # Spark would fail for ever
+        lab.start(document)
+    assert told.value.reason == "topic-added-late" and f"{added}/0: 0 to 5 (6 offsets)" in told.value.why
+
+    deployed(registry, document, lab.wanted(document).checkpoint)
+    request = Request(StreamOperation.RESET, document["id"], comment="added", to="available", wait=False)
+    plan, request = approved(operator, request)
+    assert (plan.data["skipped"], plan.data["read_again"]) == (0, 0)
+    operator.run(request)
+    running = lab.starter().start(accepted(registry, document["id"], lab.wanted(document)))
+    lab.started.append(running)
+    lab.until("what is left", lambda: len(lab.rows()) >= 7)
+    assert running.stop(60)
+    assert landed(lab) == [(0, n) for n in [0, 1, 2, 6, 7, 8, 9]]
+    table = sink_position.lake_of(lab.runtime).load_table(f"{lab.namespace}.t")
+    at = position.parse(table.properties[position.key(document["id"])], document["id"], "t")
+    found = auditing.audit(table, document["id"], at)
+    assert (found.skipped, found.missing, found.duplicates) == (0, 0, 0)
+
+
 def test_a_topic_made_anew_under_a_running_stream_blocks_it(lab: Any, admin: Any) -> None:
     topic = lab.topic()
     produce(lab, topic, 0, range(5))

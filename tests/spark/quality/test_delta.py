@@ -187,8 +187,6 @@ def test_the_command_line_names_the_version_and_refuses_what_is_icebergs(table, 
     assert (shown["verified_snapshot"], shown["format"]) == (proven, "delta")
     assert f"readers stay on verified version {proven}" in lakeward("show")[1]
     assert f", version {table.head}" in lakeward("history")[1]
-    code, said = lakeward("profile", "--dry-run")
-    assert code == 4 and "Cannot propose a suite for the Delta table" in said
     suite = table.project / "expectations" / f"{table.name}.yaml"
     suite.write_text(f"pointer_table: true\n{suite.read_text()}")
     assert "cannot use pointer_table" in table.check()["note"]
@@ -196,6 +194,25 @@ def test_the_command_line_names_the_version_and_refuses_what_is_icebergs(table, 
     table.create()
     table.append(bad=1)
     assert json.loads(lakeward("show", "-o", "json")[1])["verified_snapshot"] is None
+
+
+def test_a_suite_is_proposed_for_a_delta_table(table, home, capsys) -> None:
+    table.sql("ALTER TABLE {t} ADD COLUMN at TIMESTAMP")
+    for _ in range(10):
+        table.sql("INSERT INTO {t} SELECT id, concat('A', id % 2), if(id = 0, NULL, 1D * id), 0, id, now() "
+                  "FROM range(12)")  # fmt: skip
+    with pytest.raises(SystemExit):
+        main(["quality", "profile", table.name, "--dry-run", "-o", "json", "--home", str(home), "--project",
+              str(table.project)])  # fmt: skip
+    found = json.loads(capsys.readouterr().out)
+    kwargs = {(each["type"], each["kwargs"].get("column")): each["kwargs"] for each in found["expectations"]}
+    assert (found["snapshot"], found["rows"], found["rows_read"]) == (table.head, 120, 120)
+    assert kwargs["expect_column_values_to_be_in_set", "carrier"]["value_set"] == ["A0", "A1"]
+    assert ("expect_column_values_to_not_be_null", "carrier") in kwargs
+    assert ("expect_column_values_to_not_be_null", "delay") not in kwargs, "8% of its rows are null"
+    bounds = kwargs["expect_column_values_to_be_between", "delay"]
+    assert (bounds["min_value"], bounds["max_value"]) == (0, 16)
+    assert ("expect_freshness_as_usual", "at") in kwargs and ("expect_volume_as_usual", None) in kwargs
 
 
 @pytest.mark.campaign(

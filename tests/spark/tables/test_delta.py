@@ -75,3 +75,27 @@ def test_small_files_become_large_ones_while_a_stream_lands_and_what_is_left_is_
     assert now is not None
     assert sum(each.rows or 0 for each in now.files.values()) == ROWS * (4 + len(landed)) + 1
     rig.land(4 + len(landed))
+
+
+@pytest.mark.timeout(600)  # two JVMs start for it
+@pytest.mark.parametrize("mode", ["id", pytest.param("name", marks=pytest.mark.campaign)])
+def test_a_table_with_renamed_columns_is_compacted_and_vacuumed(
+    spark, lake, site: MaintenanceContext, mode: str
+) -> None:
+    rig = Rig(spark, lake, f"maintained.d_{uuid.uuid4().hex[:8]}")
+    rig.sql("CREATE NAMESPACE IF NOT EXISTS spark_catalog.maintained")
+    properties = f"TBLPROPERTIES ('delta.columnMapping.mode' = '{mode}')"
+    rig.sql(f"CREATE TABLE {{t}} (_kafka_offset BIGINT, `a kind` STRING) USING delta PARTITIONED BY (`a kind`) "
+            f"LOCATION '{rig.folder}' {properties}")  # fmt: skip
+    for batch in range(4):
+        rig.sql(f"INSERT INTO {{t}} SELECT id + {batch * ROWS}, concat('k', id % 2) FROM range({ROWS})")
+    rig.sql("ALTER TABLE {t} RENAME COLUMN `a kind` TO sort")
+    seen = run.observe(site.runtime, site.project, [rig.table])
+    assert (seen["due"], seen["errors"]) == ([rig.table], {})
+    (done,) = run.maintain(site.runtime, site.project, rig.table, ["compact"])["actions"]
+    assert (done["result"], done["verified"], done["after"]["files_given"]) == ("done", True, 2), done["why"]
+    (gone,) = run.maintain(site.runtime, site.project, rig.table, ["expire"])["actions"]
+    assert (gone["result"], gone["verified"]) == ("done", True), gone["why"]
+    now = state.read(rig.folder)
+    assert now is not None and {each.partition["sort"] for each in now.files.values()} == {"k0", "k1"}
+    assert rig.values() == list(range(ROWS * 4))

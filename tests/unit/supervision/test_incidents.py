@@ -17,6 +17,7 @@ from lakeward.spec.model.types import DriverName, SparkMaster
 from lakeward.supervision import incidents, observe, probes
 from lakeward.supervision.decide.dependencies import Dependency, Kind
 from lakeward.supervision.decide.health import State, Verdict
+from lakeward.supervision.decide.remedy import of_block
 from lakeward.supervision.reconcile import reconcile_once
 from lakeward.supervision.startup_grace import StartupGracePeriod
 
@@ -214,6 +215,28 @@ def test_a_blocked_stream_is_an_incident_until_a_person_starts_it(once, connecte
         streams.set_desired(connection, ["flights"], "running")
     once()
     assert open_ones(connected) == {}
+
+
+def test_the_incident_has_the_next_of_the_block_also_when_that_changes_between_two_passes(connected, deployed) -> None:
+    deployed("flights")
+    config = "correct it, then: lakeward streams start flights"
+    seen = []
+    for reason, told, pending in (
+        ("table-missing", 'lakeward sql --write "CALL x"   restores it', None),
+        ("source-expired", "lakeward streams reset flights --to available", None),
+        ("config", config, None),
+        ("config", config, 2),
+    ):
+        with connected() as connection:
+            streams.block(connection, "flights", {"reason": reason, "what": reason, "next": told})
+            connection.execute(schema.streams.update().values(pending_generation=pending))
+            facts = observe.read(connection)
+            incidents.of_streams(connection, facts, {"flights": Verdict(State.BLOCKED, "blocked")})
+        (found,) = open_ones(connected).values()
+        shown = of_block("flights", facts.by_id["flights"].blocked or {}, pending=pending)
+        assert found.fields["next"] == shown, "as the stream's status says"
+        seen.append(found.id)
+    assert len(set(seen)) == 1 and "upgrade flights" in shown
 
 
 def test_a_pass_closes_the_incident_of_passes_that_stayed_away(once, connected, deployed) -> None:

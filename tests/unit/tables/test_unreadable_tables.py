@@ -120,7 +120,7 @@ def future_protocol(catalog: SqlCatalog, runtime: Runtime) -> None:
 
 def column_mapping(catalog: SqlCatalog, runtime: Runtime) -> None:
     named = table()
-    named["metaData"]["configuration"] = {"delta.columnMapping.mode": "name"}
+    named["metaData"]["configuration"] = {"delta.columnMapping.mode": "path"}
     delta(runtime, named)
 
 

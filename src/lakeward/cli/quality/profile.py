@@ -9,7 +9,7 @@ import typer
 from lakeward.cli.context import state
 from lakeward.cli.quality.group import app
 from lakeward.cli.quality.suites import Force, Table, suite_file, write
-from lakeward.platform.errors import Refused, SpecError
+from lakeward.platform.errors import Refused, SpecError, expect
 from lakeward.platform.text import word
 from lakeward.spec.sql.names import name_parts
 
@@ -76,21 +76,15 @@ def _look(table: str) -> tuple[TableProfile, Proposal]:
     from lakeward.quality.ranges import metadata
     from lakeward.quality.results.json_values import sentence
     from lakeward.quality.runs import formats
-    from lakeward.quality.suite.column_facts import profile_columns, recent
+    from lakeward.quality.suite import column_facts, delta_columns
     from lakeward.quality.suite.propose import propose
     from lakeward.quality.suite.trial import tried
 
     runtime = state().runtime
     lake = metadata.catalog(runtime)
-    if isinstance(formats.of(table, lake, runtime.lake), DeltaTable):
-        raise Refused(
-            f"Cannot propose a suite for the Delta table {table}",
-            why="A proposal needs the metadata of an Iceberg table.",
-            next=f"write expectations/{table}.yaml by hand, then: lakeward quality lint",
-            code="LW-1210",
-        )
-    history = metadata.history(lake, table)
-    if history.head is None:
+    found = formats.of(table, lake, runtime.lake)
+    history = None if isinstance(found, DeltaTable) else metadata.history(lake, table)
+    if history is not None and history.head is None:
         raise SpecError(
             f"Cannot propose a suite for {table}",
             why="The table has no snapshot yet.",
@@ -99,8 +93,12 @@ def _look(table: str) -> tuple[TableProfile, Proposal]:
         )
     with session(runtime) as spark:
         try:
-            seen = profile_columns(lake.load_table(name_parts(table)), history, spark)
-            return seen, tried(propose(seen), spark, table, recent(history, seen.snapshot))
+            if isinstance(found, DeltaTable):
+                seen, frame = delta_columns.profile_columns(found, spark)
+            else:
+                known = expect(history, "the history")
+                seen, frame = column_facts.profile_columns(lake.load_table(name_parts(table)), known, spark)
+            return seen, tried(propose(seen), frame)
         except PySparkException as error:
             if not answers(runtime, spark):
                 raise

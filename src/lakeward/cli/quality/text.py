@@ -3,7 +3,8 @@ command."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from lakeward.platform.text import minute
@@ -33,14 +34,23 @@ def run_text(result: RunDocument) -> str:
     lines.append(f"  rows of   {_range(result)}")
     if result.get("note"):
         lines.append(f"  note      {result['note']}")
-    width = max((len(check_name(check)) for check in result["checks"]), default=0)
-    for check in sorted(result["checks"], key=lambda check: _ORDER.index(check["state"])):
-        text = f"  {check['state']:<7} {check['severity']:<8} {check_name(check):<{width}}  {_found(check)}"
+    names = _names(result["checks"])
+    ordered = sorted(result["checks"], key=lambda check: _ORDER.index(check["state"]))
+    fine = [check for check in ordered if check["state"] not in _TROUBLE]
+    more = fine[PASSES:] if len(fine) > PASSES + 1 else []
+    listed = ordered[: len(ordered) - len(more)]
+    width = max((len(names[check["id"]]) for check in listed), default=0)
+    for check in listed:
+        text = f"  {check['state']:<7} {check['severity']:<8} {names[check['id']]:<{width}}  {_found(check)}"
         lines.append(text.rstrip())
         if check["state"] == "fail":
             lines += [f"            {_row(row)}" for row in check["sample"][:3]]
             if check.get("why"):
                 lines.append(f"            why: {check['why']}")
+    if more:
+        counts = Counter(check["state"] for check in more)
+        parts = " and ".join(f"{count} {state}" for state, count in counts.items())
+        lines.append(f"  and       {len(more)} more checks ({parts}); all of them: -o json")
     if result["first_bad_snapshot"] is not None:
         lines.append(f"  since     {noun} {result['first_bad_snapshot']}{_batches(result.get('first_bad_batches'))}")
     for waiver in result.get("waivers") or ():
@@ -58,6 +68,18 @@ def run_text(result: RunDocument) -> str:
 
 
 _ORDER = ("error", "fail", "pass", "skipped")
+_TROUBLE = ("error", "fail")
+PASSES = 40
+"""Checks without trouble that are listed; more of them are counted."""
+
+
+def _names(checks: Sequence[CheckDocument]) -> dict[str, str]:
+    """Check id -> its name, with the id where several checks of the run have one name."""
+    counts = Counter(check_name(check) for check in checks)
+    return {
+        check["id"]: check_name(check) + (f" {check['id']}" if counts[check_name(check)] > 1 else "")
+        for check in checks
+    }
 
 
 def _range(result: RunDocument) -> str:

@@ -1,7 +1,7 @@
 """Reads a Delta log without a JVM: what each commit did, which stream published it, which files hold the rows.
 
-It supports checkpoints of both versions, and no column mapping; deletion vectors only for callers that know them. A
-table that uses more is refused with the name of the feature, so it is never read wrongly. Spark can still read it.
+It supports checkpoints of both versions and column mapping; deletion vectors only for callers that know them. A table
+that uses more is refused with the name of the feature, so it is never read wrongly. Spark can still read it.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ import pyarrow.parquet as pq
 from lakeward.connectors.commit_protocol import ancestry
 from lakeward.connectors.commit_protocol.ancestry import Ancestry, Link
 from lakeward.connectors.commit_protocol.audit import Scan
+from lakeward.connectors.delta import column_mapping
 from lakeward.connectors.delta.deletion_vectors import deleted_rows
 from lakeward.connectors.delta.delta_log import LOG as LOG
 from lakeward.connectors.delta.delta_log import Action, DeltaLog
@@ -119,6 +120,10 @@ class Head:
     @property
     def properties(self) -> dict[str, str]:
         return dict(self.metadata.get("configuration") or {})
+
+    def by_column(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """What the log says by stored name (partition values, statistics), by the names of the columns."""
+        return column_mapping.by_column(self.metadata, values)
 
     @property
     def partition_columns(self) -> tuple[str, ...]:
@@ -287,9 +292,11 @@ def read(folder: Path, *, deletion_vectors: bool = False) -> TableLog | None:
         files |= {path: dict(add.get("partitionValues") or {}) for path, add in added.items()}
         vectors |= {path: vector for path, add in added.items() if (vector := add.get("deletionVector"))}
     _refuse_unknown(log, newest_protocol)
-    configuration = dict(metadata.get("configuration") or {})
-    if configuration.get("delta.columnMapping.mode", "none") != "none":
-        raise log.unreadable("it maps column names")
+    if (mapping := column_mapping.mode(metadata)) not in ("none", "name", "id"):
+        raise log.unreadable(
+            f"it maps column names in the mode {mapping}, which this version of Lakeward does not know"
+        )
+    files = {path: column_mapping.by_column(metadata, values) for path, values in files.items()}
     return TableLog(folder, version, files, domains, metadata, vectors)
 
 
@@ -315,7 +322,7 @@ def scan(table: TableLog) -> Scan:
             )
         topic = IDENTITY_COLUMNS["kafka"][0]
         for path, values in table.files.items():
-            records = _identity(table.folder, path, values)
+            records = _identity(table, path, values)
             if (vector := table.vectors.get(path)) is not None:
                 records = _without(records, deleted_rows(table.folder, vector))
             yield from records.filter(pc.is_in(records.column(topic), value_set=pa.array(topics))).to_batches()
@@ -323,18 +330,29 @@ def scan(table: TableLog) -> Scan:
     return rows
 
 
+_FIELD_ID = b"PARQUET:field_id"
 _TYPES = dict(zip(IDENTITY_COLUMNS["kafka"], (pa.string(), pa.int32(), pa.int64()), strict=True))
 
 
-def _identity(folder: Path, path: str, values: Mapping[str, str | None]) -> pa.Table:
+def _identity(table: TableLog, path: str, values: Mapping[str, str | None]) -> pa.Table:
     """The identity columns of one file. A partition column has one value for the whole file."""
-    file = pq.ParquetFile(absolute(folder, path))
-    stored = file.read([name for name in _TYPES if name not in values])
+    file = pq.ParquetFile(absolute(table.folder, path))
+    wanted = {name: stored for name, stored in _stored(table, file).items() if name not in values}
+    stored = file.read(list(wanted.values()))
     columns = {
-        name: pa.repeat(pa.scalar(values[name]).cast(kind), stored.num_rows) if name in values else stored.column(name)
+        name: pa.repeat(pa.scalar(values[name]).cast(kind), file.metadata.num_rows)
+        if name in values
+        else stored.column(wanted[name])
         for name, kind in _TYPES.items()
     }
     return pa.table(columns)
+
+
+def _stored(table: TableLog, file: pq.ParquetFile) -> dict[str, str]:
+    """Identity column -> its name in a file: by field id where the table says so."""
+    names, ids = column_mapping.stored_names(table.metadata), column_mapping.stored_ids(table.metadata)
+    by_id = {int((each.metadata or {}).get(_FIELD_ID, -1)): each.name for each in file.schema_arrow} if ids else {}
+    return {name: by_id.get(ids.get(name, -2), names.get(name, name)) for name in _TYPES}
 
 
 def _without(records: pa.Table, deleted: pa.Array) -> pa.Table:

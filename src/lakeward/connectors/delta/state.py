@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from lakeward.connectors.delta import log
+from lakeward.connectors.delta import column_mapping, log
 from lakeward.connectors.delta.delta_log import DeltaLog
 from lakeward.platform.errors import Refused
 
@@ -130,13 +130,13 @@ def read(folder: Path, since: int = -1) -> State | None:
     removed_at: dict[str, int] = {}
     for action in delta_log.checkpoint_actions(listing.checkpoints.get(base, ()), _COLUMNS):
         if (add := action.get("add")) is not None:
-            files[add["path"]] = _live(add)
+            files[add["path"]] = _live(add, table.metadata)
         elif (remove := action.get("remove")) is not None:
             removed_at[remove["path"]] = int(remove.get("deletionTimestamp") or 0)
     changes: list[Change] = []
     oldest = min(base, max(since, table.version - WINDOW))
     for version in [version for version in versions if version > oldest]:
-        change, removed = _change(delta_log, version, versions[version])
+        change, removed = _change(delta_log, version, versions[version], table.metadata)
         if version > base:
             for path in change.removed:
                 files.pop(path, None)
@@ -166,7 +166,9 @@ def read(folder: Path, since: int = -1) -> State | None:
     )
 
 
-def _change(delta_log: DeltaLog, version: int, at_ms: int) -> tuple[Change, dict[str, int]]:
+def _change(
+    delta_log: DeltaLog, version: int, at_ms: int, metadata: Mapping[str, Any]
+) -> tuple[Change, dict[str, int]]:
     """The change of one commit, and path -> when the file was removed."""
     added: dict[str, Live] = {}
     removed: dict[str, int] = {}
@@ -174,7 +176,7 @@ def _change(delta_log: DeltaLog, version: int, at_ms: int) -> tuple[Change, dict
     with suppress(FileNotFoundError):  # the log's clean-up deleted it since the listing
         for action in delta_log.actions(version, "add", "remove"):
             if (add := action.get("add")) is not None:
-                added[add["path"]] = _live(add)
+                added[add["path"]] = _live(add, metadata)
                 data_changes.append(bool(add.get("dataChange", True)))
             elif (remove := action.get("remove")) is not None:
                 removed[remove["path"]] = int(remove.get("deletionTimestamp") or at_ms)
@@ -183,10 +185,10 @@ def _change(delta_log: DeltaLog, version: int, at_ms: int) -> tuple[Change, dict
     return Change(version, at_ms, added, tuple(removed), rewrite=rewrite), removed
 
 
-def _live(add: Mapping[str, Any]) -> Live:
+def _live(add: Mapping[str, Any], metadata: Mapping[str, Any]) -> Live:
     stats = json.loads(add.get("stats") or "{}")
     rows = stats.get("numRecords")
-    partition = dict(add.get("partitionValues") or {})
+    partition = column_mapping.by_column(metadata, add.get("partitionValues") or {})
     return Live(
         int(add.get("size") or 0),
         None if rows is None else int(rows),

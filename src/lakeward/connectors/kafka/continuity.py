@@ -5,7 +5,7 @@ Spark detects missing records too, but in the middle of a batch, with a stack tr
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from lakeward.connectors.kafka import position
 from lakeward.platform.errors import Blocked, Refused
@@ -18,6 +18,7 @@ def check(
     ends: Mapping[str, Mapping[int, int]],
     *,
     from_zero: bool = True,
+    named: Collection[str] = (),
 ) -> None:
     """Compare a position with the first and last offsets of the broker's partitions.
 
@@ -27,6 +28,8 @@ def check(
         begins, ends: topic -> partition -> offset. Topics that the broker did not return are not checked.
         from_zero: whether the query reads a partition that the position lacks from offset 0, as Spark's micro-batches
             do; they fail for ever if that offset has expired.
+        named: topics that the spec lists by name: one that the position lacks was added later. A topic of a pattern may
+            have been made, and have lost records, while the stream was down.
 
     Raises:
         Blocked: records that were never landed are no longer there, or a partition ends before the position.
@@ -40,14 +43,14 @@ def check(
                 expired.append(f"{topic}/{partition}: {offset} to {first - 1} ({first - offset:,} offsets)")
             elif last is not None and last < offset:
                 shorter.append(f"{topic}/{partition}: landed up to {offset}, it ends at {last}")
-    if from_zero and at != position.NO_DATA:
-        known = position.parse(at)
-        expired += [
-            f"{topic}/{partition}: 0 to {first - 1} ({first:,} offsets) of a partition that the stream has not read yet"
-            for topic, partitions in sorted(begins.items())
-            for partition, first in sorted(partitions.items())
-            if first > 0 and partition not in known.get(topic, {})
-        ]
+    unread = _unread(at, begins) if from_zero else {}
+    late = {topic: ranges for topic, ranges in unread.items() if topic in named and topic not in position.parse(at)}
+    expired += [
+        f"{each} of a partition that the stream has not read yet"
+        for topic, ranges in unread.items()
+        if topic not in late
+        for each in ranges
+    ]
     if expired:
         raise Blocked(
             f"Kafka no longer has records that stream {stream} has not landed",
@@ -56,6 +59,17 @@ def check(
             "available records, records the range as skipped, and asks first",
             reason="source-expired",
             code="LW-3113",
+        )
+    if late:
+        ranges = "; ".join(each for some in late.values() for each in some)
+        raise Blocked(
+            f"A topic that was added to stream {stream} no longer has its first records",
+            why=f"retention deleted {ranges} before the stream read the topic for the first time, and Spark begins an "
+            "added topic at offset 0",
+            next=f'lakeward streams reset {stream} --to available --comment "topic added"   begins it at its first '
+            f"available record; or remove the topic from conf/streams/{stream}.yaml, then: lakeward deploy",
+            reason="topic-added-late",
+            code="LW-3483",
         )
     if shorter:
         raise Blocked(
@@ -66,6 +80,19 @@ def check(
             reason="topic-replaced",
             code="LW-3114",
         )
+
+
+def _unread(at: str, begins: Mapping[str, Mapping[int, int]]) -> dict[str, list[str]]:
+    """Topic -> the expired ranges of its partitions that the position lacks."""
+    if at == position.NO_DATA:
+        return {}
+    known = position.parse(at)
+    found: dict[str, list[str]] = {}
+    for topic, partitions in sorted(begins.items()):
+        for partition, first in sorted(partitions.items()):
+            if first > 0 and partition not in known.get(topic, {}):
+                found.setdefault(topic, []).append(f"{topic}/{partition}: 0 to {first - 1} ({first:,} offsets)")
+    return found
 
 
 def check_same(stream: str, doing: str, known: Mapping[str, str], now: Mapping[str, str]) -> None:

@@ -53,7 +53,8 @@ class KafkaStreamSource(RecordSource):
         landed = position.parse(at)
         topics = [topic for topic in known if topic in landed or self.kafka.reads(topic)]  # `known`: of all sources
         begins, ends = broker.begin_offsets(self.cluster, topics), broker.end_offsets(self.cluster, topics)
-        continuity.check(stream, at, begins, ends, from_zero=not self.unbatched)
+        named = {str(topic) for topic in self.kafka.topics}
+        continuity.check(stream, at, begins, ends, from_zero=not self.unbatched, named=named)
 
     def gauge(self, at: str) -> LagProbe:
         topics = tuple(str(topic) for topic in self.kafka.topics) or tuple(position.parse(at))

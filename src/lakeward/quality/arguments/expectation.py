@@ -9,7 +9,7 @@ from typing import Any
 
 from sqlglot import exp
 
-from lakeward.quality.arguments import types
+from lakeward.quality.arguments import json_schemas, patterns, types
 from lakeward.quality.arguments.columns import Columns, Resolved, Unresolved
 from lakeward.quality.arguments.conditions import comparison_faults, condition_faults
 from lakeward.quality.arguments.faults import Fault
@@ -82,7 +82,9 @@ def settle(kind: str, kwargs: Mapping[str, Any], columns: Columns | None) -> Set
         return made
     names = _names(kind, made, columns)
     column = names.get("column")
-    made.faults += types.faults(kind, names)
+    made.faults += [*types.faults(kind, names), *patterns.posix_faults(kwargs)]
+    if kind == json_schemas.KIND and isinstance(schema := kwargs.get("json_schema"), dict):
+        made.faults += json_schemas.faults(schema)
     if made.faults:
         return made
     if kind in _IN_SETS | _OF_SETS:

@@ -6,7 +6,7 @@ import base64
 import os
 import re
 import subprocess
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from lakeward.jars import java, own
@@ -109,6 +109,24 @@ _SYNTAX = re.compile(r"PatternSyntaxException|INVALID_PARAMETER_VALUE\.PATTERN|r
 def faults(kwargs: Mapping[str, Any], refused: Mapping[str, str]) -> list[Fault]:
     """The patterns of an expectation that are refused."""
     return [Fault(path, refused[each], each) for path, each in patterns_of(kwargs).items() if each in refused]
+
+
+_NAMES = "Alnum Alpha ASCII Blank Cntrl Digit Graph Lower Print Punct Space Upper XDigit"
+_POSIX = {name.lower(): rf"\p{{{name}}}" for name in _NAMES.split()} | {"word": r"\w"}
+_POSIX_CLASS = re.compile(r"\\Q.*?(?:\\E|$)|\\.|\[:(\^?)([a-z]+):\]", re.DOTALL)
+
+
+def posix_faults(kwargs: Mapping[str, Any]) -> Iterator[Fault]:
+    """Classes of POSIX such as `[:alpha:]`, which Java and Python take for a set of their letters and the colon."""
+    for path, pattern in patterns_of(kwargs).items():
+        found = next((each for each in _POSIX_CLASS.finditer(pattern) if each[2] in _POSIX), None)
+        if found is None:
+            continue
+        java = _POSIX[found[2]]
+        meant = java.replace(r"\p", r"\P").replace(r"\w", r"\W") if found[1] else java
+        letters = " ".join(dict.fromkeys(found[0][1:-1]))
+        message = f"{found[0]} is a class of POSIX, which Java reads as the characters {letters}: write {meant}"
+        yield Fault(path, message, pattern)
 
 
 def _words(pattern: str, reason: str, place: int) -> str:

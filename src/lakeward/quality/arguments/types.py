@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 from lakeward.quality.arguments.columns import Resolved
 from lakeward.quality.arguments.faults import Fault
+from lakeward.spec.read.document import Path_
 
 _NESTED = ("ARRAY", "MAP", "STRUCT", "VARIANT")
 _NO_NUMBERS = (*_NESTED, "BOOLEAN", "BINARY", "DATE", "TIMESTAMP", "TIMESTAMP_NTZ", "TIMESTAMP_LTZ")
@@ -42,6 +44,37 @@ def faults(kind: str, columns: Mapping[str, Resolved]) -> Iterator[Fault]:
         elif kind == _BETWEEN and base == "BOOLEAN":
             words = f"column {column.plain} is BOOLEAN, which has no order: use expect_column_values_to_be_in_set"
             yield Fault((key,), words, column.plain)
+
+
+_NAMES = ("StringType", "BooleanType", "ByteType", "ShortType", "IntegerType", "LongType", "FloatType", "DoubleType",
+          "DecimalType", "DateType", "TimestampType", "TimestampNTZType", "BinaryType", "ArrayType", "MapType",
+          "StructType", "VariantType", "NullType", "CharType", "VarcharType", "DayTimeIntervalType",
+          "YearMonthIntervalType")  # fmt: skip
+_SQL_NAMES = {
+    "int": "IntegerType", "integer": "IntegerType", "bigint": "LongType", "long": "LongType", "smallint": "ShortType",
+    "short": "ShortType", "tinyint": "ByteType", "byte": "ByteType", "string": "StringType", "str": "StringType",
+    "text": "StringType", "varchar": "StringType", "object": "StringType", "float": "FloatType", "double": "DoubleType",
+    "float64": "DoubleType", "int64": "LongType", "int32": "IntegerType", "bool": "BooleanType",
+    "boolean": "BooleanType", "date": "DateType", "timestamp": "TimestampType", "datetime": "TimestampType",
+    "timestamp_ntz": "TimestampNTZType", "binary": "BinaryType", "bytes": "BinaryType", "decimal": "DecimalType",
+    "array": "ArrayType", "map": "MapType", "struct": "StructType", "variant": "VariantType",
+}  # fmt: skip
+
+
+def unknown(kind: str, kwargs: Mapping[str, Any]) -> Iterator[Fault]:
+    """Names of types that Spark does not have: the check is an error unless a list has another one that Spark has."""
+    if kind == f"{_C}values_to_be_of_type":
+        named: dict[Path_, Any] = {("type_",): kwargs.get("type_")}
+    elif kind == f"{_C}values_to_be_in_type_list":
+        listed = kwargs.get("type_list")
+        named = {("type_list", index): each for index, each in enumerate(listed if isinstance(listed, list) else ())}
+    else:
+        return
+    if any(not isinstance(each, str) or each in _NAMES for each in named.values()):
+        return
+    for path, each in named.items():
+        near = _SQL_NAMES.get(each.partition("(")[0].strip().lower())
+        yield Fault(path, "Spark has no type of this name", each, (near,) if near else _NAMES[:12], near)
 
 
 def _fault(key: str, column: Resolved, needs: str) -> Fault:

@@ -20,7 +20,10 @@ _WHOLE = ("byte", "short", "integer", "long")
 
 def file_statistics(head: Head, adds: Sequence[Mapping[str, Any]]) -> FileStatistics | None:
     """Statistics over the rows of the files; None without files, or if a file does not state its row count."""
-    files = [(json.loads(add.get("stats") or "{}"), add.get("partitionValues") or {}) for add in adds]
+    files = [
+        (_by_column(head, json.loads(add.get("stats") or "{}")), head.by_column(add.get("partitionValues") or {}))
+        for add in adds
+    ]
     counts = [stats.get("numRecords") for stats, _ in files]
     if not files or None in counts or any(add.get("deletionVector") for add in adds):
         return None
@@ -33,6 +36,11 @@ def file_statistics(head: Head, adds: Sequence[Mapping[str, Any]]) -> FileStatis
         elif isinstance(kind, str):
             columns[name] = _column([stats for stats, _ in files], name, kind)
     return FileStatistics(sum(counts), columns)
+
+
+def _by_column(head: Head, stats: Mapping[str, Any]) -> dict[str, Any]:
+    """The statistics of a file by the columns' names of today: after a rename another column may have an old name."""
+    return {key: head.by_column(each) if isinstance(each, Mapping) else each for key, each in stats.items()}
 
 
 def _column(files: Sequence[Mapping[str, Any]], name: str, kind: str) -> ColumnFacts:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from datetime import date, datetime
@@ -54,10 +55,22 @@ def finite(value: Any) -> Any:
 
 
 def sentence(text: str, longest: int = 300) -> str:
-    """The first line of an engine's message, cut to the length of a log line."""
+    """The first line of an engine's message, cut to the length of a log line; of a Python worker's error its cause."""
     lines = [line.strip() for line in text.strip().splitlines() if line.strip()]
     first = lines[0] if lines else "no message"
+    if _WORKER in first:
+        first = _raised(text) or first
     return first if len(first) <= longest else first[: longest - 1] + "…"
+
+
+_WORKER = "exception was thrown from the Python worker"
+_EXCEPTION = re.compile(r"^(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Interrupt|Exit|Warning)?(?:: .*)?$")
+
+
+def _raised(text: str) -> str:
+    """The error that a stack trace of Python ends with; empty if the text has none."""
+    _, _, trace = text.partition("Traceback (most recent call last):")
+    return next((line.strip() for line in trace.splitlines() if line[:1].strip() and _EXCEPTION.match(line)), "")
 
 
 def masked(checks: Iterable[Check], columns: Collection[str]) -> list[Check]:

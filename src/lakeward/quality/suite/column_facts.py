@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from lakeward.platform.errors import expect
-from lakeward.quality.ranges.frames import rows
+from lakeward.quality.ranges import frames
 from lakeward.quality.ranges.range import Read, changes_rows
 from lakeward.quality.ranges.snapshot_chain import History, Snapshot
 from lakeward.quality.suite.propose import SET_MOST, ColumnProfile, TableProfile, unique_candidates, unreadable
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from pyiceberg.schema import Schema
     from pyiceberg.table import Table
     from pyiceberg.types import NestedField
+    from pyspark.sql.connect.dataframe import DataFrame
     from pyspark.sql.connect.session import SparkSession
 
 MOST_ROWS = 5_000_000  # about 20 CPU-seconds; of a larger table only the newest commits are read
@@ -37,8 +38,8 @@ class Metrics:
     bounded: bool = True
 
 
-def profile_columns(table: Table, history: History, session: SparkSession) -> TableProfile:
-    """The column profile a suite is proposed from.
+def profile_columns(table: Table, history: History, session: SparkSession) -> tuple[TableProfile, DataFrame]:
+    """The column profile a suite is proposed from, and the rows that were read for it.
 
     Args:
         table: loaded with PyIceberg; has a snapshot.
@@ -52,15 +53,15 @@ def profile_columns(table: Table, history: History, session: SparkSession) -> Ta
         for field in table.schema().fields
         if field.name not in OWN_COLUMNS
     ]
-    read = recent(history, head.snapshot_id)
-    count, columns = _aggregate(session, dotted(table.name()), read, columns)
+    frame = frames.rows(session, dotted(table.name()), recent(history, head.snapshot_id))
+    count, columns = aggregate(frame, columns)
     appends = tuple(
         (snapshot.at, snapshot.added)
         for snapshot in history.ancestry(head.snapshot_id)
         if snapshot.operation == "append"
     )
     seen = TableProfile(dotted(table.name()), total or count, count, head.snapshot_id, tuple(columns), appends)
-    return _with_unique(session, seen, read)
+    return with_unique(frame, seen), frame
 
 
 def recent(history: History, head: int) -> Read:
@@ -123,11 +124,11 @@ def _known(field: NestedField, metrics: Metrics | None, partitioned: set[int]) -
     if kind in ("integer", "number") and metrics.bounded and metrics.low is not None:
         known = replace(known, low=metrics.low, high=metrics.high)
     if _timestamp(field) and metrics.high is not None:
-        known = replace(known, newest=_time(metrics.high))
+        known = replace(known, newest=time_of(metrics.high))
     return known
 
 
-def _time(microseconds: int) -> datetime | None:
+def time_of(microseconds: int) -> datetime | None:
     """A time since 1970; None in a year before 1 or after 9999, which no time of an event is."""
     try:
         return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=microseconds)
@@ -154,18 +155,22 @@ def _kind(field: NestedField) -> str:
     return found or str(field.field_type).partition("<")[0]
 
 
-def _aggregate(
-    session: SparkSession, table: str, read: Read, columns: list[ColumnProfile]
+def aggregate(
+    frame: DataFrame, columns: list[ColumnProfile], times: Collection[str] = ()
 ) -> tuple[int, list[ColumnProfile]]:
-    """One statement over the rows for the facts that metadata lacks."""
+    """One statement over the rows for the facts that metadata lacks.
+
+    Args:
+        times: names of columns whose newest time is read too.
+    """
     aggregates = {"rows": "count(1)"}
     names = [column.name for column in columns]
     facts = {
-        index: {} if unreadable(column.name, names) else _facts(column) for index, column in enumerate(columns)
+        index: {} if unreadable(column.name, names) else _facts(column, newest=column.name in times)
+        for index, column in enumerate(columns)
     }  # a name that Spark cannot read either would fail the statement
     for index, wanted in facts.items():
         aggregates |= {f"c{index}_{fact}": sql for fact, sql in wanted.items()}
-    frame = rows(session, table, read)
     row = frame.selectExpr(*(f"{sql} AS {quote(name)}" for name, sql in aggregates.items())).collect()[0]
     return row["rows"], [
         _described(column, {fact: row[f"c{index}_{fact}"] for fact in facts[index]})
@@ -173,7 +178,7 @@ def _aggregate(
     ]
 
 
-def _facts(column: ColumnProfile) -> dict[str, str]:
+def _facts(column: ColumnProfile, *, newest: bool) -> dict[str, str]:
     """Fact -> the aggregate that computes it."""
     name = quote(column.name)
     aggregates: dict[str, str] = {}
@@ -188,6 +193,8 @@ def _facts(column: ColumnProfile) -> dict[str, str]:
         aggregates["low"], aggregates["high"] = f"min({name})", f"max({name})"
         if column.kind == "number":
             aggregates["nan"] = f"bool_or(isnan({name}))"
+    if newest:
+        aggregates["newest"] = f"max(unix_micros(CAST({name} AS TIMESTAMP)))"
     return aggregates
 
 
@@ -195,17 +202,20 @@ def _described(column: ColumnProfile, found: dict[str, Any]) -> ColumnProfile:
     common = found.pop("common", None)
     if "nan" in found:
         found["nan"] = bool(found["nan"])
+    if found.get("newest") is not None:
+        found["newest"] = time_of(found["newest"])
     values = None
     if common is not None and len(common) <= SET_MOST and found["distinct"] <= 2 * SET_MOST:
         values = tuple(sorted(each["item"] for each in common if each["item"] is not None))
     return replace(column, **found, values=values)
 
 
-def _with_unique(session: SparkSession, seen: TableProfile, read: Read) -> TableProfile:
+def with_unique(frame: DataFrame, seen: TableProfile) -> TableProfile:
+    """The profile with the columns whose values are all different, counted exactly."""
     names = unique_candidates(seen)
     if not names:
         return seen
     aggregates = [f"count(DISTINCT {quote(name)}) = count({quote(name)})" for name in names]  # nulls do not count
-    row = rows(session, seen.table, read).selectExpr(*aggregates).collect()[0]
+    row = frame.selectExpr(*aggregates).collect()[0]
     exact = dict(zip(names, row, strict=True))
     return replace(seen, columns=tuple(replace(column, unique=exact.get(column.name)) for column in seen.columns))

@@ -21,7 +21,7 @@ from typing import Any
 from pydantic import ValidationError as PydanticError
 
 from lakeward.platform.runtime import Project
-from lakeward.quality.arguments import patterns
+from lakeward.quality.arguments import patterns, types
 from lakeward.quality.arguments.columns import Columns
 from lakeward.quality.arguments.expectation import settle
 from lakeward.quality.engine.failing_rows import one_by_one
@@ -233,6 +233,7 @@ def _of_kwargs(at: Path_, each: dict[str, Any], wrong: Mapping[str, str]) -> Ite
             yield Finding((*at, "kwargs", key), f"{name} takes no {key!r}", key, fields, close, key=True)
     known = {key: value for key, value in kwargs.items() if key in fields}
     yield from _refused(at, model, known)
+    yield from (fault.finding(at) for fault in types.unknown(str(name), known))
     low, high = known.get("min_value"), known.get("max_value")
     if isinstance(low, int | float) and isinstance(high, int | float) and low > high:
         yield Finding(

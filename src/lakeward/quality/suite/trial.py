@@ -9,8 +9,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from lakeward.quality.ranges.frames import rows
-from lakeward.quality.ranges.range import Read
 from lakeward.quality.suite.configured import ConfiguredCheck
 from lakeward.quality.suite.propose import Proposal, without
 from lakeward.quality.verdicts.verdict import State
@@ -18,15 +16,15 @@ from lakeward.spec.model.custom_expectations import OWN
 from lakeward.spec.model.suite import Expectation
 
 if TYPE_CHECKING:
-    from pyspark.sql.connect.session import SparkSession
+    from pyspark.sql.connect.dataframe import DataFrame
 
 _MODE = {"SPARK_CONNECT_MODE_ENABLED": "1"}
 _STACKS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 _VARIABLES = (*_MODE, "SPARK_REMOTE")
 
 
-def tried(made: Proposal, session: SparkSession, table: str, read: Read) -> Proposal:
-    """The proposal without the expectations that fail the rows of `read`, or that cannot be computed on them.
+def tried(made: Proposal, frame: DataFrame) -> Proposal:
+    """The proposal without the expectations that fail the rows, or that cannot be computed on them.
 
     Lakeward's own checks are kept: they compare with runs that have not been.
 
@@ -45,7 +43,6 @@ def tried(made: Proposal, session: SparkSession, table: str, read: Read) -> Prop
         from lakeward.quality.engine.bridge import checks as bridge
         from lakeward.quality.engine.settling import settle_all
 
-        frame = rows(session, table, read)
         sound, results = settle_all(configured, frame)
         results |= bridge.check(frame, sound, sampled=False)
     failed = {

@@ -26,6 +26,10 @@ _NO_TEXT = re.compile("[\x00\ud800-\udfff]")  # not allowed in a file name, in U
 _KINDS: dict[type[Node], str] = {MappingNode: "map", SequenceNode: "seq"}
 _MOST_VALUES = 20_000  # aliases can make a small file enormous; no real spec is near this limit
 _DEEPEST = 40
+_TOO_MANY = (
+    f"this file is too large for a spec: it has more than {_MOST_VALUES:,} values, or its aliases multiply; a set of a "
+    "suite that is so long belongs into a table: expect_keys_to_be_in_reference compares with it"
+)
 
 
 @dataclass(frozen=True)
@@ -176,7 +180,7 @@ class _Builder:
                 self.alias = around
         self.count += 1
         if self.count > _MOST_VALUES:
-            raise _TooMuchError("this file is too large for a spec (or its aliases multiply)")
+            raise _TooMuchError(_TOO_MANY)
         if id(node) in above or len(above) > _DEEPEST:
             raise _TooMuchError("this file is nested too deeply (or an alias contains itself)")
         place = self._place(node)

@@ -54,6 +54,7 @@ class Situation:
         held: until when automatic restarts are held, in words; None if they are not.
         late: why records are late (`Facts.late`); None if few are.
         awaited: what people have to make before a start can succeed, e.g. a topic; None if nothing is missing.
+        deleted: topics that it has landed from and that are missing; empty if none is.
     """
 
     stream: str
@@ -69,6 +70,7 @@ class Situation:
     held: str | None = None
     late: str | None = None
     awaited: str | None = None
+    deleted: str = ""
 
 
 @dataclass(frozen=True)
@@ -100,6 +102,8 @@ def remedy(seen: Situation) -> Remedy:
         return Remedy(command, f"{command}   because supervision is missing: a failure would not restart it", command)
     if seen.state is State.UNKNOWN:
         return step
+    if seen.deleted and seen.state is State.RESTARTING:
+        return Remedy(step.command, f"{step.text}; {supervise}", step.acts)
     command = f"lakeward streams {'restart' if seen.state is State.STALLED else 'start'} {seen.stream} --wait"
     first = f"{seen.awaited}; then: {command}" if seen.awaited is not None else command
     return Remedy(command, f"{first}; {supervise}", command)
@@ -115,6 +119,8 @@ def _of_state(seen: Situation) -> Remedy:
     if state is State.RESTARTING and seen.held is not None:
         start = f"lakeward streams start {name} --wait"
         return Remedy(start, f"{start}   lifts the hold: nothing restarts it before {seen.held}", start)
+    if state is State.RESTARTING and seen.deleted:
+        return _of_deleted(name, seen.deleted, seen.spec)
     if state is State.RESTARTING and seen.awaited is not None:
         start = f"lakeward streams start {name}"
         return Remedy(f"lakeward streams logs {name}", f"{seen.awaited}; to start it at once then: {start}", start)
@@ -152,6 +158,16 @@ def _of_state(seen: Situation) -> Remedy:
         command = f"lakeward streams start {name}"
         return Remedy(command, command, command)
     return Remedy(None, "nothing to do")
+
+
+def _of_deleted(stream: str, topics: str, spec: StreamSpec | None) -> Remedy:
+    """The step for a stream that has landed from a topic which was deleted: one of the same name is another topic."""
+    other = "if these are other brokers than before, correct the connection, and it starts by itself"
+    text = (
+        f"{_for_sink(new_id(stream), spec)}   because it has landed from topic {topics}, which was deleted: one "
+        f"that is created again has other records at the same offsets, and blocks the stream; or {other}"
+    )
+    return Remedy(f"lakeward deploy --retire {stream}", text, f"lakeward deploy --retire {stream}")
 
 
 def _of_late(stream: str, late: str) -> Remedy:

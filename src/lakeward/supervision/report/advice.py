@@ -66,6 +66,7 @@ def situation(m: Material) -> Situation:
         held=minute(held) if held is not None and held > m.facts.now else None,
         late=m.facts.late(name),
         awaited=_awaited(m),
+        deleted=_deleted(m),
     )
 
 
@@ -76,6 +77,16 @@ def _awaited(m: Material) -> str | None:
         return None
     lines = (line.strip() for line in failure.error.splitlines())
     return next((line.removeprefix("next:").strip() for line in lines if line.startswith("next:")), None)
+
+
+def _deleted(m: Material) -> str:
+    """The topics that the stream waits for although it has landed from them: they were deleted."""
+    failure, position = m.facts.failure(m.stream), m.sources_read.position
+    if failure is None or position is None or code_in(failure.error) not in AWAITED:
+        return ""
+    first = failure.error.strip().splitlines()[0]
+    missing = re.findall(r"[^\s,\[\]]+", first.partition(" has no topic ")[2])
+    return ", ".join(topic for topic in missing if topic in position.topic_ids)
 
 
 def effect(m: Material, text: str) -> str:

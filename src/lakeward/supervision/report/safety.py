@@ -74,6 +74,11 @@ _BLOCKED = {
     "table-replaced": Answer(Lost.YES, "landed rows are missing from the table until a person acts"),
     "table-renamed": Answer(Lost.NO, "the landed rows are in a table of another name; the source still has the rest"),
     "source-expired": Answer(Lost.YES, "records expired at the source before they landed"),
+    "topic-added-late": Answer(
+        Lost.NO,
+        "what an added topic had before the stream read it was never part of the stream; nothing lands until a "
+        "person acts",
+    ),
     "topic-replaced": Answer(
         Lost.AT_RISK, "the topic was deleted and created again: its records that had not landed are lost"
     ),

@@ -6,6 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from lakeward.connectors.commit_protocol.ancestry import Finding
@@ -45,7 +47,7 @@ def test_what_only_spark_reads_is_refused_and_no_table_is_none(tmp_path: Path) -
     _commit(tmp_path / "hole", 0, _file("one"))
     _commit(tmp_path / "hole", 2, _file("two"))
     _commit(tmp_path / "newer", 5, _file("one"))
-    mapped = {"metaData": {"configuration": {"delta.columnMapping.mode": "name"}}}
+    mapped = {"metaData": {"configuration": {"delta.columnMapping.mode": "path"}}}
     _commit(tmp_path / "mapped", 0, mapped)
     reasons = {"dv": "deletion vectors", "hole": "is missing", "newer": "checkpoint", "mapped": "maps column"}
     for name, why in reasons.items():
@@ -127,6 +129,36 @@ def test_delta_tables_stand_beside_the_icebergs_and_only_on_this_machine(tmp_pat
     assert location.tables_of(Lake(warehouse="s3://bucket/w")) == []
     with pytest.raises(SpecError, match="cannot be stored in the warehouse s3://bucket/w"):
         location.folder_of(Lake(warehouse="s3://bucket/w"), "ns.t")
+
+
+@pytest.mark.parametrize("mode", ["name", "id"])
+def test_mapped_columns_are_found_in_files_by_the_names_or_ids_that_these_have(tmp_path: Path, mode: str) -> None:
+    """Two columns that swapped their names, and in mode `id` a file of another writer with names of its own."""
+    stored = {"_kafka_topic": "kind", "_kafka_partition": "col-1", "_kafka_offset": "col-2", "kind": "_kafka_topic"}
+    fields = [
+        {"name": name, "type": "string", "metadata": {
+            "delta.columnMapping.physicalName": each, "delta.columnMapping.id": number}}
+        for number, (name, each) in enumerate(stored.items(), 1)
+    ]  # fmt: skip
+    columns = {"kind": pa.array(["t", "t"]), "col-2": pa.array([7, 8]), "_kafka_topic": pa.array(["x", "y"])}
+    renamed = {"kind": "a", "col-2": "b", "_kafka_topic": "c"} if mode == "id" else {}
+    numbers = {"kind": 1, "col-2": 3, "_kafka_topic": 4}
+    schema = pa.schema([
+        pa.field(renamed.get(name, name), each.type, metadata={"PARQUET:field_id": str(numbers[name])})
+        for name, each in columns.items()
+    ])  # fmt: skip
+    pq.write_table(pa.table(list(columns.values()), schema=schema), tmp_path / "one")
+    metadata = {
+        "id": "a", "configuration": {"delta.columnMapping.mode": mode}, "partitionColumns": ["_kafka_partition"],
+        "schemaString": json.dumps({"type": "struct", "fields": fields}),
+    }  # fmt: skip
+    _commit(tmp_path, 0, {"metaData": metadata}, {"add": {"path": "one", "partitionValues": {"col-1": "3"}}})
+
+    found = log.read(tmp_path)
+
+    assert found is not None and found.files == {"one": {"_kafka_partition": "3"}}
+    (rows,) = log.scan(found)(["t"], None)
+    assert rows.to_pydict() == {"_kafka_topic": ["t", "t"], "_kafka_partition": [3, 3], "_kafka_offset": [7, 8]}
 
 
 def test_rows_of_one_stream_are_not_told_apart(tmp_path: Path) -> None:

@@ -45,3 +45,19 @@ def test_a_partition_that_the_stream_has_not_read_yet_must_begin_at_its_first_re
     assert "t/2: 0 to 6 (7 offsets) of a partition that the stream has not read yet" in raised.value.why
     check("s", AT, begins, ends, from_zero=False)
     check("s", NO_DATA, begins, ends)
+
+
+def test_a_topic_that_was_added_after_its_first_records_expired_has_lost_nothing_of_the_stream() -> None:
+    begins, ends = {"t": {0: 100, 1: 50}, "u": {0: 7}}, {"t": {0: 100, 1: 60}, "u": {0: 9}}
+    with pytest.raises(Blocked) as raised:
+        check("s", AT, begins, ends, named={"t", "u"})
+    assert (raised.value.reason, raised.value.code) == ("topic-added-late", "LW-3483")
+    assert "u/0: 0 to 6 (7 offsets) before the stream read the topic" in raised.value.why
+    assert raised.value.next.startswith('lakeward streams reset s --to available --comment "topic added"   ')
+    with pytest.raises(Blocked) as raised:
+        check("s", AT, begins, ends)  # by a pattern: it may have been there while the stream was down
+    assert raised.value.reason == "source-expired"
+    with pytest.raises(Blocked) as raised:  # what the stream promised is said first
+        check("s", AT, begins | {"t": {0: 101, 1: 50}}, ends, named={"t", "u"})
+    assert raised.value.reason == "source-expired" and "u/0" not in raised.value.why
+    check("s", AT, begins, ends, from_zero=False, named={"t", "u"})

@@ -55,3 +55,23 @@ def test_a_repeated_repetition_is_told(pattern: str) -> None:
 @pytest.mark.parametrize("pattern", [r"(\d+,)*\d+", "^a+b+$", "(abc)+", "(?:a++)+", r"(\(a+\))+", "[+*]+", "(a|b)+"])
 def test_a_plain_repetition_is_not(pattern: str) -> None:
     assert patterns.slow(pattern) == ""
+
+
+@pytest.mark.parametrize(
+    ("pattern", "words"),
+    [
+        (
+            "^[[:alpha:]]+$",
+            r"[:alpha:] is a class of POSIX, which Java reads as the characters : a l p h: write \p{Alpha}",
+        ),
+        ("[:space:]", r"write \p{Space}"),
+        ("[[:^digit:]x]", r"write \P{Digit}"),
+        (r"\\[[:word:]]", r"write \w"),
+        (r"\[:alpha:\]", ""),
+        (r"\Q[:alpha:]\E", ""),
+        ("[[:foo:]]", ""),
+    ],
+)
+def test_a_class_of_posix_is_refused_with_javas_own(pattern: str, words: str) -> None:
+    found = [each.text() for each in patterns.posix_faults({"regex_list": ["a", pattern]})]
+    assert [each.startswith("regex_list.1: ") and words in each for each in found] == [True] * bool(words), found

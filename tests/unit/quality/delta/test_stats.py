@@ -93,3 +93,22 @@ def test_without_the_number_of_rows_or_with_deletion_vectors_nothing_is_known(he
     assert file_statistics(head, []) is None
     assert file_statistics(head, [{"stats": None}]) is None
     assert file_statistics(head, [add(5) | {"deletionVector": {"cardinality": 1}}]) is None
+
+
+def test_mapped_columns_have_the_statistics_of_their_stored_names(tmp_path: Path) -> None:
+    """`a` and `b` swapped their names, and the partition column was renamed: the log still has the names before."""
+    stored = {"a": "b", "b": "a", "part": "col-1"}
+    fields = [
+        {"name": name, "type": "long" if name != "part" else "string", "metadata": {
+            "delta.columnMapping.physicalName": each}}
+        for name, each in stored.items()
+    ]  # fmt: skip
+    metadata = {
+        "id": "u", "schemaString": json.dumps({"type": "struct", "fields": fields}), "partitionColumns": ["part"],
+        "configuration": {"delta.columnMapping.mode": "name"},
+    }  # fmt: skip
+    head = Head(tmp_path, 1, metadata, {}, {1: 1})
+    file = add(10, a=(3, 1, 5), b=(0, 7, 9)) | {"partitionValues": {"col-1": "p"}}
+    assert facts(head, "a", file) == ColumnFacts(0, True, 7, 9)
+    assert facts(head, "b", file) == ColumnFacts(3, True, 1, 5)
+    assert facts(head, "part", file) == ColumnFacts(0)

@@ -63,3 +63,18 @@ def test_an_engine_message_is_its_first_line() -> None:
     assert sentence("\n  [MISSING] no such column  \n\tat org.apache...\n") == "[MISSING] no such column"
     assert sentence("") == "no message"
     assert len(sentence("y" * 1000)) == 300
+
+
+def test_an_error_in_a_python_worker_is_said_by_its_cause() -> None:
+    text = """[PYTHON_EXCEPTION] An exception was thrown from the Python worker. Please see the stack trace below.
+Traceback (most recent call last):
+  File "worker.py", line 1, in main
+    process()
+json.decoder.JSONDecodeError: Expecting value: line 1 column 1 (char 0)
+
+During handling of the above exception, another exception occurred:
+Traceback (most recent call last):
+ValueError: other
+"""
+    assert sentence(text) == "json.decoder.JSONDecodeError: Expecting value: line 1 column 1 (char 0)"
+    assert sentence(text.partition("Trace")[0]).endswith("Please see the stack trace below.")

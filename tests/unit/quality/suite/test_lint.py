@@ -45,6 +45,11 @@ expectations:
   - {type: expect_keys_to_be_in_reference, kwargs: {columns: [a, b], reference: n.t, keys: [a]}}
   - {type: expect_volume_as_usul}
   - {type: expect_column_values_to_match_like_pattern, kwargs: {column: a, like_pattern: "A%"}}
+  - {type: expect_column_values_to_be_of_type, kwargs: {column: a, type_: "decimal(10,2)"}}
+  - {type: expect_column_values_to_be_in_type_list, kwargs: {column: a, type_list: [int, int64]}}
+  - {type: expect_column_values_to_be_in_type_list, kwargs: {column: a, type_list: [int, IntegerType]}}
+  - {type: expect_column_values_to_match_json_schema, kwargs: {column: a, json_schema: {type: [objekt]}}}
+  - {type: expect_column_values_to_match_regex, kwargs: {column: a, regex: "^[[:alpha:]]$"}}
 """
 GOOD = """\
 table: ns.good
@@ -178,6 +183,10 @@ def problems(tmp_path_factory: pytest.TempPathFactory, lint: Callable[[Path], An
         ("expectations[14].kwargs", (27, 52), "2 columns cannot be compared with 1 keys"),
         ("expectations[15].type", (28, 12), "no such expectation"),
         ("expectations[16].type", (29, 12), "not on Spark"),
+        ("expectations[17].kwargs.type_", (30, 75), "Spark has no type of this name"),
+        ("expectations[18].kwargs.type_list[1]", (31, 90), "Spark has no type of this name"),
+        ("expectations[20].kwargs.json_schema.type", (33, 95), "not a JSON schema"),
+        ("expectations[21].kwargs.regex", (34, 76), "a class of POSIX"),
     ],
 )
 def test_every_problem_is_told_at_its_place(problems, path: str, place: tuple[int, int], words: str) -> None:
@@ -188,7 +197,7 @@ def test_every_problem_is_told_at_its_place(problems, path: str, place: tuple[in
 
 
 def test_no_other_problem_is_told(problems) -> None:
-    assert len(problems) == 25
+    assert len(problems) == 30
 
 
 def test_the_nearest_name_is_told(problems) -> None:

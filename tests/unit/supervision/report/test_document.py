@@ -69,5 +69,13 @@ def test_a_stream_that_waits_for_its_topic_says_first_to_create_it(scenes) -> No
     assert supervised["next_text"] == "create the topic; to start it at once then: lakeward streams start flights"
     alone = dead.changed(failure=failure, missed="no reconcile pass runs").document()
     assert alone["next_text"].startswith("create the topic; then: lakeward streams start flights --wait; ")
+    assert dead.asked is not None and dead.asked.position is not None
+    landed = replace(dead.asked, position=dead.asked.position.model_copy(update={"topic_ids": {"flights": "id-1"}}))
+    for missed in ({}, {"missed": "no reconcile pass runs"}):
+        deleted = dead.changed(failure=failure, asked=landed, **missed).document()
+        assert deleted["next"] == "lakeward deploy --retire flights"
+        assert deleted["next_text"].startswith("give the stream a new id and a new table (conf/streams/flights.yaml)")
+        assert "has landed from topic flights, which was deleted" in deleted["next_text"]
+        assert "create the topic" not in deleted["next_text"]
     other = replace(failure, error=str(missing).replace("LW-3108", "LW-3116"))
     assert "create the topic" not in dead.changed(failure=other).document()["next_text"]

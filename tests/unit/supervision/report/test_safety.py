@@ -29,6 +29,7 @@ from lakeward.supervision.report.sources import Planned
         ("rolled-back", Lost.YES),
         ("table-replaced", Lost.YES),
         ("source-expired", Lost.YES),
+        ("topic-added-late", Lost.NO),
         ("topic-replaced", Lost.AT_RISK),
         ("checkpoint-ahead", Lost.AT_RISK),
         ("expired-unseen", Lost.UNKNOWN),

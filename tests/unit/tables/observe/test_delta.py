@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -78,3 +79,18 @@ def test_minus_zero_is_a_partition_of_its_own_and_every_nan_is_the_same(tmp_path
     files = [add(f"f{number}", MB, at=1, p=value) for number, value in enumerate(values)]
     commit(tmp_path, 0, table("p", "double"), *files)
     assert {part.key: part.files for part in look(tmp_path).profile.partitions} == {"p=-0.0": 2, "p=0.0": 2, "p=NaN": 2}
+
+
+def test_a_table_that_maps_column_names_is_observed_by_the_names_of_today(tmp_path: Path) -> None:
+    made = table()
+    metadata = made["metaData"]
+    schema = json.loads(metadata["schemaString"])
+    for field in schema["fields"]:
+        field["metadata"] = {"delta.columnMapping.physicalName": f"col-{field['name']}"}
+    metadata |= {"schemaString": json.dumps(schema), "configuration": {"delta.columnMapping.mode": "name"}}
+    commit(tmp_path, 0, made)
+    mapped = add("a", MB, at=1, day="2013-01-01")
+    mapped["add"]["partitionValues"] = {"col-day": "2013-01-01"}
+    commit(tmp_path, 1, mapped)
+    (part,) = look(tmp_path).profile.partitions
+    assert (part.key, part.where) == ("day=2013-01-01", "`day` = CAST('2013-01-01' AS DATE)")
