@@ -53,6 +53,7 @@ def test_a_missing_secret_is_said_before_anything_is_written(
     container_secrets.make(tmp_path)
     (tmp_path / "secrets/airflow.jwt.key").unlink()
     monkeypatch.setattr(container_secrets, "MOUNTED", tmp_path / "secrets")
+    monkeypatch.setattr(containers, "DATABASE_WAIT_S", 0.0)
     with pytest.raises(SpecError, match=r"has no airflow\.jwt\.key") as error:
         containers.prepare(here)
     assert "lakeward init --compose" in str(error.value.next)
