@@ -69,7 +69,7 @@ def compose_secrets(directory: Path) -> None:
     made, kept = container_secrets.make(target)
     folder = target / container_secrets.FOLDER
     here = "" if target == Path.cwd() else f"cd {shlex.quote(str(directory))} && "
-    commands = [f"{here}docker compose up --build --detach --wait"]
+    commands = [f"{here}docker compose up --build --detach"]
     lines = [f"{folder}", *(f"  made {name}" for name in made), *(f"  kept {name}" for name in kept)]
     text = "\n".join([*lines, "", "next:", *(f"  {command}" for command in commands)])
     state().output.either({"secrets": str(folder), "made": made, "kept": kept, "next": commands}, text)

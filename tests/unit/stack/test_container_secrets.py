@@ -95,7 +95,7 @@ def test_the_command_says_what_it_made_and_the_next_command(tmp_path: Path, caps
     said = json.loads(capsys.readouterr().out)
     assert set(said["made"]) == set(FILES)
     assert said["kept"] == []
-    assert said["next"] == [f"cd {tmp_path} && docker compose up --build --detach --wait"]
+    assert said["next"] == [f"cd {tmp_path} && docker compose up --build --detach"]
     with pytest.raises(SystemExit):
         main(["init", "--compose", str(tmp_path)])
     printed = capsys.readouterr().out
