@@ -12,7 +12,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help
 help: ## print this help
-	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 ##@ Run it
 .PHONY: demo up down doctor
@@ -46,7 +46,7 @@ lint: install ## style, types, import arrows, dependencies, lock file, suppressi
 	$(RUN) ruff format --check .
 	$(RUN) mypy
 	$(RUN) lint-imports
-	$(RUN) deptry src tests tests/support tests/faults benchmarks tools dags spark_jobs
+	$(RUN) deptry src tests tests/support tests/faults tests/compose benchmarks tools dags spark_jobs
 	$(RUN) deptry src --optional-dependencies-dev-groups dev --ignore DEP002
 	$(RUN) python tools/no_cheat.py
 	$(RUN) python tools/package_map.py --check
@@ -67,6 +67,10 @@ schemas: install ## write the JSON Schemas, reference pages and dashboards gener
 .PHONY: nightly
 nightly: install jars ## campaigns and sweeps with random seeds, planted bugs, Airflow's parts: half a day, resumable
 	$(RUN) python tests/faults/nightly.py
+
+.PHONY: compose-test
+compose-test: install jars ## docker-compose.yml on a Docker engine: up, kill each container, audit; not part of CI
+	$(RUN) python tests/compose/prove.py
 
 page: ## build the page inside Airflow from ui/ (needs Node 20 or newer); what it builds is committed
 	cd ui && npm ci --no-audit --no-fund && npm run check && npm run build

@@ -1,4 +1,4 @@
-"""`lakeward init DIR`: create a new project."""
+"""`lakeward init DIR`: create a new project, or what an existing folder lacks."""
 
 from __future__ import annotations
 
@@ -24,12 +24,22 @@ _SCHEMAS = Path("conf/.schemas")
 
 
 def init(
-    directory: Annotated[Path, typer.Argument(metavar="DIR", help="A folder that is new or empty.")],
+    directory: Annotated[
+        Path | None, typer.Argument(metavar="DIR", help="A folder that is new or empty. With --compose: default here.")
+    ] = None,
     dags: Annotated[
         bool, typer.Option("--dags", help="Only the Dag files that a project lacks; no file is changed.")
     ] = False,
+    compose: Annotated[
+        bool, typer.Option("--compose", help="Only the secrets of docker-compose.yml; none is replaced.")
+    ] = False,
 ) -> None:
     """Make a new project: conf/, expectations/, the Dag loaders, a test and a CI file."""
+    if compose:
+        compose_secrets(directory or Path())
+        return
+    if directory is None:
+        raise SpecError("init needs a folder", why="DIR is missing", next="lakeward init mylake", code="LW-2547")
     target = resolved(directory)
     if dags:
         added = add_dags(target)
@@ -49,6 +59,20 @@ def init(
         [f"{target}", *(f"  {name}" for name in made), "", "next:", *(f"  {command}" for command in commands)]
     )
     state().output.either(data, text)
+
+
+def compose_secrets(directory: Path) -> None:
+    """Make the secrets of docker-compose.yml in `directory`, and print which."""
+    from lakeward.stack import container_secrets
+
+    target = resolved(directory)
+    made, kept = container_secrets.make(target)
+    folder = target / container_secrets.FOLDER
+    here = "" if target == Path.cwd() else f"cd {shlex.quote(str(directory))} && "
+    commands = [f"{here}docker compose up --build --detach"]
+    lines = [f"{folder}", *(f"  made {name}" for name in made), *(f"  kept {name}" for name in kept)]
+    text = "\n".join([*lines, "", "next:", *(f"  {command}" for command in commands)])
+    state().output.either({"secrets": str(folder), "made": made, "kept": kept, "next": commands}, text)
 
 
 def create(target: Path) -> list[str]:

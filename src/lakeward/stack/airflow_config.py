@@ -8,7 +8,6 @@ import json
 from typing import Any
 
 from lakeward.connectors.iceberg.catalogs import login
-from lakeward.platform import ports
 from lakeward.stack import private
 from lakeward.stack.site import REGISTRY_ROLE, StackContext
 
@@ -37,7 +36,7 @@ def passwords_file_of(site: StackContext) -> Any:
 
 def settings(site: StackContext) -> dict[str, dict[str, object]]:
     """Section -> key -> value, sized for one machine: one worker, one parser, four tasks."""
-    database = f"postgresql+psycopg2://{REGISTRY_ROLE}@{ports.HOST}:{site.ports['postgres']}/airflow"
+    database = f"postgresql+psycopg2://{REGISTRY_ROLE}@{site.host('postgres')}:{site.ports['postgres']}/airflow"
     plugins = site.project.root / "plugins"
     return {
         "core": {
@@ -59,7 +58,7 @@ def settings(site: StackContext) -> dict[str, dict[str, object]]:
         # No password: libpq and asyncpg read PGPASSFILE.
         "database": {"sql_alchemy_conn": database},
         "api": {
-            "host": ports.HOST,  # the default listens on every address
+            "host": site.listen,  # the default listens on every address
             "port": site.ports["airflow"],
             "workers": 1,
             "base_url": site.airflow,
@@ -96,7 +95,7 @@ def connections(site: StackContext) -> dict[str, dict[str, Any]]:
     return {
         "lakeward_registry": {
             "conn_type": "postgres",
-            "host": ports.HOST,
+            "host": site.host("postgres"),
             "port": site.ports["postgres"],
             "schema": "lakeward",
             "login": REGISTRY_ROLE,

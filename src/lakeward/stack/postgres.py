@@ -45,11 +45,13 @@ class Postgres:
         folder: has `data/`; owned by the service user if this process is root.
         port: loopback port.
         settings: server settings that override `SETTINGS`.
+        host: where it is reached; a server that is started here is on loopback.
     """
 
     folder: Path
     port: int
     settings: dict[str, str] = field(default_factory=dict)
+    host: str = ports.HOST
 
     @property
     def data(self) -> Path:
@@ -122,7 +124,7 @@ class Postgres:
         """A connection; the password from `password=` or `passfile=`."""
         import psycopg2
 
-        return psycopg2.connect(host=ports.HOST, port=self.port, dbname=database, user=user, connect_timeout=3, **how)
+        return psycopg2.connect(host=self.host, port=self.port, dbname=database, user=user, connect_timeout=3, **how)
 
     def ready(self, admin_password: str) -> bool:
         """Whether the server answers a query."""
@@ -175,11 +177,11 @@ class Postgres:
                 cursor.execute(sql.SQL("REVOKE ALL ON DATABASE {} FROM PUBLIC").format(sql.Identifier(database)))
 
 
-def pgpass(port: int, passwords: dict[str, str]) -> str:
-    """The text of a PostgreSQL password file for loopback: user -> password."""
+def pgpass(port: int, passwords: dict[str, str], host: str = ports.HOST) -> str:
+    """The text of a PostgreSQL password file: user -> password. A server on loopback has two names."""
     return "".join(
-        f"{host}:{port}:*:{user}:{password}\n"
-        for host in (ports.HOST, "localhost")
+        f"{name}:{port}:*:{user}:{password}\n"
+        for name in ((host, "localhost") if host == ports.HOST else (host,))
         for user, password in passwords.items()
     )
 

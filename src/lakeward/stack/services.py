@@ -26,7 +26,8 @@ class PostgresPart(Part):
 
     @property
     def server(self) -> postgres.Postgres:
-        return postgres.Postgres(self.site.home.root / "postgres", self.site.ports["postgres"])
+        folder, port = self.site.home.root / "postgres", self.site.ports["postgres"]
+        return postgres.Postgres(folder, port, host=self.site.host("postgres"))
 
     def prepare(self) -> None:
         self.server.initialise(self._admin())

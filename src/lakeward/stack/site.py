@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
@@ -29,6 +30,7 @@ _PASSED_ON = (
     "JAVA_TOOL_OPTIONS", WRAPPER,
 )  # fmt: skip
 _LOCAL = "localhost,127.0.0.1"
+_LOOPBACK = ports.HOST
 
 
 @dataclass(frozen=True)
@@ -38,12 +40,20 @@ class StackContext:
     Attributes:
         ports: see `StackState.ports`.
         java: the Java that runs Spark and Kafka.
+        hosts: part -> host at which other parts reach it; parts without an entry are on loopback.
+        listen: the address at which Airflow's API server listens.
     """
 
     project: Project
     home: Home
     ports: dict[str, int]
     java: Java
+    hosts: Mapping[str, str] = field(default_factory=dict)
+    listen: str = _LOOPBACK
+
+    def host(self, part: str) -> str:
+        """The host at which other parts reach this one."""
+        return self.hosts.get(part, ports.HOST)
 
     @property
     def airflow_home(self) -> Path:
@@ -59,7 +69,7 @@ class StackContext:
 
     @property
     def kafka(self) -> str:
-        return f"{ports.HOST}:{self.ports['kafka']}"
+        return f"{self.host('kafka')}:{self.ports['kafka']}"
 
     @property
     def connect(self) -> str:
@@ -86,15 +96,16 @@ class StackContext:
     def runtime(self) -> Runtime:
         """The addresses for all other processes."""
         checkpoints = self.settings.checkpoints
+        postgres = self.host("postgres")
         return Runtime(
             registry_url_file=self.home.registry_url_file,
             pgpass=self.home.pgpass,
-            lake=lake_of(self.settings, self.home, self.ports["postgres"]),
+            lake=lake_of(self.settings, self.home, self.ports["postgres"], postgres),
             kafka={"lakeward_kafka": self.kafka},
             connections=self.home.secrets,
             postgres={
                 "lakeward_postgres": Database(
-                    host=ports.HOST, port=self.ports["postgres"], database=SERVED, user=REGISTRY_ROLE
+                    host=postgres, port=self.ports["postgres"], database=SERVED, user=REGISTRY_ROLE
                 )
             },
             connect=self.connect,
@@ -109,14 +120,19 @@ class StackContext:
         for path in (self.home.logs, self.home.drivers, self.home.warehouse, self.home.checkpoints):
             path.mkdir(parents=True, exist_ok=True)
         secrets = private.folder(self.home.secrets)
-        port = self.ports["postgres"]
+        host, port = self.host("postgres"), self.ports["postgres"]
         roles = {role: self.secret(f"{role}.password") for role in (REGISTRY_ROLE, CATALOG_ROLE)}
-        private.write(self.home.pgpass, pgpass(port, roles))
-        private.write(self.catalog_pgpass, pgpass(port, {CATALOG_ROLE: roles[CATALOG_ROLE]}))
-        url = f"postgresql+psycopg2://{REGISTRY_ROLE}@{ports.HOST}:{port}/lakeward"
+        private.write(self.home.pgpass, pgpass(port, roles, host))
+        self.write_catalog_login()
+        url = f"postgresql+psycopg2://{REGISTRY_ROLE}@{host}:{port}/lakeward"
         private.write(secrets / self.home.registry_url_file.name, url + "\n")
         self.secret(self.connect_token.name)
         private.write(self.home.runtime_file, self.runtime().model_dump_json(indent=2) + "\n")
+
+    def write_catalog_login(self) -> None:
+        """Write the password file of the catalog's role, the only one that the Spark Connect server has."""
+        login = {CATALOG_ROLE: self.secret(f"{CATALOG_ROLE}.password")}
+        private.write(self.catalog_pgpass, pgpass(self.ports["postgres"], login, self.host("postgres")))
 
     def environment(self, **more: str) -> dict[str, str]:
         """The complete environment of a part; only listed variables of the caller's shell are passed on."""
@@ -135,18 +151,18 @@ class StackContext:
         return own | more
 
 
-def lake_of(settings: Settings, home: Home, port: int) -> Lake:
+def lake_of(settings: Settings, home: Home, port: int, host: str = ports.HOST) -> Lake:
     """The catalog of the settings: the embedded one, or another.
 
     Args:
-        port: of the stack's PostgreSQL.
+        port, host: of the stack's PostgreSQL.
     """
     embedded, other = settings.catalog, settings.lake
     connection = embedded.connection if other is None else other.store
     login = None if other is None else other.connection
     apart = connection or embedded.warehouse or settings.checkpoints
     return Lake(
-        host=ports.HOST,
+        host=host,
         port=port,
         database="catalog",
         user=CATALOG_ROLE,
