@@ -13,7 +13,7 @@ from typing import Any
 
 from lakeward import jars
 from lakeward.connectors.iceberg import catalog
-from lakeward.jars.java import DEEP_STACK
+from lakeward.jars.java import DEEP_STACK, ROOM_FOR_CLASSES
 from lakeward.platform.errors import DependencyDown, LakewardError
 from lakeward.platform.runtime import ClusterPlace, Launch
 from lakeward.spec.model.types import SparkMaster
@@ -63,7 +63,7 @@ def document(launch: Launch, python: str, spark_version: str) -> dict[str, Any]:
     master = given["spark.master"]
     own = jars.own.libraries()
     classpath = [*jars.spark_classpath(runtime.jars), *own, *catalog.libraries(runtime.lake, runtime.jars)]
-    options = [DEEP_STACK, "-XX:+ExitOnOutOfMemoryError"]
+    options = [DEEP_STACK, ROOM_FOR_CLASSES, "-XX:+ExitOnOutOfMemoryError"]
     if "-XX:+Use" not in given.get("spark.driver.extraJavaOptions", ""):
         options.append("-XX:+UseSerialGC")
     options.append(given.get("spark.driver.extraJavaOptions", ""))
