@@ -10,7 +10,7 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
-import time
+import threading
 from types import FrameType
 
 PAUSE_S = 2.0
@@ -22,12 +22,12 @@ class Keeper:
     def __init__(self, command: list[str], pause_s: float = PAUSE_S) -> None:
         self.command = command
         self.pause_s = pause_s
-        self.stopping = False
+        self.stopping = threading.Event()
         self.child: subprocess.Popen[bytes] | None = None
 
     def stop(self, number: int, frame: FrameType | None) -> None:
         """Handle a signal: end the program, and start it no more."""
-        self.stopping = True
+        self.stopping.set()
         if self.child is not None:
             self.child.send_signal(number)
 
@@ -35,14 +35,13 @@ class Keeper:
         """Run the program until a signal; returns the exit code of its last run."""
         while True:
             self.child = subprocess.Popen(self.command)
-            if self.stopping:  # the signal came while it was started
+            if self.stopping.is_set():  # the signal came while it was started
                 self.child.terminate()
             code = self.child.wait()
-            if self.stopping:
+            if self.stopping.is_set():
                 return code
             sys.stderr.write(f"{' '.join(self.command)} ended with {code}; it is started again\n")
-            time.sleep(self.pause_s)
-            if self.stopping:
+            if self.stopping.wait(self.pause_s):
                 return code
 
 
