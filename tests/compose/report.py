@@ -32,7 +32,7 @@ def page(facts: dict[str, Any]) -> str:
     """The page of the docs."""
     head = _HEAD.format(
         date=f"{datetime.now(UTC):%Y-%m-%d}",
-        linux=platform.release(),
+        linux=platform.release().split("-")[0],
         cores=os.cpu_count(),
         airflow=version("apache-airflow"),
         spark=version("pyspark"),
