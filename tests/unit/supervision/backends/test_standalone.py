@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import pytest
 from small_streams import connected, registry_file, runtime
@@ -13,6 +12,7 @@ from sqlalchemy import text
 from lakeward.platform.errors import DependencyDown
 from lakeward.platform.runtime import Launch, Runtime
 from lakeward.registry import drivers, launches
+from lakeward.registry.schema import launches as rows
 from lakeward.supervision.backends.base import Job, Known, Life
 from lakeward.supervision.backends.chooser import Backends
 from lakeward.supervision.backends.local import LocalBackend
@@ -203,14 +203,17 @@ def test_a_kill_that_the_master_does_not_hear_is_no_end(
 
 
 def test_a_master_that_is_away_makes_only_its_own_drivers_unknown(
-    launched: Callable[..., Job], master: SparkMaster, cluster: StandaloneBackend, runtime: Runtime, tmp_path: Path
+    launched: Callable[..., Job], master: SparkMaster, cluster: StandaloneBackend, connected: Connect
 ) -> None:
-    job = launched()
-    master.answers["/json"] = (500, "")
-    both = Backends(LocalBackend(runtime.drivers), cluster)
-    known = [Known("big", "t1", job.handle or {}, "")]
-    [found] = both.find(known)
-    assert (found.life, found.lost) == (Life.UNKNOWN, "")
+    launched()
+    launched("t2", "t1")
+    away = {"master": "spark://away:7077", "rest": None, "ui": "http://127.0.0.1:1"}
+    with connected() as connection:
+        connection.execute(rows.update().where(rows.c.token == "t1").values(place=away))
+    assert [(job.token, job.life, job.lost) for job in cluster.find()] == [
+        ("t1", Life.UNKNOWN, ""),
+        ("t2", Life.ALIVE, ""),
+    ]
 
 
 def test_a_registry_that_is_away_makes_drivers_on_clusters_unknown(runtime: Runtime) -> None:
