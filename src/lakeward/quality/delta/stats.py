@@ -24,7 +24,7 @@ def file_statistics(head: Head, adds: Sequence[Mapping[str, Any]]) -> FileStatis
         (_by_column(head, json.loads(add.get("stats") or "{}")), head.by_column(add.get("partitionValues") or {}))
         for add in adds
     ]
-    counts = [stats.get("numRecords") for stats, _ in files]
+    counts: list[Any] = [stats.get("numRecords") for stats, _ in files]
     if not files or None in counts or any(add.get("deletionVector") for add in adds):
         return None
     columns = {}
