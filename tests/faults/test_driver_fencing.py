@@ -17,24 +17,10 @@ MAINTENANCE = (
 )
 
 
-@pytest.mark.parametrize(
-    "maintained",
-    [
-        False,
-        pytest.param(
-            True,
-            marks=pytest.mark.campaign(
-                held_by="tests/spark/connectors/iceberg/test_publish.py::"
-                "test_two_writers_land_each_batch_once_while_the_table_is_maintained"
-            ),
-        ),
-    ],
-)
 def test_of_many_drivers_of_one_stream_the_newest_launch_lands_and_the_others_end(
-    world: World, simple: Callable[..., Any], tmp_path: Path, maintained: bool
+    world: World, simple: Callable[..., Any], tmp_path: Path
 ) -> None:
-    """A running one is fenced by a newer launch; a zombie wakes (at night after compaction and expiry); one launch
-    starts twice.
+    """A running one is fenced by a newer launch; a zombie wakes after compaction and expiry; one launch starts twice.
 
     The zombie holds a batch of a table that it read and did not stage, one that it staged, and one of a topic, which
     has no position: only its lease fences it there.
@@ -84,8 +70,7 @@ def test_of_many_drivers_of_one_stream_the_newest_launch_lands_and_the_others_en
     assert not loser.events("spark started"), "it did nothing"
     world.numbers(topic, range(200, 300))
     landed(300)
-    if maintained:
-        world.lake_sql(*(each.format(table) for table in tables.values() for each in MAINTENANCE))
+    world.lake_sql(*(each.format(table) for table in tables.values() for each in MAINTENANCE))
     before = {name: world.position(table, name) for name, table in tables.items()}
     zombie.wake()
     assert zombie.exit() == 75, zombie.said()

@@ -113,10 +113,6 @@ def test_a_reset_back_reads_again_just_what_it_said(lab: Any, registry: Registry
     assert _offsets(lab) == [0, 0, 1, 1, 2, 2]
 
 
-@pytest.mark.campaign(
-    held_by="tests/spark/driver/test_moving.py::"
-    "test_a_poisoned_batch_that_was_skipped_is_passed_and_the_audit_accounts_for_it"
-)
 def test_a_poisoned_batch_that_was_skipped_is_passed_and_the_audit_accounts_for_it(
     lab: Any, registry: Registry, operator: Runner
 ) -> None:

@@ -50,8 +50,9 @@ def _cluster_mode(name: str, driver: Driver) -> Iterator[Finding]:
     """What a driver that a worker starts cannot have."""
     if driver.authenticate:
         message = (
-            "authenticate is not possible with deploy_mode: cluster: Spark's REST gateway refuses to start on a master "
-            f"with a secret; use deploy_mode: client, or protect the gateway by the network ({HOW})"
+            "authenticate is not supported with deploy_mode: cluster: Spark's REST gateway asks nobody for the secret, "
+            f"and the driver would need it in its conf; use deploy_mode: client, or protect the gateway by the network "
+            f"({HOW})"
         )
         yield Finding(("drivers", name, "authenticate"), message, "authenticate", key=True)
     if name == MAINTENANCE:
