@@ -50,7 +50,7 @@ def _cluster_mode(name: str, driver: Driver) -> Iterator[Finding]:
     """What a driver that a worker starts cannot have."""
     if driver.authenticate:
         message = (
-            "authenticate is not supported with deploy_mode: cluster: Spark's REST gateway does not ask for the secret; "
+            "authenticate is not supported with deploy_mode: cluster: Spark's REST gateway asks for no secret; "
             f"use deploy_mode: client, or protect the gateway by the network ({HOW})"
         )
         yield Finding(("drivers", name, "authenticate"), message, "authenticate", key=True)
