@@ -11,6 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import httpx
 import psutil
 
 from lakeward import jars
@@ -83,9 +84,14 @@ class SparkCluster:
         self.master_process = self._run("master.Master", *place, options=options)
         end = time.monotonic() + 120
         services = (self.port, self.ui_port, *((self.rest_port,) if self.rest else ()))
-        while not all(ports.answers(each) for each in services):
+        while not (all(ports.answers(each) for each in services) and self._is_active()):
             assert time.monotonic() < end, "the master did not come"
             time.sleep(0.1)
+
+    def _is_active(self) -> bool:
+        """A master is a standby for a moment after its ports are open."""
+        page = httpx.get(f"http://127.0.0.1:{self.ui_port}/json/", timeout=30, trust_env=False)
+        return bool(page.json()["status"] == "ALIVE")
 
     def start_worker(self) -> None:
         work = ("--work-dir", str(self.folder / "work"))

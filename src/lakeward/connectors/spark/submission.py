@@ -183,7 +183,7 @@ def _rest(place: ClusterPlace, method: str, path: str, request: Mapping[str, Any
             switched_off += error.code == 404
             continue
         if "STANDBY" in str(answer.get("message", "")):
-            tried.append(f"{url}: {answer['message']}")
+            tried.append(f"{url}: this master is a standby, or has just started")  # its message is a stack trace
             continue
         if answer.get("action") == "ErrorResponse":
             raise _refused(place, str(answer.get("message") or answer))

@@ -97,12 +97,14 @@ def test_a_request_that_is_refused_says_why(master: SparkMaster) -> None:
 
 
 def test_a_standby_is_passed_over(master: SparkMaster) -> None:
-    said = "Can only accept driver submissions in ALIVE state. Current state is STANDBY."
+    said = (
+        "Exception from the cluster:\njava.lang.Exception: Current state is not alive: STANDBY.\n\tat Master.scala:494"
+    )
     standby = {"success": False, "message": said, "serverSparkVersion": "4.1.3"}
     master.answers["/v1"] = (200, json.dumps(standby))
     with pytest.raises(DependencyDown) as error:
         submission.submit(master.place, request())
-    assert "STANDBY" in error.value.why
+    assert error.value.why.endswith("this master is a standby, or has just started")
     master.status = "STANDBY"
     with pytest.raises(DependencyDown) as error:
         submission.listing(master.place)
