@@ -93,6 +93,13 @@ await look("generations", { "streams/orders/lag": { ...answers.lag, moments: [] 
   await see("Nothing was recorded in this time");
   await page.getByText("code shop.rules").or(page.getByText("1 more")).first().scrollIntoViewIfNeeded();
 });
+await look("lag-unanswered", { "streams/orders/lag": failed(503, "The lag cannot be read"),
+  "streams/orders/batches": failed(503, "The batches cannot be read") }, async () => {
+  await open("?tab=streams&open=orders");
+  await see("The lag cannot be read");
+  await see("The batches cannot be read");
+  must(await page.getByText(/Nothing was recorded|No batch has landed/).count() === 0, "an error is shown as nothing");
+});
 await look("operate", {}, async () => {
   await open("?tab=streams&open=orders");
   await page.getByRole("button", { name: "Skip the failed batch" }).click();

@@ -169,12 +169,14 @@ def _plan(recorded: Mapping[str, object] | None) -> RecordedPlan | None:
     stored = cast("dict[str, Any]", recorded)
     return {
         "at": stored["at"],
-        "actions": [{"action": item["action"], "why": mask(item["why"])} for item in stored.get("actions") or []],
-        "not_planned": [
-            {"action": item["action"], "why": mask(item["why"]), "next_at": item.get("next_at")}
-            for item in stored.get("not_planned") or []
-        ],
+        "actions": [_planned(item) for item in stored.get("actions") or []],
+        "not_planned": [{**_planned(item), "next_at": item.get("next_at")} for item in stored.get("not_planned") or []],
     }
+
+
+def _planned(item: Mapping[str, Any]) -> PlannedAction:
+    """An action of a plan; a plan of another version may lack a field."""
+    return {"action": str(item.get("action") or ""), "why": mask(str(item.get("why") or ""))}
 
 
 def _figures(facts: StoredFacts | None) -> dict[str, float]:

@@ -16,6 +16,7 @@ UI = Path(__file__).parents[3] / "ui"
 
 def test_the_bundles_are_built_from_these_sources() -> None:
     files = [file.relative_to(UI).as_posix() for file in (UI / "src").rglob("*") if file.is_file()]
+    files = [name for name in files if name != "src/openapi.d.ts"]  # made from the reference
     digest = sha256()
     others = ["build.mjs", "package.json", "package-lock.json", "../docs/reference/openapi.json"]
     for name in sorted([*files, *others]):

@@ -12,7 +12,7 @@ import { List } from "../components/list";
 import { Actions } from "../components/operate";
 import { Command, Lines, Section, When } from "../components/section";
 import { bytes, count, exact, number, seconds, skew, span } from "../format";
-import type { Batch, Integer, Partition, StreamDetail, StreamDocument } from "../types";
+import type { Batch, Integer, LagHistory, Partition, StreamDetail, StreamDocument } from "../types";
 
 const MARKED = new Set(["deploy", "driver", "people", "maintenance", "check"]);
 const LOST = { no: "success", "at risk": "warning", yes: "error" } as const;
@@ -137,18 +137,23 @@ const SPANS = [1, 6, 24, 48];
 
 function Lag({ id, it }: { id: string; it: StreamDocument }) {
   const [hours, setHours] = useState(6);
-  const moments = useLag(id, hours).data?.moments ?? [];
-  const first = moments[0];
-  const title = (
-    <Flex gap="1" align="center" role="group" aria-label="Time span">
-      {SPANS.map((span) => (
-        <Button key={span} size="xs" variant={span === hours ? "solid" : "outline"} aria-pressed={span === hours}
-          onClick={() => setHours(span)}>{span} h</Button>
-      ))}
-    </Flex>
+  return (
+    <Section title="Lag over time">
+      <Flex gap="1" align="center" role="group" aria-label="Time span" mb="2">
+        {SPANS.map((span) => (
+          <Button key={span} size="xs" variant={span === hours ? "solid" : "outline"} aria-pressed={span === hours}
+            onClick={() => setHours(span)}>{span} h</Button>
+        ))}
+      </Flex>
+      <Frame query={useLag(id, hours)}>{({ moments }) => <LagCharts moments={moments} it={it} />}</Frame>
+    </Section>
   );
+}
+
+function LagCharts({ moments, it }: { moments: LagHistory["moments"]; it: StreamDocument }) {
+  const first = moments[0];
   if (first === undefined) {
-    return <Section title="Lag over time">{title}<Text color="fg.muted">Nothing was recorded in this time. A driver records once a minute.</Text></Section>;
+    return <Text color="fg.muted">Nothing was recorded in this time. A driver records once a minute.</Text>;
   }
   const points = (name: "lag_records" | "lag_s" | "state_rows") =>
     moments.map((moment) => ({ x: Date.parse(moment.at), y: number(moment[name]) }));
@@ -160,23 +165,23 @@ function Lag({ id, it }: { id: string; it: StreamDocument }) {
     { title: "State", unit: "rows", label: "state", token: "purple.500", name: "state_rows" },
   ] as const;
   return (
-    <Section title="Lag over time">
-      {title}
-      <SimpleGrid columns={{ base: 1, lg: 2 }} gap="4" mt="2">
-        {charts.filter(({ name }) => name !== "state_rows" || moments.some((moment) => moment.state_rows !== null)).map((chart) => (
-          <Box key={chart.name}>
-            <Text color="fg.muted" fontSize="sm">{chart.title}</Text>
-            <TimeChart title={chart.title} unit={chart.unit} marks={marks} limit={"limit" in chart ? chart.limit : undefined}
-              series={[{ label: chart.label, token: chart.token, points: points(chart.name) }]} />
-          </Box>
-        ))}
-      </SimpleGrid>
-    </Section>
+    <SimpleGrid columns={{ base: 1, lg: 2 }} gap="4">
+      {charts.filter(({ name }) => name !== "state_rows" || moments.some((moment) => moment.state_rows !== null)).map((chart) => (
+        <Box key={chart.name}>
+          <Text color="fg.muted" fontSize="sm">{chart.title}</Text>
+          <TimeChart title={chart.title} unit={chart.unit} marks={marks} limit={"limit" in chart ? chart.limit : undefined}
+            series={[{ label: chart.label, token: chart.token, points: points(chart.name) }]} />
+        </Box>
+      ))}
+    </SimpleGrid>
   );
 }
 
 function History({ id, it }: { id: string; it: StreamDocument }) {
-  const batches = [...(useBatches(id).data?.batches ?? [])].reverse();
+  return <Frame query={useBatches(id)}>{(data) => <BatchCharts batches={[...data.batches].reverse()} it={it} />}</Frame>;
+}
+
+function BatchCharts({ batches, it }: { batches: Batch[]; it: StreamDocument }) {
   const first = batches[0];
   if (first === undefined) return <Section title="Batches"><Text color="fg.muted">No batch has landed yet.</Text></Section>;
   const marks = marksSince(it, first.committed_at);
