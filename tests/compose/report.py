@@ -13,7 +13,7 @@ _HEAD = """# Report of `make compose-test`
 
 Written by `tests/compose/prove.py`. [Run in containers](../how-to/run-in-containers.md) says what the services are.
 
-- {date}: Docker engine {engine}, {compose}, Linux {linux}, {cores} cores shared with other work.
+- {date}: Docker engine {engine}, {compose}, Linux {linux}, {cores} cores, load {load:.1f}.
 - Airflow {airflow}, Spark {spark}, one stream (`flights` of the demo) with a driver of one JVM.
 - Stand-ins under the names of images that could not be pulled there: {stand_ins}.
 - Every service was healthy {up_s:.0f} s after `up`.
@@ -34,6 +34,7 @@ def page(facts: dict[str, Any]) -> str:
         date=f"{datetime.now(UTC):%Y-%m-%d}",
         linux=platform.release().split("-")[0],
         cores=os.cpu_count(),
+        load=os.getloadavg()[2],
         airflow=version("apache-airflow"),
         spark=version("pyspark"),
         stand_ins=", ".join(f"`{each}`" for each in facts["stand_ins"]) or "none",

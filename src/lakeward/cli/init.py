@@ -21,6 +21,7 @@ Python files end in `.txt` here, because they belong to the new project, not to 
 """
 
 _SCHEMAS = Path("conf/.schemas")
+COMPOSE_FILES = ("docker-compose.yml", "docker-compose.yaml", "compose.yml", "compose.yaml")
 
 
 def init(
@@ -66,6 +67,13 @@ def compose_secrets(directory: Path) -> None:
     from lakeward.stack import container_secrets
 
     target = resolved(directory)
+    if target.is_dir() and not any((target / name).is_file() for name in COMPOSE_FILES):
+        raise SpecError(
+            f"{target} has no compose file",
+            why=f"the secrets are for the services of one; none of {', '.join(COMPOSE_FILES)} is there",
+            next="lakeward init --compose DIR   names the folder of docker-compose.yml",
+            code="LW-2548",
+        )
     made, kept = container_secrets.make(target)
     folder = target / container_secrets.FOLDER
     here = "" if target == Path.cwd() else f"cd {shlex.quote(str(directory))} && "

@@ -57,6 +57,7 @@ def make(project: Path) -> tuple[list[str], list[str]]:
         if not project.is_dir():
             raise NotADirectoryError(f"{project} is no folder")
         folder = private.folder(project / FOLDER)
+        private.update(folder / ".gitignore", "*\n")  # a project of the user's own may not ignore the folder
         for name, value in FILES.items():
             file = folder / name
             if file.exists():
@@ -113,6 +114,6 @@ def _unusable(file: Path, why: str) -> SpecError:
     return SpecError(
         "A secret of this container cannot be used",
         why=f"{file}: {why}",
-        next="on the host, beside docker-compose.yml: lakeward init --compose",
+        next="on the host, in the folder of docker-compose.yml: lakeward init --compose",
         code="LW-2543",
     )

@@ -56,7 +56,7 @@ def prepare(here: StackContext) -> None:
         raise SpecError(
             "Secrets of the composed stack are missing",
             why=f"{container_secrets.MOUNTED} has no {', '.join(missing)}",
-            next="on the host, beside docker-compose.yml: lakeward init --compose",
+            next="on the host, in the folder of docker-compose.yml: lakeward init --compose",
             code="LW-2544",
         )
     here.write()
@@ -109,7 +109,7 @@ def _pools_command(here: StackContext, *arguments: str) -> str:
 def become(part: Part) -> None:
     """Replace this process by the program of a part."""
     if isinstance(part, ConnectPart):
-        # Whoever has the token can read what this container reads: it has no other secrets.
+        # A holder of the token can read what this container reads: it has no other secrets.
         container_secrets.adopt(container_secrets.MOUNTED, part.site.home.secrets)
         part.site.write_catalog_login()
     part.prepare()

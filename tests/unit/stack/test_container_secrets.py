@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -33,8 +34,16 @@ def test_every_secret_is_made_once(tmp_path: Path) -> None:
 def test_the_folder_is_closed_and_each_file_can_be_read_by_the_user_of_a_container(tmp_path: Path) -> None:
     make(tmp_path)
     assert (tmp_path / "secrets").stat().st_mode & 0o777 == 0o700
-    assert {file.stat().st_mode & 0o777 for file in (tmp_path / "secrets").iterdir()} == {0o444}
-    assert {file.name for file in (tmp_path / "secrets").iterdir()} == set(FILES), "no file in the making stays"
+    assert {(tmp_path / "secrets" / name).stat().st_mode & 0o777 for name in FILES} == {0o444}
+    found = {file.name for file in (tmp_path / "secrets").iterdir()}
+    assert found == {*FILES, ".gitignore"}, "no file in the making stays"
+
+
+def test_git_does_not_see_the_secrets_of_any_project(tmp_path: Path) -> None:
+    subprocess.run(["git", "init", "--quiet", str(tmp_path)], check=True)
+    make(tmp_path)
+    status = subprocess.run(["git", "-C", str(tmp_path), "status", "--short"], capture_output=True, check=True)
+    assert status.stdout == b""
 
 
 def test_an_empty_secret_is_said_and_not_replaced(tmp_path: Path) -> None:
@@ -89,6 +98,7 @@ def test_a_mounted_secret_that_cannot_be_used_is_named(tmp_path: Path) -> None:
 
 
 def test_the_command_says_what_it_made_and_the_next_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "docker-compose.yml").touch()
     with pytest.raises(SystemExit) as end:
         main(["init", "--compose", str(tmp_path), "-o", "json"])
     assert end.value.code == 0
@@ -103,6 +113,15 @@ def test_the_command_says_what_it_made_and_the_next_command(tmp_path: Path, caps
     assert "docker compose up" in printed
     for name in FILES:
         assert (tmp_path / "secrets" / name).read_text().strip() not in printed, "no value is printed"
+
+
+def test_a_folder_without_a_compose_file_gets_no_secrets(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as end:
+        main(["init", "--compose", str(tmp_path)])
+    assert end.value.code == 2
+    said = capsys.readouterr().err
+    assert "has no compose file" in said and "LW-2548" in said
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_init_without_a_folder_says_what_to_type(capsys: pytest.CaptureFixture[str]) -> None:

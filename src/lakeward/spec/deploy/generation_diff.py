@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from difflib import ndiff
+from difflib import unified_diff
 
 MOST_CHARACTERS = 80
 """A longer value is counted by lines instead of shown."""
@@ -44,8 +44,9 @@ def _line(path: str, before: object, after: object) -> str:
         return f"{path}: removed, was {_short(old)}"
     if len(old) <= MOST_CHARACTERS and len(new) <= MOST_CHARACTERS and "\n" not in old + new:
         return f"{path}: {old} → {new}"
-    changed = [line[0] for line in ndiff(old.splitlines(), new.splitlines())]
-    return f"{path}: {changed.count('+')} lines added, {changed.count('-')} removed"
+    changed = [line[0] for line in unified_diff(old.split("\n"), new.split("\n"), n=0)]
+    # The first two lines name the texts.
+    return f"{path}: {changed[2:].count('+')} lines added, {changed[2:].count('-')} removed"
 
 
 def _short(text: str) -> str:

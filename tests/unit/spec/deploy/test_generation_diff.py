@@ -29,6 +29,8 @@ def test_a_value_an_added_and_a_removed_key_and_a_list():
 def test_a_text_of_several_lines_is_counted_by_lines():
     after = {**BEFORE, "transform": {"sql": "SELECT a, b\nFROM source\nWHERE a > 1"}}
     assert lines(BEFORE, after) == ["transform.sql: 2 lines added, 1 removed"]
+    for other in ("SELECT a\nFROM source\n", "SELECT a\n\nFROM source"):
+        assert lines(BEFORE, {**BEFORE, "transform": {"sql": other}})[0].startswith("transform.sql: 1 lines added")
     long = {**BEFORE, "transform": {"sql": "x" * 500}}
     assert lines({"transform": {}}, {"transform": long["transform"]}) == [f"transform.sql: {'x' * 80} ... (added)"]
 
