@@ -72,5 +72,12 @@ nightly: install jars ## campaigns and sweeps with random seeds, planted bugs, A
 compose-test: install jars ## docker-compose.yml on a Docker engine: up, kill each container, audit; not part of CI
 	$(RUN) python tests/compose/prove.py
 
+.PHONY: bench bench-quick
+BENCH := $(UV) run --frozen --all-extras --group bench python benchmarks/run_all.py
+bench: install jars ## every ratio of the docs in one run, about two hours on quiet cores; resumable; writes docs/explanation/benchmarks.md
+	$(BENCH) $(if $(ONLY),--only $(ONLY))
+bench-quick: install jars ## a part of the benchmarks in five minutes; writes nothing
+	$(BENCH) --quick
+
 page: ## build the page inside Airflow from ui/ (needs Node 20 or newer); what it builds is committed
 	cd ui && npm ci --no-audit --no-fund && npm run check && npm run build

@@ -1,6 +1,6 @@
 """What a whole stream costs against the same stream written by hand: Kafka, the declared JSON, an Iceberg table.
 
-    python benchmarks/engine.py [--mode append|upsert] [--decode same|plain] [--against hand|counted]
+    python benchmarks/engine.py [--mode append|upsert] [--decode same|plain] [--against hand|counted|planted]
         [--per-batch 20000] [--pairs 9]
 
 Both read the same topic (flights) in the same batches with the same columns, into fresh tables, in one JVM, in turns
@@ -8,8 +8,10 @@ ABBA. By hand is what the guides show: `writeStream.toTable` for append, `foreac
 upsert. `--decode same`: it decodes as the declared stream does, and drops a broken record. `--decode plain`: by
 `from_json` alone, which makes nulls of what does not fit and tells nobody. Counted are rows per CPU second of the
 process tree (Python and the JVM), from the end of the first batch to the end of the last. `--against counted`: the
-other side is the declared stream too, with every batch counted by queries instead of in one pass (ADR 81). One JSON
-object: the median and the quartiles of the ratios of the pairs. Times depend on the machine; ratios less so.
+other side is the declared stream too, with every batch counted by queries instead of in one pass (ADR 81).
+`--against planted`: the other side is the declared stream with 15 % more work in each batch; a ratio of 1.15 shows that
+this machine is quiet enough to see it. One JSON object: the median and the quartiles of the ratios of the pairs. Times
+depend on the machine; ratios less so.
 """
 
 from __future__ import annotations
@@ -45,6 +47,7 @@ DDL = (
     "air_time DOUBLE, distance DOUBLE, hour INT, minute INT, time_hour TIMESTAMP"
 )
 KEYS = ("carrier", "flight", "origin", "dest")
+PLANTED = 0.15
 MERGE_ON_READ = {f"write.{what}.mode": "merge-on-read" for what in ("merge", "update", "delete")}
 
 
@@ -58,10 +61,15 @@ class Bench:
         self.decode = _plain if decode == "plain" else _same
         self.spark = bench_env.spark()
 
-    def lakeward(self, *, one_pass: bool = True) -> float:
-        """Rows per CPU second of the declared stream; without `one_pass` every batch is counted by queries."""
+    def lakeward(self, *, one_pass: bool = True, more_work: float = 0.0) -> float:
+        """Rows per CPU second of the declared stream.
+
+        Args:
+            one_pass: without it every batch is counted by queries.
+            more_work: CPU burnt after each batch, as a share of what the batch took.
+        """
         name = f"ours{uuid4().hex[:8]}"
-        done: list[Any] = []
+        done: list[Any] = Slowed(more_work) if more_work else []
         sink: dict[str, Any] = {"table": f"bench.{name}", "mode": self.mode}
         document = {
             "id": name,
@@ -83,6 +91,10 @@ class Bench:
     def counted(self) -> float:
         """Rows per CPU second of the declared stream whose batches are all counted by queries."""
         return self.lakeward(one_pass=False)
+
+    def planted(self) -> float:
+        """Rows per CPU second of the declared stream with a planted slowdown."""
+        return self.lakeward(more_work=PLANTED)
 
     def by_hand(self) -> float:
         """Rows per CPU second of the same, written by hand."""
@@ -122,6 +134,22 @@ class Bench:
         return (last - first) / (cpu_seconds() - begun)
 
 
+class Slowed(list[Any]):
+    """Batches that are done; each one that is added burns CPU first."""
+
+    def __init__(self, share: float) -> None:
+        super().__init__()
+        self._share, self._before = share, cpu_seconds()
+
+    def append(self, batch: Any) -> None:
+        """Burn a share of the CPU since the batch before, and add this one."""
+        until = cpu_seconds() + self._share * (cpu_seconds() - self._before)
+        while cpu_seconds() < until:
+            sum(range(10_000))
+        self._before = cpu_seconds()
+        super().append(batch)
+
+
 def _same(raw: Any) -> Any:
     """The declared stream's own decoding; what it found bad is dropped."""
     decoded = JsonDecoder(DDL, keep=position_columns("kafka")).apply(raw)
@@ -150,7 +178,7 @@ def _merge(frame: Any, target: str) -> None:
     frame.unpersist()
 
 
-def _fill(bootstrap: str, topic: str, records: int) -> None:
+def fill(bootstrap: str, topic: str, records: int) -> None:
     producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 50, "enable.idempotence": True})
     replay = flights.replay(flights.load(), seed=1, broken=0.0, late=0.0, laps=None)
     for _, record in zip(range(records), replay, strict=False):
@@ -163,16 +191,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--mode", choices=("append", "upsert"), default="append")
     parser.add_argument("--decode", choices=("same", "plain"), default="same")
-    parser.add_argument("--against", choices=("hand", "counted"), default="hand")
+    parser.add_argument("--against", choices=("hand", "counted", "planted"), default="hand")
     parser.add_argument("--records", type=int, default=200_000)
     parser.add_argument("--per-batch", type=int, default=20_000, help="each batch costs both sides a fixed part")
     parser.add_argument("--pairs", type=int, default=9)
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="lakeward-bench-") as folder, BenchEnvironment(Path(folder)) as bench_env:
         topic = bench_env.topic("flights", partitions=2)
-        _fill(bench_env.bootstrap, topic, arguments.records)
+        fill(bench_env.bootstrap, topic, arguments.records)
         bench = Bench(bench_env, topic, arguments.records, arguments.per_batch, arguments.mode, arguments.decode)
-        other = bench.by_hand if arguments.against == "hand" else bench.counted
+        other = {"hand": bench.by_hand, "counted": bench.counted, "planted": bench.planted}[arguments.against]
         for side in (other, bench.lakeward, other, bench.lakeward):
             side()  # the JVM compiles what both use
         ratios = []
