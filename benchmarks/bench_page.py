@@ -38,7 +38,7 @@ def page_text(found: Mapping[str, Record]) -> str:
         if _has_plot(list(_ratios(benchmarks, found))):
             parts.append(f"![{section}: ratios with quartiles, and goals]({_plot_name(section)})")
         parts.append("\n".join(_table(benchmarks, found)))
-        parts.append("\n".join(f"- *{figure.title}*: {figure.means}" for each in benchmarks for figure in each.figures))
+        parts.append("\n".join(_meanings(benchmarks)))
         parts.append("\n".join(_provenance(benchmarks, found)))
     parts.append(_machine(found))
     return "\n\n".join(part.strip() for part in parts if part) + "\n"
@@ -83,6 +83,16 @@ def _table(benchmarks: Iterable[Benchmark], found: Mapping[str, Record]) -> Iter
             else:
                 verdict = _verdict(figure, measured)
                 yield f"| {figure.title} | {_value(measured)} | {figure.unit} | {goal} | {verdict} |"
+
+
+def _meanings(benchmarks: Iterable[Benchmark]) -> Iterable[str]:
+    """One line for each text; figures with the same text share it."""
+    titles: dict[str, list[str]] = {}
+    for benchmark in benchmarks:
+        for figure in benchmark.figures:
+            titles.setdefault(figure.means, []).append(figure.title)
+    for text, of in titles.items():
+        yield f"- *{'; '.join(of)}*: {text}"
 
 
 def _provenance(benchmarks: Iterable[Benchmark], found: Mapping[str, Record]) -> Iterable[str]:

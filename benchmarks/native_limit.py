@@ -5,8 +5,8 @@
 The same topic (flights) lands in an Iceberg table three ways, in turns: by the declared stream; by a loop of poll,
 DuckDB's `from_json` with the same types, and PyIceberg's append; and by the same loop with PyArrow's reader of JSON
 lines. The loops have the same batches and columns. They check nothing, keep no checkpoint, count nothing, and land
-twice what they read twice. Counted are rows per CPU second of the process tree (Python and the JVM). One JSON object: the
-median and the quartiles of the ratios, declared to native.
+twice what they read twice. Counted are rows per CPU second of the process tree (Python and the JVM). One JSON object:
+the median and the quartiles of the ratios, declared to native.
 """
 
 from __future__ import annotations
