@@ -82,6 +82,7 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
     "lineage status": ("lakeward lineage status",),
     "lineage send": ("lakeward lineage send",),
     "metrics show": ("lakeward metrics show --partitions",),
+    "metrics push": ("lakeward metrics push --once",),
     "metrics serve": ("lakeward metrics serve --port 9464",),
 }
 

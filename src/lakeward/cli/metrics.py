@@ -1,9 +1,10 @@
-"""`lakeward metrics`: what the registry knows, in Prometheus' format."""
+"""`lakeward metrics`: what the registry knows, in Prometheus' format and by OpenTelemetry's protocol."""
 
 from __future__ import annotations
 
 import signal
 import threading
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Annotated
 
@@ -17,8 +18,11 @@ if TYPE_CHECKING:
     from prometheus_client.registry import CollectorRegistry
     from sqlalchemy import Connection
 
+    from lakeward.metrics.samples import Sample
+
 app = typer.Typer(
-    help="Show the metrics of streams, tables and checks, or serve them to Prometheus.", no_args_is_help=True
+    help="Show the metrics of streams, tables and checks, serve them to Prometheus, or push them by OpenTelemetry.",
+    no_args_is_help=True,
 )
 
 PORT = 9464
@@ -63,6 +67,44 @@ def serve(
     thread.join()
 
 
+@app.command()
+def push(
+    once: Annotated[bool, typer.Option("--once", help="Push once; exit code 4 if it was not taken.")] = False,
+    partitions: Partitions = False,
+) -> None:
+    """Push the metrics by OTLP over HTTP until it is stopped, every 60 seconds.
+
+    Endpoint, headers, certificates and interval are those of OpenTelemetry's environment variables:
+    OTEL_EXPORTER_OTLP_ENDPOINT (http://localhost:4318), OTEL_EXPORTER_OTLP_HEADERS, OTEL_METRIC_EXPORT_INTERVAL (ms).
+    """
+    try:
+        from lakeward.metrics import otlp
+    except ImportError as error:
+        raise SpecError(
+            "OpenTelemetry's libraries are not installed",
+            why=str(error),
+            next="uv pip install 'lakeward[metrics]'",
+            code="LW-1294",
+        ) from error
+    pushes = otlp.Push(_reader(partitions), once=once)
+    if once:
+        if not pushes.now():
+            raise Refused(
+                f"The OTLP endpoint {pushes.endpoint} did not take the metrics",
+                why="the log above has its answer",
+                next="set OTEL_EXPORTER_OTLP_ENDPOINT, and OTEL_EXPORTER_OTLP_HEADERS if it asks for a login",
+                code="LW-1295",
+            )
+        state().output.note(f"metrics pushed to {pushes.endpoint}")
+        return
+    stop = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stop.set())
+    state().output.note(f"metrics go to {pushes.endpoint}")
+    stop.wait()
+    pushes.close()
+
+
 def _registry(partitions: bool) -> CollectorRegistry:
     try:
         import prometheus_client  # noqa: F401  # asked for its presence
@@ -74,6 +116,12 @@ def _registry(partitions: bool) -> CollectorRegistry:
             code="LW-1293",
         ) from error
     from lakeward.metrics import exporter
+
+    return exporter.registry_of(_reader(partitions))
+
+
+def _reader(partitions: bool) -> Callable[[], Sequence[Sample]]:
+    from lakeward.metrics.registry_reading import reader
     from lakeward.supervision.reconcile import backend_of
 
     here = state()
@@ -81,4 +129,4 @@ def _registry(partitions: bool) -> CollectorRegistry:
     def connect() -> AbstractContextManager[Connection]:
         return here.registry()
 
-    return exporter.registry_of(exporter.reader(connect, backend_of(here.runtime), partitions=partitions))
+    return reader(connect, backend_of(here.runtime), partitions=partitions)

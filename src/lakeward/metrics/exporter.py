@@ -1,91 +1,30 @@
-"""The exporter: one process that answers Prometheus' scrapes from the registry.
-
-It asks the registry a fixed number of queries, however many streams there are, at most once in `CACHE_S` for all
-scrapers. While the registry is away it exports `lakeward_registry_up 0` and nothing else: old figures would look new.
-"""
+"""Prometheus: samples as families of `prometheus_client`, collected anew for each scrape."""
 
 from __future__ import annotations
 
-import threading
-import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-import structlog
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector, CollectorRegistry
 
-from lakeward.metrics import definitions, samples
-from lakeward.metrics.samples import Sample, Tables
-from lakeward.platform.errors import LakewardError
-from lakeward.registry import maintenance, verifications
-from lakeward.supervision.observe import Connect
-from lakeward.supervision.report.material import observe_all
-from lakeward.tables import changes
+from lakeward.metrics import definitions
+from lakeward.metrics.registry_reading import RegistryReading
+from lakeward.metrics.samples import Sample
 
 if TYPE_CHECKING:
     from prometheus_client.metrics_core import Metric as Family
 
-    from lakeward.supervision.backends.base import Backend
-
-log = structlog.get_logger(__name__)
-
-CACHE_S = 3.0
-
 
 class RegistryCollector(Collector):
-    """Collects everything anew for each scrape, or what was collected less than `CACHE_S` ago.
-
-    Args:
-        read: reads all samples.
-    """
+    """Collects the samples of a reading for each scrape."""
 
     def __init__(self, read: Callable[[], Sequence[Sample]]) -> None:
-        self._read = read
-        self._lock = threading.Lock()
-        self._newest: tuple[float, Sequence[Sample]] | None = None
-        self._failure = ""
+        self._reading = RegistryReading(read)
 
     def collect(self) -> Iterator[Family]:
         """The metrics as families of `prometheus_client`."""
-        yield from families(self._samples())
-
-    def _samples(self) -> Sequence[Sample]:
-        with self._lock:  # scrapers that come at once share one reading
-            if self._newest is not None and time.monotonic() - self._newest[0] < CACHE_S:
-                return self._newest[1]
-            try:
-                found, failure = self._read(), ""
-            except (LakewardError, OSError) as error:
-                found, failure = [Sample(definitions.REGISTRY_UP, 0.0)], str(error)
-            if failure != self._failure:
-                if failure:
-                    log.warning("metrics are not available", why=failure)
-                else:
-                    log.info("metrics are available again")
-                self._failure = failure
-            self._newest = (time.monotonic(), found)
-            return found
-
-
-def reader(connect: Connect, backend: Backend, *, partitions: bool = False) -> Callable[[], list[Sample]]:
-    """Reads all samples from the registry; see `samples.of_everything`."""
-
-    def read() -> list[Sample]:
-        view = observe_all(connect, backend)
-        with connect() as connection:
-            runs = verifications.newest_of_tables(connection)
-            checks = verifications.checks_of_runs(connection, [run["run"] for run in runs]) if runs else {}
-            tables = Tables(
-                maintenance.all_tables(connection),
-                maintenance.newest_figures(connection),
-                maintenance.due_since(connection),
-                [(run, checks.get(run["run"], [])) for run in runs],
-                changes.newest(connection),
-            )
-        return samples.of_everything(view, tables, partitions=partitions)
-
-    return read
+        yield from families(self._reading())
 
 
 def registry_of(read: Callable[[], Sequence[Sample]]) -> CollectorRegistry:
