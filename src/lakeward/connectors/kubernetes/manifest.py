@@ -79,6 +79,7 @@ def document(launch: Launch, place: PodPlace) -> dict[str, Any]:
         "terminationGracePeriodSeconds": DRAIN_S,
         "automountServiceAccountToken": False,  # a driver does not call the API
         "enableServiceLinks": False,
+        "securityContext": {"runAsNonRoot": True},
         "containers": [container],
         "volumes": volumes,
     }
