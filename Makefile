@@ -72,5 +72,9 @@ nightly: install jars ## campaigns and sweeps with random seeds, planted bugs, A
 compose-test: install jars ## docker-compose.yml on a Docker engine: up, kill each container, audit; not part of CI
 	$(RUN) python tests/compose/prove.py
 
+.PHONY: kubernetes-test
+kubernetes-test: install jars ## drivers as pods on a real API server of Kubernetes, built from Go: kill, evict, API away; not part of CI
+	$(RUN) python tests/kubernetes/prove.py
+
 page: ## build the page inside Airflow from ui/ (needs Node 20 or newer); what it builds is committed
 	cd ui && npm ci --no-audit --no-fund && npm run check && npm run build

@@ -33,7 +33,7 @@ KILLS = int(os.environ.get("LAKEWARD_KUBE_KILLS", "8"))
 AWAY_S = float(os.environ.get("LAKEWARD_KUBE_AWAY_S", "60"))
 EVIDENCE = os.environ.get("LAKEWARD_KUBE_EVIDENCE", "")
 pytestmark = [
-    pytest.mark.campaign,
+    pytest.mark.campaign(held_by="test_an_api_that_does_not_say_makes_drivers_unknown_and_removes_nothing"),
     pytest.mark.timeout(3600),  # a bound for a hang
     pytest.mark.skipif(
         not BINARY, reason="LAKEWARD_KUBE_APISERVER names no API server: make kubernetes-test builds one"
@@ -238,6 +238,7 @@ def _bad_input(site: Site) -> None:
     def ended() -> None:
         """The driver is killed, so that the next pass launches one."""
         site.fresh()
+        site.until("a driver that runs", lambda: site.pod()["status"].get("phase") == "Running")
         uid = site.pod()["metadata"]["uid"]
         os.killpg(site.kubelet.running[uid].process.pid, signal.SIGKILL)
         site.world.wait_for("its pod has ended", lambda: site.job().life is Life.GONE, 60)
@@ -257,7 +258,7 @@ def _bad_input(site: Site) -> None:
     found["quota exceeded"] = fails("LW-2554")
     site.cluster.call("DELETE", path)
     site.fresh()
-    found["namespace missing"] = fails("LW-255", namespace="nowhere")
+    found["namespace missing, and no rights there"] = fails("LW-2553", namespace="nowhere")
     site.fresh()
     binding = site.cluster.call("GET", role)
     site.cluster.call("DELETE", role)

@@ -68,7 +68,7 @@ def tee(file: Path) -> None:
     """From now on write what this process and its children print to a file as well."""
     copier = subprocess.Popen(["tee", "-a", str(file)], stdin=subprocess.PIPE, start_new_session=True)
     if copier.stdin is None:
-        raise Internal("The output of a driver is not copied", why="tee has no input")
+        raise Internal("The output of a driver is not copied", why="tee has no input", code="LW-2406")
     sys.stdout.flush()
     for descriptor in (1, 2):
         os.dup2(copier.stdin.fileno(), descriptor)

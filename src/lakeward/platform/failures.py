@@ -88,6 +88,12 @@ _TEXTS: tuple[tuple[FailureClass, Cause | None, re.Pattern[str]], ...] = tuple(
             r"Kubernetes (?:cannot get the image|cannot configure the container|has not started the pod)",
         ),
         (
+            FailureClass.DEPENDENCY,
+            None,
+            r"Kubernetes API \S+ (?:does not|refuses)|certificate of the Kubernetes API"
+            r"|namespace of a driver is missing|program that logs in to Kubernetes|No access to the API of Kubernetes",
+        ),
+        (
             FailureClass.INFRA,
             Cause.NODE,
             r"driver was (?:evicted|preempted|lost with|removed because|ended at the deadline)"

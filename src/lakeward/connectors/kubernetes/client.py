@@ -26,6 +26,7 @@ RENEWED_S = 60.0
 UNANSWERED = "LW-2551"
 """Code of a call without an answer: it may have been carried out."""
 Pod = Mapping[str, Any]
+_VERBS = {"GET": "list", "POST": "create", "DELETE": "delete"}
 
 
 @dataclass(frozen=True)
@@ -165,7 +166,7 @@ class Api:
             if date := answer.headers.get("date"):
                 found["_date"] = parsedate_to_datetime(date).timestamp()
             return answer.status_code, found
-        raise self._refusal(answer.status_code, found, f"{method} {path.partition('?')[0]}")
+        raise self._refusal(answer.status_code, found, _VERBS.get(method, "use"))
 
     def _away(self, error: Exception) -> DependencyDown:
         text = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
@@ -182,7 +183,7 @@ class Api:
             next="drivers on Kubernetes run on; when it answers: lakeward doctor", code="LW-2551",
         )  # fmt: skip
 
-    def _refusal(self, status: int, body: Mapping[str, Any], call: str) -> LakewardError:
+    def _refusal(self, status: int, body: Mapping[str, Any], verb: str) -> LakewardError:
         """The error of an answer that is none of the expected ones."""
         why = f"HTTP status {status}: {body.get('message') or body.get('reason') or 'no message'}"
         message = str(body.get("message") or "")
@@ -206,7 +207,7 @@ class Api:
             )  # fmt: skip
         if status == 403 and " cannot " in message:
             return DependencyDown(
-                f"The Kubernetes API {self.server} does not allow {call.partition(' ')[0]} of pods", why=why,
+                f"The Kubernetes API {self.server} does not allow this login to {verb} pods", why=why,
                 next=f"kubectl apply -k deploy/kubernetes, or give its rights to this login ({HOW})", code="LW-2553",
             )  # fmt: skip
         if status in (403, 400, 422):
