@@ -46,7 +46,7 @@ lint: install ## style, types, import arrows, dependencies, lock file, suppressi
 	$(RUN) ruff format --check .
 	$(RUN) mypy
 	$(RUN) lint-imports
-	$(RUN) deptry src tests tests/support tests/faults tests/compose benchmarks tools dags spark_jobs
+	$(RUN) deptry src tests tests/support tests/faults tests/compose tests/kubernetes benchmarks tools dags spark_jobs
 	$(RUN) deptry src --optional-dependencies-dev-groups dev --ignore DEP002
 	$(RUN) python tools/no_cheat.py
 	$(RUN) python tools/package_map.py --check

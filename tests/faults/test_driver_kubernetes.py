@@ -33,11 +33,12 @@ KILLS = int(os.environ.get("LAKEWARD_KUBE_KILLS", "8"))
 AWAY_S = float(os.environ.get("LAKEWARD_KUBE_AWAY_S", "60"))
 EVIDENCE = os.environ.get("LAKEWARD_KUBE_EVIDENCE", "")
 pytestmark = [
-    pytest.mark.campaign(held_by="test_an_api_that_does_not_say_makes_drivers_unknown_and_removes_nothing"),
-    pytest.mark.timeout(3600),  # a bound for a hang
-    pytest.mark.skipif(
-        not BINARY, reason="LAKEWARD_KUBE_APISERVER names no API server: make kubernetes-test builds one"
+    pytest.mark.campaign(
+        held_by="tests/unit/supervision/backends/test_kubernetes.py"
+        "::test_an_api_that_does_not_say_makes_drivers_unknown_and_removes_nothing"
     ),
+    pytest.mark.timeout(3600),  # a bound for a hang
+    pytest.mark.skipif(not BINARY, reason="LAKEWARD_KUBE_APISERVER names no API server (make kubernetes-test)"),
 ]
 
 

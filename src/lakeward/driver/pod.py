@@ -17,7 +17,7 @@ from lakeward.driver.cluster import Address, take
 from lakeward.driver.launch_row import LaunchReporter
 from lakeward.driver.main import PRINTED, run
 from lakeward.platform import private
-from lakeward.platform.errors import Internal, LakewardError, expect
+from lakeward.platform.errors import LakewardError, expect
 from lakeward.platform.runtime import Launch, PodPlace
 from lakeward.registry.drivers import Handle
 
@@ -67,12 +67,11 @@ def own_secrets(place: PodPlace, mounted: Path) -> None:
 def tee(file: Path) -> None:
     """From now on write what this process and its children print to a file as well."""
     copier = subprocess.Popen(["tee", "-a", str(file)], stdin=subprocess.PIPE, start_new_session=True)
-    if copier.stdin is None:
-        raise Internal("The output of a driver is not copied", why="tee has no input", code="LW-2406")
+    given = expect(copier.stdin, "the pipe to the process")
     sys.stdout.flush()
     for descriptor in (1, 2):
-        os.dup2(copier.stdin.fileno(), descriptor)
-    copier.stdin.close()
+        os.dup2(given.fileno(), descriptor)
+    given.close()
 
 
 def _handle(launch: Launch) -> Handle:

@@ -11,6 +11,7 @@ import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -377,6 +378,11 @@ class PodPlace(BaseModel):
     cores: int
     memory_mib: int
     deployment: str = ""
+
+    WORK: ClassVar[str] = "/var/lib/lakeward"
+    REGISTRY: ClassVar[str] = "/etc/lakeward/registry"
+    SECRETS: ClassVar[str] = "/etc/lakeward/secrets"
+    """Paths in the pod: the driver's folder, the registry's Secret, the other ones."""
 
 
 class Launch(BaseModel):

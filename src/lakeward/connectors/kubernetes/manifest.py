@@ -11,10 +11,10 @@ import re
 from typing import Any
 
 from lakeward.platform.runtime import Launch, PodPlace
-from lakeward.spec.checks.executors import REGISTRY, SECRETS, WORK
 
 MANAGED, DEPLOYMENT = "app.kubernetes.io/managed-by", "lakeward.io/deployment"
 DRIVER, LAUNCH, TOKEN = "lakeward.io/driver", "lakeward.io/launch", "lakeward.io/token-digest"
+WORK, REGISTRY, SECRETS = PodPlace.WORK, PodPlace.REGISTRY, PodPlace.SECRETS
 CONTAINER, PROGRAM = "driver", "lakeward.driver.pod"
 PYTHON = "spark.pyspark.python"
 DRAIN_S = 120

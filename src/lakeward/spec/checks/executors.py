@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from lakeward.platform.runtime import PodPlace
 from lakeward.spec.checks import spark_conf
 from lakeward.spec.checks.project import ProjectFinding
 from lakeward.spec.model.settings import MAINTENANCE, Driver, Settings
@@ -12,8 +13,6 @@ from lakeward.spec.read.messages import Finding
 
 HOW = "docs/how-to/run-on-a-spark-cluster.md"
 PODS = "docs/how-to/run-drivers-on-kubernetes.md"
-WORK, REGISTRY, SECRETS = "/var/lib/lakeward", "/etc/lakeward/registry", "/etc/lakeward/secrets"
-"""Paths in the pod of a driver."""
 _OF_A_CLUSTER = ("deploy_mode", "master", "rest", "ui", "executors", "authenticate")
 _OF_CLUSTER_MODE = ("rest", "ui")
 _OF_KUBERNETES = ("image", "namespace", "service_account", "connection", "registry_secret", "secrets")
@@ -74,7 +73,7 @@ def _pod(name: str, driver: Driver) -> Iterator[Finding]:
         message = "backend: kubernetes is for drivers of streams; maintenance runs beside Airflow: write local"
         yield Finding(("drivers", name, "backend"), message, "kubernetes")
     for path in driver.secrets.values():
-        if path == WORK or str(path).startswith(("/etc/lakeward", f"{WORK}/")):
+        if path == PodPlace.WORK or str(path).startswith(("/etc/lakeward", f"{PodPlace.WORK}/")):
             message = f"{path} is used by Lakeward itself in the pod: choose another path"
             yield Finding(("drivers", name, "secrets"), message, str(path))
 
