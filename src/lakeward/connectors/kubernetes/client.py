@@ -21,7 +21,7 @@ from lakeward.platform.errors import DependencyDown, LakewardError
 from lakeward.platform.runtime import PodPlace
 
 ANSWER_S = 10.0
-PAGE = 500
+PAGE = 1000
 RENEWED_S = 60.0
 UNANSWERED = "LW-2551"
 """Code of a call without an answer: it may have been carried out."""
@@ -93,7 +93,7 @@ class Api:
         return None if status == 404 else body
 
     def pods(self, namespace: str, selector: str) -> Pods:
-        """All pods with these labels. One call for up to 500.
+        """All pods with these labels. One call for up to 1,000.
 
         Raises:
             DependencyDown: the API cannot be asked.

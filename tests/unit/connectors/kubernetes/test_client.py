@@ -59,7 +59,7 @@ def test_all_pages_of_a_list_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Api, "_call", call)
     found = Api(Access("http://h", "a test", None, str)).pods("streams", "a=b")
     assert list(found.by_name) == ["a", "b", "c"]
-    assert [("continue=next" in path, "limit=500" in path) for path in asked] == [(False, True), (True, True)]
+    assert [("continue=next" in path, "limit=1000" in path) for path in asked] == [(False, True), (True, True)]
 
 
 def test_the_time_of_a_list_is_that_of_the_server() -> None:

@@ -164,6 +164,17 @@ def test_what_the_driver_wrote_is_not_replaced_by_what_its_pod_tells(
     assert found.exit == {"exit_code": 1, "error": "its own words"}
 
 
+def test_a_driver_that_writes_its_end_while_the_pass_looks_keeps_its_own_words(
+    launched: Callable[..., Job], connected: Connect
+) -> None:
+    launched()
+    row = row_of(connected, "t1")
+    with connected() as connection:
+        launches.write_exit(connection, row.id, {"exit_code": 0})
+        launches.keep_exit(connection, row.id, {"error": "The pod of the driver was deleted by Lakeward"})
+    assert row_of(connected, "t1").exit == {"exit_code": 0}
+
+
 def test_ended_pods_are_removed_except_that_of_the_newest_launch(
     launched: Callable[..., Job], kube: KubeApi, cluster: KubernetesBackend
 ) -> None:
