@@ -283,9 +283,9 @@ def _bad_input(site: Site) -> None:
         words = str(site.world.wait_for(code, waiting, 120))
         decisions.ROOM_S, patience = 5.0, decisions.ROOM_S  # what else takes three minutes
         site.world.wait_for("its failure", lambda: (site.reconcile(settings), code in site.failure())[1], 120)
-        decisions.ROOM_S = patience
         site.fresh()
         site.until("a driver that runs", lambda: site.pod()["status"]["phase"] == "Running")
+        decisions.ROOM_S = patience
         return words
 
     found["image missing"] = waits("LW-2558", image="lakeward:nowhere")
