@@ -20,7 +20,7 @@ app = typer.Typer(help="Read the project's files: validate them, show what a str
 @app.command()
 def validate(
     deep: Annotated[
-        bool, typer.Option("--deep", help="Ask Spark, and a REST catalog, too: types, columns, privileges.")
+        bool, typer.Option("--deep", help="Ask Spark, a REST catalog and Kubernetes, too: types, columns, rights.")
     ] = False,
 ) -> None:
     """Report every problem of every file in one pass, else what the columns accept. Exit code 2 when there is one.
@@ -40,6 +40,10 @@ def validate(
         from lakeward.cli.deep import catalog_problems
 
         problems += catalog_problems(state().project, state().home, loaded)
+    if deep and loaded.ok:
+        from lakeward.cli.deep import pod_problems
+
+        problems += pod_problems(state().project, state().home, loaded)
     ok = all(problem.severity != "error" for problem in problems)
     lines = [problem.text() for problem in problems]
     errors = sum(problem.severity == "error" for problem in problems)

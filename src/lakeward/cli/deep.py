@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from lakeward.connectors.iceberg.catalogs.examine import answers_of
+from lakeward.connectors.kubernetes.examine import examine
 from lakeward.engine import analysis
 from lakeward.engine.analysis import Finding
 from lakeward.platform.runtime import CATALOG, Home, Project, Runtime
@@ -45,6 +46,23 @@ def catalog_problems(project: Project, home: Home, loaded: Loaded) -> list[Probl
         )
         for answer in answers_of(lake_of(loaded.settings, home, 0))
         if not answer.ok
+    ]  # fmt: skip
+
+
+def pod_problems(project: Project, home: Home, loaded: Loaded) -> list[Problem]:
+    """Why Kubernetes would not run drivers of the settings: at their places in `conf/lakeward.yaml`."""
+    found = [each for each in examine(loaded.settings, home.secrets) if each.next]
+    if not found:
+        return []
+    file = project.settings_file
+    document = read_document(file.read_text(encoding="utf-8-sig"))
+    places = {each.driver: document.place(("drivers", each.driver), key=True) for each in found}
+    return [
+        Problem(
+            str(file.relative_to(project.root)), places[each.driver].line, places[each.driver].column,
+            dotted(("drivers", each.driver)), f"{each.found}; {each.next}", None, (), None, "error",
+        )
+        for each in found
     ]  # fmt: skip
 
 

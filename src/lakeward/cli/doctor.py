@@ -19,7 +19,7 @@ def doctor() -> None:
     """Check this machine and this stack; each line that is not ok names the command that repairs it."""
     from lakeward.stack.doctor import examine
 
-    checks = [*examine(state().project, state().home), *_masters(), *_reconciled()]
+    checks = [*examine(state().project, state().home), *_masters(), *_pods(), *_reconciled()]
     wrong = [check for check in checks if not check.ok]
     state().output.show(
         {"checks": [asdict(check) for check in checks]}, rows="checks", columns=["name", "ok", "found", "wanted"]
@@ -49,6 +49,20 @@ def _masters() -> list[Check]:
         else:
             found.append(Check("spark master", False, f"does not answer: {error.why}", required, error.next))
     return found
+
+
+def _pods() -> list[Check]:
+    """Whether Kubernetes lets the project's drivers run; invalid settings are reported by `config validate`."""
+    from lakeward.connectors.kubernetes.examine import examine as places
+    from lakeward.spec.read.loader import load_settings
+    from lakeward.stack.doctor import Check
+
+    try:
+        settings = load_settings(state().project)
+    except LakewardError:
+        return []
+    answers = places(settings, state().home.secrets)
+    return [Check("kubernetes", not each.next, each.found, each.place, each.next) for each in answers]
 
 
 def _reconciled() -> list[Check]:

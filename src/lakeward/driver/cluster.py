@@ -44,9 +44,9 @@ class Address:
             url = file.read_text().strip()
         except OSError as error:
             raise SpecError(
-                "A driver on this worker does not find the address of the registry",
+                "A driver on a cluster does not find the address of the registry",
                 why=f"{file}: {error.strerror}",
-                next=f"put the file there, or name it in {URL_FILE} in the worker's environment ({_HOW})",
+                next=f"put the file there (in a pod: registry.url in its Secret), or name it in {URL_FILE} ({_HOW})",
                 code="LW-2524",
             ) from None
         named = os.environ.get("PGPASSFILE")
@@ -66,17 +66,17 @@ def take(launch_id: str, address: Address, folder: Path) -> Launch:
     if document is None:
         raise SpecError(
             f"The registry has no launch {launch_id}",
-            why="it was purged, or this worker has the address of another registry",
-            next=f"correct {URL_FILE} in the worker's environment ({_HOW})",
+            why="it was purged, or this machine has the address of another registry",
+            next=f"correct the file that {URL_FILE} names in its environment ({_HOW})",
             code="LW-2525",
         )
     try:
         launch = Launch.model_validate(document)
     except ValidationError as error:
         raise SpecError(
-            f"The Lakeward on this worker cannot read launch {launch_id}",
+            f"The Lakeward of this driver cannot read launch {launch_id}",
             why="; ".join(".".join(map(str, item["loc"])) or item["msg"] for item in error.errors(include_url=False)),
-            next="install the same version of Lakeward on the workers as beside Airflow",
+            next="install the same version of Lakeward on workers and in images as beside Airflow",
             code="LW-2526",
         ) from None
     passwords = address.pgpass or launch.runtime.pgpass

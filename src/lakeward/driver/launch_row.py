@@ -10,7 +10,7 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -33,20 +33,35 @@ LOGS_S = 5.0
 ORPHAN_S = 30.0
 """How long this process may live without its JVM: enough to record why it ends."""
 LOG, PRINTED = "driver.log", ("stdout", "stderr")
-"""The driver's own log, and where a worker puts what Python and the JVM print."""
+"""The driver's own log, and where a worker of a standalone cluster puts what Python and the JVM print."""
 _LOG_BYTES, _PRINTED_BYTES = 64_000, 4_000
 
 
 class LaunchReporter:
     """Reports one launch.
 
+    Args:
+        handle: the driver's identity; None: the submission, whose name is that of the folder.
+        printed: files of the folder with what Python and the JVM print.
+        jvm_given: whether a JVM started this process, so that it ends with the JVM.
+
     Attributes:
         end: called when the driver is asked to end.
         threads: returns a thread dump.
     """
 
-    def __init__(self, launch: Launch, url: str, pgpass: Path | None) -> None:
+    def __init__(
+        self,
+        launch: Launch,
+        url: str,
+        pgpass: Path | None,
+        *,
+        handle: Handle | None = None,
+        printed: Sequence[str] = PRINTED,
+        jvm_given: bool = True,
+    ) -> None:
         self._launch, self._url, self._pgpass = launch, url, pgpass
+        self._handle, self._printed, self.jvm_given = handle, printed, jvm_given
         self._parent = os.getppid()
         self._orphan_since: float | None = None
         self._stop = threading.Event()
@@ -58,12 +73,13 @@ class LaunchReporter:
 
     def is_orphan(self) -> bool:
         """Whether the JVM that started this process has ended."""
-        return os.getppid() != self._parent
+        return self.jvm_given and os.getppid() != self._parent
 
     def claimed(self) -> None:
         """Record where this driver runs. Its starter may have died before it recorded the submission."""
         launch = self._launch
-        handle: Handle = {"submission": launch.folder.name, "master": launch.conf.get("spark.master", "")}
+        submission: Handle = {"submission": launch.folder.name, "master": launch.conf.get("spark.master", "")}
+        handle = self._handle or submission
         host, folder = socket.gethostname(), str(launch.folder)
         with engine.connect(self._url, self._pgpass) as connection:
             launches.arrived(connection, launch.id, handle, host=host, log=folder)
@@ -106,13 +122,13 @@ class LaunchReporter:
                 self._write_logs(connection)
 
     def _changed(self) -> bool:
-        now = tuple(_modified(self._launch.folder / name) for name in (LOG, *PRINTED))
+        now = tuple(_modified(self._launch.folder / name) for name in (LOG, *self._printed))
         changed, self._written = now != self._written, now
         return changed
 
     def _write_logs(self, connection: Any) -> None:
         folder = self._launch.folder
-        printed = "\n".join(without_command(_end(folder / name, _PRINTED_BYTES // 2)) for name in PRINTED)
+        printed = "\n".join(without_command(_end(folder / name, _PRINTED_BYTES // 2)) for name in self._printed)
         launches.write_logs(connection, self._launch.id, log=_end(folder / LOG, _LOG_BYTES), printed=printed)
         self._written_at = time.monotonic()
 

@@ -95,7 +95,11 @@ def _guarded(launch: Launch, reporter: LaunchReporter | None) -> DriverEnd:
     except Exception as error:  # noqa: BLE001  # named boundary: exit.json records every error
         if not isinstance(error, LakewardError):
             _log.exception("driver failed")
-        if reporter is not None and (died := _given_jvm(launch, reporter).death_reason(wait_s=JVM_S)) is not None:
+        if (
+            reporter is not None
+            and reporter.jvm_given
+            and (died := _given_jvm(launch, reporter).death_reason(wait_s=JVM_S)) is not None
+        ):
             # While Spark starts, a JVM that is killed is an error of a socket, which would count as a dependency.
             return DriverEnd(1, died, str(judge(text=died).failure_class))
         kind = classify(error=error, text=f"{type(error).__name__}: {error}")
@@ -182,7 +186,8 @@ def _run(launch: Launch, reporter: LaunchReporter | None) -> DriverEnd:
     failures = Failures(launch.driver, link.connect, log=lambda stream: tail.newest(launch.folder, stream))
     jvm = Jvm.of(spark, launch.folder / PRINTED)
     if reporter is not None:
-        jvm = Jvm.of(spark, launch.folder / GIVEN_PRINTED, reporter.is_orphan)
+        if reporter.jvm_given:
+            jvm = Jvm.of(spark, launch.folder / GIVEN_PRINTED, reporter.is_orphan)
         reporter.threads = lambda: thread_dumps.text(jvm)
     tasks = Tasks(lambda work: InheritableThread(target=work, session=spark))
     control = Control(starter, link, recorder, failures, jvm, launch.folder, tasks, ending)

@@ -99,7 +99,7 @@ def conf(launch: Launch, here: str | None = None) -> dict[str, str]:
     base |= catalog.spark_conf(launch.runtime.lake)
     if here is not None:
         base |= spark_master.conf(launch.runtime, here)
-    if launch.id:
+    if launch.cluster is not None:
         base |= given_jvm.CONF
     base |= launch.conf
     logging = (launch.folder / LOGGING.name).as_uri()
@@ -139,7 +139,7 @@ def start(launch: Launch) -> SparkSession:
     from pyspark.java_gateway import ensure_callback_server_started
     from pyspark.sql import SparkSession
 
-    if launch.id:
+    if launch.cluster is not None:
         given_jvm.prepare(launch.folder / LOGGING.name, launch.runtime.pgpass)
     builder = SparkSession.builder
     for name, value in conf(launch, here).items():

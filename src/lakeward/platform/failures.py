@@ -49,6 +49,8 @@ class Cause(StrEnum):
     REBOOT = "machine restart"
     PLAN_SIZE = "plan too large"
     NO_ROOM = "no room in the cluster"
+    NOT_STARTED = "pod not started"
+    NODE = "ended by the cluster"
 
 
 _ENDED = {
@@ -60,6 +62,8 @@ _ENDED = {
     Cause.EXECUTOR: "lost an executor",
     Cause.REBOOT: "went down with its machine",
     Cause.NO_ROOM: "found no room in its cluster",
+    Cause.NOT_STARTED: "was not started by its cluster",
+    Cause.NODE: "was ended by its cluster",
     Cause.PLAN_SIZE: "met a query plan that is too large for the JVM",
 }
 
@@ -77,7 +81,24 @@ _TEXTS: tuple[tuple[FailureClass, Cause | None, re.Pattern[str]], ...] = tuple(
     (failure, cause, re.compile(pattern, re.IGNORECASE))
     for failure, cause, pattern in (
         (FailureClass.FENCED, None, r"CONCURRENT_STREAM_LOG_UPDATE|CONCURRENT_QUERY|newer launch holds"),
-        (FailureClass.DEPENDENCY, Cause.NO_ROOM, r"Spark cluster has no room"),
+        (FailureClass.DEPENDENCY, Cause.NO_ROOM, r"Spark cluster has no room|Kubernetes has no room"),
+        (
+            FailureClass.DEPENDENCY,
+            Cause.NOT_STARTED,
+            r"Kubernetes (?:cannot get the image|cannot configure the container|has not started the pod)",
+        ),
+        (
+            FailureClass.DEPENDENCY,
+            None,
+            r"Kubernetes API \S+ (?:does not|refuses)|certificate of the Kubernetes API"
+            r"|namespace of a driver is missing|program that logs in to Kubernetes|No access to the API of Kubernetes",
+        ),
+        (
+            FailureClass.INFRA,
+            Cause.NODE,
+            r"driver was (?:evicted|preempted|lost with|removed because|ended at the deadline)"
+            r"|driver was ended (?:by|because) (?:the shutdown of )?its node",
+        ),
         (FailureClass.INFRA, Cause.HUNG, r"hung batch|hung in a batch"),
         (FailureClass.INFRA, Cause.REBOOT, r"machine was (?:rebooted|started anew)"),
         (

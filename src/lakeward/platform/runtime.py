@@ -11,6 +11,7 @@ import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -354,6 +355,36 @@ class ClusterPlace(BaseModel):
     ui: str | None = None
 
 
+class PodPlace(BaseModel):
+    """The pod of a driver on Kubernetes.
+
+    Attributes:
+        connection: id of the connection to the cluster's API; None: the machine's own access.
+        namespace, image, service_account: of the pod.
+        registry_secret: the Secret with the registry's address (`registry.url`) and password file (`pgpass`).
+        secrets: further Secrets, and where they are mounted.
+        cores, memory_mib: what the pod requests: the JVM and Python beside it.
+        deployment: a digest of the registry's address, by which its pods are listed.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    connection: str | None = None
+    namespace: str
+    image: str
+    service_account: str | None = None
+    registry_secret: str
+    secrets: dict[str, str] = {}
+    cores: int
+    memory_mib: int
+    deployment: str = ""
+
+    WORK: ClassVar[str] = "/var/lib/lakeward"
+    REGISTRY: ClassVar[str] = "/etc/lakeward/registry"
+    SECRETS: ClassVar[str] = "/etc/lakeward/secrets"
+    """Paths in the pod: the driver's folder, the registry's Secret, the other ones."""
+
+
 class Launch(BaseModel):
     """The launch file of a driver (mode 0600): its name, its token, and the addresses.
 
@@ -364,6 +395,7 @@ class Launch(BaseModel):
         runtime: the addresses of the deployment.
         conf: Spark conf of this driver (resources), without secrets.
         cluster: where it is submitted; None for a process of this machine, whose launch file does not have the key.
+        pod: its pod; None for a driver that is not on Kubernetes.
         id: of its row in the registry; empty without one.
     """
 
@@ -375,6 +407,7 @@ class Launch(BaseModel):
     runtime: Runtime
     conf: dict[str, str] = {}
     cluster: ClusterPlace | None = None
+    pod: PodPlace | None = None
     id: str = ""
 
     def write(self, file: Path) -> None:
@@ -382,7 +415,7 @@ class Launch(BaseModel):
         descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         with os.fdopen(descriptor, "w") as stream:
             # A driver of the version before refuses keys that it does not know: a process here needs neither.
-            stream.write(self.model_dump_json(indent=2, exclude={"cluster", "id"} if self.cluster is None else None))
+            stream.write(self.model_dump_json(indent=2, exclude={"cluster", "pod", "id"}))
 
     @classmethod
     def read(cls, file: Path) -> Launch:

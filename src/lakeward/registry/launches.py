@@ -29,8 +29,8 @@ class LaunchRow:
     """One launch, without its document.
 
     Attributes:
-        place: where it was submitted: `master`, `rest`, `ui`.
-        handle: its submission; None until it is recorded.
+        place: where it was submitted: `master`, `rest`, `ui`; or its pod, as `PodPlace`.
+        handle: its submission or pod; None until it is recorded.
         host, log: machine and folder of the driver, by its own words.
         exit: its `exit.json`.
     """
@@ -158,3 +158,9 @@ def write_dump(connection: Connection, launch: str, text: str) -> None:
 def write_exit(connection: Connection, launch: str, record: Mapping[str, Any]) -> None:
     """Write the exit record."""
     connection.execute(update(launches).where(launches.c.id == launch).values(exit=dict(record)))
+
+
+def keep_exit(connection: Connection, launch: str, record: Mapping[str, Any]) -> None:
+    """Write the exit record of a launch whose driver wrote none."""
+    of_it = update(launches).where(launches.c.id == launch, launches.c.exit.is_(None))
+    connection.execute(of_it.values(exit=dict(record)))

@@ -7,14 +7,14 @@ from pathlib import Path
 
 from sqlalchemy import Connection
 
-from lakeward.registry import launches
+from lakeward.registry import drivers, launches
 from lakeward.registry.drivers import Driver
 from lakeward.telemetry import tail
 
 
 def on_cluster(row: Driver) -> bool:
-    """Whether a worker of a cluster runs this driver, so that its files are not here."""
-    return "submission" in (row.handle or {})
+    """Whether a cluster runs this driver, so that its files are not here."""
+    return drivers.on_cluster(row.handle)
 
 
 def newest(connection: Connection, row: Driver, stream: str, failed_at: datetime | None = None) -> list[str]:

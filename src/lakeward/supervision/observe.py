@@ -19,7 +19,7 @@ from lakeward.platform.errors import DependencyDown
 from lakeward.registry import backpressure as pressures
 from lakeward.registry import drivers, generations, incidents, leases, observations, operations, restarts, streams
 from lakeward.registry.backpressure import TableBackpressure
-from lakeward.registry.drivers import Driver
+from lakeward.registry.drivers import Driver, on_cluster
 from lakeward.registry.generations import Generation
 from lakeward.registry.incidents import Incident
 from lakeward.registry.leases import Lease
@@ -317,8 +317,9 @@ def _life(driver: Driver | None, jobs: Jobs, stream: str) -> tuple[Life, str]:
         known = f"the {driver.backend} backend does not know its process any more"
         return (Life.UNKNOWN, known) if driver.handle is not None and not driver.ended else (Life.GONE, "")
     life = remains(driver, job)
-    if life is Life.UNKNOWN and "submission" in (job.handle or {}):
-        return life, job.lost or f"the Spark master of driver {driver.name} could not be asked"
+    if life is Life.UNKNOWN and on_cluster(job.handle):
+        asked = "Kubernetes API" if "pod" in (job.handle or {}) else "Spark master"
+        return life, job.lost or f"the {asked} of driver {driver.name} could not be asked"
     if life is Life.UNKNOWN:
         hint = f"if that host is gone for good: lakeward streams restart {stream} --kill"
         return life, f"its process runs on host {job.host}, which cannot be asked from here ({hint}),"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from lakeward.platform.runtime import PodPlace
 from lakeward.spec.checks import spark_conf
 from lakeward.spec.checks.project import ProjectFinding
 from lakeward.spec.model.settings import MAINTENANCE, Driver, Settings
@@ -11,8 +12,10 @@ from lakeward.spec.model.stream import StreamSpec
 from lakeward.spec.read.messages import Finding
 
 HOW = "docs/how-to/run-on-a-spark-cluster.md"
+PODS = "docs/how-to/run-drivers-on-kubernetes.md"
 _OF_A_CLUSTER = ("deploy_mode", "master", "rest", "ui", "executors", "authenticate")
 _OF_CLUSTER_MODE = ("rest", "ui")
+_OF_KUBERNETES = ("image", "namespace", "service_account", "connection", "registry_secret", "secrets")
 
 
 def driver_findings(name: str, driver: Driver) -> Iterator[Finding]:
@@ -21,10 +24,18 @@ def driver_findings(name: str, driver: Driver) -> Iterator[Finding]:
     if spread and driver.master is None:
         message = "backend standalone needs the address of its master: spark://HOST:PORT"
         yield Finding(("drivers", name), message, "standalone", missing=True, about=("master",))
-    if driver.backend == "local":
+    if driver.backend in ("local", "kubernetes"):
+        where = "a local driver" if driver.backend == "local" else "a driver on Kubernetes, one pod,"
         for key in _OF_A_CLUSTER:
             if key in driver.model_fields_set:
-                message = f"{key} needs backend: standalone; a local driver runs all tasks in its own process"
+                message = f"{key} needs backend: standalone; {where} runs all tasks in its own process"
+                yield Finding(("drivers", name, key), message, key, key=True)
+    if driver.backend == "kubernetes":
+        yield from _pod(name, driver)
+    else:
+        for key in _OF_KUBERNETES:
+            if key in driver.model_fields_set:
+                message = f"{key} needs backend: kubernetes; this driver has no pod"
                 yield Finding(("drivers", name, key), message, key, key=True)
     if driver.deploy_mode == "client" and spread:
         for key in _OF_CLUSTER_MODE:
@@ -40,10 +51,31 @@ def driver_findings(name: str, driver: Driver) -> Iterator[Finding]:
         at = ("drivers", name, "spark", key)
         if refused := spark_conf.refusal(key, whole_driver=True):
             yield Finding(at, refused, key, key=True)
-        elif spread and (words := spark_conf.given_elsewhere(key)):
+        elif words := _own_key(driver, key):
             yield Finding(at, f"write this as {words}, in the driver's own keys", key, key=True)
         elif useless := spark_conf.ineffective(key, executors=spread):
             yield Finding(at, useless, key, key=True, warning=True)
+
+
+def _own_key(driver: Driver, key: str) -> str | None:
+    """The key of its entry that replaces a setting of Spark."""
+    if driver.backend == "kubernetes":
+        return spark_conf.given_for_pods(key)
+    return spark_conf.given_elsewhere(key) if driver.backend == "standalone" else None
+
+
+def _pod(name: str, driver: Driver) -> Iterator[Finding]:
+    """What the pod of a driver needs, and cannot have."""
+    if driver.image is None:
+        message = f"backend kubernetes needs the image of the driver's pod: REGISTRY/NAME:TAG ({PODS})"
+        yield Finding(("drivers", name), message, "kubernetes", missing=True, about=("image",))
+    if name == MAINTENANCE:
+        message = "backend: kubernetes is for drivers of streams; maintenance runs beside Airflow: write local"
+        yield Finding(("drivers", name, "backend"), message, "kubernetes")
+    for path in driver.secrets.values():
+        if path == PodPlace.WORK or str(path).startswith(("/etc/lakeward", f"{PodPlace.WORK}/")):
+            message = f"{path} is used by Lakeward itself in the pod: choose another path"
+            yield Finding(("drivers", name, "secrets"), message, str(path))
 
 
 def _cluster_mode(name: str, driver: Driver) -> Iterator[Finding]:
@@ -66,7 +98,7 @@ def executor_findings(streams: Sequence[StreamSpec], settings: Settings) -> Iter
         driver = settings.driver(spec.driver)
         executors = spec.resources.executors
         if driver.backend != "standalone":
-            if executors is not None and driver.backend == "local":
+            if executors is not None and driver.backend != "yarn":
                 message = (
                     f"driver {spec.driver} runs all tasks in its own process; for executors declare it under drivers: "
                     f"in conf/lakeward.yaml with backend: standalone and its master ({HOW})"

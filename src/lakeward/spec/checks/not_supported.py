@@ -76,5 +76,5 @@ def of_settings(settings: Settings) -> Found:
         yield ("reconcile",), "other intervals of reconcile"
     for named, driver in settings.drivers.items():
         if driver.backend in BACKENDS:
-            what = f"backend {driver.backend}: no driver ever ran there; local and standalone are done"
+            what = f"backend {driver.backend}: no driver ever ran there; local, standalone and kubernetes are done"
             yield ("drivers", named, "backend"), what

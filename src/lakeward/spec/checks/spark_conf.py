@@ -65,6 +65,13 @@ _GIVEN = {
     "spark.authenticate": "authenticate: true",
 }
 """Settings of a driver with executors that have a key of their own in its entry."""
+_GIVEN_FOR_PODS = {
+    "spark.kubernetes.namespace": "namespace: ..",
+    "spark.kubernetes.container.image": "image: ..",
+    "spark.kubernetes.driver.container.image": "image: ..",
+    "spark.kubernetes.authenticate.driver.serviceaccountname": "service_account: ..",
+    "spark.kubernetes.driver.request.cores": "cores: ..",
+}
 TASK_ATTEMPTS = 4
 """Attempts of a task, as on a cluster: a lost Python worker does not fail the batch."""
 
@@ -91,6 +98,11 @@ def ineffective(key: str, *, executors: bool = False) -> str | None:
 def given_elsewhere(key: str) -> str | None:
     """The key of a driver's entry that replaces this setting; None without one."""
     return _GIVEN.get(key.lower())
+
+
+def given_for_pods(key: str) -> str | None:
+    """The key of a driver's entry that replaces this setting on Kubernetes; None without one."""
+    return _GIVEN_FOR_PODS.get(key.lower())
 
 
 def refusal(key: str, *, whole_driver: bool = False) -> str | None:

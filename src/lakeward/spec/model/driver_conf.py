@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from lakeward.platform.runtime import ClusterPlace
+from lakeward.platform.runtime import ClusterPlace, PodPlace
 from lakeward.spec.checks.spark_conf import local
 from lakeward.spec.model.settings import Driver as DriverSettings
 from lakeward.spec.model.stream import Executors
@@ -15,6 +16,7 @@ from lakeward.spec.model.types import Duration, Memory
 # 48 MB were full after three minutes, and a JVM with a full code cache ends its Spark context.
 QUICK = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m"
 IDLE_S = 120
+_MIB = 1024 * 1024
 IDLE_TRIGGERS = 3
 """An executor is released after `IDLE_S` without a task, and after this many trigger intervals. Released after each
 batch, it would have to start and download its jars before the next one."""
@@ -29,12 +31,7 @@ def conf(specs: Iterable[Mapping[str, Any]], settings: DriverSettings | None = N
     """
     base = settings or DriverSettings()
     hosted = list(specs)
-    wishes = [spec.get("resources") or {} for spec in hosted]
-    cores = max([base.cores, *(int(wish["cores"]) for wish in wishes if wish.get("cores"))])
-    memory = max(
-        [base.memory, *(Memory(wish["driver_memory"]) for wish in wishes if wish.get("driver_memory"))],
-        key=lambda size: size.bytes,
-    )
+    cores, memory = _size(hosted, base)
     wished = {str(key): str(value) for key, value in base.spark.items()}
     if base.compiler == "quick":
         wished["spark.driver.extraJavaOptions"] = QUICK
@@ -48,6 +45,38 @@ def place(settings: DriverSettings) -> ClusterPlace | None:
         return None
     rest, ui = (None if address is None else str(address) for address in (settings.rest, settings.ui))
     return ClusterPlace(master=str(settings.master), rest=rest, ui=ui)
+
+
+def pod(specs: Iterable[Mapping[str, Any]], settings: DriverSettings) -> PodPlace | None:
+    """The pod of a driver on Kubernetes; None for another driver. Its memory is that of the JVM and, as Spark reckons
+    for Python on Kubernetes, two fifths more, 384 MiB at least."""
+    if settings.backend != "kubernetes" or settings.image is None:
+        return None
+    cores, memory = _size(list(specs), settings)
+    heap = memory.bytes / _MIB
+    base = {str(key): value for key, value in settings.spark.items()}
+    given = base.get("spark.driver.memoryOverhead")
+    overhead = max(384.0, 0.4 * heap) if given is None else _mib(str(given))
+    return PodPlace(
+        connection=settings.connection and str(settings.connection), namespace=str(settings.namespace),
+        image=str(settings.image), service_account=settings.service_account and str(settings.service_account),
+        registry_secret=str(settings.registry_secret),
+        secrets={str(name): str(path) for name, path in settings.secrets.items()},
+        cores=cores, memory_mib=math.ceil(heap + overhead),
+    )  # fmt: skip
+
+
+def _mib(written: str) -> float:
+    """A size as Spark writes it: a number alone is MiB."""
+    return float(written) if written.isdigit() else Memory(written).bytes / _MIB
+
+
+def _size(hosted: list[Mapping[str, Any]], base: DriverSettings) -> tuple[int, Memory]:
+    """Cores and memory: the largest request."""
+    wishes = [spec.get("resources") or {} for spec in hosted]
+    cores = max([base.cores, *(int(wish["cores"]) for wish in wishes if wish.get("cores"))])
+    wanted = [base.memory, *(Memory(wish["driver_memory"]) for wish in wishes if wish.get("driver_memory"))]
+    return cores, max(wanted, key=lambda size: size.bytes)
 
 
 def _spread(specs: list[Mapping[str, Any]], base: DriverSettings) -> dict[str, str]:

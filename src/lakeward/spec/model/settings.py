@@ -15,8 +15,12 @@ from lakeward.spec.model.types import (
     CatalogAddress,
     DriverName,
     Duration,
+    Image,
+    KubernetesName,
     Memory,
+    MountPath,
     Name,
+    Namespace,
     ObjectPlace,
     Span,
     SparkMaster,
@@ -85,8 +89,8 @@ class Driver(SpecModel):
     memory: Memory = Memory("1g")
     """Memory of the driver process."""
     backend: Literal["local", "standalone", "yarn", "kubernetes"] = "local"
-    """Where tasks run: `local`, in the driver process; `standalone`, on executors of a Spark standalone cluster. Where
-    the driver process runs, `deploy_mode` says."""
+    """Where tasks run: `local`, in the driver process; `standalone`, on executors of a Spark standalone cluster, and
+    where the driver process runs, `deploy_mode` says; `kubernetes`, in the driver process, which is a pod."""
     deploy_mode: Literal["client", "cluster"] = "client"
     """`client`: the driver is a process of the machine that reconciles. `cluster`: a worker of the cluster runs it, and
     every Airflow host finds and stops it."""
@@ -96,6 +100,19 @@ class Driver(SpecModel):
     """The master's REST gateway, to which a driver in cluster mode is submitted; default: port 6066 of the master."""
     ui: SparkService | None = None
     """The master's page, which lists the drivers in cluster mode; default: port 8080 of the master."""
+    image: Image | None = None
+    """Image of the driver's pod, with the same Lakeward (`backend: kubernetes`)."""
+    namespace: Namespace = Namespace("default")
+    """Namespace of the driver's pod."""
+    service_account: KubernetesName | None = None
+    """Service account of the driver's pod; its token is not mounted."""
+    connection: Name | None = None
+    """Connection to the cluster: `<home>/secrets/kubernetes/<connection>.kubeconfig`. Default: the service account of
+    the pod that reconciles, else `KUBECONFIG` or `~/.kube/config`."""
+    registry_secret: KubernetesName = KubernetesName("lakeward-registry")
+    """Secret in that namespace with the registry's address and password file: keys `registry.url` and `pgpass`."""
+    secrets: dict[KubernetesName, MountPath] = Field(default_factory=dict)
+    """Further Secrets and where the driver's pod has them, e.g. `{lakeward-kafka: /home/lakeward/secrets/kafka}`."""
     executors: Executors | None = None
     """Executors on the cluster; default: those that a stream of the driver requests, else `{min: 0, max: 2}`."""
     authenticate: Bool = False

@@ -336,6 +336,38 @@ class SparkService(Written):
     examples: ClassVar[list[str]] = ["http://spark-master:6066"]
 
 
+class KubernetesName(Written):
+    """The name of an object of Kubernetes."""
+
+    pattern = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?")
+    syntax = "a name in Kubernetes is lower case letters, digits, - and ., and starts and ends with a letter or digit"
+    examples: ClassVar[list[str]] = ["streams"]
+
+
+class Namespace(Written):
+    """A namespace of Kubernetes."""
+
+    pattern = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
+    syntax = "a namespace is lower case letters, digits and -, at most 63, and starts and ends with a letter or digit"
+    examples: ClassVar[list[str]] = ["streams"]
+
+
+class Image(Written):
+    """A container image."""
+
+    pattern = re.compile(r"[a-z0-9]([A-Za-z0-9._/:@-]{0,509}[A-Za-z0-9_])?")
+    syntax = "an image is REGISTRY/NAME:TAG or REGISTRY/NAME@DIGEST, without blanks"
+    examples: ClassVar[list[str]] = ["registry.example.com/lakeward:0.2.0"]
+
+
+class MountPath(Written):
+    """An absolute path in a container."""
+
+    pattern = re.compile(r"/[A-Za-z0-9._/-]{1,254}")
+    syntax = "a path in a container is absolute: letters, digits, ., _, - and /"
+    examples: ClassVar[list[str]] = ["/etc/lakeward/kafka"]
+
+
 class CatalogAddress(Written):
     """The address of a catalog's server."""
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Set
 
 FILES = {"orc", "avro", "text"}
-BACKENDS = {"yarn", "kubernetes"}
+BACKENDS = {"yarn"}
 CATALOGS = {"jdbc", "hive", "glue"}
 
 UNSUPPORTED: Mapping[tuple[str, str], Set[str]] = {

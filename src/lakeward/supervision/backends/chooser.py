@@ -19,41 +19,50 @@ class Backends:
 
     name = "local"
 
-    def __init__(self, local: Backend, cluster: Backend) -> None:
-        self._local, self._cluster = local, cluster
+    def __init__(self, local: Backend, standalone: Backend, kubernetes: Backend) -> None:
+        self._local, self._standalone, self._kubernetes = local, standalone, kubernetes
 
     def start(self, launch: Launch) -> Job:
         """Start it where it belongs."""
-        return (self._local if launch.cluster is None else self._cluster).start(launch)
+        if launch.pod is not None:
+            return self._kubernetes.start(launch)
+        return (self._local if launch.cluster is None else self._standalone).start(launch)
 
     def find(self, known: Sequence[Known] = ()) -> list[Job]:
-        """The launches of both."""
-        there = [item for item in known if _on_cluster(item.handle)]
-        here = [item for item in known if not _on_cluster(item.handle)]
-        return [*self._local.find(here), *self._there(there)]
+        """The launches of all of them."""
+        mine = [[item for item in known if self._of(item.handle) is each] for each in self._all]
+        there = zip(self._all[1:], mine[1:], strict=True)
+        return [*self._local.find(mine[0]), *(job for each, items in there for job in _asked(each, items))]
 
     def stop(self, job: Job, *, grace_s: float) -> bool:
-        return self._of(job).stop(job, grace_s=grace_s)
+        return self._of(job.handle).stop(job, grace_s=grace_s)
 
     def kill(self, job: Job) -> bool:
-        return self._of(job).kill(job)
+        return self._of(job.handle).kill(job)
 
     def dump(self, job: Job) -> str | None:
-        return self._of(job).dump(job)
+        return self._of(job.handle).dump(job)
 
-    def _there(self, known: Sequence[Known]) -> list[Job]:
-        try:
-            return self._cluster.find(known)
-        except DependencyDown as error:
-            log.warning("backend not available", backend=self._cluster.name, error=error.what, why=error.why)
-            return [
-                Job(item.driver, item.token, Life.UNKNOWN, item.handle, str(item.handle.get("master", "")), item.log)
-                for item in known
-            ]
+    @property
+    def _all(self) -> tuple[Backend, Backend, Backend]:
+        return self._local, self._standalone, self._kubernetes
 
-    def _of(self, job: Job) -> Backend:
-        return self._cluster if _on_cluster(job.handle) else self._local
+    def _of(self, handle: Handle | None) -> Backend:
+        found = handle or {}
+        if "pod" in found:
+            return self._kubernetes
+        return self._standalone if "submission" in found else self._local
 
 
-def _on_cluster(handle: Handle | None) -> bool:
-    return handle is not None and "submission" in handle
+def _asked(cluster: Backend, known: Sequence[Known]) -> list[Job]:
+    try:
+        return cluster.find(known)
+    except DependencyDown as error:
+        log.warning("backend not available", backend=cluster.name, error=error.what, why=error.why)
+        return [
+            Job(item.driver, item.token, Life.UNKNOWN, item.handle, _place(item.handle), item.log) for item in known
+        ]
+
+
+def _place(handle: Handle) -> str:
+    return str(handle.get("master") or handle.get("namespace") or "")

@@ -28,6 +28,7 @@ from lakeward.platform.runtime import ClusterPlace, Launch
 from lakeward.registry import launches
 from lakeward.registry.drivers import Handle
 from lakeward.registry.launches import LaunchRow
+from lakeward.supervision.backends import row_requests
 from lakeward.supervision.backends.base import ExitRecord, Job, Known, Life
 from lakeward.supervision.observe import Connect
 
@@ -35,7 +36,6 @@ log = structlog.get_logger(__name__)
 
 KILL_S = 20.0
 """How long a kill may take: a worker sends SIGTERM, and SIGKILL ten seconds later (`driverTerminateTimeout`)."""
-DUMP_S = 30.0
 _POLL_S = 1.0
 _LIVES = {
     "SUBMITTED": Life.ALIVE,  # it may start at any moment: nothing is started beside it
@@ -67,7 +67,7 @@ class StandaloneBackend:
         with self._connect() as connection:
             launches.record(
                 connection, launch.id, driver=launch.driver, token=launch.token, place=place.model_dump(),
-                document=launch.model_dump(mode="json"),
+                document=launch.model_dump(mode="json", exclude={"pod"}),
             )  # fmt: skip
         found = submission.submit(place, request)
         handle: Handle = {"submission": found, "master": place.master}
@@ -78,7 +78,7 @@ class StandaloneBackend:
     def find(self, known: Sequence[Known] = ()) -> list[Job]:
         """The newest launch of every driver on a cluster, and older ones that may still run."""
         with self._connect() as connection:
-            rows = launches.current(connection)
+            rows = [row for row in launches.current(connection) if "master" in row.place]
         listings: dict[str, Listing | None] = {}
         jobs = []
         for row in rows:
@@ -123,20 +123,7 @@ class StandaloneBackend:
 
     def dump(self, job: Job) -> str | None:
         """Ask the driver in its row for a thread dump, which it writes there. A hung JVM cannot answer."""
-        try:
-            if job.waits or job.life is not Life.ALIVE:
-                return None
-            with self._connect() as connection:
-                requested = launches.request_dump(connection, job.token)
-            end = time.monotonic() + DUMP_S
-            while time.monotonic() < end:
-                with self._connect() as connection:
-                    if launches.dumped(connection, job.token, requested):
-                        return f"registry, launches.dump of driver {job.driver}"
-                time.sleep(_POLL_S)
-        except Exception as error:  # noqa: BLE001  # named boundary: a failed dump must not keep a hung driver alive
-            log.warning("no thread dump", driver=job.driver, error=f"{type(error).__name__}: {error}")
-        return None
+        return row_requests.thread_dump(self._connect, job)
 
     def _ended(self, job: Job, *, within_s: float) -> bool:
         place, name = self._submission(job)

@@ -8,6 +8,7 @@ HEAD = "owner: x\nsource: {kafka: {topics: [t], max_offsets_per_trigger: 5}}\n"
 STREAM = HEAD + "decode: {json: 'n INT'}\ntransform: {sql: SELECT * FROM source}\ntrigger: {every: 10s}\n"
 HOP = "owner: x\nsource: {kafka: {topics: [t]}}\ndecode: {json: 'n INT'}\nquarantine: {table: n.q}\n"
 SINK = "sink: {iceberg: {table: n.t}}\n"
+POD = "backend: kubernetes, image: 'lakeward:1'"
 BIG = "backend: standalone, master: 'spark://h:7077'"
 
 
@@ -24,6 +25,19 @@ def test_a_driver_on_a_cluster_is_understood(project):
     driver = loaded.settings.driver("big")
     assert driver.master.places == [("h", 7077)]
     assert (driver.executors.max, driver.executors.cores, driver.executors.memory) == (4, 2, "2g")
+
+
+def test_a_driver_on_kubernetes_is_understood_and_maintenance_does_not_run_there(project):
+    loaded = project({"conf/lakeward.yaml": "drivers: {big: {" + POD + ", namespace: streams, secrets: {k: /home/k}}}"})
+    assert loaded.ok, loaded.problems
+    driver = loaded.settings.driver("big")
+    assert (driver.namespace, driver.registry_secret, dict(driver.secrets)) == (
+        "streams", "lakeward-registry", {"k": "/home/k"},
+    )  # fmt: skip
+    found = said(project({"conf/lakeward.yaml": "drivers: {maintenance: {" + POD + "}}"}))
+    assert [(path, "maintenance runs beside Airflow" in words) for _, path, _, words in found] == [
+        ("drivers.maintenance.backend", True)
+    ]
 
 
 def test_masters_that_stand_by_are_named_beside_the_first(project):
@@ -45,7 +59,20 @@ def test_masters_that_stand_by_are_named_beside_the_first(project):
         (BIG + ", rest: 'http://h:6066'", "drivers.d.rest", "needs deploy_mode: cluster"),
         (BIG + ", deploy_mode: cluster, ui: 'h:8080'", "drivers.d.ui", "http(s)://HOST:PORT, without a login"),
         (BIG + ", deploy_mode: cluster, authenticate: true", "drivers.d.authenticate", "not supported with"),
-        ("backend: kubernetes", "drivers.d.backend", "not yet: backend kubernetes: no driver ever ran there"),
+        ("backend: yarn", "drivers.d.backend", "not yet: backend yarn: no driver ever ran there"),
+        ("backend: kubernetes", "drivers.d", "needs the image of the driver's pod"),
+        ("image: 'lakeward:1'", "drivers.d.image", "needs backend: kubernetes"),
+        (BIG + ", namespace: streams", "drivers.d.namespace", "needs backend: kubernetes"),
+        (POD + ", namespace: Streams", "drivers.d.namespace", "a namespace is lower case letters"),
+        ("backend: kubernetes, image: 'a b'", "drivers.d.image", "an image is REGISTRY/NAME:TAG"),
+        (POD + ", executors: {max: 2}", "drivers.d.executors", "one pod, runs all tasks in its own process"),
+        (POD + ", deploy_mode: cluster", "drivers.d.deploy_mode", "needs backend: standalone"),
+        (POD + ", secrets: {s: /etc/lakeward/registry}", "drivers.d.secrets", "is used by Lakeward itself"),
+        (
+            POD + ", spark: {spark.kubernetes.namespace: x}",
+            "drivers.d.spark[spark.kubernetes.namespace]",
+            "write this as namespace: ..",
+        ),
     ],
 )
 def test_an_entry_that_cannot_be_is_refused_where_it_stands(project, entry, at, words):

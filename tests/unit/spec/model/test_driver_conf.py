@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from lakeward.spec.model.driver_conf import QUICK, conf, place
+from lakeward.spec.model.driver_conf import QUICK, conf, place, pod
 from lakeward.spec.model.settings import Driver
 from lakeward.spec.model.stream import Executors
 from lakeward.spec.model.types import Memory, SparkMaster
@@ -79,3 +79,19 @@ def test_only_a_driver_in_cluster_mode_has_a_place_where_it_is_submitted():
     found = place(Driver.model_validate({**BIG.model_dump(mode="json", exclude_unset=True), **given}))
     assert found is not None
     assert (found.master, found.rest, found.ui) == ("spark://h:7077", "https://gateway:443/spark", None)
+
+
+def test_a_pod_requests_the_heap_and_what_python_needs_beside_it() -> None:
+    big = Driver.model_validate({"backend": "kubernetes", "image": "lakeward:1", "memory": "2g", "cores": 3})
+    found = pod([{"resources": {"driver_memory": "4g"}}], big)
+    assert found is not None
+    assert (found.cores, found.memory_mib) == (3, 4096 + 1639)
+    small = pod([], big.model_copy(update={"memory": Memory("512m")}))
+    assert small is not None and small.memory_mib == 512 + 384
+    given = Driver.model_validate({
+        "backend": "kubernetes", "image": "lakeward:1", "memory": "1g", "spark": {"spark.driver.memoryOverhead": "100"},
+    })  # fmt: skip
+    own = pod([], given)
+    assert own is not None and own.memory_mib == 1124
+    assert pod([], BIG) is pod([], Driver()) is None
+    assert conf([], big)["spark.master"] == "local[3,4]"

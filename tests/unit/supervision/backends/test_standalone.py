@@ -9,12 +9,14 @@ from small_streams import connected, registry_file, runtime
 from spark_master import SparkMaster, running
 from sqlalchemy import text
 
+from lakeward.connectors.kubernetes.client import Apis
 from lakeward.platform.errors import DependencyDown
 from lakeward.platform.runtime import Launch, Runtime
 from lakeward.registry import drivers, launches
 from lakeward.registry.schema import launches as rows
 from lakeward.supervision.backends.base import Job, Known, Life
 from lakeward.supervision.backends.chooser import Backends
+from lakeward.supervision.backends.kubernetes import KubernetesBackend
 from lakeward.supervision.backends.local import LocalBackend
 from lakeward.supervision.backends.standalone import StandaloneBackend
 from lakeward.supervision.observe import Connect
@@ -220,9 +222,17 @@ def test_a_registry_that_is_away_makes_drivers_on_clusters_unknown(runtime: Runt
     def away() -> None:
         raise DependencyDown("The registry does not answer", code="LW-6001")
 
-    both = Backends(LocalBackend(runtime.drivers), StandaloneBackend(away))  # type: ignore[arg-type]  # never returns
-    known = [Known("big", "t1", {"submission": "driver-0001", "master": "spark://h:7077"}, "")]
-    assert [(job.life, job.host) for job in both.find(known)] == [(Life.UNKNOWN, "spark://h:7077")]
+    of_spark = StandaloneBackend(away)  # type: ignore[arg-type]  # never returns
+    of_pods = KubernetesBackend(away, Apis(None).of)  # type: ignore[arg-type]  # never returns
+    known = [
+        Known("big", "t1", {"submission": "driver-0001", "master": "spark://h:7077"}, ""),
+        Known("pod", "t2", {"pod": "lakeward-pod-1", "namespace": "streams", "uid": "u"}, ""),
+    ]
+    found = Backends(LocalBackend(runtime.drivers), of_spark, of_pods).find(known)
+    assert [(job.driver, job.life, job.host) for job in found] == [
+        ("big", Life.UNKNOWN, "spark://h:7077"),
+        ("pod", Life.UNKNOWN, "streams"),
+    ]
 
 
 def test_a_launch_whose_row_was_removed_is_lost(cluster: StandaloneBackend) -> None:

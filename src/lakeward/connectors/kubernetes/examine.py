@@ -1,0 +1,53 @@
+"""What the API of Kubernetes says about the places of drivers, asked without changing anything: for `doctor` and
+`config validate --deep`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from lakeward.connectors.kubernetes.access import HOW
+from lakeward.connectors.kubernetes.client import Apis
+from lakeward.platform.errors import LakewardError
+from lakeward.spec.model.driver_conf import pod
+from lakeward.spec.model.settings import Settings
+
+VERBS = ("create", "get", "list", "delete")
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What was found at the place of one driver. `next`: the command that repairs it; empty if it can run there."""
+
+    driver: str
+    place: str
+    found: str
+    next: str = ""
+
+
+def examine(settings: Settings, connections: Path | None) -> Iterator[Answer]:
+    """One answer for each driver on Kubernetes: version, namespace, rights."""
+    apis = Apis(connections)
+    for name in settings.drivers:
+        place = pod([], settings.driver(name))
+        if place is None:
+            continue
+        where = f"namespace {place.namespace}, pods of driver {name}"
+        try:
+            api = apis.of(place)
+            version, phase = api.version(), api.namespace(place.namespace)
+            refused = api.allowed(place.namespace, VERBS)
+        except LakewardError as error:
+            yield Answer(name, where, f"{error.headline}: {error.why}", error.next)
+            continue
+        if phase is None or phase == "Terminating":
+            found = f"Kubernetes {version} has no namespace {place.namespace}{' that lasts' if phase else ''}"
+            yield Answer(name, where, found, f"kubectl create namespace {place.namespace}")
+        elif refused:
+            found = f"Kubernetes {version} does not allow {', '.join(refused)} of pods in {place.namespace}"
+            yield Answer(
+                name, where, found, f"kubectl apply -k deploy/kubernetes, or give the rights of its Role ({HOW})"
+            )
+        else:
+            yield Answer(name, where, f"Kubernetes {version} allows {', '.join(VERBS)}")
