@@ -1,6 +1,9 @@
 """Races for a position in a real Hive Metastore. Prints what each race left, as JSON.
 
-    [LAKEWARD_LOST_ANSWERS=20] python hive_fence_program.py FOLDER
+    [LAKEWARD_LOST_ANSWERS=60] python hive_fence_program.py FOLDER [--unfenced]
+
+`--unfenced` commits a publication on the newest metadata instead of the checked one: the races must then find what the
+comparison prevents.
 """
 
 from __future__ import annotations
@@ -19,8 +22,9 @@ import lossy_metastore
 import metastore
 
 from lakeward.connectors.commit_protocol.position import key
-from lakeward.connectors.iceberg import position_store
+from lakeward.connectors.iceberg import position_store, publish
 from lakeward.platform.runtime import Lake
+from lakeward.telemetry import failpoints
 
 
 class HiveRaces(Races):
@@ -55,19 +59,30 @@ class HiveRaces(Races):
         return self.left(lost=self.proxy.lost, outcome=outcome)
 
 
-def main(folder: Path, trials: int) -> None:
+def unchecked(transaction: Any, name: str, text: str) -> None:
+    """`publish.commit` without its comparison."""
+    transaction.updateProperties().set(name, text).commit()
+    failpoints.hit("before-publish")
+    operations = transaction.underlyingOps()
+    operations.commit(operations.refresh(), transaction.currentMetadata())
+
+
+def main(folder: Path, unfenced: bool, trials: int) -> None:
+    if unfenced:
+        publish.commit = unchecked
     with metastore.running(folder) as hive, lossy_metastore.running(hive.port) as proxy:
         through = {**hive.properties, "uri": f"thrift://127.0.0.1:{proxy.port}"}
         lake = Lake(warehouse=str(hive.warehouse), properties=through)
         with started(folder, lake) as spark:
             races = HiveRaces(spark, lake, proxy, trials)  # type: ignore[arg-type]
             for race in (
-                races.two_writers, races.rolled_back, races.moved_in_a_driver, races.moved_without_a_driver,
-                races.fenced_by_a_move, races.grown, races.lost_answers, races.moved_and_not_answered,
+                races.rolled_back, races.moved_in_a_driver, races.fenced_by_a_move,
+                *(() if unfenced else (races.two_writers, races.moved_without_a_driver, races.grown)),
+                *(() if unfenced else (races.lost_answers, races.moved_and_not_answered)),
             ):  # fmt: skip
                 races.create(race.__name__)
                 print(json.dumps({"race": race.__name__, **race()}), flush=True)
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), int(os.environ.get("LAKEWARD_LOST_ANSWERS", "6")))
+    main(Path(sys.argv[1]), "--unfenced" in sys.argv, int(os.environ.get("LAKEWARD_LOST_ANSWERS", "6")))

@@ -17,8 +17,9 @@ START_S = 90.0
 _SOURCE = """
 public class Start {
   public static void main(String[] given) throws Throwable {
-    try { org.apache.hadoop.hive.metastore.txn.TxnDbUtil.prepDb(new org.apache.hadoop.hive.conf.HiveConf()); }  // tables that the persistence does not know
-    catch (java.sql.SQLException there) { }
+    var conf = new org.apache.hadoop.hive.conf.HiveConf();
+    // The tables of locks, which the persistence layer does not know.
+    try { org.apache.hadoop.hive.metastore.txn.TxnDbUtil.prepDb(conf); } catch (java.sql.SQLException there) { }
     org.apache.hadoop.hive.metastore.HiveMetaStore.main(given);
   }
 }
@@ -36,7 +37,7 @@ class Metastore:
     """
 
     port: int
-    server: subprocess.Popen[bytes] | None
+    server: subprocess.Popen[bytes]
     folder: Path
 
     @property
@@ -48,19 +49,12 @@ class Metastore:
         """For `Lake.properties`."""
         return {"type": "hive", "uri": f"thrift://{ports.HOST}:{self.port}", "warehouse": str(self.warehouse)}
 
-    def kill(self) -> None:
-        """End it at once, as a crash does."""
-        if self.server is not None:
-            self.server.kill()
-            self.server.wait()
-
-    def start(self, patience_s: float = START_S) -> None:
-        """Start it, again after `kill`, on its port and its database."""
-        self.server = _launch(self.folder, self.port)
+    def wait(self, patience_s: float = START_S) -> None:
+        """Wait until it answers."""
         end = time.monotonic() + patience_s
         while not ports.answers(self.port):
-            log = self.folder / "log"
-            assert self.server is not None and self.server.poll() is None and time.monotonic() < end, log.read_text(errors="replace")[-3000:]
+            log = (self.folder / "log").read_text(errors="replace")[-3000:]
+            assert self.server.poll() is None and time.monotonic() < end, log
             time.sleep(0.2)
 
 
@@ -99,9 +93,11 @@ def _launch(folder: Path, port: int) -> subprocess.Popen[bytes]:
 @contextmanager
 def running(folder: Path) -> Iterator[Metastore]:
     """A metastore on a free port, ended whatever happens."""
-    made = Metastore(ports.any_free(), None, folder)
+    port = ports.any_free()
+    made = Metastore(port, _launch(folder, port), folder)
     try:
-        made.start()
+        made.wait()
         yield made
     finally:
-        made.kill()
+        made.server.kill()
+        made.server.wait()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from contextlib import suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final
 
@@ -55,10 +56,9 @@ class _Comparing(Client):  # type: ignore[misc]  # generated code without types
             raise CommitStateUnknownException(f"{dbname}.{tbl_name}: {_words(error)}") from error
 
     def unlock(self, rqst: UnlockRequest) -> None:
-        try:
+        # The lock ends by itself; the commit is done, or has an error of its own.
+        with suppress(TException, OSError):
             super().unlock(rqst)
-        except (TException, OSError):
-            pass  # the lock ends by itself; the commit is done, or has an error of its own
 
 
 class _Ending(_HiveClient):
@@ -112,8 +112,8 @@ class HiveClient(HiveCatalog):
                 raise
             raise DependencyDown(
                 f"Table {dotted(table.name())} is locked in the Hive Metastore",
-                why="another writer commits, or was killed while it did: such a lock ends after hive.txn.timeout, which "
-                "is 300 s by default",
+                why="another writer commits, or was killed while it did: such a lock ends after hive.txn.timeout, "
+                "by default 300 s",
                 next="repeat the command in five minutes; SHOW LOCKS in Hive names the holder",
                 code="LW-3502",
             ) from None
