@@ -74,7 +74,7 @@ def main(folder: Path, unfenced: bool, trials: int) -> None:
         through = {**hive.properties, "uri": f"thrift://127.0.0.1:{proxy.port}"}
         lake = Lake(warehouse=str(hive.warehouse), properties=through)
         with started(folder, lake) as spark:
-            races = HiveRaces(spark, lake, proxy, trials)  # type: ignore[arg-type]
+            races = HiveRaces(spark, lake, proxy, trials)  # type: ignore[arg-type]  # a proxy of another protocol
             for race in (
                 races.rolled_back, races.moved_in_a_driver, races.fenced_by_a_move,
                 *(() if unfenced else (races.two_writers, races.moved_without_a_driver, races.grown)),
