@@ -58,7 +58,7 @@ REFUSED = {
     ("Settings", "connections"): lambda: _settings(connections={"c": {"kafka": {"bootstrap": "h:1"}}}),
     ("Settings", "reconcile"): lambda: _settings(reconcile={"every": "5s"}),
     ("Catalog", "properties"): lambda: _settings(catalog={"properties": {"uri": "http://x"}}),
-    ("LakeCatalog", "type"): lambda: _settings(catalogs={"lake": {"type": "hive", "uri": "thrift://h:9083"}}),
+    ("LakeCatalog", "type"): lambda: _settings(catalogs={"lake": {"type": "glue"}}),
     ("Driver", "backend"): lambda: _settings(drivers={"d": {"backend": "yarn"}}),
 }
 
@@ -113,7 +113,7 @@ SLIPS = {
     ("Settings", "connections"): "conections: {}",
     ("Settings", "reconcile"): "reconcil: {}",
     ("Catalog", "properties"): "catalog: {propertys: {}}",
-    ("LakeCatalog", "type"): "catalogs: {lake: {type: hiv, uri: 'thrift://h:9083'}}",
+    ("LakeCatalog", "type"): "catalogs: {lake: {type: glu}}",
     ("Driver", "backend"): "drivers: {d: {backend: yar}}",
 }
 """A slip of the pen near each of them: the problem names the valid keys and values, and the nearest."""

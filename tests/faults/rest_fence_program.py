@@ -13,8 +13,8 @@ import random
 import sys
 import threading
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -265,42 +265,51 @@ def property_only(_: Any, loaded: Any, __: str) -> fence.EmptySnapshot:
     return fence.EmptySnapshot(head.snapshot_id, head.sequence_number, (uuid,), ())
 
 
-def main(folder: Path, unfenced: bool, trials: int) -> None:
+@contextmanager
+def started(folder: Path, lake: Lake) -> Iterator[SparkSession]:
+    """A Spark session with the catalog."""
     from pyspark.sql import SparkSession
 
+    jars.ensure()
+    os.environ |= addresses.environment(lake)
+    builder = SparkSession.builder.master("local[2]").appName("races")
+    for name, value in {
+        "spark.driver.extraClassPath": os.pathsep.join(str(jar) for jar in jars.spark_classpath()),
+        # A JVM of a minute: the second compiler would never earn its cost.
+        "spark.driver.extraJavaOptions": " ".join(
+            ["-XX:+UseSerialGC", QUICK, ROOM_FOR_CLASSES, *jars.archive.options()]
+        ),
+        "spark.driver.memory": "1g",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.local.dir": str(folder / "local"),
+        "spark.sql.warehouse.dir": str(folder / "unused"),
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.sql.session.timeZone": "UTC",
+        **interpretation.of_the_gate(),
+        **BATCH_CONF,
+        **addresses.spark_conf(lake),
+    }.items():
+        builder = builder.config(name, value)
+    spark = builder.getOrCreate()
+    spark.sparkContext.setLogLevel("ERROR")
+    try:
+        yield spark
+    finally:
+        spark.stop()
+
+
+def main(folder: Path, unfenced: bool, trials: int) -> None:
     if unfenced:
         fence.move_tag = lambda transaction, _: transaction.currentMetadata().currentSnapshot()
         fence.empty_snapshot = property_only
-    jars.ensure()
     with object_store.running(folder, catalog=True) as weed, lossy_catalog.running(weed.catalog) as proxy:
         through = {**weed.rest, "uri": f"http://127.0.0.1:{proxy.server_port}"}
         lake = Lake(warehouse="s3://lake", store=weed.store, properties=through, login=weed.log_in())
-        os.environ |= addresses.environment(lake)
-        builder = SparkSession.builder.master("local[2]").appName("races")
-        for name, value in {
-            "spark.driver.extraClassPath": os.pathsep.join(str(jar) for jar in jars.spark_classpath()),
-            # A JVM of a minute: the second compiler would never earn its cost.
-            "spark.driver.extraJavaOptions": " ".join(
-                ["-XX:+UseSerialGC", QUICK, ROOM_FOR_CLASSES, *jars.archive.options()]
-            ),
-            "spark.driver.memory": "1g",
-            "spark.driver.host": "127.0.0.1",
-            "spark.driver.bindAddress": "127.0.0.1",
-            "spark.local.dir": str(folder / "local"),
-            "spark.sql.warehouse.dir": str(folder / "unused"),
-            "spark.ui.enabled": "false",
-            "spark.ui.showConsoleProgress": "false",
-            "spark.sql.shuffle.partitions": "2",
-            "spark.sql.session.timeZone": "UTC",
-            **interpretation.of_the_gate(),
-            **BATCH_CONF,
-            **addresses.spark_conf(lake),
-        }.items():
-            builder = builder.config(name, value)
-        spark = builder.getOrCreate()
-        spark.sparkContext.setLogLevel("ERROR")
-        races = Races(spark, lake, proxy, trials)
-        try:
+        with started(folder, lake) as spark:
+            races = Races(spark, lake, proxy, trials)
             for race in (
                 races.two_writers, races.rolled_back, races.moved_in_a_driver, races.moved_without_a_driver,
                 races.fenced_by_a_move, races.grown, races.lost_answers,
@@ -308,8 +317,6 @@ def main(folder: Path, unfenced: bool, trials: int) -> None:
             ):  # fmt: skip
                 races.create(race.__name__)
                 print(json.dumps({"race": race.__name__, **race()}), flush=True)
-        finally:
-            spark.stop()
 
 
 if __name__ == "__main__":

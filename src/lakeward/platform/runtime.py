@@ -189,6 +189,11 @@ class Lake(BaseModel):
         """Whether it is a REST catalog, whose server chooses where tables are."""
         return self.properties.get("type") == "rest"
 
+    @property
+    def hive(self) -> bool:
+        """Whether it is a Hive Metastore."""
+        return self.properties.get("type") == "hive"
+
 
 class Database(BaseModel):
     """How to reach a PostgreSQL database as a sink or reference; the password is in a password file.

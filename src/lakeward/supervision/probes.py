@@ -81,6 +81,11 @@ def _catalog(name: str, runtime: Runtime) -> str | None:
 
         with load_catalog(CATALOG, **pyiceberg_properties(lake)):  # logs in, and asks for the configuration
             return None
+    if lake.hive:
+        from pyiceberg.catalog import load_catalog
+
+        load_catalog(CATALOG, **pyiceberg_properties(lake)).list_namespaces()  # a port alone may be another server's
+        return None
     if {"type", "catalog-impl"} & set(lake.properties):
         return _port(lake.properties.get("uri", ""))
     import psycopg2

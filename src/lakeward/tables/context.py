@@ -209,7 +209,7 @@ class MaintenanceContext:
     @property
     def external(self) -> bool:
         """Whether the catalog is not the stack's own, so that its tables may be anybody's."""
-        return self.runtime.lake.rest
+        return self.runtime.lake.rest or self.runtime.lake.hive
 
     def has_suite(self, table: str) -> bool:
         """Whether the project has expectations for the table."""

@@ -8,6 +8,7 @@ from typing import Any
 
 from lakeward import jars
 from lakeward.connectors.aws import store
+from lakeward.connectors.iceberg.catalogs.hive import Hive
 from lakeward.connectors.iceberg.catalogs.jdbc import Jdbc
 from lakeward.connectors.iceberg.catalogs.kind import Kind
 from lakeward.connectors.iceberg.catalogs.other import Other
@@ -29,6 +30,8 @@ def kind_of(lake: Lake) -> Kind:
     """The kind of the catalog."""
     if lake.rest:
         return Rest()
+    if lake.hive:
+        return Hive()
     return Other() if {"type", "catalog-impl"} & set(lake.properties) else Jdbc()
 
 

@@ -148,6 +148,8 @@ def trouble(error: BaseException) -> Trouble:
         return Trouble.CONFLICT
     if short & {"UncheckedSQLException", "SQLException", "PSQLException", "SQLTransientConnectionException"}:
         return Trouble.UNREACHABLE
+    if short & {"RuntimeMetaException", "TTransportException"}:  # of a Hive Metastore
+        return Trouble.UNREACHABLE
     if short & {"ConnectException", "ServiceUnavailableException", "RESTException", "ServiceFailureException"}:
         return Trouble.UNREACHABLE
     if short & _DENIED:

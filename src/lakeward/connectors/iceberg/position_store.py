@@ -149,7 +149,8 @@ def swap(
     """
     unchanged = AssertPosition(stream=stream, expected=expected)
     if fenced is None:
-        # A requirement of our own: SqlCatalog validates whatever it is given.
+        # A requirement of our own: SqlCatalog and HiveCatalog validate whatever they are given.
+        failpoints.hit("before-position")
         requirements: tuple[Any, ...] = (AssertTableUUID(uuid=loaded.metadata.table_uuid), unchanged)
     else:
         # The server compares refs only: if the position moved after it was loaded, the stream's tag did, too.

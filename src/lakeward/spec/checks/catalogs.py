@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from ipaddress import ip_address
+from typing import Final
 from urllib.parse import urlsplit
 
 from lakeward.spec.model.settings import Catalog, LakeCatalog, Settings
 from lakeward.spec.read.document import Path_
 from lakeward.spec.read.messages import Finding
+from lakeward.spec.sql.names import name_parts
 
 _KEYS = {"type": "type:", "uri": "uri:", "warehouse": "warehouse:", "io-impl": "store:", "auth": "connection:"}
 """Properties that a key of the block sets."""
+LEVELS: Final = 2
+"""Parts of a table's name in a Hive Metastore."""
+_HIVE_NAME = re.compile(r"[a-z0-9_]{1,128}")
 _LOGIN = ("rest.auth.", "oauth2-", "scope", "audience", "resource", "header.authorization")
 _SIGNED = ("rest.sigv4", "rest.signing")
 _OURS = {
@@ -31,6 +37,8 @@ def catalog_findings(settings: Settings) -> Iterator[Finding]:
         at: Path_ = ("catalogs", name)
         if catalog.type == "rest":
             yield from _of_rest(at, catalog)
+        if catalog.type == "hive":
+            yield from _of_hive(at, catalog)
         for key in catalog.properties:
             if why := _refusal(key):
                 yield Finding((*at, "properties", key), why, key, key=True)
@@ -47,6 +55,42 @@ def _of_rest(at: Path_, catalog: LakeCatalog) -> Iterator[Finding]:
     if address.scheme == "http" and catalog.connection is not None and not _here(address.hostname or ""):
         message = "the login of this connection is sent unencrypted; use https"
         yield Finding((*at, "uri"), message, str(catalog.uri), warning=True)
+
+
+def _of_hive(at: Path_, catalog: LakeCatalog) -> Iterator[Finding]:
+    if catalog.uri is None:
+        yield Finding(at, "a Hive catalog needs uri:, the address of its metastore: thrift://HOST:9083", missing=True)
+    else:
+        address = urlsplit(catalog.uri)
+        if address.scheme != "thrift" or not _port_of(catalog.uri) or address.path.strip("/"):
+            message = "the address of a Hive Metastore is thrift://HOST:PORT, with the port (9083 by default)"
+            yield Finding((*at, "uri"), message, str(catalog.uri))
+    if catalog.warehouse is None:
+        message = "a Hive catalog needs warehouse:, the folder or address below which new namespaces are created"
+        yield Finding(at, message, missing=True)
+    if catalog.connection is not None:
+        message = "not yet: a login of a Hive Metastore (Kerberos); leave connection: out"
+        yield Finding((*at, "connection"), message, str(catalog.connection))
+    for key in catalog.properties:
+        if key.lower().startswith("hive.kerberos"):
+            yield Finding((*at, "properties", key), f"not yet: {key}: Kerberos", key, key=True)
+
+
+def hive_name(table: str) -> str:
+    """Why a Hive Metastore cannot have a table of this name as it is written; empty if it can."""
+    parts = name_parts(table)
+    if len(parts) > LEVELS:
+        return f"a Hive Metastore has namespaces of one level: write namespace.table instead of {table}"
+    if bad := next((part for part in parts if not _HIVE_NAME.fullmatch(part)), None):
+        return f"a Hive Metastore keeps names of letters a-z, digits and _, up to 128: {bad} is none of them"
+    return ""
+
+
+def _port_of(uri: str) -> int | None:
+    try:
+        return urlsplit(uri).port
+    except ValueError:
+        return None
 
 
 def _refusal(key: str) -> str:

@@ -71,7 +71,7 @@ def of_settings(settings: Settings) -> Found:
         if name != CATALOG:
             yield ("catalogs", name), f"a catalog of another name than {CATALOG}, and several catalogs at once"
         if catalog.type in CATALOGS:
-            yield ("catalogs", name, "type"), f"type {catalog.type}: nothing was ever run there; rest is done"
+            yield ("catalogs", name, "type"), f"type {catalog.type}: nothing was ever run there; rest and hive are done"
     if settings.reconcile != Reconcile():
         yield ("reconcile",), "other intervals of reconcile"
     for named, driver in settings.drivers.items():

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any, Literal
 
+from lakeward.spec.checks.catalogs import hive_name
 from lakeward.spec.checks.lints import MEASURED
 from lakeward.spec.checks.sources import feeding, takers
 from lakeward.spec.model.settings import MAINTENANCE, Settings
@@ -251,6 +252,16 @@ def object_store_findings(streams: Sequence[StreamSpec], settings: Settings) -> 
                 "second one; land in iceberg"
             )
             yield ProjectFinding(spec.id, ("sink", "delta"), message, spec.sink.delta.table)
+
+
+def hive_findings(streams: Sequence[StreamSpec], settings: Settings) -> Iterator[ProjectFinding]:
+    """Tables whose names a Hive Metastore cannot have."""
+    if settings.lake is None or settings.lake.type != "hive":
+        return
+    for spec in streams:
+        sink = spec.sink.iceberg
+        if sink is not None and (why := hive_name(sink.table)):
+            yield ProjectFinding(spec.id, ("sink", "iceberg", "table"), why, sink.table)
 
 
 def unused_findings(streams: Sequence[StreamSpec], settings: Settings, tables: Tables) -> Iterator[ProjectFinding]:

@@ -57,11 +57,13 @@ class LakeCatalog(SpecModel):
     """An Iceberg catalog of your lake. Its tables stay where they are."""
 
     type: Literal["jdbc", "rest", "hive", "glue"]
-    """Protocol of the catalog; `rest`: Iceberg's REST protocol (Polaris, Lakekeeper, Unity, Gravitino, SeaweedFS)."""
+    """Protocol of the catalog; `rest`: Iceberg's REST protocol (Polaris, Lakekeeper, Unity, Gravitino, SeaweedFS);
+    `hive`: a Hive Metastore."""
     uri: CatalogAddress | None = None
-    """Address of the server, e.g. `https://catalog.example.com/api/catalog`."""
+    """Address of the server, e.g. `https://catalog.example.com/api/catalog`, or `thrift://metastore:9083`."""
     warehouse: str | None = Field(None, min_length=1)
-    """The server's name of the warehouse, for a server with several; an address on an object store in some."""
+    """The server's name of the warehouse, for a server with several; an address on an object store in some. `hive`:
+    the folder or address below which new namespaces are created."""
     connection: Name | None = None
     """Id of the connection with the login: in Airflow (type `iceberg`), or in a file of the home. Without one requests
     have no login."""

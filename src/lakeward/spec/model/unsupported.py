@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Set
 
 FILES = {"orc", "avro", "text"}
 BACKENDS = {"yarn"}
-CATALOGS = {"jdbc", "hive", "glue"}
+CATALOGS = {"jdbc", "glue"}
 
 UNSUPPORTED: Mapping[tuple[str, str], Set[str]] = {
     ("IcebergSource", "branch"): {"*"},

@@ -15,6 +15,7 @@ from lakeward.spec.checks.files import settings_findings, suite_findings, tables
 from lakeward.spec.checks.project import (
     ProjectFinding,
     comparable,
+    hive_findings,
     object_store_findings,
     slow_commits,
     stream_findings,
@@ -146,6 +147,8 @@ class _Loading:
         for finding in () if self.kafka is None else unknown_connections(self.compared, self.kafka):
             self._cross(finding, settings.document)
         for finding in object_store_findings(self.compared, settings.model or Settings()):
+            self._cross(finding, settings.document)
+        for finding in hive_findings(self.compared, settings.model or Settings()):
             self._cross(finding, settings.document)
         for finding in () if settings.model is None else executor_findings(self.compared, settings.model):
             self._cross(finding, settings.document)

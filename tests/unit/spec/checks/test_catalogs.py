@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 URI = "https://catalog.example.com/api/catalog"
+HIVE = "type: hive, uri: 'thrift://h:9083', warehouse: s3://lake/w"
 REST = f"type: rest, uri: '{URI}'"
 
 
@@ -27,7 +28,16 @@ def test_a_rest_catalog_is_read(project):
         ("type: rest", "catalogs.lake", "needs uri:"),
         ("type: rest, uri: catalog:8181", "catalogs.lake.uri", "http(s)://HOST:PORT/PATH"),
         ("type: rest, uri: 'thrift://h:9083'", "catalogs.lake.uri", "Hive Metastore"),
-        ("type: hive, uri: 'thrift://h:9083'", "catalogs.lake.type", "not yet: type hive"),
+        ("type: hive, warehouse: /w", "catalogs.lake", "needs uri:"),
+        ("type: hive, uri: 'thrift://h:9083'", "catalogs.lake", "needs warehouse:"),
+        ("type: hive, warehouse: /w, uri: 'http://h:9083'", "catalogs.lake.uri", "thrift://HOST:PORT"),
+        ("type: hive, warehouse: /w, uri: 'thrift://h'", "catalogs.lake.uri", "with the port"),
+        (f"{HIVE}, connection: kerberos", "catalogs.lake.connection", "not yet: a login"),
+        (
+            f"{HIVE}, properties: {{hive.kerberos-authentication: 'true'}}",
+            "catalogs.lake.properties[hive.kerberos-authentication]",
+            "not yet",
+        ),
         ("type: glue", "catalogs.lake.type", "not yet: type glue"),
         (f"{REST}, properties: {{uri: x}}", "catalogs.lake.properties.uri", "is set by the key uri:"),
         (f"{REST}, properties: {{cache-enabled: 'true'}}", "catalogs.lake.properties.cache-enabled", "hide the"),
@@ -67,6 +77,35 @@ def test_a_login_that_is_sent_unencrypted_is_warned_of(project, host, warned):
 def test_two_catalogs_are_not_one(project):
     [problem] = project({"conf/lakeward.yaml": f"catalog: {{connection: s3}}\ncatalogs: {{lake: {{{REST}}}}}"}).problems
     assert "keep one of the two" in problem.message
+
+
+def test_a_hive_catalog_is_read(project):
+    loaded = project(lake(f"{HIVE}, store: s3"))
+    assert loaded.problems == ()
+    assert loaded.settings.lake.iceberg() == {"type": "hive", "uri": "thrift://h:9083", "warehouse": "s3://lake/w"}
+
+
+@pytest.mark.parametrize(
+    ("table", "words"),
+    [
+        ("nyc.flights_2", ""),
+        ("eu.nyc.flights", "namespaces of one level"),
+        ("nyc.Flights", "letters a-z"),
+        ("nyc.`v1.2`", "letters a-z"),
+        (f"nyc.{'a' * 129}", "up to 128"),
+    ],
+)
+def test_what_a_metastore_cannot_name_is_refused_at_the_table(project, table, words):
+    text = f"""
+id: flights
+sources: {{f: {{files: {{path: /data, format: json, schema: 'a string'}}}}}}
+sink: {{iceberg: {{table: "{table}"}}}}
+"""
+    found = project({**lake(HIVE), "conf/streams/flights.yaml": text}).problems
+    named = [problem for problem in found if problem.path == "sink.iceberg.table"]
+    assert [problem.line for problem in named] == ([4] if words else []), found
+    assert all(words in problem.message for problem in named)
+    assert not [each for each in project({**lake(REST), "conf/streams/flights.yaml": text}).problems if each in named]
 
 
 def test_another_name_is_not_yet_there(project):

@@ -75,6 +75,8 @@ def answers_of(lake: Lake) -> list[Answer]:
 
     from lakeward.connectors.iceberg.catalog import pyiceberg_properties
 
+    if lake.hive:
+        return list(_of_hive(lake))
     uri = lake.properties.get("uri", "")
     wanted = "it answers, and accepts the login"
     try:
@@ -98,6 +100,28 @@ def answers_of(lake: Lake) -> list[Answer]:
             answers.append(namespaces(len(spaces), len(tables), refused, failed))
             answers += _privileges(catalog, lake, supported, tables)
     return answers
+
+
+def _of_hive(lake: Lake) -> Iterator[Answer]:
+    """Whether a metastore answers, and its namespaces. Privileges cannot be asked for without a change."""
+    from pyiceberg.catalog import load_catalog
+    from thrift.Thrift import TException
+
+    from lakeward.connectors.iceberg.catalog import pyiceberg_properties
+
+    catalog: Any = load_catalog(CATALOG, **pyiceberg_properties(lake))
+    try:
+        spaces = catalog.list_namespaces()
+        tables = [name for space in sorted(spaces)[:ASKED] for name in catalog.list_tables(space)]
+    except LakewardError as error:
+        yield Answer("catalog", False, _words(error), "it answers", error.next, severe=True)
+        return
+    except (TException, OSError) as error:
+        next_ = f"correct uri: of the catalog, or {SERVER_LOG}"
+        yield Answer("catalog", False, f"{lake.properties['uri']}: {_words(error)}", "it answers", next_, severe=True)
+        return
+    yield Answer("catalog", True, f"{lake.properties['uri']} answers", "it answers")
+    yield namespaces(len(spaces), len(tables), ())
 
 
 def endpoints(supported: Collection[str]) -> Answer:
