@@ -299,7 +299,10 @@ def verify_expire(
     if named or lost:
         return Verdict(False, f"refs lost their snapshot: {', '.join(sorted(named | lost))}", True)
     if not after.continues(before):
-        return Verdict(False, f"main no longer holds snapshot {before.snapshot_id}, where the expiry began", True)
+        # Where nothing was removed, the expiry saw it in time, and has no part in it.
+        return Verdict(
+            False, f"main no longer holds snapshot {before.snapshot_id}, where the expiry began", bool(removed)
+        )
     edge = action.older_than
     # Younger snapshots are promised if a branch has an age of its own.
     young = [

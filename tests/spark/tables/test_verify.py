@@ -117,6 +117,17 @@ def test_an_expiry_under_which_main_moved_back_fails(site, table):
         done = maintain_table(site, table.name, ["expire"])["actions"][0]
     assert done["result"] == "failed" and "main was moved back" in done["why"], done
     assert table.snapshots() == before
+    with site.registry() as connection:
+        assert maintenance.all_tables(connection)[table.name].expiry_hold is None, "it had no part in it"
+
+
+def test_an_expiry_that_another_writer_did_before_says_so(site, table):
+    def expire():
+        table.sql(f"CALL lake.system.expire_snapshots('{table.name}', timestamp'2100-01-01', 1)")
+
+    with failpoints.on("expire-read", expire):
+        done = maintain_table(site, table.name, ["expire"])["actions"][0]
+    assert "another writer expired every snapshot that was to go" in done["why"], done
 
 
 def test_what_the_server_says_is_kept(site, table):
