@@ -153,7 +153,7 @@ def test_from_the_files_of_a_partition_by_any_number(catalog: SqlCatalog, value:
     table = catalog.load_table("n.t")
     data = Path(table.location().removeprefix("file://")) / "data"
     data.mkdir(parents=True)
-    with table.transaction() as change, change.update_snapshot().fast_append() as append:
+    with table.transaction() as commit, commit.update_snapshot().fast_append() as append:
         for at, partition in enumerate((value, 1.0)):
             rows = pa.table({"id": [2 * at, 2 * at + 1], "v": [partition] * 2}, table.schema().as_arrow())
             pq.write_table(rows, data / f"{at}.parquet")
