@@ -204,6 +204,8 @@ class Expiry:
                 raise self._stopped(dangling)
             going = expirable(facts, self.action.cutoff, self.action.retain_last, self.now) & promised
             dropped = facts.outlived(self.now) & self.facts.outlived(self.now)
+            if not promised & facts.by_id().keys() and not dropped:
+                raise self._stopped("another writer expired every snapshot that was to go")
             if not going and not dropped:
                 raise self._stopped("other commits need every snapshot that was to go")
             unreachable.keep(now, going)

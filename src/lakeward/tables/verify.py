@@ -53,13 +53,30 @@ class Verdict:
 
 
 def between(before: TableFacts, after: TableFacts) -> list[Snapshot] | None:
-    """Main's snapshots committed since, oldest first; None when main no longer contains the earlier head."""
+    """Main's snapshots committed since, oldest first; None when main continues nothing that it held before.
+
+    After a roll-back by another writer: those above the snapshot that main was moved back to. After an expiry by
+    another writer: those that are left.
+    """
+    known = {snapshot.id for snapshot in before.main()}
     found: list[Snapshot] = []
     for snapshot in after.main():
-        if snapshot.id == before.snapshot_id:
+        if snapshot.id in known:
             return found[::-1]
         found.append(snapshot)
-    return None if before.snapshot_id is not None else found[::-1]
+    return found[::-1] if before.snapshot_id is None or after.continues(before) else None
+
+
+def moved_back(before: TableFacts, after: TableFacts) -> str:
+    """That another writer moved main back below the earlier head, as a clause; empty if nobody did."""
+    known = {snapshot.id for snapshot in before.main()}
+    on = next((snapshot.id for snapshot in after.main() if snapshot.id in known), before.snapshot_id)
+    return "" if on == before.snapshot_id else f"another writer moved main back to snapshot {on} meanwhile"
+
+
+def _base(before: TableFacts, commits: Sequence[Snapshot]) -> Snapshot | None:
+    """The snapshot that the first of these commits was made on; None if it was expired meanwhile, or never was."""
+    return before.by_id().get(commits[0].parent or 0) if commits else before.head
 
 
 def verify_compact(
@@ -69,7 +86,6 @@ def verify_compact(
     moved: Mapping[int, Mapping[Partition, Moved]],
     *,
     failed_files: int = 0,
-    others_change_rows: bool = False,
 ) -> Verdict:
     """Judge a compaction.
 
@@ -78,7 +94,8 @@ def verify_compact(
         before, after: the table before and after it.
         moved: snapshot -> partition -> rows and files moved, for every `replace` snapshot since.
         failed_files: the number of failed files that the procedure reported.
-        others_change_rows: whether writers of this table delete or overwrite by design (upsert streams).
+
+    What others deleted or replaced meanwhile is theirs: each commit is judged by its own files and totals.
     """
     commits = between(before, after)
     if commits is None:
@@ -95,26 +112,34 @@ def verify_compact(
         "records_meanwhile": _net(others, "records"),
     }  # fmt: skip
     # The rows of Delta's files are counted without those of their deletion vectors.
-    deletes = before.profile.delete_files > 0 and before.format != "delta"
+    deletes = before.format != "delta" and (
+        before.profile.delete_files > 0 or any(commit.count("added-delete-files") for commit in commits)
+    )
     wrong = _rows(parts, before, after, commits, deletes=deletes)
     if wrong:
         return Verdict(False, wrong, True, ours, figures)
-    if foreign and not others_change_rows:
-        names = ", ".join(f"{snapshot.id} ({snapshot.operation})" for snapshot in foreign)
-        return Verdict(False, f"rows were changed while files were rewritten, by snapshot {names}", True, ours, figures)
+    if back := moved_back(before, after):
+        did = f"{taken} → {given} files were" if ours else "nothing was"
+        return Verdict(False, f"{back}; {did} rewritten on it", False, ours, figures)
     if failed_files:
         return Verdict(False, f"{count(failed_files, 'file')} could not be rewritten", False, ours, figures)
+    promised = sum(rewrite.takes - rewrite.gives for rewrite in action.rewrites)
+    removed = sum(commit.count("deleted-data-files") for commit in others)
     if not ours:
         why = f"nothing was rewritten: {count(action.files, 'file')} were promised, but there is no commit"
+        if removed >= action.files > 0:
+            why = f"nothing was left to rewrite: others removed {count(removed, 'file')} meanwhile"
+            return Verdict(True, why, False, ours, figures, changed=False)
         return Verdict(False, why, False, ours, figures)
-    promised = sum(rewrite.takes - rewrite.gives for rewrite in action.rewrites)
-    if taken - given < promised - abs(promised) * TOLERANCE:
+    if taken - given < promised - removed - abs(promised) * TOLERANCE:
         why = f"files fell by {taken - given}, {promised} were promised"
         return Verdict(False, why, False, ours, figures)
     came = _net(others, "data-files")
     meanwhile = f", {came} came meanwhile" if came > 0 else ""
     counted = count(sum(did.rows_in for _, _, did in parts), "row")
     why = f"{taken} → {given} files rewritten{meanwhile}, {counted} kept"
+    if foreign:
+        why += f"; {count(len(foreign), 'commit')} of other writers changed rows meanwhile"
     return Verdict(True, why, False, ours, figures)
 
 
@@ -136,7 +161,7 @@ def _rows(
         if did.rows_in > did.rows_out or (did.rows_in < did.rows_out and not deletes):
             where = f" in {name}" if name else ""
             return f"snapshot {snapshot.id} took {did.rows_out} rows and gave {did.rows_in}{where}"
-    return _total(before.head, commits)
+    return _total(_base(before, commits), commits)
 
 
 def _total(base: Snapshot | None, commits: Sequence[Snapshot]) -> str:
@@ -168,8 +193,11 @@ def verify_manifests(before: TableFacts, after: TableFacts) -> Verdict:
     wrong = _rows((), before, after, commits, deletes=False)
     if wrong:
         return Verdict(False, wrong, True, ours)
+    if back := moved_back(before, after):
+        return Verdict(False, back, False, ours)
     files = sum(commit.count("added-data-files") - commit.count("deleted-data-files") for commit in commits)
-    if after.profile.files != before.profile.files + files:
+    whole = not commits or commits[0].parent == before.snapshot_id
+    if whole and after.profile.files != before.profile.files + files:
         expected = before.profile.files + files
         return Verdict(False, f"the table has {after.profile.files} files, {expected} were expected", True, ours)
     if not ours:
@@ -203,6 +231,8 @@ def verify_deletes(action: Action, before: TableFacts, after: TableFacts) -> Ver
     wrong = _rows((), before, after, commits, deletes=True)
     if wrong:
         return Verdict(False, wrong, True, ids)
+    if back := moved_back(before, after):
+        return Verdict(False, back, False, ids)
     taken = sum(snapshot.count("removed-delete-files") for snapshot in ours)
     given = sum(snapshot.count("added-delete-files") for snapshot in ours)
     figures: Figures = {"delete_files_taken": taken, "delete_files_given": given, "commits": len(ours)}
@@ -269,7 +299,10 @@ def verify_expire(
     if named or lost:
         return Verdict(False, f"refs lost their snapshot: {', '.join(sorted(named | lost))}", True)
     if not after.continues(before):
-        return Verdict(False, f"main no longer holds snapshot {before.snapshot_id}, where the expiry began", True)
+        # Where nothing was removed, the expiry saw it in time, and has no part in it.
+        return Verdict(
+            False, f"main no longer holds snapshot {before.snapshot_id}, where the expiry began", bool(removed)
+        )
     edge = action.older_than
     # Younger snapshots are promised if a branch has an age of its own.
     young = [

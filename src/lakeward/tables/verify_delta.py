@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow.parquet as pq
 
@@ -19,7 +19,7 @@ from lakeward.tables.verify import TOLERANCE, Moved, Verdict
 
 def moved_by(before: State, after: State) -> dict[int, dict[Partition, Moved]]:
     """Version -> partition -> files and live rows in and out, for each rewrite committed since `before`."""
-    known: dict[str, Live] = dict(before.files)
+    known: dict[str, Live] = _renamed(before, after)
     found: dict[int, dict[Partition, Moved]] = {}
     for change in (each for each in after.changes if each.version > before.version):
         sums: dict[Partition, list[int]] = defaultdict(lambda: [0, 0, 0, 0])
@@ -32,6 +32,17 @@ def moved_by(before: State, after: State) -> dict[int, dict[Partition, Moved]]:
             found[change.version] = {partition: Moved(*numbers) for partition, numbers in sums.items()}
         known |= change.added
     return found
+
+
+def _renamed(before: State, after: State) -> dict[str, Live]:
+    """The files before, their partition columns under today's names: a rename keeps their order."""
+    if before.columns == after.columns or len(before.columns) != len(after.columns):
+        return dict(before.files)
+    names = tuple(zip(before.columns, after.columns, strict=True))
+    return {
+        path: replace(live, partition={new: live.partition.get(old) for old, new in names})
+        for path, live in before.files.items()
+    }
 
 
 def _rows(table: State, path: str, live: Live) -> int:

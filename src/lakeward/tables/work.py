@@ -253,7 +253,6 @@ class Work:
             after.facts,
             moved,
             failed_files=sum(int(str(row.get("failed_data_files_count") or 0)) for row in run.returned),
-            others_change_rows=self.around.writers.get(self.table) in CHANGES_ROWS,
         )
 
     def _undo(self, before: TableFacts, after: ObservedTable, verdict: Verdict) -> str:

@@ -10,14 +10,17 @@ from lakeward.tables.maintain import maintain_table
 from lakeward.telemetry import failpoints
 
 
-class DeletesRows(Statements):
-    """Rewrites, and loses a row on the way."""
+class Meanwhile(Statements):
+    """Rewrites, and another writer commits right before it."""
+
+    act = ""
 
     def execute(self, statement):
-        rows = super().execute(statement)
+        if "table => " not in statement:
+            return super().execute(statement)
         name = statement.split("table => 'lake.")[1].split("'")[0]
-        self._spark.sql(f"DELETE FROM lake.{name} WHERE id = 0").collect()
-        return rows
+        self._spark.sql(self.act.format(t=f"lake.{name}", name=name)).collect()
+        return super().execute(statement)
 
 
 class DoesNothing(Statements):
@@ -65,12 +68,28 @@ def table(make_table):
     return made
 
 
-def test_rows_lost_meanwhile_fail_the_rewrite_and_hold_expiry(site, table):
-    done = maintain_table(site, table.name, ["compact", "expire"], engine=DeletesRows)
-    assert [(each["action"], each["result"]) for each in done["actions"]] == [("compact", "failed")]
-    assert "rows were changed while files were rewritten" in done["actions"][0]["why"]
+@pytest.mark.parametrize(
+    ("mode", "act", "result", "words"),
+    [
+        ("merge-on-read", "DELETE FROM {t} WHERE id = 1", "done", "1 commit of other writers changed rows meanwhile"),
+        ("copy-on-write", "TRUNCATE TABLE {t}", "skipped", "others removed 10 files meanwhile"),
+        ("copy-on-write", "DELETE FROM {t} WHERE origin = 'EWR'", "done", "15 rows kept; 1 commit of other"),
+        ("copy-on-write", "CALL lake.system.rollback_to_snapshot('{name}', {first})", "failed", "moved main back to"),
+        ("copy-on-write", "ALTER TABLE {t} DROP PARTITION FIELD origin", "done", "30 rows kept"),
+    ],
+)  # fmt: skip
+def test_what_another_writer_does_before_the_rewrite_is_its_own_and_holds_nothing(
+    site, make_table, monkeypatch, mode, act, result, words
+):
+    table = make_table(**{"write.delete.mode": mode})
+    table.append(times=5)
+    first = table.sql("SELECT snapshot_id FROM {t}.snapshots ORDER BY committed_at")[0][0]
+    monkeypatch.setattr(Meanwhile, "act", act.replace("{first}", str(first)))
+    (done,) = maintain_table(site, table.name, ["compact"], engine=Meanwhile)["actions"]
+    assert done["result"] == result and words in done["why"], done
     with site.registry() as connection:
-        assert "rows were changed" in (maintenance.all_tables(connection)[table.name].expiry_hold or "")
+        assert maintenance.all_tables(connection)[table.name].expiry_hold is None
+    assert table.rows() == {"DELETE": 25 if "id" in act else 15, "TRUNCATE": 0, "CALL": 6}.get(act.split()[0], 30)
 
 
 def test_green_but_nothing_changed_is_a_failure(site, table):
@@ -98,6 +117,17 @@ def test_an_expiry_under_which_main_moved_back_fails(site, table):
         done = maintain_table(site, table.name, ["expire"])["actions"][0]
     assert done["result"] == "failed" and "main was moved back" in done["why"], done
     assert table.snapshots() == before
+    with site.registry() as connection:
+        assert maintenance.all_tables(connection)[table.name].expiry_hold is None, "it had no part in it"
+
+
+def test_an_expiry_that_another_writer_did_before_says_so(site, table):
+    def expire():
+        table.sql(f"CALL lake.system.expire_snapshots('{table.name}', timestamp'2100-01-01', 1)")
+
+    with failpoints.on("expire-read", expire):
+        done = maintain_table(site, table.name, ["expire"])["actions"][0]
+    assert "another writer expired every snapshot that was to go" in done["why"], done
 
 
 def test_what_the_server_says_is_kept(site, table):

@@ -16,7 +16,7 @@ from pyiceberg.schema import Schema
 from pyiceberg.table.statistics import PartitionStatisticsFile
 from pyiceberg.table.update import SetPartitionStatisticsUpdate
 from pyiceberg.typedef import Record
-from pyiceberg.types import LongType, NestedField, UUIDType
+from pyiceberg.types import DoubleType, LongType, NestedField, UUIDType
 
 from lakeward.connectors.file_access import FileAccess
 from lakeward.platform.runtime import Lake
@@ -141,3 +141,35 @@ def test_from_every_file(catalog: SqlCatalog, path: tuple[str, ...], partition: 
         for file in root.rglob("*.parquet")
         for row in pq.ParquetFile(file).read().to_pylist()
     }
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), -0.0, None], ids=str)
+def test_from_the_files_of_a_partition_by_any_number(catalog: SqlCatalog, value: float | None) -> None:
+    """As Spark writes them; PyIceberg itself appends to no such partition."""
+    fields = (NestedField(1, "id", LongType(), required=False), NestedField(2, "v", DoubleType(), required=False))
+    table = catalog.create_table("n.t", Schema(*fields))
+    with table.update_spec() as change:
+        change.add_identity("v")
+    table = catalog.load_table("n.t")
+    data = Path(table.location().removeprefix("file://")) / "data"
+    data.mkdir(parents=True)
+    with table.transaction() as commit, commit.update_snapshot().fast_append() as append:
+        for at, partition in enumerate((value, 1.0)):
+            rows = pa.table({"id": [2 * at, 2 * at + 1], "v": [partition] * 2}, table.schema().as_arrow())
+            pq.write_table(rows, data / f"{at}.parquet")
+            file = DataFile.from_args(
+                content=DataFileContent.DATA, file_path=str(data / f"{at}.parquet"), file_format=FileFormat.PARQUET,
+                partition=Record(partition), record_count=2,
+                file_size_in_bytes=(data / f"{at}.parquet").stat().st_size,
+            )  # fmt: skip
+            file.spec_id = table.spec().spec_id
+            append.append_data_file(file)
+
+    def load() -> Any:
+        return catalog.load_table("n.t")
+
+    access = FileAccess(Lake(warehouse=str(catalog.properties["warehouse"])))
+    assert erase(load, parse("id = 1", load().schema(), "n.t"), access) == 1
+    left = {row["id"]: row["v"] for row in load().scan().to_arrow().to_pylist()}
+    assert repr(dict(sorted(left.items()))) == repr({0: value, 2: 1.0, 3: 1.0})
+    assert sorted(each.partition[0] is None for each in files._entries(load())) == [False, value is None]

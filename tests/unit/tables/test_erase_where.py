@@ -133,3 +133,86 @@ def test_a_value_in_a_header_is_found(schema: Any) -> None:
     rows = put_aside({"stream": "s", "raw": b""}).append_column("_kafka_headers", pa.array(headers))
     assert QuarantinedRows(parse("name = 'Jörg\\'", schema, "t"), {"s"}).mask(rows).to_pylist() == [True]
     assert QuarantinedRows(parse("name = 'Bo'", schema, "t"), {"s"}).mask(rows).to_pylist() == [False]
+
+
+NAN = float("nan")
+VALUES = [1.0, 0.0, -0.0, -5.5, NAN, None]
+
+
+@pytest.mark.parametrize(
+    ("condition", "wanted"),
+    [
+        ("v NOT IN (1, 0)", [-5.5, NAN]),
+        ("NOT v IN (1, 0)", [-5.5, NAN]),
+        ("v IN (1, 0)", [1.0, 0.0, -0.0]),
+        ("v <> 1", [0.0, -0.0, -5.5, NAN]),
+        ("NOT v = 1", [0.0, -0.0, -5.5, NAN]),
+        ("v = 0", [0.0, -0.0]),
+        ("v > 0", [1.0, NAN]),
+        ("v >= 1", [1.0, NAN]),
+        ("0.5 < v", [1.0, NAN]),
+        ("NOT v > 0", [0.0, -0.0, -5.5]),
+        ("v < 0", [-5.5]),
+        ("NOT v < 0", [1.0, 0.0, -0.0, NAN]),
+        ("NOT v <= 0", [1.0, NAN]),
+        ("v NOT BETWEEN -6 AND 0", [1.0, NAN]),
+        ("v BETWEEN 0 AND 2", [1.0, 0.0, -0.0]),
+        ("v IS NAN", [NAN]),
+        ("v IS NOT NAN", [1.0, 0.0, -0.0, -5.5]),
+        ("v IS NULL", [None]),
+        ("NOT (v > 0 OR v IS NULL)", [0.0, -0.0, -5.5]),
+        ("NOT (v > 0 AND v IS NULL)", [1.0, 0.0, -0.0, -5.5, NAN]),
+    ],
+)
+def test_a_condition_is_true_where_spark_shows_the_row(condition: str, wanted: list[float | None]) -> None:
+    from pyiceberg.schema import Schema
+    from pyiceberg.types import DoubleType, NestedField
+
+    where = parse(condition, Schema(NestedField(1, "v", DoubleType(), required=False)), "n.t")
+    gone = pa.table({"v": pa.array(VALUES, pa.float64())}).filter(where.mask(pa.table({"v": VALUES})))
+    assert repr(gone.column("v").to_pylist()) == repr(wanted)
+    assert repr([value for value in VALUES if where.of_values({"v": value})]) == repr(wanted), "also in quarantine"
+
+
+@pytest.mark.parametrize(
+    ("condition", "wanted"),
+    [("name NOT IN ('a', 'b')", ["", "ab"]), ("NOT name IN ('a')", ["", "ab"]), ("name NOT LIKE 'a%'", [""]),
+     ("NOT name LIKE 'a%'", [""]), ("name <> 'a' OR id IS NULL", ["a", "", "ab", None])],
+)  # fmt: skip
+def test_a_text_that_is_null_stays_under_not(schema: Any, condition: str, wanted: list[str | None]) -> None:
+    rows: dict[str, list[Any]] = {"id": [None] * 4, "name": ["a", "", "ab", None]}
+    where = parse(condition, schema, "n.t")
+    shown = where.mask(pa.table({"id": pa.array(rows["id"], pa.int64()), "name": rows["name"]})).to_pylist()
+    assert [name for name, goes_ in zip(rows["name"], shown, strict=True) if goes_] == wanted
+    assert [name for name in rows["name"] if where.of_values({"id": None, "name": name})] == wanted
+
+
+def test_a_file_whose_bounds_leave_out_nan_is_opened() -> None:
+    from pyiceberg.conversions import to_bytes
+    from pyiceberg.manifest import DataFile
+    from pyiceberg.schema import Schema
+    from pyiceberg.types import DoubleType, NestedField
+
+    schema = Schema(NestedField(1, "v", DoubleType(), required=False))
+
+    def may(condition: str, nans: int) -> bool:
+        bound = {1: to_bytes(DoubleType(), 0.5)}
+        counts: dict[str, Any] = {"value_counts": {1: 2}, "null_value_counts": {1: 0}, "nan_value_counts": {1: nans}}
+        file = DataFile.from_args(record_count=2, lower_bounds=bound, upper_bounds=bound, **counts)
+        return parse(condition, schema, "n.t").may(schema)(file)
+
+    above = ["v > 1", "v >= 1", "NOT v < 1", "NOT v <= 1", "v NOT BETWEEN 0 AND 1"]
+    assert [each for each in above if not may(each, nans=1)] == []
+    assert [each for each in above if may(each, nans=0)] == []
+
+
+@pytest.mark.parametrize("text", ["2026-03-01T12:00:00Z", "2026-03-01 13:00:00+01:00", "2026-03-01T12:00:00+00:00"])
+def test_an_instant_has_the_spellings_of_sql_and_of_json(text: str) -> None:
+    from pyiceberg.schema import Schema
+    from pyiceberg.types import NestedField, TimestamptzType
+
+    schema = Schema(NestedField(1, "at", TimestamptzType(), required=False))
+    at = pa.array([1772366400000000, None], pa.timestamp("us", "UTC"))
+    assert parse(f"at = '{text}'", schema, "n.t").mask(pa.table({"at": at})).to_pylist() == [True, False]
+    with pytest.raises(SpecError, match="with its zone"):
+        parse("at = '2026-03-01 12:00:00'", schema, "n.t")

@@ -8,10 +8,11 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from lakeward.connectors.commit_protocol.position import Position
+from lakeward.tables.act.live_rows import verify_live_rows
 from lakeward.tables.act.server import Run
 from lakeward.tables.facts import Ref, Snapshot
 from lakeward.tables.plan.model import Action, Rewrite
-from lakeward.tables.verify import Moved, verify_compact, verify_expire, verify_manifests
+from lakeward.tables.verify import Moved, Verdict, verify_compact, verify_expire, verify_manifests
 from lakeward.tables.work import _result
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -95,10 +96,55 @@ def test_a_total_that_a_writer_left_out_or_did_not_write_as_a_number_proves_noth
 
 
 @pytest.mark.parametrize("operation", ["delete", "overwrite"])
-def test_rows_changed_by_others_are_suspicious_unless_they_do_that_by_design(facts, before, operation):
+def test_rows_that_others_change_are_theirs_and_each_commit_is_proven(facts, before, operation):
     after = facts((snapshot(1), snapshot(2, operation, 99, deleted_records=1), rewrite(3, 99)))
-    assert verify_compact(COMPACT, before, after, {3: KEPT}).harmed
-    assert verify_compact(COMPACT, before, after, {3: KEPT}, others_change_rows=True).ok
+    verdict = verify_compact(COMPACT, before, after, {3: KEPT})
+    assert (verdict.ok, verdict.why) == (
+        True, "10 → 1 files rewritten, 100 rows kept; 1 commit of other writers changed rows meanwhile"
+    )  # fmt: skip
+    lost = facts((snapshot(1), snapshot(2, operation, 99, deleted_records=1), rewrite(3, 98)))
+    assert verify_compact(COMPACT, before, lost, {3: KEPT}).harmed
+
+
+def test_files_that_others_remove_are_not_promised_any_more(facts, before):
+    half = snapshot(2, "delete", 50, deleted_records=50, deleted_data_files=5)
+    moved = {3: {"p=1": Moved(50, 50, 1, 5)}}
+    assert verify_compact(COMPACT, before, facts((snapshot(1), half, rewrite(3, 50))), moved).ok
+    assert not verify_compact(COMPACT, before, facts((snapshot(1), rewrite(2))), {2: moved[3]}).ok
+    emptied = facts((snapshot(1), snapshot(2, "delete", 0, deleted_records=100, deleted_data_files=10)))
+    verdict = verify_compact(COMPACT, before, emptied, {})
+    assert (verdict.ok, verdict.changed) == (True, False)
+    assert verdict.why == "nothing was left to rewrite: others removed 10 files meanwhile"
+
+
+def test_delete_files_that_come_meanwhile_are_applied(facts, before):
+    marked = snapshot(2, "delete", 100, added_delete_files=1)
+    after = facts((snapshot(1), marked, snapshot(3, "replace", 90, added_records=90, deleted_records=100)))
+    assert verify_compact(COMPACT, before, after, {3: {"p=1": Moved(90, 100, 1, 10)}}).ok
+    assert verify_compact(COMPACT, before, after, {3: {"p=1": Moved(110, 100, 1, 10)}}).harmed
+
+
+def test_live_rows_are_counted_when_delete_files_come_meanwhile(facts, before):
+    marked = snapshot(2, "delete", 100, added_delete_files=1)
+    after = facts((snapshot(1), marked, snapshot(3, "replace", 90, added_records=90, deleted_data_files=10)))
+    verdict = Verdict(True, "as promised")
+
+    def counts(statement: str) -> list[dict[str, object]]:
+        return [{"live": 89 if statement.endswith(" 3") else 90}]
+
+    found = verify_live_rows(counts, COMPACT, before, after, verdict)
+    assert (found.harmed, found.why) == (True, "89 rows are live, 90 before: the rewrite lost deletes, or rows")
+    had = replace(before, profile=replace(before.profile, delete_files=1))
+    shorter = replace(after, snapshots=after.snapshots[2:])  # another writer expired what the rewrite was made on
+    unproven = verify_live_rows(counts, COMPACT, had, shorter, verdict)
+    assert (unproven.ok, unproven.harmed) == (False, False)
+    assert unproven.why.endswith("its live rows cannot be compared: snapshot 2 was expired meanwhile")
+
+
+def test_an_expiry_by_others_hides_no_rewrite_and_is_no_fault(facts, before):
+    after = facts((rewrite(3, 150),))  # 2 brought 50 rows, and is expired
+    assert verify_compact(COMPACT, before, after, {3: KEPT}).ok
+    assert verify_compact(COMPACT, before, after, {3: {"p=1": Moved(99, 100, 1, 10)}}).harmed
 
 
 def test_files_must_fall_as_promised(facts, before):
@@ -118,10 +164,18 @@ def test_failures_the_procedure_admits_are_failures(facts, before):
     assert not verify_compact(COMPACT, before, facts((snapshot(1), rewrite(2))), {2: KEPT}, failed_files=1).ok
 
 
-def test_a_table_rolled_back_under_the_rewrite_is_found(facts):
+def test_a_table_rolled_back_under_the_rewrite_is_told_and_what_was_made_on_it_is_proven(facts):
     start = facts((snapshot(1), snapshot(2)))
-    after = facts((snapshot(1), snapshot(2), snapshot(3, parent=1)))
-    assert verify_compact(COMPACT, start, after, {}).harmed
+    after = facts((snapshot(1), snapshot(2), rewrite(3, 100), snapshot(4)))
+    after = replace(after, snapshots=(snapshot(1), snapshot(2), replace(rewrite(3), parent=1)), snapshot_id=3)
+    verdict = verify_compact(COMPACT, start, after, {3: KEPT})
+    assert (verdict.ok, verdict.harmed) == (False, False)
+    assert verdict.why == ("another writer moved main back to snapshot 1 meanwhile; 10 → 1 files were rewritten on it")
+    assert verify_compact(COMPACT, start, after, {3: {"p=1": Moved(99, 100, 1, 10)}}).harmed
+    alone = replace(after, snapshots=(snapshot(1), snapshot(2)), snapshot_id=1)
+    assert verify_compact(COMPACT, start, alone, {}).why.endswith("meanwhile; nothing was rewritten on it")
+    other = replace(after, snapshots=(snapshot(9, parent=None),), snapshot_id=9, sequence=9)
+    assert verify_compact(COMPACT, start, other, {}).harmed, "main continues nothing that it held"
 
 
 def manifests(facts, number: int, *snapshots: Snapshot, files: int = 5):

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+import json
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 from delta_log import START_MS, add, commit, remove, table
@@ -136,3 +138,26 @@ def test_a_vacuum_takes_what_was_promised_and_nothing_else(
     cutoff = datetime.fromtimestamp(START_MS / 1000 + 60 * 50, UTC)
     verdict = verify_vacuum(Action("expire", "", older_than=cutoff), before, held, look(cleaned))
     assert (verdict.ok, verdict.harmed, verdict.why) == (ok, harmed, why)
+
+
+def test_partition_columns_that_are_renamed_meanwhile_are_the_same_partitions(tmp_path: Path) -> None:
+    def mapped(**names: str) -> dict[str, Any]:
+        """Logical name -> physical name."""
+        fields = [
+            {"name": each, "type": "string", "nullable": True,
+             "metadata": {"delta.columnMapping.physicalName": physical, "delta.columnMapping.id": at}}
+            for at, (each, physical) in enumerate(names.items())
+        ]  # fmt: skip
+        schema = json.dumps({"type": "struct", "fields": fields})
+        mode = {"delta.columnMapping.mode": "name"}
+        return {"metaData": {"id": "u", "schemaString": schema, "partitionColumns": [*names], "configuration": mode}}
+
+    values = {"col-1": "x", "col-2": "y"}
+    commit(tmp_path, 0, mapped(day="col-1", night="col-2"), *(add(each, 1, 10, **values) for each in "ab"))
+    before = look(tmp_path)
+    commit(tmp_path, 1, mapped(night="col-1", day="col-2"))
+    commit(tmp_path, 2, *(remove(each, rewrite=True) for each in "ab"), add("ab", 2, 20, rewrite=True, **values))
+    [moved] = moved_by(before, look(tmp_path)).values()
+    assert {str(each): did for each, did in moved.items()} == {
+        "night=x/day=y": Moved(rows_in=20, rows_out=20, files_in=1, files_out=2)
+    }

@@ -35,13 +35,18 @@ def verify_live_rows(
     from grpc import RpcError
     from pyspark.errors import PySparkException
 
-    required = action.action in ("compact", "deletes") and before.format != "delta" and before.profile.delete_files > 0
+    commits = between(before, after) or ()
+    deletes = before.profile.delete_files > 0 or any(each.count("added-delete-files") for each in commits)
+    required = action.action in ("compact", "deletes") and before.format != "delta" and deletes
     if verdict.harmed or not required:
         return verdict
     try:
-        for each in between(before, after) or ():
+        for each in commits:
             if each.operation != "replace" or each.parent is None:
                 continue
+            if each.parent not in after.by_id():
+                why = f"{verdict.why}; its live rows cannot be compared: snapshot {each.parent} was expired meanwhile"
+                return replace(verdict, ok=False, why=why)
             files = each.count("added-data-files") or each.count("deleted-data-files")
             wrong = (same_in_all if files else same_in_each_file)(execute, before.table, each.parent, each.id)
             if wrong:

@@ -27,6 +27,14 @@ _TURNED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 _SIGNS = ("<", "<=", ">", ">=", "=", "==", "!=", "<>")
 _DEEPEST = 100
 """Parentheses within parentheses; what reads the expression afterwards calls itself for each."""
+_FORMS = {
+    "date": "'2026-03-01'",
+    "time": "'12:00:00'",
+    "timestamp": "'2026-03-01T12:00:00', without a zone",
+    "timestamptz": "'2026-03-01T12:00:00+00:00', with its zone",
+    "double": "a number; IS NAN finds the values that are none",
+    "float": "a number; IS NAN finds the values that are none",
+}
 _DIGITS = Context(prec=100)
 """More digits than a DECIMAL has: nothing is rounded."""
 
@@ -130,10 +138,10 @@ class _Reader:
             value = self._value()
             sign = self._need(*_SIGNS)
             name, kind = self._column()
-            return _compared(_TURNED.get(sign, sign), name, fit(value, kind))
+            return _compared(_TURNED.get(sign, sign), name, kind, fit(value, kind))
         name, kind = self._column()
         if sign := self._take(*_SIGNS):
-            return _compared(sign, name, fit(self._value(), kind))
+            return _compared(sign, name, kind, fit(self._value(), kind))
         if self._take("is"):
             return self._is(name)
         return self._negatable(name, kind, bool(self._take("not")))
@@ -148,16 +156,14 @@ class _Reader:
 
     def _negatable(self, name: str, kind: IcebergType, negated: bool) -> BooleanExpression:
         """IN, LIKE and BETWEEN, each also after NOT."""
-        from pyiceberg.expressions import And, GreaterThanOrEqual, In, LessThanOrEqual, Not, NotIn
+        from pyiceberg.expressions import And, In, Not, NotIn
 
         word = self._need("in", "like", "between")
         if word == "between":
             low = fit(self._value(), kind)
             self._need("and")
             high = fit(self._value(), kind)
-            found: BooleanExpression = And(
-                GreaterThanOrEqual(term=name, value=low), LessThanOrEqual(term=name, value=high)
-            )
+            found: BooleanExpression = And(_compared(">=", name, kind, low), _compared("<=", name, kind, high))
             return Not(found) if negated else found
         if word == "like":
             found = _like(name, kind, self._value())
@@ -214,15 +220,32 @@ def _tokens(text: str) -> list[_Token]:
     return tokens
 
 
-def _compared(sign: str, name: str, value: Any) -> BooleanExpression:
-    from pyiceberg.expressions import EqualTo, GreaterThan, GreaterThanOrEqual, LessThan, LessThanOrEqual, NotEqualTo
+def _compared(sign: str, name: str, kind: IcebergType, value: Any) -> BooleanExpression:
+    """A comparison. NaN is above every number, as in Spark; bounds of files leave it out, so the condition names it."""
+    from pyiceberg.expressions import (
+        And,
+        EqualTo,
+        GreaterThan,
+        GreaterThanOrEqual,
+        IsNaN,
+        LessThan,
+        LessThanOrEqual,
+        NotEqualTo,
+        NotNaN,
+        Or,
+    )  # fmt: skip
+    from pyiceberg.types import DoubleType, FloatType
 
     kinds: dict[str, Any] = {
         "<": LessThan, "<=": LessThanOrEqual, ">": GreaterThan, ">=": GreaterThanOrEqual,
         "=": EqualTo, "==": EqualTo, "!=": NotEqualTo, "<>": NotEqualTo,
     }  # fmt: skip
     found: BooleanExpression = kinds[sign](term=name, value=value)
-    return found
+    if not isinstance(kind, FloatType | DoubleType):
+        return found
+    if sign in (">", ">="):
+        return Or(found, IsNaN(term=name))
+    return And(found, NotNaN(term=name)) if sign in ("<", "<=") else found
 
 
 def _like(name: str, kind: IcebergType, value: Any) -> BooleanExpression:
@@ -246,7 +269,15 @@ def fit(value: Any, kind: IcebergType) -> Any:
         NotACondition: it is none; the value itself is not named.
     """
     from pyiceberg.expressions.literals import literal
-    from pyiceberg.types import BooleanType, DecimalType, IntegerType, LongType, UUIDType
+    from pyiceberg.types import (
+        BooleanType,
+        DecimalType,
+        IntegerType,
+        LongType,
+        TimestampType,
+        TimestamptzType,
+        UUIDType,
+    )  # fmt: skip
 
     if not kind.is_primitive:
         raise NotACondition(f"{_words(kind)} is compared with nothing; a field of a struct is named with a dot")
@@ -264,10 +295,15 @@ def fit(value: Any, kind: IcebergType) -> Any:
             return literal(exact if isinstance(kind, DecimalType) else int(exact))
         if isinstance(kind, UUIDType):
             return literal(str(UUID(value)))
+        if isinstance(kind, TimestampType | TimestamptzType) and isinstance(value, str):
+            value = re.sub(r"[Zz]$", "+00:00", re.sub(r"^([\d-]{10}) ", r"\1T", value))
         literal(value).to(kind)
         return literal(value)
     except (TypeError, ValueError, ArithmeticError, AttributeError):
-        raise NotACondition(f"a value is not exactly one of type {kind}") from None
+        form = _FORMS.get(str(kind))
+        raise NotACondition(
+            f"a value is not exactly one of type {kind}" + (f" (one is written as {form})" if form else "")
+        ) from None
 
 
 def _words(kind: IcebergType) -> str:

@@ -146,6 +146,7 @@ def rewrite(
         try:
             with table.transaction() as change:
                 with change.update_snapshot(snapshot_properties=properties).overwrite(commit_uuid=name) as step:
+                    _search_every_manifest(step)
                     for task in tasks:
                         rows = _scan(table).to_table([task])
                         stay = rows.filter(pc.invert(match.mask(rows)))
@@ -160,6 +161,15 @@ def rewrite(
         failpoints.hit("erase-rewritten")
         return int(going.num_rows)
     raise _contention(load())
+
+
+def _search_every_manifest(step: Any) -> None:
+    """Find the files to delete without PyIceberg's condition on their partitions, which takes no NaN."""
+    from pyiceberg.expressions import AlwaysTrue
+    from pyiceberg.typedef import KeyDefaultDict
+
+    step.partition_filters = KeyDefaultDict(lambda _: AlwaysTrue())
+    step._build_delete_files_partition_predicate = lambda: None
 
 
 @dataclass(frozen=True)

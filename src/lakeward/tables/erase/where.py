@@ -18,6 +18,7 @@ from lakeward.spec.model.position_columns import RECORD_COLUMNS
 from lakeward.tables.erase.condition import fit, read
 from lakeward.tables.erase.fields import Field, Fields, Part
 from lakeward.tables.erase.texts import Values, literals_of, needs_a_literal, text_of
+from lakeward.tables.erase.truth import true_of
 
 if TYPE_CHECKING:
     from pyiceberg.expressions import BooleanExpression
@@ -74,31 +75,25 @@ class Where:
 
     def mask(self, rows: pa.Table) -> pa.Array:
         """True for the rows to erase; where the condition is null, the row stays."""
-        import pyarrow.dataset as ds
-        from pyiceberg.expressions.visitors import bind
-        from pyiceberg.io.pyarrow import expression_to_pyarrow
-        from pyiceberg.types import StringType, UUIDType
-
-        schema = self._of_types(lambda kind: StringType() if isinstance(kind, UUIDType) else kind)
-        condition = expression_to_pyarrow(bind(schema, self.expression, case_sensitive=True), schema)
         flat = pa.table({_called(index): _comparable(each.of_rows(rows)) for index, each in enumerate(self.fields)})
-        scanned = ds.dataset(flat).scanner(columns={"goes": condition}).to_table().column("goes")
-        return scanned.combine_chunks().fill_null(False)
+        return true_of(self._bound, flat)
 
     def of_values(self, values: dict[str, Any]) -> bool | None:
         """Whether a record's values satisfy it; None if a field is missing, or a value has another type."""
-        from pyiceberg.typedef import Record
+        from pyiceberg.io.pyarrow import schema_to_pyarrow
+        from pyiceberg.types import DoubleType, FloatType
 
-        found: list[Any] = []
-        for each in self.fields:
+        flat: dict[str, pa.Array] = {}
+        for index, each in enumerate(self.fields):
             try:
-                value, kind = each.of_record(values), each.field.field_type
-                if value is not None and kind.is_primitive:
-                    value = fit(value, kind).to(kind).value
+                value, kind = each.of_record(values), self._compared.fields[index].field_type
+                nan = isinstance(kind, FloatType | DoubleType) and value != value
+                if value is not None and kind.is_primitive and not nan:
+                    value = fit(value, each.field.field_type).to(kind).value
+                flat[_called(index)] = pa.array([value], schema_to_pyarrow(kind))
             except (KeyError, TypeError, ValueError):
                 return None
-            found.append(value)
-        return bool(self._evaluate(Record(*found)))
+        return bool(true_of(self._bound, pa.table(flat))[0].as_py())
 
     def in_text(self, text: str) -> bool:
         """Whether a text contains one of the condition's values, also as JSON or CSV write it."""
@@ -138,10 +133,17 @@ class Where:
         )
 
     @cached_property
-    def _evaluate(self) -> Any:
-        from pyiceberg.expressions.visitors import expression_evaluator
+    def _compared(self) -> Schema:
+        """The schema of the values as they are compared: UUIDs as text, because Arrow compares no two UUIDs."""
+        from pyiceberg.types import StringType, UUIDType
 
-        return expression_evaluator(self._schema, self.expression, case_sensitive=True)
+        return self._of_types(lambda kind: StringType() if isinstance(kind, UUIDType) else kind)
+
+    @cached_property
+    def _bound(self) -> BooleanExpression:
+        from pyiceberg.expressions.visitors import bind
+
+        return bind(self._compared, self.expression, case_sensitive=True)
 
 
 def _called(index: int) -> str:
@@ -149,7 +151,6 @@ def _called(index: int) -> str:
 
 
 def _comparable(values: pa.ChunkedArray) -> pa.ChunkedArray:
-    """The values, UUIDs as text: Arrow compares no two UUIDs."""
     if not isinstance(values.type, pa.UuidType):
         return values
     return pa.chunked_array([[None if each is None else str(each) for each in values.to_pylist()]], pa.string())
