@@ -91,7 +91,7 @@ BY_HAND = (
 )
 
 
-def _engine(rows: int, mode: str, goal: float, *, decode: str = "same", quick: bool = False) -> Benchmark:
+def _engine(rows: int, mode: str, goal: float | None, *, decode: str = "same", quick: bool = False) -> Benchmark:
     how = "`writeStream.toTable`" if mode == "append" else "`foreachBatch` with a window and a `MERGE`"
     means = BY_HAND.format(how=how)
     if decode == "plain":
@@ -107,7 +107,7 @@ def _engine(rows: int, mode: str, goal: float, *, decode: str = "same", quick: b
         section="A stream against the same stream written by hand",
         command=command,
         quick=("--pairs", "3") if quick else None,
-        figures=(Figure(title, RATIO, "ratio", Goal(">=", goal), means),),
+        figures=(Figure(title, RATIO, "ratio", Goal(">=", goal) if goal else None, means),),
     )
 
 
@@ -116,8 +116,8 @@ BENCHMARKS: tuple[Benchmark, ...] = (
     _engine(20_000, "append", 1.0),
     _engine(100_000, "append", 1.05),
     _engine(20_000, "upsert", 0.95),
-    _engine(2_000, "append", 0.75, decode="plain"),
-    _engine(20_000, "append", 0.95, decode="plain"),
+    _engine(2_000, "append", None, decode="plain"),
+    _engine(20_000, "append", None, decode="plain"),
     Benchmark(
         name="planted",
         section="Whether this suite would notice",

@@ -157,5 +157,5 @@ def _plot(ratios: list[tuple[Figure, Measured]], file: Path) -> None:
         axes.minorticks_off()
         axes.set_yticks(range(len(ratios)), [figure.title for figure, _ in reversed(ratios)])
         axes.set_ylim(-0.6, len(ratios) - 0.4)
-        axes.set_xlabel("ratio: dot = median, bar = quartiles, orange triangle = goal (it points to the better side)")
+        drawing.supxlabel("ratio: median and quartiles; a triangle is a goal and points to the better side", fontsize=9)
         drawing.savefig(file, format="svg", metadata={"Date": None})
