@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-HISTORY = Path(__file__).parents[1] / "docs" / "explanation" / "benchmarks.jsonl"
+HISTORY = Path(__file__).with_name("history.jsonl")
 
 
 @dataclass(frozen=True)

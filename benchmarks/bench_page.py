@@ -12,10 +12,10 @@ from bench_history import Record, newest
 FOLDER = Path(__file__).parents[1] / "docs" / "explanation"
 HEAD = """# Benchmarks: all figures
 
-Written by `make bench` from [benchmarks.jsonl](benchmarks.jsonl); do not edit. A figure is the median of its rounds,
-followed by the quartiles (or least and most). Ratios and CPU-seconds compare within one run, in turns, and hold on a
-shared machine; times are of this machine. The load is that before the run: on two cores a figure with a load above 2
-was measured while other work ran. No benchmark gates a change. `make bench-quick` measures a part in five minutes.
+Written by `make bench` from [history.jsonl](../../benchmarks/history.jsonl); do not edit. A figure is the median of its
+rounds, followed by the quartiles (or least and most). Ratios and CPU-seconds compare within one run, in turns, and hold
+on a shared machine; times are of this machine. The load is that before the run: on two cores a figure with a load above
+2 was measured while other work ran. No benchmark gates a change. `make bench-quick` measures a part in five minutes.
 """
 
 

@@ -4,7 +4,7 @@
     python benchmarks/run_all.py --quick
 
 Each script of `bench_figures.py` runs in a process of its own, one after the other; what it prints, the machine and its
-load before and after are one line of `docs/explanation/benchmarks.jsonl`. A run that was interrupted goes on where it
+load before and after are one line of `benchmarks/history.jsonl`. A run that was interrupted goes on where it
 was: what was measured at this commit is not measured again (`--again` does). A script that fails is recorded and named;
 the others run. At the end `docs/explanation/benchmarks.md` and its plots are made of the newest line of each.
 

@@ -53,6 +53,7 @@ class Lab:
         # Nothing is sent before `flush`: the records come at once, so that a small number of them is one batch.
         settings = {"bootstrap.servers": self.kafka.bootstrap, "message.max.bytes": 20_000_000, "linger.ms": 60_000}
         producer = Producer(settings)
+        producer.list_topics(topic, timeout=60)  # without the topic's leader, `flush` may send the first record alone
         for value in values:
             raw = value if value is None or isinstance(value, str | bytes) else json.dumps(value)
             producer.produce(topic, raw, partition=0)

@@ -47,6 +47,8 @@ ELSEWHERE = {
     "quality/engine/settling:settle_all": "tests/unit/quality/engine/test_settling.py",
     "quality/runs/run:run": "tests/spark/quality/test_run.py",
     "supervision/abandoned_operations:finish": "a savepoint for each operation, as for incidents",
+    "supervision/backends/kubernetes:_remove_ended": "tests/unit/supervision/backends/test_kubernetes.py",
+    "supervision/backends/kubernetes:find": "tests/unit/supervision/backends/test_kubernetes.py",
     "supervision/backends/local:_launched": "tests/unit/supervision/test_unreadable_rows.py",
     "supervision/backends/local:find": "tests/unit/supervision/test_unreadable_rows.py",
     "supervision/backends/standalone:find": "tests/unit/supervision/backends/test_standalone.py",

@@ -35,6 +35,8 @@ KILL_S = 20.0
 """How long a node may take to confirm the end of a killed pod."""
 REMOVED_AT_ONCE = 20
 """Ended pods that one pass removes."""
+PlaceKey = tuple[str | None, str, str]
+"""Connection, namespace and deployment: one list call each."""
 _POLL_S = 0.5
 _NOW = 1  # second of grace; 0 would remove the pod from the API while its processes may run on
 
@@ -72,11 +74,12 @@ class KubernetesBackend:
         """The newest launch of every driver on Kubernetes, and older ones that may still run."""
         with self._connect() as connection:
             rows = [row for row in launches.current(connection) if "namespace" in row.place]
-        places = {_key(_place(row)): _place(row) for row in rows}
+        read = [attempt(f"place of launch {row.id}", partial(_place, row)) for row in rows]
+        places = {_key(place): place for place in read if not isinstance(place, Failure)}
         lists = {key: self._listing(place) for key, place in places.items()}
         jobs = []
         for row in rows:
-            job = attempt(f"launch {row.id}", partial(_job, row, lists[_key(_place(row))]))
+            job = attempt(f"launch {row.id}", partial(_job_of, row, lists))
             unasked = Job(row.driver, row.token, Life.UNKNOWN, row.handle, _host(row.handle), row.log or "")
             jobs.append(unasked if isinstance(job, Failure) else job)  # unknown is not dead
         self._keep_ends(rows, jobs)
@@ -169,8 +172,8 @@ class KubernetesBackend:
         """Remove ended pods, except those of the newest launches, which people look at."""
         old = [
             pod
-            for pod in listed.by_name.values()
-            if pods.has_ended(pod) and pod["metadata"]["labels"].get(manifest.LAUNCH) not in followed
+            for name, pod in listed.by_name.items()
+            if attempt(f"pod {name}", partial(_is_removable, pod, followed)) is True
         ]
         try:
             for pod in old[:REMOVED_AT_ONCE]:
@@ -205,8 +208,9 @@ def _created(api: Api, place: PodPlace, pod: Mapping[str, Any], token: str) -> P
     return there
 
 
-def _job(row: LaunchRow, listed: Pods | None) -> Job:
+def _job_of(row: LaunchRow, lists: Mapping[PlaceKey, Pods | None]) -> Job:
     """What is left of one launch."""
+    listed = lists[_key(_place(row))]
     name = manifest.pod_name(row.driver, row.id)
     pod = None if listed is None else listed.by_name.get(name)
     handle = row.handle
@@ -232,11 +236,15 @@ def _state(row: LaunchRow, listed: Pods | None, pod: Pod | None) -> pods.PodStat
     return pods.PodState(Life.UNKNOWN, lost=f"its pod is not in namespace {row.place['namespace']} any more")
 
 
+def _is_removable(pod: Pod, followed: set[str]) -> bool:
+    return pods.has_ended(pod) and pod["metadata"]["labels"].get(manifest.LAUNCH) not in followed
+
+
 def _place(row: LaunchRow) -> PodPlace:
     return PodPlace.model_validate(row.place)
 
 
-def _key(place: PodPlace) -> tuple[str | None, str, str]:
+def _key(place: PodPlace) -> PlaceKey:
     return place.connection, place.namespace, place.deployment
 
 

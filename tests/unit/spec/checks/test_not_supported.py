@@ -30,7 +30,7 @@ def test_it_is_read_and_refused(stream, text, words):
 def test_settings_too(project):
     loaded = project({"conf/lakeward.yaml": "drivers: {d: {backend: yarn}}"})
     assert [problem.message for problem in loaded.problems] == [
-        "not yet: backend yarn: no driver ever ran there; local and standalone are done",
+        "not yet: backend yarn: no driver ever ran there; local, standalone and kubernetes are done",
     ]
 
 

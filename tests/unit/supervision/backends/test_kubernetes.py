@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 import pytest
 from kube_api import PODS, KubeApi, refused, running
 from small_streams import connected, registry_file, runtime
+from sqlalchemy import text
 
 from lakeward.connectors.kubernetes.manifest import digest
 from lakeward.platform.errors import DependencyDown, LakewardError
@@ -106,6 +107,20 @@ def test_one_list_call_for_all_drivers_of_a_namespace(
     kube.calls.clear()
     assert [(job.token, job.life) for job in cluster.find()] == [(token, Life.ALIVE) for token in ("t1", "t2", "t3")]
     assert kube.calls == [f"GET {PODS}"]
+
+
+@pytest.mark.parametrize("odd", ["row", "pod"])
+def test_a_launch_that_cannot_be_judged_is_unknown_and_the_others_are_judged(
+    launched: Callable[..., Job], connected: Connect, kube: KubeApi, cluster: KubernetesBackend, odd: str
+) -> None:
+    first = launched()
+    launched("t2", "t1")
+    if odd == "row":
+        with connected() as connection:
+            connection.execute(text("UPDATE launches SET place = place || '{\"cores\": \"many\"}' WHERE token = 't1'"))
+    else:
+        kube.pods[name_of(first)]["status"] = ["no", "status"]
+    assert {job.token: job.life for job in cluster.find()} == {"t1": Life.UNKNOWN, "t2": Life.ALIVE}
 
 
 @pytest.mark.parametrize(
