@@ -91,7 +91,7 @@ def push(
         if not pushes.now():
             raise Refused(
                 f"The OTLP endpoint {pushes.endpoint} did not take the metrics",
-                why="the log above has its answer",
+                why=pushes.exporter.why,
                 next="set OTEL_EXPORTER_OTLP_ENDPOINT, and OTEL_EXPORTER_OTLP_HEADERS if it asks for a login",
                 code="LW-1295",
             )

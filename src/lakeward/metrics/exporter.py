@@ -1,4 +1,4 @@
-"""Prometheus: samples as families of `prometheus_client`, collected anew for each scrape."""
+"""Prometheus: samples as families of `prometheus_client`, collected for each scrape."""
 
 from __future__ import annotations
 

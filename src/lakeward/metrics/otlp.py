@@ -8,6 +8,7 @@ without `_total`, and the unit is a field, so that a Prometheus that receives th
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
@@ -30,6 +31,7 @@ from lakeward.metrics import definitions
 from lakeward.metrics.definitions import Metric
 from lakeward.metrics.registry_reading import RegistryReading
 from lakeward.metrics.samples import Sample
+from lakeward.telemetry.mask import mask
 
 log = structlog.get_logger(__name__)
 
@@ -53,7 +55,7 @@ class Push:
             read: reads all samples.
             once: only `now` pushes.
         """
-        self.exporter = ReportingExporter()
+        self.exporter = ReportingExporter(logs=not once)
         # The interval of a reader without a thread is infinite; None is that of the environment.
         reader = PeriodicExportingMetricReader(
             self.exporter, export_interval_millis=math.inf if once else None, cardinality_limits=_NO_OVERFLOW
@@ -87,25 +89,50 @@ class Push:
 
 
 class ReportingExporter(OTLPMetricExporter):
-    """Logs each change between taken and not taken.
+    """Logs each change between taken and not taken, in place of the library, which logs every attempt.
+
+    Args:
+        logs: without it nothing is logged: the caller reads `taken` and `why`.
 
     Attributes:
         taken: whether the last push was taken.
+        why: why it was not, in the library's words.
     """
 
     taken = True
+    why = ""
+
+    def __init__(self, *, logs: bool) -> None:
+        super().__init__()
+        self._logs, self._said = logs, _Said()
 
     def export(self, metrics_data: MetricsData, timeout_millis: float | None = 10_000, **options: Any) -> Any:
         """Push; see `OTLPMetricExporter`."""
+        self._said.first = ""
         result = super().export(metrics_data, timeout_millis=timeout_millis, **options)
         taken = result is MetricExportResult.SUCCESS
-        if taken != self.taken:
-            if taken:
-                log.info("metrics are taken again")
-            else:
-                log.warning("metrics were not taken by the OTLP endpoint")
-            self.taken = taken
+        self.why = "" if taken else mask(self._said.first) or "the endpoint gave no reason"
+        if self._logs and taken and not self.taken:
+            log.info("metrics are taken again")
+        elif self._logs and self.taken and not taken:
+            log.warning("metrics were not taken by the OTLP endpoint", why=self.why)
+        self.taken = taken
         return result
+
+
+class _Said(logging.Handler):
+    """Holds the first message of the library about a push; the later ones are about its retries."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self.first = ""
+        library = logging.getLogger("opentelemetry.exporter")
+        library.propagate = False
+        library.handlers = [self]
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Keep a message, one line of at most 300 characters."""
+        self.first = self.first or " ".join(record.getMessage().split())[:300]
 
 
 def _resource() -> Resource:

@@ -1,4 +1,4 @@
-"""All samples of the registry, read at most once in `CACHE_S`, whoever collects them.
+"""All samples of the registry, read at most once in `CACHE_S` for all that collect them.
 
 It asks the registry a fixed number of queries, however many streams there are. While the registry is away the samples
 are `lakeward_registry_up 0` and nothing else: old figures would look new.
@@ -30,7 +30,7 @@ CACHE_S = 3.0
 
 
 class RegistryReading:
-    """Reads everything anew, or returns what was read less than `CACHE_S` ago. Safe to call from several threads.
+    """Reads everything, or returns what was read less than `CACHE_S` ago. Safe to call from several threads.
 
     Args:
         read: reads all samples.

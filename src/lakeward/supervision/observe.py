@@ -318,8 +318,8 @@ def _life(driver: Driver | None, jobs: Jobs, stream: str) -> tuple[Life, str]:
         return (Life.UNKNOWN, known) if driver.handle is not None and not driver.ended else (Life.GONE, "")
     life = remains(driver, job)
     if life is Life.UNKNOWN and on_cluster(job.handle):
-        asked = "Kubernetes API" if "pod" in (job.handle or {}) else "Spark master"
-        return life, job.lost or f"the {asked} of driver {driver.name} could not be asked"
+        server = "Kubernetes API" if "pod" in (job.handle or {}) else "Spark master"
+        return life, job.lost or f"the {server} of driver {driver.name} could not be asked"
     if life is Life.UNKNOWN:
         hint = f"if that host is gone for good: lakeward streams restart {stream} --kill"
         return life, f"its process runs on host {job.host}, which cannot be asked from here ({hint}),"

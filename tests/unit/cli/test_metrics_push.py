@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
+import structlog
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 
 from lakeward.metrics import definitions, otlp
@@ -111,4 +112,20 @@ def test_a_push_that_is_not_taken_is_refused_in_words_without_the_header(site, e
     answer = site.lakeward("metrics", "push", "--once")
     assert answer.code == 4
     assert "did not take the metrics" in answer.err and "OTEL_EXPORTER_OTLP_ENDPOINT" in answer.err
+    assert answer.err.count("401") == 1, answer.err
     assert "canary" not in answer.err + answer.out
+
+
+def test_an_endpoint_that_is_away_is_logged_once_and_once_when_it_answers(endpoint):
+    pushes = otlp.Push(lambda: [Sample(definitions.REGISTRY_UP, 1.0)])
+    endpoint.status = 400
+    with structlog.testing.capture_logs() as logged:
+        taken = [pushes.now(), pushes.now()]
+        endpoint.status = 200
+        taken += [pushes.now(), pushes.now()]
+        pushes.close()
+    assert taken == [False, False, True, True]
+    assert [each["event"] for each in logged] == [
+        "metrics were not taken by the OTLP endpoint", "metrics are taken again",
+    ]  # fmt: skip
+    assert "400" in logged[0]["why"]

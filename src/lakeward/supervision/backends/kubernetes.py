@@ -52,9 +52,9 @@ class KubernetesBackend:
 
     def start(self, launch: Launch) -> Job:
         """Record the launch, and create its pod."""
-        wanted = expect(launch.pod, "the pod of a launch on Kubernetes")
+        requested = expect(launch.pod, "the pod of a launch on Kubernetes")
         address = launch.runtime.registry_url_file.read_text()
-        place = wanted.model_copy(update={"deployment": deployment(address)})
+        place = requested.model_copy(update={"deployment": deployment(address)})
         launch = launch.model_copy(update={"id": secrets.token_hex(8), "pod": place})
         api = self._api(place)
         with self._connect() as connection:
@@ -80,8 +80,8 @@ class KubernetesBackend:
         jobs = []
         for row in rows:
             job = attempt(f"launch {row.id}", partial(_job_of, row, lists))
-            unasked = Job(row.driver, row.token, Life.UNKNOWN, row.handle, _host(row.handle), row.log or "")
-            jobs.append(unasked if isinstance(job, Failure) else job)  # unknown is not dead
+            unknown = Job(row.driver, row.token, Life.UNKNOWN, row.handle, _host(row.handle), row.log or "")
+            jobs.append(unknown if isinstance(job, Failure) else job)  # unknown is not dead
         self._keep_ends(rows, jobs)
         for key, listed in lists.items():
             if listed is not None:
