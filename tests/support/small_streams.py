@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
+import psutil
 import pytest
 
 from lakeward.platform.runtime import Lake, Runtime
@@ -93,9 +94,17 @@ def eventually() -> Callable[[Callable[[], bool]], None]:
 
 
 @pytest.fixture
-def sigkill() -> Callable[[int], None]:
+def sigkill(eventually: Callable[[Callable[[], bool]], None]) -> Callable[[int], None]:
+    """Kill a process group; its leader has ended when this returns."""
+
+    def ended(pid: int) -> bool:
+        with suppress(psutil.NoSuchProcess):
+            return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+        return True
+
     def kill(pid: int) -> None:
         with suppress(ProcessLookupError):
             os.killpg(pid, signal.SIGKILL)
+        eventually(lambda: ended(pid))
 
     return kill
