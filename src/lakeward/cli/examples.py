@@ -28,6 +28,7 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
     ),
     "streams events": ("lakeward streams events flights --since 2h",),
     "streams logs": ("lakeward streams logs flights --grep timeout",),
+    "streams threads": ("lakeward streams threads flights --now",),
     "streams batches": ("lakeward streams batches flights --lines 5",),
     "streams progress": ("lakeward streams progress flights",),
     "streams ui": ("lakeward streams ui flights",),

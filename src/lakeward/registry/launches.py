@@ -155,6 +155,14 @@ def write_dump(connection: Connection, launch: str, text: str) -> None:
     connection.execute(update(launches).where(launches.c.id == launch).values(**values))
 
 
+def newest_dump(connection: Connection, driver: str) -> tuple[datetime, str] | None:
+    """The newest thread dump of a driver, with when it was written; None without one."""
+    c = launches.c
+    found = select(c.dumped_at, c.dump).where((c.driver == driver) & c.dump.is_not(None))
+    row = connection.execute(found.order_by(c.dumped_at.desc()).limit(1)).one_or_none()
+    return None if row is None else (row.dumped_at, row.dump)
+
+
 def write_exit(connection: Connection, launch: str, record: Mapping[str, Any]) -> None:
     """Write the exit record."""
     connection.execute(update(launches).where(launches.c.id == launch).values(exit=dict(record)))

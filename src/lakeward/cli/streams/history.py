@@ -1,4 +1,4 @@
-"""`lakeward streams events|logs|batches|progress|ui`: history of a stream, from the registry and log files."""
+"""`lakeward streams events|logs|threads|batches|progress|ui`: history of a stream, from the registry and log files."""
 
 from __future__ import annotations
 
@@ -78,6 +78,37 @@ def _logs_of_cluster(
     state().output.note(f"The end of driver.log, from the registry; the whole file is in {where}")
     data = {"stream": stream, "driver": driver.name, "file": None, "lines": found_lines}
     state().output.either(data, "\n".join(text(entry) for entry in found_lines))
+
+
+@app.command()
+def threads(
+    stream: Stream,
+    now: Annotated[bool, typer.Option("--now", help="take one now; the driver runs on")] = False,
+) -> None:
+    """The newest thread dump of a stream's driver: what hung, or, with --now, what it does at this moment."""
+    from lakeward.supervision import launch_dump
+    from lakeward.supervision.reconcile import backend_of
+
+    driver = _driver(stream)
+    if now and not launch_dump.take(state().registry, backend_of(state().runtime), driver):
+        raise LakewardError(
+            f"No thread dump of driver {driver.name}",
+            why="it does not run, or did not answer",
+            next=f"lakeward streams status {stream}",
+            code="LW-1296",
+        )
+    with state().registry() as connection:
+        found = launch_dump.newest(connection, driver)
+    if found is None:
+        raise LakewardError(
+            f"No thread dump of driver {driver.name} is recorded",
+            why="a dump is taken when a batch, a start or the driver hangs",
+            next=f"lakeward streams threads {stream} --now",
+            code="LW-1297",
+        )
+    state().output.note(f"Taken at {found.at:%Y-%m-%d %H:%M:%S} UTC; {found.file or 'from the registry'}")
+    data = {"stream": stream, "driver": driver.name, "at": found.at, "file": found.file, "text": found.text}
+    state().output.either(data, found.text)
 
 
 @app.command()

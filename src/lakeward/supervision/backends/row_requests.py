@@ -27,7 +27,7 @@ def thread_dump(connect: Connect, job: Job) -> str | None:
         while time.monotonic() < end:
             with connect() as connection:
                 if launches.dumped(connection, job.token, requested):
-                    return f"registry, launches.dump of driver {job.driver}"
+                    return "in the registry, `lakeward streams threads` of a stream of it shows it"
             time.sleep(POLL_S)
     except Exception as error:  # noqa: BLE001  # named boundary: a failed dump must not keep a hung driver alive
         log.warning("no thread dump", driver=job.driver, error=f"{type(error).__name__}: {error}")

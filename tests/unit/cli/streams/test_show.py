@@ -5,6 +5,7 @@ import os
 import re
 from collections.abc import Callable
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -330,6 +331,35 @@ def test_logs_and_report_of_a_driver_on_a_cluster_are_read_from_the_registry(sit
     assert "Batch 3 failed" in answer.out
     assert "the whole file is in /work/driver-0001 on node" in answer.err
     assert site.lakeward("streams", "logs", "flights", "-o", "json").json["lines"] == [line]
+
+
+def test_the_newest_thread_dump_is_a_file_here_or_the_registrys_of_a_cluster(site: Any) -> None:
+    running(site, query_state="running")
+    with site.registry() as connection:
+        here = drivers.find(connection, "demo")
+    assert here is not None and here.log is not None  # the folder of its launch
+    refused = site.lakeward("streams", "threads", "flights")
+    assert refused.code == 1 and "lakeward streams threads flights --now" in refused.err
+    for launch, file, content in (
+        (Path(here.log), "20260102T000000-flights-4.txt", "the newest"),
+        (Path(here.log).with_name("an earlier launch"), "20260101T000000-driver.txt", "an older one"),
+    ):
+        (launch / "dumps").mkdir(parents=True)
+        (launch / "dumps" / file).write_text(content)
+    found = site.lakeward("streams", "threads", "flights", "-o", "json").json
+    assert (found["text"], Path(found["file"]).name) == ("the newest", "20260102T000000-flights-4.txt")
+
+    handle = {"submission": "driver-0001", "master": "spark://h:7077"}
+    with site.registry() as connection:
+        assert drivers.record_intent(connection, "demo", token="t1", previous=here.token, backend="standalone")
+        launches.record(connection, "abc", driver="demo", token="t1", document={}, place={"master": "spark://h:7077"})
+        drivers.started(connection, "demo", "t1", handle=handle, host="node", log="/work/driver-0001")
+    assert site.lakeward("streams", "threads", "flights").code == 1
+    with site.registry() as connection:
+        launches.write_dump(connection, "abc", "main: waits in land")
+        launches.record(connection, "def", driver="demo", token="t2", document={}, place={"master": "spark://h:7077"})
+    answer = site.lakeward("streams", "threads", "flights")
+    assert "main: waits in land" in answer.out and "from the registry" in answer.err
 
 
 def _status(site: Any) -> Any:
