@@ -8,7 +8,7 @@ from lakeward.connectors.iceberg.catalogs.examine import answers_of
 from lakeward.connectors.kubernetes.examine import examine
 from lakeward.engine import analysis
 from lakeward.engine.analysis import Finding
-from lakeward.platform.runtime import CATALOG, Home, Project, Runtime
+from lakeward.platform.runtime import Home, Project, Runtime
 from lakeward.spec.model.stream import written_path
 from lakeward.spec.read.document import read_document
 from lakeward.spec.read.files import dotted
@@ -36,7 +36,7 @@ def catalog_problems(project: Project, home: Home, loaded: Loaded) -> list[Probl
     """What the catalog of the settings refuses, or lacks: at its place in `conf/lakeward.yaml`."""
     file = project.settings_file
     document = read_document(file.read_text(encoding="utf-8-sig"))
-    path = ("catalogs", CATALOG)
+    path = ("catalogs", loaded.settings.lake_name)
     at = document.place(path, key=True)
     return [
         Problem(

@@ -162,6 +162,7 @@ def lake_of(settings: Settings, home: Home, port: int, host: str = ports.HOST) -
     login = None if other is None else other.connection
     apart = connection or embedded.warehouse or settings.checkpoints
     return Lake(
+        name=settings.lake_name,
         host=host,
         port=port,
         database="catalog",

@@ -1,4 +1,4 @@
-"""The catalog `lake` for Spark and PyIceberg, from one definition: `Lake`. Its kind is one class of `catalogs`."""
+"""The catalog of the lake for Spark and PyIceberg, from one definition: `Lake`. Its kind is one class of `catalogs`."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from lakeward.connectors.iceberg.catalogs.jdbc import Jdbc
 from lakeward.connectors.iceberg.catalogs.kind import Kind
 from lakeward.connectors.iceberg.catalogs.other import Other
 from lakeward.connectors.iceberg.catalogs.rest import Rest
+from lakeward.connectors.iceberg.qualified import KEY
 from lakeward.jars import own
 from lakeward.platform.errors import SpecError
 from lakeward.platform.runtime import CATALOG, Lake
@@ -36,7 +37,7 @@ def kind_of(lake: Lake) -> Kind:
 
 
 def spark_conf(lake: Lake) -> dict[str, str]:
-    """The Spark conf of every Lakeward application: extensions and the catalogs `lake` and `spark_catalog`.
+    """The Spark conf of every Lakeward application: extensions and the catalogs: the lake's and `spark_catalog`.
 
     The process needs `PGPASSFILE` in its environment, and the variables of `environment`.
 
@@ -44,7 +45,7 @@ def spark_conf(lake: Lake) -> dict[str, str]:
         SpecError: the catalog would be an SQLite file.
     """
     _check(lake)
-    prefix = f"spark.sql.catalog.{CATALOG}"
+    prefix = f"spark.sql.catalog.{lake.name}"
     catalog = {"cache-enabled": "false", **kind_of(lake).spark(lake), **lake.properties}
     return {
         "spark.sql.extensions": ",".join(SPARK_EXTENSIONS),
@@ -55,6 +56,7 @@ def spark_conf(lake: Lake) -> dict[str, str]:
         # Otherwise Spark replaces `${..}` in the text of every statement, also within quotes: in names and values, too.
         "spark.sql.variable.substitute": "false",
         prefix: "org.apache.iceberg.spark.SparkCatalog",
+        **({} if lake.name == CATALOG else {KEY: lake.name}),
         **store.spark_conf(lake, prefix),
         **{f"{prefix}.{key}": value for key, value in catalog.items()},
     }
@@ -89,7 +91,7 @@ def libraries(lake: Lake, jars_at: Path | None = None) -> list[Path]:
 
 
 def pyiceberg_properties(lake: Lake, pgpass: Path | None = None) -> dict[str, Any]:
-    """The properties for `pyiceberg.catalog.load_catalog(CATALOG, **properties)`.
+    """The properties for `pyiceberg.catalog.load_catalog(lake.name, **properties)`.
 
     Args:
         lake: the catalog.

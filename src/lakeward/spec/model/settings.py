@@ -218,7 +218,9 @@ class Settings(SpecModel):
     connections: dict[Name, Connection] = Field(default_factory=dict)
     catalog: Catalog = Catalog()
     catalogs: dict[Name, LakeCatalog] = Field(default_factory=dict)
-    """Catalogs of your lake, in place of the embedded one. The name `lake` is the only one supported now."""
+    """The catalog of your lake, in place of the embedded one, by the name that it has in SQL, e.g. `prod`."""
+    default_catalog: Name | None = None
+    """The catalog whose tables are named `namespace.table`; required with several."""
     checkpoints: ObjectPlace | None = None
     """Location on an object store for checkpoints, outside of the warehouse, e.g. `s3://lake/checkpoints`; reached by
     the connection of the catalog."""
@@ -235,4 +237,19 @@ class Settings(SpecModel):
     @property
     def lake(self) -> LakeCatalog | None:
         """The catalog that is used in place of the embedded one; None without one."""
-        return self.catalogs.get(Name(CATALOG))
+        return self.catalogs.get(Name(self.lake_name)) if self.catalogs else None
+
+    @property
+    def lake_name(self) -> str:
+        """The name of the lake's catalog in Spark, PyIceberg and SQL."""
+        if self.default_catalog is not None and self.default_catalog in self.catalogs:
+            return str(self.default_catalog)
+        return str(next(iter(self.catalogs))) if len(self.catalogs) == 1 else CATALOG
+
+    @property
+    def prefix(self) -> str:
+        """What names of tables in the project's files may begin with; empty for nothing.
+
+        The default name is none: projects may have a nested namespace of that name.
+        """
+        return self.lake_name if self.lake is not None and self.lake_name != CATALOG else ""
