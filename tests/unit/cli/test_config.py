@@ -156,3 +156,13 @@ def test_deploy_without_a_stack_says_how_to_get_one(lakeward, tmp_path):
     code, _, err = lakeward("deploy", "--plan", "--home", str(tmp_path / "no-home"))
     assert code == 3
     assert "lakeward stack up" in err
+
+
+def test_a_table_is_named_with_or_without_the_catalog(lakeward, tmp_path):
+    settings = "catalogs: {prod: {type: rest, uri: 'https://c'}}"
+    (tmp_path / "conf" / "lakeward.yaml").write_text(settings)
+    write(tmp_path, "good.yaml", GOOD.replace("a.good", "prod.a.good"))
+    for name in ("a.good", "prod.a.good"):
+        code, out, _ = lakeward("tables", "policy", name, "-o", "json")
+        document = json.loads(out)
+        assert (code, document["table"], document["streams"]) == (0, "a.good", ["good"]), name

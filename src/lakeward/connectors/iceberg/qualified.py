@@ -39,5 +39,5 @@ def spoken(session: SparkSession | ConnectSession, table: str) -> str:
 
 
 def procedure(name: str, catalog: str) -> str:
-    """The start of a call of one of Iceberg's procedures, as people write it: `CALL lake.system.NAME`."""
+    """The start of a call of one of Iceberg's procedures, as people write it: `CALL prod.system.NAME`."""
     return f"CALL {call_name(f'system.{name}', catalog)}"

@@ -41,7 +41,7 @@ class Connection(SpecModel):
 
 
 class Catalog(SpecModel):
-    """Where the tables of the catalog `lake` are, if not on this machine."""
+    """Where the tables of the embedded catalog are, if not on this machine."""
 
     warehouse: ObjectPlace | None = None
     """Location on an object store for new tables, e.g. `s3://lake/warehouse`; existing tables do not move."""
@@ -218,9 +218,10 @@ class Settings(SpecModel):
     connections: dict[Name, Connection] = Field(default_factory=dict)
     catalog: Catalog = Catalog()
     catalogs: dict[Name, LakeCatalog] = Field(default_factory=dict)
-    """The catalog of your lake, in place of the embedded one, by the name that it has in SQL, e.g. `prod`."""
+    """The catalog of your lake, in place of the embedded one, by the name that it has in SQL, e.g. `prod`. Tables are
+    `namespace.table`, or `prod.namespace.table`."""
     default_catalog: Name | None = None
-    """The catalog whose tables are named `namespace.table`; required with several."""
+    """The catalog of the tables, if `catalogs` has several; only one is supported now."""
     checkpoints: ObjectPlace | None = None
     """Location on an object store for checkpoints, outside of the warehouse, e.g. `s3://lake/checkpoints`; reached by
     the connection of the catalog."""
