@@ -33,18 +33,19 @@ def deep_problems(project: Project, loaded: Loaded, runtime: Runtime | None) -> 
 
 
 def catalog_problems(project: Project, home: Home, loaded: Loaded) -> list[Problem]:
-    """What the catalog of the settings refuses, or lacks: at its place in `conf/lakeward.yaml`."""
+    """What each catalog of the settings refuses, or lacks: at its place in `conf/lakeward.yaml`."""
     file = project.settings_file
     document = read_document(file.read_text(encoding="utf-8-sig"))
-    path = ("catalogs", loaded.settings.lake_name)
-    at = document.place(path, key=True)
+    lake = lake_of(loaded.settings, home, 0)
+    asked = [(("catalogs", each.name), answer) for each in (lake, *lake.others) for answer in answers_of(each)]
+    places = {path: document.place(path, key=True) for path, _ in asked}
     return [
         Problem(
-            str(file.relative_to(project.root)), at.line, at.column, dotted(path),
+            str(file.relative_to(project.root)), places[path].line, places[path].column, dotted(path),
             f"{answer.name}: {answer.found}; {answer.next or answer.wanted}", None, (), None,
             "error" if answer.severe else "warning",
         )
-        for answer in answers_of(lake_of(loaded.settings, home, 0))
+        for path, answer in asked
         if not answer.ok
     ]  # fmt: skip
 

@@ -166,6 +166,7 @@ class Lake(BaseModel):
             server has several, `warehouse`: a REST catalog.
         login: the login of a REST catalog; None without one.
         store: the object store; None if everything is on local disk, or the catalog vends credentials.
+        others: further catalogs, which SQL reads and writes by their names. No stream and no maintenance uses them.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -179,6 +180,7 @@ class Lake(BaseModel):
     properties: dict[str, str] = {}
     login: CatalogLogin | None = None
     store: ObjectStore | None = None
+    others: tuple[Lake, ...] = Field((), exclude_if=lambda others: not others)
 
     @property
     def catalog(self) -> str:

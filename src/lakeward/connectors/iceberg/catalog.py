@@ -45,8 +45,6 @@ def spark_conf(lake: Lake) -> dict[str, str]:
         SpecError: the catalog would be an SQLite file.
     """
     _check(lake)
-    prefix = f"spark.sql.catalog.{lake.name}"
-    catalog = {"cache-enabled": "false", **kind_of(lake).spark(lake), **lake.properties}
     return {
         "spark.sql.extensions": ",".join(SPARK_EXTENSIONS),
         "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
@@ -55,8 +53,18 @@ def spark_conf(lake: Lake) -> dict[str, str]:
         **own.spark_conf(),
         # Otherwise Spark replaces `${..}` in the text of every statement, also within quotes: in names and values, too.
         "spark.sql.variable.substitute": "false",
-        prefix: "org.apache.iceberg.spark.SparkCatalog",
         **({} if lake.name == CATALOG else {KEY: lake.name}),
+        # The default one is the last: what is common to all of Hadoop's s3a is its.
+        **{key: value for each in (*lake.others, lake) for key, value in _spark_catalog(each).items()},
+    }
+
+
+def _spark_catalog(lake: Lake) -> dict[str, str]:
+    """The Spark conf of one catalog."""
+    prefix = f"spark.sql.catalog.{lake.name}"
+    catalog = {"cache-enabled": "false", **kind_of(lake).spark(lake), **lake.properties}
+    return {
+        prefix: "org.apache.iceberg.spark.SparkCatalog",
         **store.spark_conf(lake, prefix),
         **{f"{prefix}.{key}": value for key, value in catalog.items()},
     }
@@ -85,9 +93,10 @@ def variables_of(lake: Lake) -> dict[str, str]:
 
 def libraries(lake: Lake, jars_at: Path | None = None) -> list[Path]:
     """The jars that catalog and store need in addition to `jars.spark_classpath`."""
-    kind = kind_of(lake)
-    s3 = lake.store is not None or kind.reads_s3(lake)
-    return [*(jars.s3_classpath(jars_at) if s3 else ()), *kind.libraries(lake)]
+    known = (lake, *lake.others)
+    s3 = any(each.store is not None or kind_of(each).reads_s3(each) for each in known)
+    own_jars = dict.fromkeys(jar for each in known for jar in kind_of(each).libraries(each))
+    return [*(jars.s3_classpath(jars_at) if s3 else ()), *own_jars]
 
 
 def pyiceberg_properties(lake: Lake, pgpass: Path | None = None) -> dict[str, Any]:

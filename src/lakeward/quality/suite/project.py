@@ -115,7 +115,6 @@ def read_suite(file: Path, project: Project) -> tuple[Suite | None, list[Problem
     """
     from pydantic import ValidationError
 
-    from lakeward.spec.model.types import Reading
     from lakeward.spec.read.files import Files
     from lakeward.spec.read.messages import findings
     from lakeward.spec.read.settings_file import usable_settings
@@ -124,7 +123,7 @@ def read_suite(file: Path, project: Project) -> tuple[Suite | None, list[Problem
     document = files.document(file)
     if document is None:
         return None, files.problems
-    reading = Reading(catalog=usable_settings(project).prefix)
+    reading = usable_settings(project).reading
     try:
         return Suite.model_validate(document.data, context=reading), files.problems
     except ValidationError as error:

@@ -67,9 +67,10 @@ def of_settings(settings: Settings) -> Found:
         what = "properties of the embedded catalog; a catalog of your lake is catalogs: {prod: ..}"
         yield ("catalog", "properties"), what
     for name, catalog in settings.catalogs.items():
-        if settings.lake is not None and name != settings.lake_name:
-            what = f"a second catalog: all tables are in the default one, {settings.lake_name}; leave {name} out"
-            yield ("catalogs", name), what
+        default = settings.lake
+        if default is not None and catalog.store is not None and catalog.store != default.store:
+            what = f"keys of a second object store: leave store: out, or name the one of {settings.lake_name}"
+            yield ("catalogs", name, "store"), what
         if catalog.type in CATALOGS:
             yield ("catalogs", name, "type"), f"type {catalog.type}: nothing was ever run there; rest and hive are done"
     if settings.reconcile != Reconcile():

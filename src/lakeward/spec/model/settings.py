@@ -22,6 +22,7 @@ from lakeward.spec.model.types import (
     Name,
     Namespace,
     ObjectPlace,
+    Reading,
     Span,
     SparkMaster,
     SparkService,
@@ -218,10 +219,10 @@ class Settings(SpecModel):
     connections: dict[Name, Connection] = Field(default_factory=dict)
     catalog: Catalog = Catalog()
     catalogs: dict[Name, LakeCatalog] = Field(default_factory=dict)
-    """The catalog of your lake, in place of the embedded one, by the name that it has in SQL, e.g. `prod`. Tables are
-    `namespace.table`, or `prod.namespace.table`."""
+    """Catalogs of your lake, in place of the embedded one, by the names that they have in SQL, e.g. `prod`. Tables of
+    the default one are `namespace.table`, or `prod.namespace.table`; those of the others are for `lakeward sql`."""
     default_catalog: Name | None = None
-    """The catalog of the tables, if `catalogs` has several; only one is supported now."""
+    """The catalog that streams, checks and maintenance work in; required if `catalogs` has several."""
     checkpoints: ObjectPlace | None = None
     """Location on an object store for checkpoints, outside of the warehouse, e.g. `s3://lake/checkpoints`; reached by
     the connection of the catalog."""
@@ -254,3 +255,15 @@ class Settings(SpecModel):
         The default name is none: projects may have a nested namespace of that name.
         """
         return self.lake_name if self.lake is not None and self.lake_name != CATALOG else ""
+
+    @property
+    def reading(self) -> Reading:
+        """What names of tables in the project's files are read with."""
+        return Reading(catalog=self.prefix, others=tuple(self.others))
+
+    @property
+    def others(self) -> dict[str, LakeCatalog]:
+        """The catalogs beside the default one, by name; none while no default one is named."""
+        if self.lake is None:
+            return {}
+        return {str(name): each for name, each in self.catalogs.items() if name != self.lake_name}

@@ -15,7 +15,7 @@ from pydantic import AfterValidator, Field, GetCoreSchemaHandler, GetJsonSchemaH
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, core_schema
 
-from lakeward.spec.sql.names import dotted, name_parts, namespace_of, without_catalog
+from lakeward.spec.sql.names import catalog_in, dotted, name_parts, namespace_of, without_catalog
 
 _IDENTIFIER = r"[A-Za-z_][A-Za-z0-9_]*"
 
@@ -48,9 +48,21 @@ class Reading(TypedDict):
 
     Attributes:
         catalog: the name of the lake's catalog, which names of tables may begin with; empty: they may not.
+        others: names of catalogs whose tables are refused.
     """
 
     catalog: str
+    others: tuple[str, ...]
+
+
+def check_catalog(name: str, reading: Reading) -> None:
+    """Refuse a table of another catalog than the default one.
+
+    Raises:
+        ValueError: it is one.
+    """
+    if (other := catalog_in(name, reading["others"])) is not None:
+        raise ValueError(f"not yet: a table of {other}: only lakeward sql uses more than the default catalog")
 
 
 def _named(kind: type[Written]) -> CoreSchema:
@@ -58,10 +70,11 @@ def _named(kind: type[Written]) -> CoreSchema:
 
     def read(text: Any, info: core_schema.ValidationInfo) -> Written:
         context: Reading | None = info.context
-        catalog = "" if context is None else context["catalog"]
-        if not isinstance(text, str) or not catalog:
+        if not isinstance(text, str) or context is None:
             return kind(text)
-        if text.startswith(f"{catalog}.") and text.count(".") == 1 and "*" in text:
+        catalog = context["catalog"]
+        check_catalog(text, context)
+        if catalog and text.startswith(f"{catalog}.") and text.count(".") == 1 and "*" in text:
             raise ValueError(f"{catalog} is the catalog: its tables are *.*, those of a namespace are NAMESPACE.*")
         return kind(without_catalog(text, catalog))
 

@@ -134,7 +134,7 @@ class _Loading:
         self.documents: dict[str, tuple[Path, Document]] = {}  # stream id, lakeward.yaml -> its file
         self.compared: list[StreamSpec] = []  # the streams with enough valid parts
         self.all_compared = True
-        self.reading = Reading(catalog="")
+        self.reading = Reading(catalog="", others=())
 
     def load(self) -> Loaded:
         settings = self._settings()
@@ -195,7 +195,7 @@ class _Loading:
         read = self._read_if_there(self.project.settings_file, Settings)
         if read.model is not None:
             self._follow(self.project.settings_file, read, settings_findings(read.model))
-            self.reading = Reading(catalog=read.model.prefix)
+            self.reading = read.model.reading
         return read
 
     def _usable_defaults(self, document: Document | None) -> Defaults:

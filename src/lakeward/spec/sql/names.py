@@ -55,6 +55,15 @@ def without_catalog(name: str, catalog: str) -> str:
     return dotted(parts[1:]) if len(parts) > 2 and parts[0] == catalog else name
 
 
+def catalog_in(name: str, others: Iterable[str]) -> str | None:
+    """The one of these catalogs that a name of three parts or more begins with; None without one."""
+    try:
+        first, *rest = name_parts(name)
+    except NotAName:
+        return None
+    return first if len(rest) > 1 and first in others else None
+
+
 def namespace_of(name: str) -> str:
     """The name of the namespace that a table is in; empty for a name of one part.
 

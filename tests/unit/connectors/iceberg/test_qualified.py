@@ -13,8 +13,9 @@ from pyiceberg.types import NestedField, StringType, TimestamptzType
 
 import lakeward
 from lakeward.connectors.iceberg import missing_records_table, missing_table
-from lakeward.connectors.iceberg.catalog import spark_conf
+from lakeward.connectors.iceberg.catalog import libraries, spark_conf
 from lakeward.connectors.iceberg.qualified import KEY, procedure
+from lakeward.jars import own
 from lakeward.platform.runtime import CatalogLogin, Lake
 from lakeward.spec.sql.names import without_catalog
 from lakeward.tables.observe.predicate import in_catalog, partition_condition
@@ -106,3 +107,16 @@ def test_nothing_else_knows_the_default_name() -> None:
     written = re.compile(r"(CALL|TABLE|FROM|INTO|IN) `?lake`?\.|load_catalog\(\"")
     found = {name for name, text in files.items() if written.search(text)}
     assert found <= {"jars/training.py", "cli/examples.py"}, "`lakeward init` makes projects of the embedded catalog"
+
+
+def test_other_catalogs_are_in_spark_by_their_names(tmp_path: Path) -> None:
+    login = CatalogLogin(connection="c", connections=tmp_path)
+    other = Lake(name="staging", warehouse="w", properties={"type": "rest", "uri": "https://s"}, login=login)
+    lake = Lake(name="prod", warehouse="/w", properties=REST, others=(other,))
+    conf = spark_conf(lake)
+    assert (conf["spark.sql.catalog.prod.uri"], conf["spark.sql.catalog.staging.uri"]) == ("https://c", "https://s")
+    assert conf[KEY] == "prod"
+    assert own.LOGIN_JAR in libraries(lake), "the class of a login, which only the other one has"
+    assert own.LOGIN_JAR not in libraries(Lake(name="prod", warehouse="/w", properties=REST))
+    assert "others" not in Lake(warehouse="/w").model_dump_json(), "an earlier version does not know the key"
+    assert Lake.model_validate_json(lake.model_dump_json()) == lake

@@ -179,10 +179,28 @@ def test_a_name_that_spark_uses_is_refused(project, name):
         ("catalogs: {a: {%s}, b: {%s}}", "default_catalog", "one is the default: default_catalog: a"),
         ("default_catalog: c\ncatalogs: {a: {%s}}", "default_catalog", "no catalog of catalogs: has this name"),
         ("default_catalog: a", "default_catalog", "there is no catalogs:"),
-        ("default_catalog: b\ncatalogs: {a: {%s}, b: {%s}}", "catalogs.a", "not yet: a second catalog"),
+        ("default_catalog: b\ncatalogs: {a: {%s, store: x}, b: {%s}}", "catalogs.a.store", "not yet: keys of a second"),
     ],
 )
 def test_one_catalog_is_the_default(project, text, path, words):
     problems = project({"conf/lakeward.yaml": text.replace("%s", REST)}).problems
     assert [each.path for each in problems] == [path]
     assert words in problems[0].message
+
+
+TWO = f"default_catalog: prod\ncatalogs: {{prod: {{{REST}}}, staging: {{{REST}}}}}"
+
+
+def test_several_catalogs_are_read_and_one_is_the_default(project):
+    loaded = project({**files("prod"), "conf/lakeward.yaml": TWO})
+    assert [each for each in loaded.problems if each.severity == "error"] == []
+    assert (loaded.settings.lake_name, list(loaded.settings.others)) == ("prod", ["staging"])
+    assert [str(each) for each in loaded.streams["copy"].spec.tables] == ["sales.copy", "sales.bad"]
+
+
+def test_tables_of_another_catalog_are_refused_at_their_lines(project):
+    found = project({**files("staging"), "conf/lakeward.yaml": TWO}).problems
+    refused = {(each.file, each.line) for each in found if "not yet: a table of staging" in each.message}
+    streams = {("conf/streams/copy.yaml", line) for line in (4, 5, 8, 9)}  # source, reference, sink, quarantine
+    suite = {("expectations/sales.copy.yaml", line) for line in (2, 5)}  # its table, and the one of an expectation
+    assert refused == streams | suite | {("conf/tables.yaml", 1)}
