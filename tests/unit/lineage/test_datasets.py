@@ -3,6 +3,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from openlineage.client import facet_v2
 
 from lakeward.lineage.datasets import Addresses, Dataset, Postgres, by_location, of_sink, of_source, of_table
 from lakeward.lineage.events import table_facets
@@ -67,6 +68,7 @@ def test_a_sink_is_a_dataset_by_its_address(sink: dict[str, object], datasets: t
 def test_a_table_has_its_name_in_the_catalog_as_the_deployment_calls_it() -> None:
     found = of_table("nyc.flights", replace(ADDRESSES, catalog="prod"))
     assert found is not None
-    facets = table_facets(found)
-    [name] = facets["symlinks"].identifiers
+    symlinks = table_facets(found)["symlinks"]
+    assert isinstance(symlinks, facet_v2.symlinks_dataset.SymlinksDatasetFacet)
+    [name] = symlinks.identifiers
     assert (name.namespace, name.name) == ("prod", "nyc.flights")
