@@ -21,7 +21,7 @@ from sqlalchemy import Connection
 
 from lakeward import jars
 from lakeward.connectors.iceberg import catalog as addresses
-from lakeward.platform.runtime import CATALOG, Database, Home, Lake, Launch, Project, Runtime
+from lakeward.platform.runtime import Database, Home, Lake, Launch, Project, Runtime
 from lakeward.registry import drivers, engine, generations, leases, streams
 from lakeward.registry.observations import latest
 from lakeward.spec.model.driver_conf import QUICK
@@ -216,7 +216,8 @@ class World:
     def catalog(self) -> Any:
         from pyiceberg.catalog import load_catalog
 
-        return load_catalog(CATALOG, **addresses.pyiceberg_properties(self.runtime.lake, self.pgpass))
+        lake = self.runtime.lake
+        return load_catalog(lake.name, **addresses.pyiceberg_properties(lake, self.pgpass))
 
     def rows(self, table: str) -> list[dict[str, Any]]:
         """All rows of a table, without a JVM; none if it does not exist yet."""

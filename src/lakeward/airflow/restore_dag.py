@@ -31,7 +31,7 @@ approval** (*Required Actions*, 30 min), without a worker. It executes exactly t
 
 ### Parameters
 * **Table**: `namespace.table`.
-* **Snapshot**: an earlier one of main; `lakeward sql "FROM lake.namespace.table.history"` lists them.
+* **Snapshot**: an earlier one of main; `lakeward sql "FROM namespace.table.history"` lists them.
 * **Comment**: why. It is stored with the change.
 * **Dry run**: shows the plan, changes nothing.
 
@@ -72,7 +72,7 @@ class RestoreTable(ApprovalTask):
             raise SpecError(
                 "The restore names no table or no snapshot",
                 why=f"The table is {table or 'empty'}, and the snapshot is {to or 'empty'}. A snapshot is a number",
-                next='lakeward sql "FROM lake.<namespace>.<table>.history"',
+                next='lakeward sql "FROM <namespace>.<table>.history"',
                 code="LW-6204",
             )
         addresses = runtime()

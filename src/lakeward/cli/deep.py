@@ -8,7 +8,7 @@ from lakeward.connectors.iceberg.catalogs.examine import answers_of
 from lakeward.connectors.kubernetes.examine import examine
 from lakeward.engine import analysis
 from lakeward.engine.analysis import Finding
-from lakeward.platform.runtime import CATALOG, Home, Project, Runtime
+from lakeward.platform.runtime import Home, Project, Runtime
 from lakeward.spec.model.stream import written_path
 from lakeward.spec.read.document import read_document
 from lakeward.spec.read.files import dotted
@@ -33,18 +33,19 @@ def deep_problems(project: Project, loaded: Loaded, runtime: Runtime | None) -> 
 
 
 def catalog_problems(project: Project, home: Home, loaded: Loaded) -> list[Problem]:
-    """What the catalog of the settings refuses, or lacks: at its place in `conf/lakeward.yaml`."""
+    """What each catalog of the settings refuses, or lacks: at its place in `conf/lakeward.yaml`."""
     file = project.settings_file
     document = read_document(file.read_text(encoding="utf-8-sig"))
-    path = ("catalogs", CATALOG)
-    at = document.place(path, key=True)
+    lake = lake_of(loaded.settings, home, 0)
+    asked = [(("catalogs", each.name), answer) for each in (lake, *lake.others) for answer in answers_of(each)]
+    places = {path: document.place(path, key=True) for path, _ in asked}
     return [
         Problem(
-            str(file.relative_to(project.root)), at.line, at.column, dotted(path),
+            str(file.relative_to(project.root)), places[path].line, places[path].column, dotted(path),
             f"{answer.name}: {answer.found}; {answer.next or answer.wanted}", None, (), None,
             "error" if answer.severe else "warning",
         )
-        for answer in answers_of(lake_of(loaded.settings, home, 0))
+        for path, answer in asked
         if not answer.ok
     ]  # fmt: skip
 

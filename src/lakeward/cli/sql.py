@@ -1,4 +1,4 @@
-"""`lakeward sql`: one statement on the warm Spark Connect server, catalog `lake`; Delta's is `spark_catalog`."""
+"""`lakeward sql`: one statement on the warm Spark Connect server, in the lake's catalog; Delta's is `spark_catalog`."""
 
 from __future__ import annotations
 
@@ -26,7 +26,6 @@ def sql(
 
     from lakeward.connectors.delta import location
     from lakeward.connectors.spark.connect import session
-    from lakeward.platform.runtime import CATALOG
 
     checked = check(statement, write=write)
     here = state()
@@ -35,7 +34,7 @@ def sql(
             if location.CATALOG in checked:  # Delta has no catalog: known tables are registered first
                 for table in location.tables_of(here.runtime.lake):
                     location.register(spark, here.runtime.lake, table)
-            spark.catalog.setCurrentCatalog(CATALOG)
+            spark.catalog.setCurrentCatalog(here.runtime.lake.name)
             frame = spark.sql(checked)
             columns = list(frame.columns)
             rows = [list(row) for row in frame.limit(limit + 1).collect()]

@@ -13,7 +13,7 @@ from lakeward.connectors.iceberg.catalog import pyiceberg_properties
 from lakeward.connectors.iceberg.quarantine import STREAM
 from lakeward.demo.broker import Position
 from lakeward.demo.oracle import WindowRow
-from lakeward.platform.runtime import CATALOG, Runtime
+from lakeward.platform.runtime import Runtime
 from lakeward.spec.model.position_columns import IDENTITY_COLUMNS
 from lakeward.spec.sql.names import name_parts
 
@@ -39,7 +39,7 @@ class DemoLake:
     def __init__(self, runtime: Runtime) -> None:
         from pyiceberg.catalog import load_catalog
 
-        self._catalog: Catalog = load_catalog(CATALOG, **pyiceberg_properties(runtime.lake, runtime.pgpass))
+        self._catalog: Catalog = load_catalog(runtime.lake.name, **pyiceberg_properties(runtime.lake, runtime.pgpass))
 
     def _load(self, name: str) -> Table | None:
         from pyiceberg.exceptions import NoSuchTableError

@@ -24,20 +24,21 @@ from lakeward.connectors import schema_evolution
 from lakeward.connectors.columns import up_casts
 from lakeward.connectors.delta import location as place
 from lakeward.connectors.iceberg import catalog
+from lakeward.connectors.iceberg.qualified import in_lake
 from lakeward.connectors.python import code, functions, packages
 from lakeward.connectors.python.code import UserCodeFailed
 from lakeward.connectors.reference.choose import of_database, reader_of
 from lakeward.connectors.schema_evolution import Comparison
 from lakeward.jars.java import ROOM_FOR_CLASSES
 from lakeward.platform.errors import DependencyDown, LakewardError, SpecError
-from lakeward.platform.runtime import CATALOG, Runtime
+from lakeward.platform.runtime import Runtime
 from lakeward.spec.checks.columns import columns_path
 from lakeward.spec.model.driver_conf import QUICK
 from lakeward.spec.model.position_columns import OWN_COLUMNS, RECORD_COLUMNS
 from lakeward.spec.model.sources import Reference, Source
 from lakeward.spec.model.stream import StreamSpec
 from lakeward.spec.read.files import dotted
-from lakeward.spec.sql.statements import quote, quote_table
+from lakeward.spec.sql.statements import quote
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -276,7 +277,7 @@ def _table(spark: SparkSession, source: Source, runtime: Runtime | None) -> Data
         if source.delta is not None:
             rows = spark.read.format("delta").load(str(place.folder_of(runtime.lake, str(source.delta.table)))).limit(0)
         else:
-            rows = spark.table(quote_table(str(source.from_table), CATALOG)).limit(0)
+            rows = spark.table(in_lake(spark, str(source.from_table))).limit(0)
     except PySparkException:  # no such table, or its catalog does not answer
         return None
     present = {name.lower() for name in rows.columns}

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 from lakeward.connectors.commit_protocol import replay
 from lakeward.connectors.commit_protocol.position import Position
 from lakeward.connectors.iceberg import jvm, missing_records_table, quarantine
+from lakeward.connectors.iceberg.qualified import in_lake
 from lakeward.connectors.iceberg.replay import read_state
 from lakeward.platform.errors import Refused, expect
-from lakeward.platform.runtime import CATALOG, Lake
+from lakeward.platform.runtime import Lake
 from lakeward.platform.text import count
 from lakeward.spec.model.stream import StreamSpec
-from lakeward.spec.sql.statements import quote_table
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -36,14 +36,14 @@ def prepare(session: SparkSession, spec: StreamSpec, position: Position | None, 
     """
     table, stream = str(expect(spec.quarantine, "`quarantine`").table), str(spec.id)
     rejected = position.totals.quarantined if position is not None else 0
-    if rejected and not session.catalog.tableExists(quote_table(table, CATALOG)):
+    if rejected and not session.catalog.tableExists(in_lake(session, table)):
         tables = named(stream)
         # Without the registry it is not known whether another table has them. The status says afterwards what is lost.
         rejected = 0 if tables is None else rejected - _replayed(session, spec)
         for other in sorted(set(tables or ()) - {table}):
             rejected -= _rows(session, other, stream)
         if rejected > 0:
-            raise missing_records_table.block_reason(stream, table, rejected, lake.warehouse).error()
+            raise missing_records_table.block_reason(stream, table, rejected, lake).error()
     quarantine.create(session, table)
 
 
@@ -54,10 +54,10 @@ def prepare_late(session: SparkSession, spec: StreamSpec, lake: Lake, kept: Kept
         Blocked: the table does not exist, and late records were kept in it (`late-missing`).
     """
     table, stream = str(expect(spec.late, "`late`").table), str(spec.id)
-    if not session.catalog.tableExists(quote_table(table, CATALOG)):
+    if not session.catalog.tableExists(in_lake(session, table)):
         records, where = kept(stream, table) or (0, ())
         if records:
-            raise missing_records_table.late_block_reason(stream, table, records, where, lake.warehouse).error()
+            raise missing_records_table.late_block_reason(stream, table, records, where, lake).error()
     quarantine.create(session, table)
 
 
@@ -68,10 +68,10 @@ def exists(session: SparkSession, spec: StreamSpec) -> bool:
         Refused: it does not, although it should have rows. A new table would look as if no record had been rejected.
     """
     table, stream = str(expect(spec.quarantine, "`quarantine`").table), str(spec.id)
-    if session.catalog.tableExists(quote_table(table, CATALOG)):
+    if session.catalog.tableExists(in_lake(session, table)):
         return True
     sink = str(spec.sink.label)
-    if spec.sink.iceberg is not None and session.catalog.tableExists(quote_table(sink, CATALOG)):
+    if spec.sink.iceberg is not None and session.catalog.tableExists(in_lake(session, sink)):
         position = read_state(session, sink, stream).state.position
         rejected = position.totals.quarantined - _replayed(session, spec) if position is not None else 0
         if rejected > 0:
@@ -98,7 +98,7 @@ def _rows(session: SparkSession, table: str, stream: str) -> int:
     """How many records of a stream another quarantine table has."""
     from pyspark.sql import functions as F
 
-    name = quote_table(table, CATALOG)
+    name = in_lake(session, table)
     if not session.catalog.tableExists(name):
         return 0
     return session.table(name).where(F.col(quarantine.STREAM) == F.lit(stream)).count()

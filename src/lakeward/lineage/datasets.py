@@ -18,6 +18,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from urllib.parse import unquote, urlsplit
 
+from lakeward.platform.runtime import CATALOG
 from lakeward.spec.model.sinks import Sink
 from lakeward.spec.model.sources import Reference, Source
 
@@ -31,12 +32,14 @@ class Dataset:
     Attributes:
         table: its name in the catalog; None for what has none.
         format: iceberg | delta; None for what is no table of the lake.
+        catalog: the name of its catalog, for an Iceberg table.
     """
 
     namespace: str
     name: str
     table: str | None = None
     format: str | None = None
+    catalog: str = CATALOG
 
 
 @dataclass(frozen=True)
@@ -58,6 +61,7 @@ class Addresses:
         locations: table -> its location, as the last observation recorded it.
         formats: table -> iceberg | delta, likewise.
         project: folder that relative paths of a spec start from.
+        catalog: the name of the lake's catalog.
     """
 
     brokers: Callable[[str], str | None]
@@ -65,6 +69,7 @@ class Addresses:
     locations: Mapping[str, str] = field(default_factory=dict)
     formats: Mapping[str, str] = field(default_factory=dict)
     project: str = "/"
+    catalog: str = CATALOG
 
 
 def by_location(location: str, project: str = "/") -> Dataset:
@@ -84,7 +89,7 @@ def of_table(name: str, addresses: Addresses) -> Dataset | None:
     if location is None:
         return None
     place = by_location(location)
-    return Dataset(place.namespace, place.name, name, addresses.formats.get(name))
+    return Dataset(place.namespace, place.name, name, addresses.formats.get(name), addresses.catalog)
 
 
 def of_topic(connection: str, topic: str, addresses: Addresses) -> Dataset | None:

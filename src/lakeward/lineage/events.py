@@ -56,7 +56,7 @@ def table_facets(item: Dataset, snapshot: int | None = None) -> dict[str, facet_
     facets: dict[str, facet_v2.DatasetFacet] = {}
     if item.table is not None and item.format is not None:
         symlinks = facet_v2.symlinks_dataset
-        catalog = "lake" if item.format == "iceberg" else "spark_catalog"
+        catalog = item.catalog if item.format == "iceberg" else "spark_catalog"
         facets["symlinks"] = symlinks.SymlinksDatasetFacet([symlinks.Identifier(catalog, item.table, "TABLE")])
         facets["storage"] = facet_v2.storage_dataset.StorageDatasetFacet(item.format, "parquet")
     if snapshot is not None:

@@ -32,7 +32,7 @@ from lakeward.connectors.kafka.position import Offsets
 from lakeward.connectors.postgres import position_store as postgres_positions
 from lakeward.operations.context import Context
 from lakeward.platform.errors import DependencyDown, Refused, SpecError
-from lakeward.platform.runtime import CATALOG, Lake, Runtime
+from lakeward.platform.runtime import Lake, Runtime
 from lakeward.platform.text import count
 from lakeward.spec.deploy import movable
 from lakeward.spec.model.sources import KafkaSource
@@ -174,7 +174,7 @@ def lake_of(runtime: Runtime) -> Catalog:
     """The catalog of the lake."""
     from pyiceberg.catalog import load_catalog
 
-    return load_catalog(CATALOG, **catalog.pyiceberg_properties(runtime.lake, runtime.pgpass))
+    return load_catalog(runtime.lake.name, **catalog.pyiceberg_properties(runtime.lake, runtime.pgpass))
 
 
 def table_of(runtime: Runtime, name: str) -> Table:

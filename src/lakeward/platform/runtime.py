@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import ClassVar
 from urllib.parse import urlsplit
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from lakeward.platform.errors import SpecError, Unhealthy
 
-CATALOG = "lake"  # the catalog's name in Spark and in PyIceberg: rows of a JDBC catalog are keyed by it
+CATALOG = "lake"  # the name of the lake's catalog unless settings say another; rows of the embedded one are keyed by it
 SUPERVISION_POOL = "LAKEWARD_SUPERVISION_POOL"
 """Environment variable with the Airflow pool of `streams_reconcile`; without it the pass queues with other tasks."""
 _POSTGRES = re.compile(r"postgres(ql)?(\+\w+)?://\S+")
@@ -156,19 +156,22 @@ class CatalogLogin(BaseModel):
 
 
 class Lake(BaseModel):
-    """How to reach the Iceberg catalog `lake`; the same for Spark and for PyIceberg.
+    """How to reach the Iceberg catalog of the lake; the same for Spark and for PyIceberg.
 
     Attributes:
+        name: its name in Spark, PyIceberg and SQL. The default is not written: earlier versions do not know the key.
         host, port, database, user: the PostgreSQL of the JdbcCatalog (password from `PGPASSFILE`).
         warehouse: absolute URI or path under which tables are created; in a REST catalog: Delta tables only.
         properties: further catalog properties; they override the derived ones. `type: rest` with `uri` and, if the
             server has several, `warehouse`: a REST catalog.
         login: the login of a REST catalog; None without one.
         store: the object store; None if everything is on local disk, or the catalog vends credentials.
+        others: further catalogs, which SQL reads and writes by their names. No stream and no maintenance uses them.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
+    name: str = Field(CATALOG, exclude_if=lambda name: name == CATALOG)
     host: str = "127.0.0.1"
     port: int = 5432
     database: str = "catalog"
@@ -177,6 +180,7 @@ class Lake(BaseModel):
     properties: dict[str, str] = {}
     login: CatalogLogin | None = None
     store: ObjectStore | None = None
+    others: tuple[Lake, ...] = Field((), exclude_if=lambda others: not others)
 
     @property
     def catalog(self) -> str:

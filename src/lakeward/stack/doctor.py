@@ -134,8 +134,11 @@ def catalog_checks(project: Project, home: Home) -> Iterator[Check]:
         return
     if settings.lake is None:
         return
-    for answer in answers_of(lake_of(settings, home, 0)):
-        yield Check(answer.name, answer.ok, answer.found, answer.wanted, answer.next)
+    lake = lake_of(settings, home, 0)
+    for each in (lake, *lake.others):
+        of = f" {each.name}" if lake.others else ""
+        for answer in answers_of(each):
+            yield Check(f"{answer.name}{of}", answer.ok, answer.found, answer.wanted, answer.next)
 
 
 def paused_dags(site: StackContext, timeout_s: float = 10) -> Check:

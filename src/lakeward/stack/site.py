@@ -12,7 +12,7 @@ from pathlib import Path
 from lakeward.jars import Java, spark_folder
 from lakeward.platform import ports
 from lakeward.platform.runtime import CatalogLogin, Database, Home, Lake, ObjectStore, Project, Runtime
-from lakeward.spec.model.settings import Settings
+from lakeward.spec.model.settings import LakeCatalog, Settings
 from lakeward.spec.read.loader import load_settings
 from lakeward.stack import private
 from lakeward.stack.postgres import pgpass
@@ -162,6 +162,7 @@ def lake_of(settings: Settings, home: Home, port: int, host: str = ports.HOST) -
     login = None if other is None else other.connection
     apart = connection or embedded.warehouse or settings.checkpoints
     return Lake(
+        name=settings.lake_name,
         host=host,
         port=port,
         database="catalog",
@@ -170,6 +171,19 @@ def lake_of(settings: Settings, home: Home, port: int, host: str = ports.HOST) -
         properties={} if other is None else other.iceberg(),
         login=CatalogLogin(connection=login, connections=home.secrets) if login is not None else None,
         store=ObjectStore(connection=connection, connections=home.secrets) if apart else None,
+        others=tuple(_other(name, each, home) for name, each in settings.others.items()),
+    )
+
+
+def _other(name: str, catalog: LakeCatalog, home: Home) -> Lake:
+    """A catalog beside the default one. Its warehouse is its server's, or in its properties."""
+    login, keys = catalog.connection, catalog.store
+    return Lake(
+        name=name,
+        warehouse=catalog.warehouse or "",
+        properties=catalog.iceberg(),
+        login=CatalogLogin(connection=login, connections=home.secrets) if login is not None else None,
+        store=ObjectStore(connection=keys, connections=home.secrets) if keys is not None else None,
     )
 
 

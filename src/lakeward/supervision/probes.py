@@ -23,7 +23,7 @@ from lakeward.connectors.postgres import connection as link
 from lakeward.connectors.postgres import table
 from lakeward.connectors.spark import master
 from lakeward.platform.errors import LakewardError
-from lakeward.platform.runtime import CATALOG, Runtime
+from lakeward.platform.runtime import Runtime
 from lakeward.platform.text import size
 from lakeward.spec.model.file_paths import here, local
 from lakeward.spec.model.types import SparkMaster
@@ -79,12 +79,12 @@ def _catalog(name: str, runtime: Runtime) -> str | None:
     if lake.rest:
         from pyiceberg.catalog import load_catalog
 
-        with load_catalog(CATALOG, **pyiceberg_properties(lake)):  # logs in, and asks for the configuration
+        with load_catalog(lake.name, **pyiceberg_properties(lake)):  # logs in, and asks for the configuration
             return None
     if lake.hive:
         from pyiceberg.catalog import load_catalog
 
-        load_catalog(CATALOG, **pyiceberg_properties(lake)).list_namespaces()  # a port alone may be another server's
+        load_catalog(lake.name, **pyiceberg_properties(lake)).list_namespaces()  # a port alone may be another server's
         return None
     if {"type", "catalog-impl"} & set(lake.properties):
         return _port(lake.properties.get("uri", ""))

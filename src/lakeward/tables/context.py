@@ -19,7 +19,7 @@ from lakeward.connectors.iceberg.catalog import pyiceberg_properties
 from lakeward.connectors.iceberg.catalogs.jdbc import catalog_down
 from lakeward.platform.boundary import worded
 from lakeward.platform.errors import SpecError
-from lakeward.platform.runtime import CATALOG, Project, Runtime, absent
+from lakeward.platform.runtime import Project, Runtime, absent
 from lakeward.registry.engine import connect
 from lakeward.spec.model.policy import Policy, TableClass
 from lakeward.spec.model.settings import Settings
@@ -86,7 +86,7 @@ class MaintenanceContext:
         """The Iceberg catalog, without a JVM."""
         from pyiceberg.catalog import load_catalog
 
-        return load_catalog(CATALOG, **pyiceberg_properties(self.runtime.lake, self.runtime.pgpass))
+        return load_catalog(self.runtime.lake.name, **pyiceberg_properties(self.runtime.lake, self.runtime.pgpass))
 
     def names(self, *, every: bool = False) -> list[str]:
         """The Iceberg tables of the catalog and the Delta tables of the warehouse, sorted.

@@ -12,6 +12,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from lakeward.connectors.commit_protocol.ancestry import Link, walk
+from lakeward.platform.runtime import CATALOG
 from lakeward.platform.text import count, whole_number
 
 MAIN = "main"
@@ -219,6 +220,7 @@ class TableFacts:
         tombstones: for a Delta table: file -> when it was removed; it stays in the folder until a VACUUM.
         columns: column names, nested ones with dots.
         partition_fields: names of the partition fields of every spec that the table had.
+        catalog: the name of the lake's catalog; without meaning for a Delta table.
     """
 
     table: str
@@ -238,6 +240,7 @@ class TableFacts:
     tombstones: Mapping[str, datetime] = field(default_factory=dict)
     columns: tuple[str, ...] = ()
     partition_fields: tuple[str, ...] = ()
+    catalog: str = CATALOG
 
     def by_id(self) -> dict[int, Snapshot]:
         """Snapshot id -> snapshot."""

@@ -305,7 +305,7 @@ class Work:
 def _statements(there: TableObservation, action: Action) -> list[str]:
     if isinstance(there.seen.loaded, State):
         return act_delta.statements(there.seen.loaded.folder, action)
-    return statements(there.facts.table, action, there.seen.policy)
+    return statements(there.facts.table, action, there.seen.policy, there.facts.catalog)
 
 
 def _on_disk(seen: ObservedTable, name: str) -> DeltaState | None:

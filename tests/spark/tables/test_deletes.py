@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from lakeward.spec.sql.statements import quote_table
 from lakeward.tables.act import live_rows
 from lakeward.tables.act.server import Statements
 from lakeward.tables.act.statements import merge_deletes
@@ -87,11 +88,13 @@ class BringsBack(Statements):
 def test_a_merge_that_brings_rows_back_is_found_and_taken_back(site, piled):
     head = piled.head()
     execute = Statements(piled.spark).execute
-    assert live_rows.same_in_each_file(execute, piled.name, head.snapshot_id, head.snapshot_id) == ""
+    assert (
+        live_rows.same_in_each_file(execute, quote_table(piled.name, "lake"), head.snapshot_id, head.snapshot_id) == ""
+    )
     before = head.parent_snapshot_id
-    found = live_rows.same_in_each_file(execute, piled.name, head.snapshot_id, before)
+    found = live_rows.same_in_each_file(execute, quote_table(piled.name, "lake"), head.snapshot_id, before)
     assert found.startswith("other rows are live in 2 data files")
-    counted = live_rows.same_in_all(execute, piled.name, head.snapshot_id, before)
+    counted = live_rows.same_in_all(execute, quote_table(piled.name, "lake"), head.snapshot_id, before)
     assert counted.startswith("88 rows are live, 86 before")
 
     left, before = rows(piled), deletes(piled)

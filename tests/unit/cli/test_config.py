@@ -156,3 +156,24 @@ def test_deploy_without_a_stack_says_how_to_get_one(lakeward, tmp_path):
     code, _, err = lakeward("deploy", "--plan", "--home", str(tmp_path / "no-home"))
     assert code == 3
     assert "lakeward stack up" in err
+
+
+def test_a_table_is_named_with_or_without_the_catalog(lakeward, tmp_path):
+    settings = "catalogs: {prod: {type: rest, uri: 'https://c'}}"
+    (tmp_path / "conf" / "lakeward.yaml").write_text(settings)
+    write(tmp_path, "good.yaml", GOOD.replace("a.good", "prod.a.good"))
+    for name in ("a.good", "prod.a.good"):
+        code, out, _ = lakeward("tables", "policy", name, "-o", "json")
+        document = json.loads(out)
+        assert (code, document["table"], document["streams"]) == (0, "a.good", ["good"]), name
+
+
+def test_a_table_of_another_catalog_is_refused_with_what_reads_it(lakeward, tmp_path):
+    settings = (
+        "default_catalog: prod\ncatalogs: {prod: {type: rest, uri: 'https://c'}, dev: {type: rest, uri: 'https://d'}}"
+    )
+    (tmp_path / "conf" / "lakeward.yaml").write_text(settings)
+    code, _, err = lakeward("tables", "policy", "dev.a.good")
+    assert code == 2
+    assert "Table dev.a.good is in the catalog dev" in err
+    assert 'lakeward sql "FROM dev.a.good"' in err

@@ -1,8 +1,12 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
+from openlineage.client import facet_v2
 
 from lakeward.lineage.datasets import Addresses, Dataset, Postgres, by_location, of_sink, of_source, of_table
+from lakeward.lineage.events import table_facets
 from lakeward.spec.model.sinks import Sink
 from lakeward.spec.model.sources import Source
 
@@ -59,3 +63,12 @@ def test_topics_of_a_pattern_are_those_that_the_offsets_name() -> None:
 )
 def test_a_sink_is_a_dataset_by_its_address(sink: dict[str, object], datasets: tuple[Dataset | None, ...]) -> None:
     assert of_sink(Sink.model_validate(sink), ADDRESSES) == datasets
+
+
+def test_a_table_has_its_name_in_the_catalog_as_the_deployment_calls_it() -> None:
+    found = of_table("nyc.flights", replace(ADDRESSES, catalog="prod"))
+    assert found is not None
+    symlinks = table_facets(found)["symlinks"]
+    assert isinstance(symlinks, facet_v2.symlinks_dataset.SymlinksDatasetFacet)
+    [name] = symlinks.identifiers
+    assert (name.namespace, name.name) == ("prod", "nyc.flights")

@@ -12,7 +12,7 @@ from lakeward.cli.deep import catalog_problems
 from lakeward.platform import ports
 from lakeward.platform.runtime import Home, Project
 from lakeward.spec.read.loader import load_project
-from lakeward.stack import doctor
+from lakeward.stack import doctor, site
 from lakeward.stack.state import StackState
 
 GIB = 1024**3
@@ -122,3 +122,19 @@ def test_deep_validation_names_the_catalog_at_its_line(tmp_path: Path) -> None:
     [absent] = catalog_problems(project, Home(tmp_path), load_project(project))
     assert absent.severity == "warning", "the login of this machine says nothing about the catalog"
     assert "polaris" in absent.message
+
+
+def test_each_catalog_is_asked_and_said_at_its_line(tmp_path: Path) -> None:
+    """One that is away hides no other one."""
+    project = Project(tmp_path)
+    project.settings_file.parent.mkdir()
+    uris = {name: f"http://127.0.0.1:{closed_port()}" for name in ("staging", "prod")}
+    blocks = "".join(f"  {name}: {{type: rest, uri: '{uri}'}}\n" for name, uri in uris.items())
+    project.settings_file.write_text(f"default_catalog: prod\ncatalogs:\n{blocks}")
+    lake = site.lake_of(load_project(project).settings, Home(tmp_path), 0)
+    assert (lake.name, [each.name for each in lake.others]) == ("prod", ["staging"])
+    checks = {each.name: each for each in doctor.catalog_checks(project, Home(tmp_path))}
+    assert {name: check.ok for name, check in checks.items()} == {"catalog prod": False, "catalog staging": False}
+    assert all(uri in checks[f"catalog {name}"].found for name, uri in uris.items())
+    problems = catalog_problems(project, Home(tmp_path), load_project(project))
+    assert sorted((each.line, each.path) for each in problems) == [(3, "catalogs.staging"), (4, "catalogs.prod")]

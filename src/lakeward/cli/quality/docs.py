@@ -9,6 +9,7 @@ import typer
 
 from lakeward.cli.context import state
 from lakeward.cli.quality.group import app
+from lakeward.cli.table_names import plain
 from lakeward.platform.errors import LakewardError
 
 
@@ -16,7 +17,9 @@ from lakeward.platform.errors import LakewardError
 def docs(
     tables: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[TABLE]...", help="namespace.table; by default every table with a check run."),
+        typer.Argument(
+            metavar="[TABLE]...", callback=plain, help="namespace.table; by default every table with a check run."
+        ),
     ] = None,
     last: Annotated[int, typer.Option("-n", min=1, max=200, help="Number of runs of each table, newest first.")] = 20,
     to: Annotated[

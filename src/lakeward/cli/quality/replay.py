@@ -9,12 +9,15 @@ import typer
 from lakeward.cli.context import state
 from lakeward.cli.operate import operate, runner_of, spark_of
 from lakeward.cli.quality.group import app
+from lakeward.cli.table_names import plain
 from lakeward.platform.text import count
 
 
 @app.command()
 def replay(
-    table: Annotated[str, typer.Argument(help="The target table of the quarantined rows: namespace.table.")],
+    table: Annotated[
+        str, typer.Argument(callback=plain, help="The target table of the quarantined rows: namespace.table.")
+    ],
     comment: Annotated[str, typer.Option(help="Reason; recorded with the change.")] = "",
     reason: Annotated[
         str | None,

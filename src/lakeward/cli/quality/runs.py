@@ -10,6 +10,7 @@ import typer
 from lakeward.cli.context import state
 from lakeward.cli.quality.group import app
 from lakeward.cli.quality.suites import known_columns
+from lakeward.cli.table_names import plain
 from lakeward.platform.text import word
 
 
@@ -34,7 +35,7 @@ def lint() -> None:
 
 @app.command()
 def run(
-    table: Annotated[str, typer.Argument(help="The table: namespace.table.")],
+    table: Annotated[str, typer.Argument(callback=plain, help="The table: namespace.table.")],
     scope: Annotated[
         Literal["increment", "window", "table"] | None,
         typer.Option(help="The rows that each check reads, instead of its own scope."),
@@ -71,7 +72,7 @@ def run(
 
 
 @app.command()
-def show(table: Annotated[str, typer.Argument(help="The table: namespace.table.")]) -> None:
+def show(table: Annotated[str, typer.Argument(callback=plain, help="The table: namespace.table.")]) -> None:
     """Show the newest run of a table, and the snapshot that readers of `verified` see."""
     from lakeward.cli.quality.text import run_text
     from lakeward.connectors.delta import location

@@ -10,6 +10,7 @@ import typer
 from lakeward.cli.context import state
 from lakeward.cli.quality.group import app
 from lakeward.cli.streams.text import columns
+from lakeward.cli.table_names import plain
 from lakeward.platform.text import count, span
 
 if TYPE_CHECKING:
@@ -20,7 +21,9 @@ _WELL = ("pass", "warn", None)
 
 @app.command()
 def status(
-    table: Annotated[str | None, typer.Argument(help="namespace.table; by default every table with a suite.")] = None,
+    table: Annotated[
+        str | None, typer.Argument(callback=plain, help="namespace.table; by default every table with a suite.")
+    ] = None,
 ) -> None:
     """Newest verdict of each table, the snapshot readers of `verified` see, and the verification lag.
 

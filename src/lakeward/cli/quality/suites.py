@@ -12,6 +12,7 @@ import typer
 
 from lakeward.cli.context import state
 from lakeward.cli.quality.group import app
+from lakeward.cli.table_names import plain
 from lakeward.platform.errors import LakewardError, Refused, SpecError, expect
 from lakeward.platform.text import word
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from lakeward.quality.arguments.columns import Columns
     from lakeward.spec.model.suite import Suite
 
-Table = Annotated[str, typer.Argument(help="The table: namespace.table.")]
+Table = Annotated[str, typer.Argument(callback=plain, help="The table: namespace.table.")]
 Force = Annotated[bool, typer.Option("--force", help="Replace the existing suite.")]
 
 
@@ -103,7 +104,7 @@ def suite_of(table: str) -> Suite:
             next=f"write it, then: {LINT}",
             code="LW-1213",
         )
-    suite, problems = read_suite(file)
+    suite, problems = read_suite(file, state().project)
     raise_if_any(problems, LINT)
     return expect(suite, "a suite without problems")
 

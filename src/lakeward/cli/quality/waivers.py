@@ -10,9 +10,10 @@ from lakeward.cli.context import state
 from lakeward.cli.operate import operate, runner_of
 from lakeward.cli.quality.group import app
 from lakeward.cli.quality.suites import suite_of
+from lakeward.cli.table_names import plain
 from lakeward.platform.text import word
 
-Table = Annotated[str, typer.Argument(help="The table: namespace.table.")]
+Table = Annotated[str, typer.Argument(callback=plain, help="The table: namespace.table.")]
 Check = Annotated[
     str,
     typer.Argument(help="The check: id, prefix of the id, or name, e.g. column_values_to_not_be_null(a)."),

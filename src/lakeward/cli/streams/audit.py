@@ -13,7 +13,7 @@ from lakeward.connectors.iceberg.source.position import snapshot_of
 from lakeward.connectors.kafka.position import parse as parse_offsets
 from lakeward.connectors.kinesis import shard_offsets
 from lakeward.platform.errors import Refused, Transient, Unhealthy
-from lakeward.platform.runtime import CATALOG, Runtime
+from lakeward.platform.runtime import Runtime
 from lakeward.spec.model.stream import StreamSpec
 from lakeward.spec.sql.names import name_parts
 from lakeward.supervision.report.late import NONE, LateRecords
@@ -96,7 +96,7 @@ def audit(runtime: Runtime, spec: StreamSpec, dropped: LateRecords = NONE, kept:
     from lakeward.connectors.iceberg.catalog import pyiceberg_properties
     from lakeward.connectors.kafka.audit_lookup import TopicLookup
 
-    catalog = load_catalog(CATALOG, **pyiceberg_properties(runtime.lake, runtime.pgpass))
+    catalog = load_catalog(runtime.lake.name, **pyiceberg_properties(runtime.lake, runtime.pgpass))
     replayed = Replay()
     if spec.sink.postgres:
         (position, landed), (quarantined, removed) = _postgres(runtime, spec), _quarantined(catalog, spec, replayed)

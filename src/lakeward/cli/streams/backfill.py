@@ -11,6 +11,7 @@ import typer
 from lakeward.cli.context import state
 from lakeward.cli.operate import operate, runner_of
 from lakeward.cli.streams.group import Stream, app
+from lakeward.cli.table_names import plain
 from lakeward.platform.errors import SpecError
 
 
@@ -53,7 +54,7 @@ def backfill(
     ] = "latest",
     into: Annotated[
         str | None,
-        typer.Option(metavar="TABLE", help="another table, created if missing; default: the stream's"),
+        typer.Option(callback=plain, metavar="TABLE", help="another table, created if missing; default: the stream's"),
     ] = None,
     in_place: Annotated[
         bool, typer.Option("--overwrite", help="replace the rows of the same records in the stream's table")

@@ -11,6 +11,7 @@ import typer
 from lakeward.cli.context import state
 from lakeward.cli.operate import Comment, DryRun, Kill, Patience, operate, runner_of
 from lakeward.cli.streams.group import Stream, app
+from lakeward.cli.table_names import plain
 
 if TYPE_CHECKING:
     from lakeward.operations.rebuild.fill import Fill
@@ -24,7 +25,8 @@ def rebuild(
         str, typer.Option("--from", metavar="earliest|TIME|FILE", help="the first record that is read again")
     ] = "earliest",
     into: Annotated[
-        str | None, typer.Option(metavar="TABLE", help="the table that is filled; default: <table>_rebuild_<n>")
+        str | None,
+        typer.Option(callback=plain, metavar="TABLE", help="the table that is filled; default: <table>_rebuild_<n>"),
     ] = None,
     accept_lost: Annotated[
         int,

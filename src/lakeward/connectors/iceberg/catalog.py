@@ -1,4 +1,4 @@
-"""The catalog `lake` for Spark and PyIceberg, from one definition: `Lake`. Its kind is one class of `catalogs`."""
+"""The catalog of the lake for Spark and PyIceberg, from one definition: `Lake`. Its kind is one class of `catalogs`."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from lakeward.connectors.iceberg.catalogs.jdbc import Jdbc
 from lakeward.connectors.iceberg.catalogs.kind import Kind
 from lakeward.connectors.iceberg.catalogs.other import Other
 from lakeward.connectors.iceberg.catalogs.rest import Rest
+from lakeward.connectors.iceberg.qualified import KEY
 from lakeward.jars import own
 from lakeward.platform.errors import SpecError
 from lakeward.platform.runtime import CATALOG, Lake
@@ -36,7 +37,7 @@ def kind_of(lake: Lake) -> Kind:
 
 
 def spark_conf(lake: Lake) -> dict[str, str]:
-    """The Spark conf of every Lakeward application: extensions and the catalogs `lake` and `spark_catalog`.
+    """The Spark conf of every Lakeward application: extensions and the catalogs: the lake's and `spark_catalog`.
 
     The process needs `PGPASSFILE` in its environment, and the variables of `environment`.
 
@@ -44,8 +45,6 @@ def spark_conf(lake: Lake) -> dict[str, str]:
         SpecError: the catalog would be an SQLite file.
     """
     _check(lake)
-    prefix = f"spark.sql.catalog.{CATALOG}"
-    catalog = {"cache-enabled": "false", **kind_of(lake).spark(lake), **lake.properties}
     return {
         "spark.sql.extensions": ",".join(SPARK_EXTENSIONS),
         "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
@@ -54,6 +53,17 @@ def spark_conf(lake: Lake) -> dict[str, str]:
         **own.spark_conf(),
         # Otherwise Spark replaces `${..}` in the text of every statement, also within quotes: in names and values, too.
         "spark.sql.variable.substitute": "false",
+        **({} if lake.name == CATALOG else {KEY: lake.name}),
+        # The default one is the last: what is common to all of Hadoop's s3a is its.
+        **{key: value for each in (*lake.others, lake) for key, value in _spark_catalog(each).items()},
+    }
+
+
+def _spark_catalog(lake: Lake) -> dict[str, str]:
+    """The Spark conf of one catalog."""
+    prefix = f"spark.sql.catalog.{lake.name}"
+    catalog = {"cache-enabled": "false", **kind_of(lake).spark(lake), **lake.properties}
+    return {
         prefix: "org.apache.iceberg.spark.SparkCatalog",
         **store.spark_conf(lake, prefix),
         **{f"{prefix}.{key}": value for key, value in catalog.items()},
@@ -83,13 +93,14 @@ def variables_of(lake: Lake) -> dict[str, str]:
 
 def libraries(lake: Lake, jars_at: Path | None = None) -> list[Path]:
     """The jars that catalog and store need in addition to `jars.spark_classpath`."""
-    kind = kind_of(lake)
-    s3 = lake.store is not None or kind.reads_s3(lake)
-    return [*(jars.s3_classpath(jars_at) if s3 else ()), *kind.libraries(lake)]
+    known = (lake, *lake.others)
+    s3 = any(each.store is not None or kind_of(each).reads_s3(each) for each in known)
+    own_jars = dict.fromkeys(jar for each in known for jar in kind_of(each).libraries(each))
+    return [*(jars.s3_classpath(jars_at) if s3 else ()), *own_jars]
 
 
 def pyiceberg_properties(lake: Lake, pgpass: Path | None = None) -> dict[str, Any]:
-    """The properties for `pyiceberg.catalog.load_catalog(CATALOG, **properties)`.
+    """The properties for `pyiceberg.catalog.load_catalog(lake.name, **properties)`.
 
     Args:
         lake: the catalog.

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Protocol
 
 from lakeward.connectors.commit_protocol.row_count import tally
 from lakeward.connectors.commit_protocol.upsert import ByKey
-from lakeward.platform.runtime import CATALOG
-from lakeward.spec.sql.statements import quote, quote_table
+from lakeward.connectors.iceberg.qualified import in_lake
+from lakeward.spec.sql.statements import quote
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -48,7 +48,7 @@ class Append:
 
     def write(self, rows: DataFrame, table: str) -> None:
         """One append."""
-        rows.writeTo(quote_table(table, CATALOG)).append()
+        rows.writeTo(in_lake(rows.sparkSession, table)).append()
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class Replace:
         """One overwrite of everything."""
         from pyspark.sql import functions as F
 
-        rows.writeTo(quote_table(table, CATALOG)).overwrite(F.lit(True))
+        rows.writeTo(in_lake(rows.sparkSession, table)).overwrite(F.lit(True))
 
 
 @dataclass(frozen=True)
@@ -89,13 +89,17 @@ class Upsert(ByKey):
             if not order:
                 self.one_each(batch)
             batch.createOrReplaceTempView(_BATCH)
-            batch.sparkSession.sql(self.merge(table, batch.columns)).collect()
+            batch.sparkSession.sql(self.merge(in_lake(rows.sparkSession, table), batch.columns)).collect()
             return count
         finally:
             batch.unpersist()
 
-    def merge(self, table: str, columns: Sequence[str]) -> str:
-        """The MERGE statement for `columns`; the batch's rows are a temporary view."""
+    def merge(self, place: str, columns: Sequence[str]) -> str:
+        """The MERGE statement for `columns`; the batch's rows are a temporary view.
+
+        Args:
+            place: the table, quoted, with its catalog.
+        """
         same = " AND ".join(f"t.{quote(name)} <=> s.{quote(name)}" for name in self.keys)
         newer = ""
         if self.order_by:
@@ -110,7 +114,7 @@ class Upsert(ByKey):
         values = ", ".join(f"s.{quote(name)}" for name in columns)
         fresh = f" AND NOT {deleted}" if deleted else ""
         clauses = [
-            f"MERGE INTO {quote_table(table, CATALOG)} t USING {source} s ON {same}",
+            f"MERGE INTO {place} t USING {source} s ON {same}",
             *([f"WHEN MATCHED AND {deleted}{newer} THEN DELETE"] if deleted else []),
             f"WHEN MATCHED{newer} THEN UPDATE SET {update}",
             f"WHEN NOT MATCHED{fresh} THEN INSERT ({names}) VALUES ({values})",  # noqa: S608  # every name is quoted

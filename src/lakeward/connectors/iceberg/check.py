@@ -9,10 +9,12 @@ from lakeward.connectors.commit_protocol.ancestry import Ancestry, Finding, Link
 from lakeward.connectors.commit_protocol.batch import RunningBatch
 from lakeward.connectors.commit_protocol.follow import BlockReason, Decision, follow
 from lakeward.connectors.commit_protocol.position import Position
+from lakeward.connectors.iceberg.qualified import procedure
 from lakeward.platform.runtime import CATALOG
 from lakeward.platform.text import word
 from lakeward.spec.sql.statements import argument, call_name
 
+_ROLL_BACK, _SET_BACK = "rollback_to_snapshot", "set_current_snapshot"
 _PUBLISHERS = "it was published by hand, or by Iceberg's own retry in a driver that died before it moved the position"
 
 
@@ -38,13 +40,17 @@ class TableState:
     newest_seq: int | None = None
 
 
-def decide(state: TableState, batch: RunningBatch) -> Decision:
+def decide(state: TableState, batch: RunningBatch, catalog: str = CATALOG) -> Decision:
     """Decide about `batch` by the table's state."""
-    return check_table(state) or follow(state.stream, state.table, state.position, batch)
+    return check_table(state, catalog) or follow(state.stream, state.table, state.position, batch)
 
 
-def check_table(state: TableState) -> BlockReason | None:
-    """What blocks every batch: staging is switched off, or landed rows are missing from the table."""
+def check_table(state: TableState, catalog: str) -> BlockReason | None:
+    """What blocks every batch: staging is switched off, or landed rows are missing from the table.
+
+    Args:
+        catalog: the name of the lake's catalog, for commands.
+    """
     stream, table, position, ancestry = state.stream, state.table, state.position, state.ancestry
     stray = _uncounted_snapshot(state)
     if stray is not None and position is None and stray.wap_id:
@@ -62,7 +68,7 @@ def check_table(state: TableState) -> BlockReason | None:
             f"attempt {stray.attempt or stray.wap_id} was published without the position: "
             + (_PUBLISHERS if stray.wap_id else "write.wap.enabled was off while it was written"),
             "lakeward sql --write "
-            f"{word(f'CALL lake.system.rollback_to_snapshot({argument(table)}, {stray.parent})')}   "
+            f"{word(f'{procedure(_ROLL_BACK, catalog)}({argument(table)}, {stray.parent})')}   "
             f"removes the batch; then: lakeward streams start {stream}",
             code="LW-3068",
         )
@@ -71,7 +77,7 @@ def check_table(state: TableState) -> BlockReason | None:
             "wap-off",
             f"Stream {stream} cannot stage its batches in {table}",
             "table property write.wap.enabled is not true, so rows would be visible before the position counts them",
-            f"lakeward sql --write {word(_wap_on(table))}   then: lakeward streams start {stream}",
+            f"lakeward sql --write {word(_wap_on(table, catalog))}   then: lakeward streams start {stream}",
             code="LW-3069",
         )
     if position is None or ancestry.right:
@@ -94,7 +100,7 @@ def check_table(state: TableState) -> BlockReason | None:
         f"main is at {head} and does not contain snapshot {position.snapshot}; landed but lost: {lost} "
         f"(up to {ranges.show(position.end)})",
         "lakeward sql --write "
-        f"{word(f'CALL lake.system.set_current_snapshot({argument(table)}, {position.snapshot})')}   "
+        f"{word(f'{procedure(_SET_BACK, catalog)}({argument(table)}, {position.snapshot})')}   "
         f"restores the rows; then: lakeward streams start {stream}",
         code="LW-3066",
     )
@@ -112,5 +118,5 @@ def _uncounted_snapshot(state: TableState) -> Link | None:
     return None
 
 
-def _wap_on(table: str) -> str:
-    return f"ALTER TABLE {call_name(table, CATALOG)} SET TBLPROPERTIES ('write.wap.enabled'='true')"
+def _wap_on(table: str, catalog: str) -> str:
+    return f"ALTER TABLE {call_name(table, catalog)} SET TBLPROPERTIES ('write.wap.enabled'='true')"

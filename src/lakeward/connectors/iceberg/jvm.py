@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Any
 from lakeward.connectors.commit_protocol import ancestry, position
 from lakeward.connectors.commit_protocol.position import Position
 from lakeward.connectors.iceberg.check import TableState
+from lakeward.connectors.iceberg.qualified import catalog_of, in_lake
 from lakeward.platform.errors import Blocked, DependencyDown
-from lakeward.platform.runtime import CATALOG
-from lakeward.spec.sql.statements import quote_table
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -48,8 +47,8 @@ def load(session: SparkSession, table: str) -> Any:
     util = session._jvm.org.apache.iceberg.spark.Spark3Util  # type: ignore[union-attr]  # classic sessions have a JVM
     try:
         # Iceberg takes the name of a catalog that cannot be loaded for a namespace, in which there is no such table.
-        session._jsparkSession.sessionState().catalogManager().catalog(CATALOG)
-        return util.loadIcebergTable(session._jsparkSession, quote_table(table, CATALOG))
+        session._jsparkSession.sessionState().catalogManager().catalog(catalog_of(session))
+        return util.loadIcebergTable(session._jsparkSession, in_lake(session, table))
     except Exception as error:
         if _denied(error):
             _forget_token(session)

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any
 from lakeward.connectors.commit_protocol import position
 from lakeward.connectors.commit_protocol.follow import BlockReason
 from lakeward.connectors.iceberg import jvm
-from lakeward.platform.runtime import CATALOG
+from lakeward.connectors.iceberg.qualified import catalog_of, in_lake, procedure, spoken
 from lakeward.platform.text import word
 from lakeward.spec.model.file_paths import local
 from lakeward.spec.sql.names import dotted, name_parts, namespace_of
-from lakeward.spec.sql.statements import argument, call_name, quote_table, quote_text
+from lakeward.spec.sql.statements import argument, call_name, quote, quote_text
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -34,7 +34,7 @@ def block_reason(session: SparkSession, stream: str, table: str) -> BlockReason:
     new_table = f"give the stream a new id and a new table (conf/streams/{stream}.yaml), then: lakeward deploy"
     other, landed = _holder(session, stream, table)
     if other is not None:
-        back = f"ALTER TABLE {call_name(other, CATALOG)} RENAME TO {call_name(table)}"
+        back = f"ALTER TABLE {spoken(session, other)} RENAME TO {call_name(table)}"
         return BlockReason(
             "table-renamed",
             f"Table {table} of stream {stream} was renamed to {other}",
@@ -42,9 +42,10 @@ def block_reason(session: SparkSession, stream: str, table: str) -> BlockReason:
             f"lakeward sql --write {word(back)}   then: lakeward streams start {stream}; or {new_table}",
             code="LW-3074",
         )
-    newest = newest_metadata(session.conf.get(f"spark.sql.catalog.{CATALOG}.warehouse", None) or "", table)
+    catalog = catalog_of(session)
+    newest = newest_metadata(session.conf.get(f"spark.sql.catalog.{catalog}.warehouse", None) or "", table)
     start = f"lakeward streams start {stream}"
-    back = register(table, newest, stream) if newest else f"restore it from a backup, then: {start}"
+    back = register(table, newest, stream, catalog) if newest else f"restore it from a backup, then: {start}"
     return BlockReason(
         "table-missing",
         f"Table {table} of stream {stream} was dropped",
@@ -55,9 +56,10 @@ def block_reason(session: SparkSession, stream: str, table: str) -> BlockReason:
     )
 
 
-def register(table: str, newest: str, stream: str) -> str:
+def register(table: str, newest: str, stream: str, catalog: str) -> str:
     """The step that brings a dropped table back from its newest metadata file, and starts a stream."""
-    call = f"CALL {CATALOG}.system.register_table(table => {argument(table)}, metadata_file => {quote_text(newest)})"
+    made = f"(table => {argument(table)}, metadata_file => {quote_text(newest)})"
+    call = f"{procedure('register_table', catalog)}{made}"
     start = f"lakeward streams start {stream}"
     return f"lakeward sql --write {word(call)}   restores it with all its rows; then: {start}"
 
@@ -82,14 +84,14 @@ def _holder(session: SparkSession, stream: str, table: str) -> tuple[str | None,
 def _namespaces(session: SparkSession, first: str) -> list[str]:
     """The namespaces of the catalog, the table's own first; only that one if the catalog does not answer."""
     with suppress(Exception):
-        rows = session.sql(f"SHOW NAMESPACES IN {CATALOG}").collect()
+        rows = session.sql(f"SHOW NAMESPACES IN {quote(catalog_of(session))}").collect()
         return [first, *(str(row[0]) for row in rows if str(row[0]) != first)]
     return [first]
 
 
 def _tables(session: SparkSession, namespace: str) -> list[str]:
     with suppress(Exception):
-        rows = session.sql(f"SHOW TABLES IN {quote_table(namespace, CATALOG)}").collect()
+        rows = session.sql(f"SHOW TABLES IN {in_lake(session, namespace)}").collect()
         return [dotted((*name_parts(namespace), row["tableName"])) for row in rows]
     return []
 

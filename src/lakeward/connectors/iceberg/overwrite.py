@@ -16,11 +16,11 @@ from lakeward.connectors.commit_protocol.attempt import RetryCommit
 from lakeward.connectors.iceberg import jvm as java
 from lakeward.connectors.iceberg import publish
 from lakeward.connectors.iceberg.check import TableState
+from lakeward.connectors.iceberg.qualified import in_lake
 from lakeward.connectors.iceberg.stage import Staged
 from lakeward.connectors.iceberg.writer import IcebergWriter, InTable
 from lakeward.platform.errors import expect
-from lakeward.platform.runtime import CATALOG
-from lakeward.spec.sql.statements import quote, quote_table
+from lakeward.spec.sql.statements import quote
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -187,7 +187,7 @@ class OverwriteWriter(IcebergWriter):
         return F.col(name).between(value(min(lows)), value(max(highs))) | F.col(name).isNull()
 
     def _at(self, session: SparkSession, snapshot: int) -> DataFrame:
-        table = quote_table(self.table, CATALOG)
+        table = in_lake(session, self.table)
         return session.sql(f"SELECT *, {quote(_FILE)} FROM {table} VERSION AS OF {snapshot:d}")  # noqa: S608  # every name is quoted
 
 

@@ -58,7 +58,9 @@ class IcebergPositionStore(PositionStore):
             return StoredPosition(None, None, missing(self.name, self.stream))
         raw = loaded.properties.get(position.key(self.stream))
         parsed = None if raw is None else position.parse(raw, self.stream, self.name)
-        return StoredPosition(raw, parsed, block_reason_of(loaded.metadata, self.stream, self.name))
+        return StoredPosition(
+            raw, parsed, block_reason_of(loaded.metadata, self.stream, self.name, loaded.catalog.name)
+        )
 
     def _swap(self, expected: StoredPosition, moved: Position) -> Position:
         """Commit the table property."""
@@ -107,12 +109,12 @@ def answering() -> Iterator[None]:
         ) from None
 
 
-def block_reason_of(metadata: TableMetadata, stream: str, table: str) -> BlockReason | None:
+def block_reason_of(metadata: TableMetadata, stream: str, table: str, catalog: str) -> BlockReason | None:
     """Why the position may not be moved: its rows are missing from the table, or a batch landed without it.
 
     Staging that is switched off does not count: an import switches it on.
     """
-    return check_table(replace(state_of(metadata, stream, table), staging=True))
+    return check_table(replace(state_of(metadata, stream, table), staging=True), catalog)
 
 
 class AssertPosition(ValidatableTableRequirement):
@@ -189,7 +191,7 @@ def write_position(catalog: Catalog, table: str, stream: str, new: Position, exp
         loaded = catalog.load_table(name_parts(table))
         if sent is not None and loaded.properties.get(position.key(stream)) == sent.to_json():
             return sent  # the commit was done, and its answer, a refusal, was of a proxy or of a repeated request
-        if (halt := block_reason_of(loaded.metadata, stream, table)) is not None:
+        if (halt := block_reason_of(loaded.metadata, stream, table, loaded.catalog.name)) is not None:
             raise Refused(
                 f"The position of stream {stream} was not moved",
                 why=f"{halt.what}: {halt.why}",

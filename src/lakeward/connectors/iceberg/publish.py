@@ -50,7 +50,7 @@ class Published:
     position: Position
 
 
-def publish(table: Any, checked: TableState, staged: Staged, build: Build, take: Take) -> Published:
+def publish(table: Any, checked: TableState, staged: Staged, build: Build, take: Take, *, catalog: str) -> Published:
     """Make `staged` visible and move the position, in one commit.
 
     Args:
@@ -59,6 +59,7 @@ def publish(table: Any, checked: TableState, staged: Staged, build: Build, take:
         staged: the snapshot to publish.
         build: returns the new position.
         take: makes the staged snapshot main's head within a transaction, and returns the new head.
+        catalog: the name of the lake's catalog, for commands.
 
     Raises:
         PositionMoved, StagedGone, HeadMoved: see these classes.
@@ -72,7 +73,7 @@ def publish(table: Any, checked: TableState, staged: Staged, build: Build, take:
         raise PositionMoved
     on_main = is_on_main(start, staged)
     # A rollback does not change the property: only a new walk detects one between step 1 and here.
-    halt = check_table(now)
+    halt = check_table(now, catalog)
     if halt is not None and not (on_main and halt.reason in _UNCOUNTED and now.staging and _whole(now)):
         raise halt.error()
     take(transaction, staged)

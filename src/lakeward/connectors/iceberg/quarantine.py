@@ -15,11 +15,11 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from lakeward.connectors.iceberg import jvm, table
+from lakeward.connectors.iceberg.qualified import in_lake, spoken
 from lakeward.platform.errors import Transient
-from lakeward.platform.runtime import CATALOG
 from lakeward.platform.text import word
 from lakeward.spec.model.position_columns import IDENTITY_COLUMNS, INGESTED_AT, POSITION_TYPES, RECORD_COLUMNS
-from lakeward.spec.sql.statements import call_name, quote, quote_table
+from lakeward.spec.sql.statements import quote
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -90,7 +90,7 @@ def create(session: SparkSession, name: str) -> bool:
 
 def lacking(session: SparkSession, name: str) -> list[str]:
     """The columns that are missing in a quarantine table of an earlier version."""
-    return [column for column in COLUMNS if column not in session.table(quote_table(name, CATALOG)).columns]
+    return [column for column in COLUMNS if column not in session.table(in_lake(session, name)).columns]
 
 
 def _complete(session: SparkSession, name: str) -> None:
@@ -101,10 +101,10 @@ def _complete(session: SparkSession, name: str) -> None:
             return
         added = ", ".join(f"{quote(column)} {COLUMNS[column]}" for column in missing)
         try:
-            session.sql(f"ALTER TABLE {quote_table(name, CATALOG)} ADD COLUMNS ({added})")
+            session.sql(f"ALTER TABLE {in_lake(session, name)} ADD COLUMNS ({added})")
         except Exception:
             # Another stream with this table starts at the same time, and was first.
-            session.catalog.refreshTable(quote_table(name, CATALOG))
+            session.catalog.refreshTable(in_lake(session, name))
             if attempt + 1 == _ATTEMPTS:
                 raise
 
@@ -147,7 +147,7 @@ def insert(
         same = [F.col(f"new.key_{column}").eqNullSafe(F.col(f"known.key_{column}")) for column in key]
         fresh = shaped.alias("new").join(F.broadcast(known), same, "left_anti").select(*COLUMNS)
         try:
-            fresh.writeTo(quote_table(name, CATALOG)).append()
+            fresh.writeTo(in_lake(bad.sparkSession, name)).append()
         except Exception as error:
             trouble = jvm.trouble(error)
             if trouble is jvm.Trouble.UNREACHABLE:
@@ -161,7 +161,7 @@ def insert(
     raise Transient(
         f"Rows of stream {stream} were not quarantined in {name}: contention",
         why=f"the table changed during each of {_ATTEMPTS} attempts",
-        next=f"look for other writers by: lakeward sql {word(f'FROM {call_name(name, CATALOG)}.snapshots')}",
+        next=f"look for other writers by: lakeward sql {word(f'FROM {spoken(bad.sparkSession, name)}.snapshots')}",
         code="LW-3080",
     )
 
@@ -174,7 +174,7 @@ def _table(session: SparkSession, name: str, stream: str) -> DataFrame:
         DependencyDown: the catalog does not answer.
     """
     try:
-        return session.table(quote_table(name, CATALOG))
+        return session.table(in_lake(session, name))
     except Exception as error:
         if jvm.trouble(error) is jvm.Trouble.UNREACHABLE:
             raise jvm.catalog_down(name, error) from None

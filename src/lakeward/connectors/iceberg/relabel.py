@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 from lakeward.connectors.commit_protocol.attempt import ATTEMPTS, pause
 from lakeward.connectors.iceberg import jvm
+from lakeward.connectors.iceberg.qualified import in_lake
 from lakeward.connectors.iceberg.quarantine import STREAM
 from lakeward.connectors.kafka.position import Offsets
 from lakeward.platform.errors import Transient
-from lakeward.platform.runtime import CATALOG
 from lakeward.spec.model.position_columns import IDENTITY_COLUMNS, INGESTED_AT
-from lakeward.spec.sql.statements import quote, quote_table, quote_text
+from lakeward.spec.sql.statements import quote, quote_text
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 def forget(session: SparkSession, table: str, stream: str) -> None:
     """Remove the quarantined rows of an earlier, dropped fill of the same name."""
-    delete = f"DELETE FROM {quote_table(table, CATALOG)} WHERE {_of(stream)}"  # noqa: S608  # through quote_text
+    delete = f"DELETE FROM {in_lake(session, table)} WHERE {_of(stream)}"  # noqa: S608  # through quote_text
     _until(session, table, delete, lambda: not _any(session, table, stream))
 
 
@@ -50,7 +50,7 @@ def relabel(
     _until(
         session,
         table,
-        f"UPDATE {quote_table(table, CATALOG)} SET {quote(STREAM)} = "  # noqa: S608  # see above
+        f"UPDATE {in_lake(session, table)} SET {quote(STREAM)} = "  # noqa: S608  # see above
         f"CASE WHEN {_of(fill)} THEN {quote_text(stream)} ELSE {quote_text(before)} END "
         f"WHERE {_of(fill)} OR ({_of(stream)} AND ({old}))",
         lambda: rows and not _any(session, table, fill),
@@ -58,17 +58,17 @@ def relabel(
 
 
 def _any(session: SparkSession, table: str, stream: str) -> bool:
-    return bool(session.table(quote_table(table, CATALOG)).where(_of(stream)).head(1))
+    return bool(session.table(in_lake(session, table)).where(_of(stream)).head(1))
 
 
 def _until(session: SparkSession, table: str, statement: str, done: Callable[[], bool]) -> None:
     """Run the statement once, with retries: other streams insert into the same table, and an answer may be lost."""
-    if not session.catalog.tableExists(quote_table(table, CATALOG)):
+    if not session.catalog.tableExists(in_lake(session, table)):
         return
     for attempt in range(ATTEMPTS):
         if attempt:
             pause(attempt)
-        session.catalog.refreshTable(quote_table(table, CATALOG))
+        session.catalog.refreshTable(in_lake(session, table))
         if done():
             return
         try:

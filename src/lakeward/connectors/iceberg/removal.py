@@ -19,10 +19,10 @@ from typing import TYPE_CHECKING
 
 from lakeward.connectors.commit_protocol.attempt import RetryCommit
 from lakeward.connectors.iceberg import quarantine
+from lakeward.connectors.iceberg.qualified import in_lake
 from lakeward.connectors.iceberg.replay_markers import change
 from lakeward.connectors.kafka.offset_ranges import OffsetRange
-from lakeward.platform.runtime import CATALOG
-from lakeward.spec.sql.statements import quote, quote_table
+from lakeward.spec.sql.statements import quote
 from lakeward.telemetry import failpoints
 
 if TYPE_CHECKING:
@@ -74,11 +74,11 @@ def copy_to_quarantine(session: SparkSession, rows: DataFrame, table: str, token
     change(
         session,
         table,
-        f"MERGE INTO {quote_table(table, CATALOG)} q USING {_COPIES} s ON {same} "
+        f"MERGE INTO {in_lake(session, table)} q USING {_COPIES} s ON {same} "
         f"WHEN MATCHED AND q.{quote(quarantine.REPLAYED_AT)} IS NOT NULL THEN UPDATE SET * "
         "WHEN NOT MATCHED THEN INSERT *",
     )
-    present = session.table(quote_table(table, CATALOG)).where(
+    present = session.table(in_lake(session, table)).where(
         (F.col(quarantine.REPLAY) == token) | F.col(quarantine.REPLAYED_AT).isNull()
     )
     if rows.select(*columns).join(present.select(*columns), columns, "left_anti").first() is not None:

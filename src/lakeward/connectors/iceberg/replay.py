@@ -24,12 +24,12 @@ from lakeward.connectors.commit_protocol.replay import Replay, Replayed
 from lakeward.connectors.iceberg import fence, jvm, publish, quarantine
 from lakeward.connectors.iceberg.check import TableState, check_table
 from lakeward.connectors.iceberg.publish import Take
+from lakeward.connectors.iceberg.qualified import catalog_of, in_lake, spoken
 from lakeward.connectors.iceberg.replay_markers import change
 from lakeward.connectors.iceberg.stage import Staged
 from lakeward.platform.errors import Refused, Transient
-from lakeward.platform.runtime import CATALOG
 from lakeward.platform.text import word
-from lakeward.spec.sql.statements import call_name, quote, quote_table, quote_text
+from lakeward.spec.sql.statements import quote, quote_text
 from lakeward.telemetry import failpoints
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ def publish_rows(
         start = transaction.startMetadata()
         _same(start, at)
         now = jvm.state_of(start, stream, table)
-        halt = check_table(now)
+        halt = check_table(now, catalog_of(session))
         if halt is not None:
             raise halt.error()
         if not _only_advanced(at.state.position, now.position):
@@ -150,12 +150,12 @@ def claim(session: SparkSession, claims: DataFrame, table: str, at: ReplayState,
         quote(column) for column in (quarantine.REPLAYED_AT, quarantine.REPLAY, quarantine.BECAME)
     )
     statement = (
-        f"MERGE INTO {quote_table(table, CATALOG)} q USING {_CLAIMS} s ON {same} "
+        f"MERGE INTO {in_lake(session, table)} q USING {_CLAIMS} s ON {same} "
         f"AND q.{replayed_at} IS NULL AND q.{mark} <=> s.{quote(OLD)} "
         f"WHEN MATCHED THEN UPDATE SET q.{mark} = s.{mark}, q.{became} = s.{became}"
     )
     change(session, table, statement)
-    claimed = session.table(quote_table(table, CATALOG)).where(
+    claimed = session.table(in_lake(session, table)).where(
         (F.col(quarantine.STREAM) == stream) & (F.col(quarantine.REPLAY) == token)
     )
     if claimed.select(*columns).distinct().count() != claims.count():
@@ -175,12 +175,12 @@ def settle(session: SparkSession, table: str, at: ReplayState) -> None:
         f"AND {quote(quarantine.REPLAY)} = {quote_text(token)}"
     )
     _settle_moved(session, table, at, own_rows)
-    rows = session.table(quote_table(table, CATALOG)).where(F.col(quarantine.STREAM) == at.state.stream)
+    rows = session.table(in_lake(session, table)).where(F.col(quarantine.STREAM) == at.state.stream)
     if rows.where((F.col(quarantine.REPLAY) == token) & F.col(quarantine.REPLAYED_AT).isNull()).first() is None:
         return
     replayed_at = quote(quarantine.REPLAYED_AT)
     statement = (
-        f"UPDATE {quote_table(table, CATALOG)} SET {replayed_at} = current_timestamp() "  # noqa: S608  # quoted, all of it
+        f"UPDATE {in_lake(session, table)} SET {replayed_at} = current_timestamp() "  # noqa: S608  # quoted, all of it
         f"WHERE {own_rows} AND {replayed_at} IS NULL"
     )
     change(session, table, statement)
@@ -191,14 +191,14 @@ def _settle_moved(session: SparkSession, table: str, at: ReplayState, own_rows: 
     """Reset the marks of rows that a published removal has moved into quarantine: they are pending like all others."""
     from pyspark.sql import functions as F
 
-    rows = session.table(quote_table(table, CATALOG)).where(F.col(quarantine.STREAM) == at.state.stream)
+    rows = session.table(in_lake(session, table)).where(F.col(quarantine.STREAM) == at.state.stream)
     if rows.where(moved(at.newest.done)).first() is None:
         return
     blank = ", ".join(
         f"{quote(column)} = NULL" for column in (quarantine.REPLAY, quarantine.BECAME, quarantine.REPLAYED_AT)
     )
     statement = (
-        f"UPDATE {quote_table(table, CATALOG)} SET {blank} "  # noqa: S608  # quoted, all of it
+        f"UPDATE {in_lake(session, table)} SET {blank} "  # noqa: S608  # quoted, all of it
         f"WHERE {own_rows} AND {quote(quarantine.BECAME)} = {quote_text(quarantine.MOVING)}"
     )
     change(session, table, statement)
@@ -217,7 +217,7 @@ def pending(session: SparkSession, table: str, at: ReplayState) -> DataFrame:
     """The stream's rows in quarantine that were not replayed yet."""
     from pyspark.sql import functions as F
 
-    rows = session.table(quote_table(table, CATALOG)).where(F.col(quarantine.STREAM) == at.state.stream)
+    rows = session.table(in_lake(session, table)).where(F.col(quarantine.STREAM) == at.state.stream)
     done = at.newest.done
     waiting = F.col(quarantine.REPLAYED_AT).isNull() & ~F.col(quarantine.REPLAY).eqNullSafe(F.lit(done or ""))
     return rows.where(waiting | moved(done))
@@ -280,7 +280,7 @@ def _commit(
     raise Transient(
         f"The quarantine of stream {stream} was not replayed into {table}: contention",
         why=f"the table changed during each of {ATTEMPTS} attempts; last: {why}",
-        next=f"look for other writers by: lakeward sql {word(f'FROM {call_name(table, CATALOG)}.snapshots')}",
+        next=f"look for other writers by: lakeward sql {word(f'FROM {spoken(session, table)}.snapshots')}",
         code="LW-3088",
     )
 

@@ -6,10 +6,9 @@ from typing import TYPE_CHECKING
 
 from lakeward.connectors.commit_protocol.attempt import ATTEMPTS, pause
 from lakeward.connectors.iceberg import jvm
+from lakeward.connectors.iceberg.qualified import spoken
 from lakeward.platform.errors import Transient
-from lakeward.platform.runtime import CATALOG
 from lakeward.platform.text import word
-from lakeward.spec.sql.statements import call_name
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -38,7 +37,7 @@ def change(session: SparkSession, table: str, statement: str) -> None:
     raise Transient(
         f"The rows in {table} were not marked: contention",
         why=f"the table changed during each of {ATTEMPTS} attempts; last: {why}",
-        next=f"look for other writers by: lakeward sql {word(f'FROM {call_name(table, CATALOG)}.snapshots')}   "
+        next=f"look for other writers by: lakeward sql {word(f'FROM {spoken(session, table)}.snapshots')}   "
         "then repeat the command",
         code="LW-3091",
     )

@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 from lakeward.connectors import columns
 from lakeward.connectors.iceberg import jvm as java
+from lakeward.connectors.iceberg.qualified import catalog_of, in_lake
 from lakeward.platform.errors import Refused
-from lakeward.platform.runtime import CATALOG
 from lakeward.spec.model.sinks import IcebergSink
 from lakeward.spec.model.table_layout import PartitionField
 from lakeward.spec.sql.names import name_parts, namespace_of
-from lakeward.spec.sql.statements import quote_table
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -39,7 +38,7 @@ def create(
     """Create `table` (and its namespace) unless it exists. True when this call created it.
 
     Args:
-        session: any session with the catalog `lake`.
+        session: any session with the lake's catalog.
         table: `namespace.table`.
         schema: the columns; all become optional, because a source does not guarantee values.
         partition_by: `origin`, `months(time_hour)`, `bucket(16, id)` ...
@@ -50,10 +49,10 @@ def create(
     """
     settings = {**PROPERTIES, **({"write.distribution-mode": "hash"} if partition_by else {}), **(properties or {})}
     _check(table, settings)
-    if session.catalog.tableExists(quote_table(table, CATALOG)):
+    if session.catalog.tableExists(in_lake(session, table)):
         return False
     namespace = namespace_of(table)
-    session.sql(f"CREATE NAMESPACE IF NOT EXISTS {quote_table(namespace, CATALOG)}")
+    session.sql(f"CREATE NAMESPACE IF NOT EXISTS {in_lake(session, namespace)}")
     return _create(session, table, schema, [PartitionField(field) for field in partition_by], settings)
 
 
@@ -77,7 +76,7 @@ def _create(
     for field in partition_by:
         width = () if field.number is None else (field.number,)
         getattr(spec, field.transform.removesuffix("s"))(field.column, *width)
-    catalog = iceberg.spark.Spark3Util.loadIcebergCatalog(session._jsparkSession, CATALOG)
+    catalog = iceberg.spark.Spark3Util.loadIcebergCatalog(session._jsparkSession, catalog_of(session))
     parts = name_parts(table)
     gateway: Any = session.sparkContext._gateway
     name = gateway.new_array(jvm.java.lang.String, len(parts))

@@ -13,11 +13,11 @@ from lakeward.connectors.commit_protocol.writer import TableWriter
 from lakeward.connectors.iceberg import jvm, missing_table, publish, stage
 from lakeward.connectors.iceberg.change import Append, Change
 from lakeward.connectors.iceberg.check import TableState, check_table
+from lakeward.connectors.iceberg.qualified import catalog_of, procedure, spoken
 from lakeward.connectors.iceberg.stage import Staged
 from lakeward.platform.errors import Blocked, DependencyDown
-from lakeward.platform.runtime import CATALOG
 from lakeward.platform.text import word
-from lakeward.spec.sql.statements import argument, call_name
+from lakeward.spec.sql.statements import argument
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -46,7 +46,7 @@ class IcebergWriter(TableWriter[TableState, InTable]):
 
     @property
     def history(self) -> str:
-        return f"by: lakeward sql {word(f'FROM {call_name(self.table, CATALOG)}.snapshots')}"
+        return f"by: lakeward sql {word(f'FROM {spoken(self.session, self.table)}.snapshots')}"
 
     def load(self, session: SparkSession) -> TableState:
         """The table's newest metadata, from the catalog.
@@ -64,7 +64,7 @@ class IcebergWriter(TableWriter[TableState, InTable]):
             raise missing_table.block_reason(session, self.stream, self.table).error() from None
 
     def check(self, state: TableState) -> BlockReason | None:
-        return check_table(state)
+        return check_table(state, catalog_of(self.session))
 
     def stage(self, rows: DataFrame, state: TableState, attempt: str) -> InTable:
         """Write a snapshot that is on no branch, and find it by its id.
@@ -100,11 +100,12 @@ class IcebergWriter(TableWriter[TableState, InTable]):
             lost = RetryCommit("the staged snapshot is not in the table (expired, or its commit was lost)")
             raise (down or lost) from None
         if isinstance(staged, stage.WentToMain):
+            roll_back = procedure("rollback_to_snapshot", catalog_of(self.session))
             raise Blocked(
                 f"Snapshot {staged.snapshot} of {self.table} has a batch of {self.stream} that no position counts",
                 why="write.wap.enabled was switched off during the write, so the batch went to main unstaged",
                 next="lakeward sql --write "
-                + word(f"CALL lake.system.rollback_to_snapshot({argument(self.table)}, {staged.parent})")
+                + word(f"{roll_back}({argument(self.table)}, {staged.parent})")
                 + "   removes the batch; it then lands again",
                 reason="unstaged",
                 code="LW-3105",
@@ -123,7 +124,8 @@ class IcebergWriter(TableWriter[TableState, InTable]):
             if attempt:
                 pause(attempt)
             try:
-                return publish.publish(staged.loaded, state, staged, build, self.take).position
+                catalog = catalog_of(self.session)
+                return publish.publish(staged.loaded, state, staged, build, self.take, catalog=catalog).position
             except (publish.PositionMoved, publish.StagedGone, publish.HeadMoved) as moved:
                 raise RetryCommit(f"publishing: {type(moved).__name__}") from moved
             except Exception as error:

@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Any
 from lakeward.connectors.delta import jvm as delta
 from lakeward.connectors.delta import location
 from lakeward.connectors.iceberg import jvm as iceberg
+from lakeward.connectors.iceberg.qualified import catalog_of, in_lake
 from lakeward.connectors.reference.missing_table import missing_table
 from lakeward.platform.errors import Blocked
-from lakeward.platform.runtime import CATALOG, Lake
+from lakeward.platform.runtime import Lake
 from lakeward.spec.sql.names import dotted, name_parts, namespace_of
-from lakeward.spec.sql.statements import quote, quote_table
+from lakeward.spec.sql.statements import quote
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -26,7 +27,7 @@ _EMPTY = "-"
 
 @dataclass(frozen=True)
 class IcebergReference:
-    """A table of the catalog `lake`."""
+    """A table of the lake's catalog."""
 
     name: str
     table: str
@@ -39,7 +40,7 @@ class IcebergReference:
 
     def read(self, session: SparkSession, version: str) -> DataFrame:
         at = version.rpartition("/")[2]
-        name = quote_table(self.table, CATALOG)
+        name = in_lake(session, self.table)
         now = session.table(name).schema
         if at == _EMPTY:
             return session.createDataFrame([], now)
@@ -74,7 +75,7 @@ class IcebergReference:
         try:
             # Load the catalog by name first: if it cannot be loaded, Spark takes `lake` for a namespace and reports a
             # missing namespace instead of the cause.
-            session._jsparkSession.sessionState().catalogManager().catalog(CATALOG)
+            session._jsparkSession.sessionState().catalogManager().catalog(catalog_of(session))
             return iceberg.load(session, self.table)
         except Blocked:
             raise missing_table(self.name, self.table, self._tables(session)) from None
@@ -88,7 +89,7 @@ class IcebergReference:
 
         namespace = namespace_of(self.table)
         try:
-            rows = session.sql(f"SHOW TABLES IN {quote_table(namespace, CATALOG)}").collect()
+            rows = session.sql(f"SHOW TABLES IN {in_lake(session, namespace)}").collect()
         except AnalysisException:
             return []
         return [dotted((*name_parts(namespace), row["tableName"])) for row in rows]

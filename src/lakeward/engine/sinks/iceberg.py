@@ -11,6 +11,7 @@ from lakeward.connectors.commit_protocol import position
 from lakeward.connectors.commit_protocol.follow import BlockReason
 from lakeward.connectors.iceberg import evolve, jvm, missing_table, table
 from lakeward.connectors.iceberg.change import Append, Change, Replace, Upsert
+from lakeward.connectors.iceberg.qualified import catalog_of, in_lake, spoken
 from lakeward.connectors.iceberg.writer import IcebergWriter
 from lakeward.connectors.schema_evolution import Comparison
 from lakeward.engine import schema
@@ -19,10 +20,8 @@ from lakeward.engine.sinks.evolution import MovedPosition
 from lakeward.engine.sinks.exact import ExactSink, ObservedSinkTable
 from lakeward.engine.sinks.lake_schema import LakeSchema, TableColumns
 from lakeward.platform.errors import SpecError, expect
-from lakeward.platform.runtime import CATALOG
 from lakeward.platform.text import word
 from lakeward.spec.model.sinks import IcebergSink
-from lakeward.spec.sql.statements import call_name, quote_table
 
 _log = structlog.get_logger(__name__)
 
@@ -87,12 +86,13 @@ class IcebergStreamSink(ExactSink[IcebergWriter]):
         self.fit = self._schema.adopt(columns)
 
     def remove_position_hint(self, other: str) -> str:
-        unset = f"ALTER TABLE {call_name(self.writer.table, CATALOG)} UNSET TBLPROPERTIES ('{position.key(other)}')"
+        place = spoken(self.writer.session, self.writer.table)
+        unset = f"ALTER TABLE {place} UNSET TBLPROPERTIES ('{position.key(other)}')"
         return f": lakeward sql --write {word(unset)}"
 
     @property
     def _schema(self) -> LakeSchema:
-        return LakeSchema(self.writer, CATALOG, self.additive, self._columns, self._alter)
+        return LakeSchema(self.writer, catalog_of(self.writer.session), self.additive, self._columns, self._alter)
 
     def _columns(self) -> TableColumns:
         """The columns, from the table's newest metadata."""
@@ -109,10 +109,10 @@ class IcebergStreamSink(ExactSink[IcebergWriter]):
         """The table's metadata; None without a table."""
         own, name = self.writer.session, self.writer.table
         try:
-            # The catalog is loaded by its name first. Spark ignores a catalog that cannot be loaded, takes `lake` for a
-            # namespace, and reports that.
-            own._jsparkSession.sessionState().catalogManager().catalog(CATALOG)
-            if not own.catalog.tableExists(quote_table(name, CATALOG)):
+            # The catalog is loaded by its name first. Spark ignores a catalog that cannot be loaded, takes its name for
+            # a namespace, and reports that.
+            own._jsparkSession.sessionState().catalogManager().catalog(catalog_of(own))
+            if not own.catalog.tableExists(in_lake(own, name)):
                 return None
         except Exception as error:
             if jvm.trouble(error) in (jvm.Trouble.UNREACHABLE, jvm.Trouble.UNKNOWN):

@@ -20,6 +20,7 @@ from lakeward.connectors import source_types
 from lakeward.connectors.commit_protocol.attempt import ATTEMPTS, pause
 from lakeward.connectors.commit_protocol.position import Position, key
 from lakeward.connectors.iceberg import jvm, publish, quarantine
+from lakeward.connectors.iceberg.qualified import in_lake
 from lakeward.connectors.kafka import continuity
 from lakeward.connectors.kafka.source import KafkaStreamSource
 from lakeward.engine import flow, quarantined, session
@@ -35,8 +36,6 @@ from lakeward.operations.backfill.work import Report as Report
 from lakeward.operations.backfill.work import Work, topics
 from lakeward.operations.backfill.write_strategy import ByKey, InPlace, NewTable, WriteStrategy
 from lakeward.platform.errors import Refused, expect_type
-from lakeward.platform.runtime import CATALOG
-from lakeward.spec.sql.statements import quote_table
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -289,7 +288,7 @@ def _choose(
     """The backfill's name, its position if an earlier run left one, and names of killed ones that had finished."""
     others: Mapping[str, Position] = {}
     rows, used = False, list[str]()
-    if own.catalog.tableExists(quote_table(table, CATALOG)):
+    if own.catalog.tableExists(in_lake(own, table)):
         metadata = jvm.metadata_of(jvm.load(own, table))
         others = jvm.others_of(metadata, "", table)
         rows = metadata.currentSnapshot() is not None

@@ -10,13 +10,12 @@ from lakeward.connectors.iceberg import jvm, quarantine
 from lakeward.connectors.iceberg import replay as acts
 from lakeward.connectors.iceberg.change import Upsert
 from lakeward.connectors.iceberg.overwrite import OverwriteWriter
+from lakeward.connectors.iceberg.qualified import in_lake
 from lakeward.connectors.kafka import position as kafka_position
 from lakeward.connectors.kafka.offset_ranges import OFFSET, PARTITION, TOPIC, OffsetRange
 from lakeward.engine.routing import RoutedRows
 from lakeward.engine.sinks.iceberg import IcebergStreamSink
 from lakeward.platform.errors import Refused, expect_type
-from lakeward.platform.runtime import CATALOG
-from lakeward.spec.sql.statements import quote_table
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -188,7 +187,7 @@ class InPlace(WriteStrategy):
             return routed
         from pyspark.sql import functions as F
 
-        whole = self.own.table(quote_table(quarantine_table, CATALOG))
+        whole = self.own.table(in_lake(self.own, quarantine_table))
         known = whole.where(F.col(quarantine.STREAM) == self.assignment.stream)
         for bad, rows, identity in routed.bad:
             same = list(identity)

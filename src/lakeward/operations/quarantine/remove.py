@@ -21,6 +21,7 @@ from lakeward.connectors.iceberg import quarantine, removal
 from lakeward.connectors.iceberg import replay as acts
 from lakeward.connectors.iceberg.check import check_table
 from lakeward.connectors.iceberg.overwrite import OverwriteWriter
+from lakeward.connectors.iceberg.qualified import catalog_of, in_lake
 from lakeward.connectors.iceberg.removal import FailingRows
 from lakeward.connectors.kafka import continuity
 from lakeward.connectors.kafka import position as kafka_position
@@ -31,10 +32,8 @@ from lakeward.engine.sinks.choose import choose
 from lakeward.engine.sinks.iceberg import IcebergStreamSink
 from lakeward.operations.left import Left
 from lakeward.platform.errors import Refused, expect, expect_type
-from lakeward.platform.runtime import CATALOG
 from lakeward.platform.text import word
 from lakeward.spec.checks.quarantine import obstacle
-from lakeward.spec.sql.statements import quote_table
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -213,7 +212,7 @@ class _QuarantineRun:
         report = replace(report, found=failing, left=remaining)
         if covers is None or head is None:
             return report
-        whole = self.own.read.option("versionAsOf", str(head)).table(quote_table(table, CATALOG))
+        whole = self.own.read.option("versionAsOf", str(head)).table(in_lake(self.own, table))
         bad = whole.where(covers.condition()).localCheckpoint(eager=True)
         self._check_distinct(bad)
         shaped = self._shaped(bad, covers, at).localCheckpoint(eager=True)
@@ -248,7 +247,7 @@ class _QuarantineRun:
             Blocked: the table was rolled back, replaced or dropped.
         """
         at = acts.read_state(self.own, table, self.assignment.stream)
-        halt = check_table(at.state)
+        halt = check_table(at.state, catalog_of(self.own))
         if halt is not None:
             raise halt.error()
         return at

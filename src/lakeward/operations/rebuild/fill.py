@@ -7,13 +7,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from lakeward.connectors.iceberg import relabel
+from lakeward.connectors.iceberg.qualified import in_lake
 from lakeward.connectors.iceberg.quarantine import quarantine_stream_name
 from lakeward.connectors.kafka import position as kafka_position
 from lakeward.engine import session
 from lakeward.operations.backfill.backfill import Report, backfill
 from lakeward.platform.errors import Refused
-from lakeward.platform.runtime import CATALOG
-from lakeward.spec.sql.statements import quote_table
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -62,7 +61,7 @@ class Fill:
         Raises:
             Refused: the table is missing. A new one of that name would use the folder of a swapped table.
         """
-        if not self._new and not self.spark.catalog.tableExists(quote_table(self.into, CATALOG)):
+        if not self._new and not self.spark.catalog.tableExists(in_lake(self.spark, self.into)):
             raise Refused(
                 f"Table {self.into} is missing",
                 why="it was dropped, renamed or swapped while it was being filled",

@@ -23,7 +23,6 @@ from lakeward.operations.request import Plan
 from lakeward.operations.stream import spec_of
 from lakeward.operations.upgrade import continues
 from lakeward.platform.errors import DependencyDown
-from lakeward.platform.runtime import CATALOG
 from lakeward.platform.text import count, word
 from lakeward.registry import generations, streams
 from lakeward.registry.generations import Generation
@@ -188,13 +187,13 @@ def _of_tables(
         raise refused(
             stream,
             f"{made} is already being filled from {start}, and --from differs",
-            f"{_drop(made)}   to begin again; or omit --from",
+            f"{_drop(context, made)}   to begin again; or omit --from",
         )
     if set(places(end)) - set(places(start)):
         raise refused(
             stream,
             f"partitions were added after {made} was begun from {start}; the stream is at {end}",
-            f"{_drop(made)}   then repeat the command; it begins again with them",
+            f"{_drop(context, made)}   then repeat the command; it begins again with them",
         )
     _same_spec(context, stream, made, at, chosen)
     filled = at.end[source] if at is not None else None
@@ -210,9 +209,9 @@ def _of_tables(
     )  # fmt: skip
 
 
-def _drop(table: str) -> str:
+def _drop(context: Context, table: str) -> str:
     """The command that drops a table which a rebuild was filling."""
-    return f"lakeward sql --write {word(f'DROP TABLE {call_name(table, CATALOG)}')}"
+    return f"lakeward sql --write {word(f'DROP TABLE {call_name(table, context.runtime.lake.name)}')}"
 
 
 def between(start: str, end: str) -> int:
@@ -325,7 +324,7 @@ def _same_spec(context: Context, stream: str, made: str, at: Position | None, ch
         raise refused(
             stream,
             f"{made} was filled by generation {at.generation}, but the newest generation is {chosen.generation}",
-            f"{_drop(made)}   then repeat the command",
+            f"{_drop(context, made)}   then repeat the command",
         )
 
 

@@ -175,7 +175,7 @@ class Rebuild(Operation[RebuildPlan]):
         held.check()
         new = self._load(plan.made)
         at = position.parse(new.properties[position.key(plan.fill)], plan.fill, plan.made)
-        contiguous(plan.stream, plan.made, plan.source, at, live)
+        contiguous(plan.stream, plan.made, plan.source, at, live, self.context.runtime.lake.name)
         proof = prove(
             plan.stream, old, new, plan.fill, at, plan.source, self._quarantine(plan), rows=plan.spec.lineage == "rows"
         )

@@ -12,7 +12,6 @@ from lakeward.connectors.iceberg.audit import scan
 from lakeward.connectors.iceberg.quarantine import quarantine_stream_name
 from lakeward.operations.rebuild.missing_rows import places
 from lakeward.platform.errors import Unhealthy
-from lakeward.platform.runtime import CATALOG
 from lakeward.platform.text import count, word
 from lakeward.spec.model.position_columns import IDENTITY_COLUMNS
 from lakeward.spec.sql.names import dotted
@@ -53,8 +52,11 @@ class Proof:
     data: ProofData
 
 
-def contiguous(stream: str, table: str, source: str, at: Position, live: Position) -> None:
+def contiguous(stream: str, table: str, source: str, at: Position, live: Position, catalog: str) -> None:
     """Check that the fill ends exactly at the stream's position and read the same topics.
+
+    Args:
+        catalog: the name of the lake's catalog, for commands.
 
     Raises:
         Unhealthy: it does not.
@@ -65,10 +67,10 @@ def contiguous(stream: str, table: str, source: str, at: Position, live: Positio
         gaps = "; ".join(
             f"{t}/{p}: filled up to {filled_end.get((t, p))}, landed up to {live_end[t, p]}" for t, p in apart
         )
-        raise _wrong(stream, table, gaps)
+        raise _wrong(stream, table, gaps, catalog)
     other = sorted(t for t, known in at.topic_ids.items() if live.topic_ids.get(t, known) != known)
     if other:
-        raise _wrong(stream, table, f"topic {', '.join(other)} was deleted and created again since")
+        raise _wrong(stream, table, f"topic {', '.join(other)} was deleted and created again since", catalog)
 
 
 def prove(
@@ -115,6 +117,7 @@ def prove(
             name,
             f"of {count(totals.consumed, 'record')} {missing:,} are missing, {counted.duplicates:,} are duplicated, "
             f"and {counted.beyond:,} rows were not counted",
+            new.catalog.name,
         )
     data["missing"], data["duplicates"], data["partitions"] = 0, 0, _compared(old, new, at, source)
     lines = [
@@ -148,12 +151,12 @@ def _compared(old: Table, new: Table, at: Position, source: str) -> list[Compare
     ]
 
 
-def _wrong(stream: str, table: str, why: str) -> Unhealthy:
+def _wrong(stream: str, table: str, why: str, catalog: str) -> Unhealthy:
     return Unhealthy(
         f"Table {table} failed verification; nothing was swapped, and stream {stream} continues in its own table",
         why=why,
         next="drop it and repeat the rebuild: lakeward sql --write "
-        f"{word(f'DROP TABLE {call_name(table, CATALOG)}')}   "
+        f"{word(f'DROP TABLE {call_name(table, catalog)}')}   "
         f'then: lakeward streams rebuild {stream} --comment "again, after a failed verification"',
         code="LW-2044",
     )

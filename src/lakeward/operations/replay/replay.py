@@ -21,6 +21,7 @@ from lakeward.connectors.iceberg import quarantine
 from lakeward.connectors.iceberg import replay as acts
 from lakeward.connectors.iceberg.change import Upsert
 from lakeward.connectors.iceberg.check import check_table
+from lakeward.connectors.iceberg.qualified import catalog_of, in_lake
 from lakeward.connectors.iceberg.quarantine import Kept
 from lakeward.connectors.kafka import position as kafka_position
 from lakeward.connectors.source import VALUE, StreamSource
@@ -32,9 +33,7 @@ from lakeward.engine.sinks.iceberg import IcebergStreamSink
 from lakeward.operations.left import Left
 from lakeward.operations.replay.eligibility import NotReplayable, suited, traced
 from lakeward.platform.errors import Refused, expect_type
-from lakeward.platform.runtime import CATALOG
 from lakeward.spec.model.position_columns import INGESTED_AT
-from lakeward.spec.sql.statements import quote_table
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -181,7 +180,7 @@ class _ReplayRun:
         from pyspark.sql import functions as F
 
         at = acts.read_state(self.own, self.report.table, self.assignment.stream)
-        halt = check_table(at.state)
+        halt = check_table(at.state, catalog_of(self.own))
         if halt is not None:
             raise halt.error()
         if not self.report.dry_run:
@@ -283,7 +282,7 @@ class _ReplayRun:
         if self.sink.writer.change.depends:
             claims = claims.withColumn(_THERE, F.lit(None).cast("boolean"))
         else:
-            table = self.own.table(quote_table(self.report.table, CATALOG))
+            table = self.own.table(in_lake(self.own, self.report.table))
             there = quarantine.narrowed(table, own, self.identity).select(*self.identity).distinct()
             claims = claims.join(there.withColumn(_THERE, F.lit(True)), self.identity, "left")
         bad = [frame.select(*self.identity) for frame, _, _ in routed.bad]

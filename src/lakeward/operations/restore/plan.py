@@ -25,7 +25,6 @@ from lakeward.operations.restore.history import LookUp, NotYetRecorded, Unknown
 from lakeward.operations.stream import spec_of
 from lakeward.platform.boundary import worded
 from lakeward.platform.errors import Refused, SpecError
-from lakeward.platform.runtime import CATALOG
 from lakeward.platform.text import count, listed, word
 from lakeward.quality.ranges.metadata import BRANCH
 from lakeward.registry import batches, generations, maintenance, streams, verifications
@@ -214,7 +213,7 @@ def _target(table: Table, name: str, to: int, known: Mapping[int, Link], main: l
     raise Refused(
         f"Cannot restore table {name} to snapshot {to}",
         why=why,
-        next=f"list its history: lakeward sql {word(f'FROM {call_name(name, CATALOG)}.history')}",
+        next=f"list its history: lakeward sql {word(f'FROM {call_name(name, table.catalog.name)}.history')}",
         code="LW-2059",
     )
 

@@ -16,12 +16,12 @@ from uuid import uuid4
 
 import structlog
 
+from lakeward.connectors.iceberg.qualified import in_lake
 from lakeward.platform.errors import LakewardError, Refused
-from lakeward.platform.runtime import CATALOG
 from lakeward.quality.results.json_values import sentence
 from lakeward.spec.model.suite import POINTER_OF, pointer_name
 from lakeward.spec.sql.names import dotted, name_parts
-from lakeward.spec.sql.statements import quote, quote_table
+from lakeward.spec.sql.statements import quote
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
@@ -102,7 +102,7 @@ def point(lake: Catalog, table: str, snapshot: int) -> None:
 
 def _keep(session: SparkSession, table: str, main: Table, snapshots: set[int | None]) -> None:
     """Tag each of the snapshots that still exists; drop tags of earlier moves."""
-    name, refs = quote_table(table, CATALOG), main.metadata.refs
+    name, refs = in_lake(session, table), main.metadata.refs
     known = {snapshot.snapshot_id for snapshot in main.metadata.snapshots}
     required = {f"{_TAG}{snapshot}": snapshot for snapshot in snapshots if snapshot in known}
     for tag, snapshot in required.items():

@@ -14,15 +14,15 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
+from lakeward.connectors.iceberg.qualified import in_lake
 from lakeward.connectors.iceberg.refs import set_refs, settable
 from lakeward.platform.errors import Transient
-from lakeward.platform.runtime import CATALOG
 from lakeward.platform.text import word
 from lakeward.quality.publishing.audit_tags import Tag
 from lakeward.quality.ranges.metadata import BRANCH, history_of, load
 from lakeward.quality.ranges.snapshot_chain import History, Mark
 from lakeward.quality.results.json_values import sentence
-from lakeward.spec.sql.statements import quote, quote_table
+from lakeward.spec.sql.statements import quote
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
@@ -134,7 +134,7 @@ def _commit(lake: Catalog, loaded: Table, now: History, to: int, tag: Tag | None
 
 def _by_spark(session: SparkSession, table: str, to: int, tag: Tag | None) -> None:
     """The same by SQL, without the condition, for tables and catalogs where our commit cannot have one."""
-    name = quote_table(table, CATALOG)
+    name = in_lake(session, table)
     if tag is not None:
         at = f"AS OF VERSION {tag.snapshot:d} RETAIN {tag.keep // timedelta(minutes=1)} MINUTES"
         session.sql(f"ALTER TABLE {name} CREATE TAG IF NOT EXISTS {quote(tag.name)} {at}").collect()

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lakeward.platform.runtime import CATALOG
+from lakeward.connectors.iceberg.qualified import in_lake
 from lakeward.quality.ranges.range import Read
-from lakeward.spec.sql.statements import quote_table
 
 WRITTEN = "_last_updated_sequence_number"
 """The hidden column of row lineage (format v3)."""
@@ -29,7 +28,7 @@ def rows(session: SparkSession, table: str, read: Read) -> DataFrame:
     The range of a start must hold appends and compactions only: Iceberg omits rows of an overwrite without an error. A
     row without a sequence number may be new, so it is read with the new rows.
     """
-    name = quote_table(table, CATALOG)
+    name = in_lake(session, table)
     if read.start is None:
         whole = session.read.option("versionAsOf", str(read.end)).table(name)
         # As text, which classic and Connect sessions both accept.

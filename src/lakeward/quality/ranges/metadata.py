@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from lakeward.connectors.iceberg.catalog import pyiceberg_properties
 from lakeward.platform.errors import DependencyDown, LakewardError
-from lakeward.platform.runtime import CATALOG, Runtime
+from lakeward.platform.runtime import Runtime
 from lakeward.quality.ranges.snapshot_chain import History, Snapshot
 from lakeward.spec.sql.names import name_parts
 
@@ -28,14 +28,14 @@ def no_table(table: str) -> NoTable:
     """The error about this table, to raise."""
     return NoTable(
         f"Table {table} does not exist",
-        why="It is not in the catalog `lake`.",
+        why="It is not in the catalog of the lake.",
         next="lakeward tables health",
         code="LW-5010",
     )
 
 
 def catalog(runtime: Runtime) -> Catalog:
-    """The catalog `lake` in PyIceberg.
+    """The catalog of the lake in PyIceberg.
 
     Raises:
         DependencyDown: the catalog does not answer.
@@ -43,7 +43,7 @@ def catalog(runtime: Runtime) -> Catalog:
     from pyiceberg.catalog import load_catalog
 
     with _answering():
-        return load_catalog(CATALOG, **pyiceberg_properties(runtime.lake, runtime.pgpass))
+        return load_catalog(runtime.lake.name, **pyiceberg_properties(runtime.lake, runtime.pgpass))
 
 
 def history(lake: Catalog, table: str) -> History:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from lakeward.connectors.delta import location
-from lakeward.platform.runtime import CATALOG
+from lakeward.connectors.iceberg.qualified import in_lake
 from lakeward.quality.delta.table import DeltaTable
 from lakeward.quality.publishing import verified
 from lakeward.quality.ranges import file_statistics as footers
@@ -16,7 +16,6 @@ from lakeward.quality.ranges.snapshot_chain import History, Mark, Snapshot
 from lakeward.registry import verifications
 from lakeward.registry.verifications import Verification
 from lakeward.spec.sql.names import name_parts
-from lakeward.spec.sql.statements import quote_table
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
@@ -63,7 +62,7 @@ class LakeTable(Protocol):
 
 
 class IcebergTable:
-    """A table of the catalog `lake`."""
+    """An Iceberg table of the lake's catalog."""
 
     def __init__(self, name: str, lake: Catalog) -> None:
         self.name, self._lake = name, lake
@@ -118,4 +117,4 @@ def current(name: str, engines: Engines) -> DataFrame:
     found = of(name, engines.lake, engines.runtime.lake)
     if isinstance(found, DeltaTable):
         return cast("DataFrame", reader.format("delta").load(str(found.folder)))
-    return cast("DataFrame", reader.table(quote_table(name, CATALOG)))
+    return cast("DataFrame", reader.table(in_lake(engines.session, name)))

@@ -94,7 +94,7 @@ def _planning(project: Path) -> float:
 
 
 def _with_own(request: Request, file: Path) -> RunOrder:
-    suite, problems = read_suite(file)
+    suite, problems = read_suite(file, Project(Path(request.project)))
     raise_if_any(problems, f"{LINT}")
     if suite is None or not request.tables or len(request.tables) != 1:
         raise SpecError(
@@ -107,19 +107,25 @@ def _with_own(request: Request, file: Path) -> RunOrder:
     return RunOrder({request.tables[0]: suite}, request.tables, request.scope, own_suite=False, files=files)
 
 
-def read_suite(file: Path) -> tuple[Suite | None, list[Problem]]:
-    """One suite file at any path, and its problems."""
+def read_suite(file: Path, project: Project) -> tuple[Suite | None, list[Problem]]:
+    """One suite file at any path, and its problems.
+
+    Args:
+        project: whose settings name the lake's catalog.
+    """
     from pydantic import ValidationError
 
     from lakeward.spec.read.files import Files
     from lakeward.spec.read.messages import findings
+    from lakeward.spec.read.settings_file import usable_settings
 
     files = Files(file.parent)
     document = files.document(file)
     if document is None:
         return None, files.problems
+    reading = usable_settings(project).reading
     try:
-        return Suite.model_validate(document.data), files.problems
+        return Suite.model_validate(document.data, context=reading), files.problems
     except ValidationError as error:
         for finding in findings(error, Suite, document.data):
             files.found(file, document, finding)

@@ -18,6 +18,25 @@ _KEYS = {"type": "type:", "uri": "uri:", "warehouse": "warehouse:", "io-impl": "
 LEVELS: Final = 2
 """Parts of a table's name in a Hive Metastore."""
 _HIVE_NAME = re.compile(r"[a-z0-9_]{1,128}")
+TAKEN: Final = frozenset(
+    [
+        "spark_catalog",
+        "system",
+        "session",
+        "global_temp",
+        "builtin",
+        "information_schema",
+        "default_iceberg",
+        "delta",
+        "parquet",
+        "orc",
+        "json",
+        "csv",
+        "text",
+        "avro",
+    ]
+)
+"""Names that Spark, Iceberg or Delta use where SQL names a catalog; the formats in front of a path."""
 _LOGIN = ("rest.auth.", "oauth2-", "scope", "audience", "resource", "header.authorization")
 _SIGNED = ("rest.sigv4", "rest.signing")
 _OURS = {
@@ -30,10 +49,14 @@ _OURS = {
 
 def catalog_findings(settings: Settings) -> Iterator[Finding]:
     """Problems of the catalogs."""
-    if settings.lake is not None and settings.catalog != Catalog():
-        message = "there are catalog: (of the embedded catalog) and catalogs: {lake: ..}; keep one of the two"
+    if settings.catalogs and settings.catalog != Catalog():
+        message = "there are catalog: (of the embedded catalog) and catalogs:; keep one of the two"
         yield Finding(("catalog",), message, key=True)
+    yield from _of_default(settings)
     for name, catalog in settings.catalogs.items():
+        if name.lower() in TAKEN:
+            message = f"{name} cannot name a catalog: Spark uses this name itself; prod, for example, can"
+            yield Finding(("catalogs", name), message, name, key=True)
         at: Path_ = ("catalogs", name)
         if catalog.type == "rest":
             yield from _of_rest(at, catalog)
@@ -42,6 +65,18 @@ def catalog_findings(settings: Settings) -> Iterator[Finding]:
         for key in catalog.properties:
             if why := _refusal(key):
                 yield Finding((*at, "properties", key), why, key, key=True)
+
+
+def _of_default(settings: Settings) -> Iterator[Finding]:
+    """Whether one catalog is the default one."""
+    names, default = tuple(map(str, settings.catalogs)), settings.default_catalog
+    if default is None and len(names) > 1:
+        message = f"of several catalogs one is the default: default_catalog: {names[0]}, for example"
+        yield Finding(("default_catalog",), message, missing=True, valid=names)
+    elif default is not None and not names:
+        yield Finding(("default_catalog",), "there is no catalogs: that has one", default, key=True)
+    elif default is not None and default not in names:
+        yield Finding(("default_catalog",), "no catalog of catalogs: has this name", default, valid=names)
 
 
 def _of_rest(at: Path_, catalog: LakeCatalog) -> Iterator[Finding]:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lakeward.platform.runtime import CATALOG
 from lakeward.spec.checks import sqlite
 from lakeward.spec.model.file_paths import elsewhere
 from lakeward.spec.model.settings import Reconcile, Settings
@@ -18,7 +17,7 @@ from lakeward.spec.read.document import Path_
 
 BRANCH = (
     "a branch as a source: Spark's source of Iceberg 1.12 reads main, whatever branch is named, so rows that {0} does "
-    "not have would land too; what reads it is lakeward sql \"SELECT * FROM lake.NAMESPACE.TABLE VERSION AS OF '{0}'\""
+    "not have would land too; what reads it is lakeward sql \"SELECT * FROM NAMESPACE.TABLE VERSION AS OF '{0}'\""
 )
 NATIVE = (
     "commit native: Spark's own sink leaves no position in the table, so nothing would be counted, quarantined, "
@@ -65,11 +64,13 @@ def of_settings(settings: Settings) -> Found:
     if settings.connections:
         yield ("connections",), "connections in this file (they are in Airflow, or in files of the home)"
     if settings.catalog.properties and not sqlite.refusal(settings.catalog.properties):
-        what = "properties of the embedded catalog; a catalog of your lake is catalogs: {lake: ..}"
+        what = "properties of the embedded catalog; a catalog of your lake is catalogs: {prod: ..}"
         yield ("catalog", "properties"), what
     for name, catalog in settings.catalogs.items():
-        if name != CATALOG:
-            yield ("catalogs", name), f"a catalog of another name than {CATALOG}, and several catalogs at once"
+        default = settings.lake
+        if default is not None and catalog.store is not None and catalog.store != default.store:
+            what = f"keys of a second object store: leave store: out, or name the one of {settings.lake_name}"
+            yield ("catalogs", name, "store"), what
         if catalog.type in CATALOGS:
             yield ("catalogs", name, "type"), f"type {catalog.type}: nothing was ever run there; rest and hive are done"
     if settings.reconcile != Reconcile():

@@ -22,6 +22,7 @@ from lakeward.spec.model.types import (
     Name,
     Namespace,
     ObjectPlace,
+    Reading,
     Span,
     SparkMaster,
     SparkService,
@@ -41,7 +42,7 @@ class Connection(SpecModel):
 
 
 class Catalog(SpecModel):
-    """Where the tables of the catalog `lake` are, if not on this machine."""
+    """Where the tables of the embedded catalog are, if not on this machine."""
 
     warehouse: ObjectPlace | None = None
     """Location on an object store for new tables, e.g. `s3://lake/warehouse`; existing tables do not move."""
@@ -218,7 +219,10 @@ class Settings(SpecModel):
     connections: dict[Name, Connection] = Field(default_factory=dict)
     catalog: Catalog = Catalog()
     catalogs: dict[Name, LakeCatalog] = Field(default_factory=dict)
-    """Catalogs of your lake, in place of the embedded one. The name `lake` is the only one supported now."""
+    """Catalogs of your lake, in place of the embedded one, by the names that they have in SQL, e.g. `prod`. Tables of
+    the default one are `namespace.table`, or `prod.namespace.table`; those of the others are for `lakeward sql`."""
+    default_catalog: Name | None = None
+    """The catalog that streams, checks and maintenance work in; required if `catalogs` has several."""
     checkpoints: ObjectPlace | None = None
     """Location on an object store for checkpoints, outside of the warehouse, e.g. `s3://lake/checkpoints`; reached by
     the connection of the catalog."""
@@ -235,4 +239,31 @@ class Settings(SpecModel):
     @property
     def lake(self) -> LakeCatalog | None:
         """The catalog that is used in place of the embedded one; None without one."""
-        return self.catalogs.get(Name(CATALOG))
+        return self.catalogs.get(Name(self.lake_name)) if self.catalogs else None
+
+    @property
+    def lake_name(self) -> str:
+        """The name of the lake's catalog in Spark, PyIceberg and SQL."""
+        if self.default_catalog is not None and self.default_catalog in self.catalogs:
+            return str(self.default_catalog)
+        return str(next(iter(self.catalogs))) if len(self.catalogs) == 1 else CATALOG
+
+    @property
+    def prefix(self) -> str:
+        """What names of tables in the project's files may begin with; empty for nothing.
+
+        The default name is none: projects may have a nested namespace of that name.
+        """
+        return self.lake_name if self.lake is not None and self.lake_name != CATALOG else ""
+
+    @property
+    def reading(self) -> Reading:
+        """What names of tables in the project's files are read with."""
+        return Reading(catalog=self.prefix, others=tuple(self.others))
+
+    @property
+    def others(self) -> dict[str, LakeCatalog]:
+        """The catalogs beside the default one, by name; none while no default one is named."""
+        if self.lake is None:
+            return {}
+        return {str(name): each for name, each in self.catalogs.items() if name != self.lake_name}

@@ -9,11 +9,11 @@ from collections.abc import Mapping
 from datetime import date
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import AfterValidator, BeforeValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, field_validator
 
 from lakeward.spec.model.base import Bool, SpecModel, Text
-from lakeward.spec.model.types import Duration, ExpectationType, Span, TableName
-from lakeward.spec.sql.names import with_suffix
+from lakeward.spec.model.types import Duration, ExpectationType, Reading, Span, TableName, check_catalog
+from lakeward.spec.sql.names import with_suffix, without_catalog
 
 _DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 
@@ -59,6 +59,18 @@ class Expectation(SpecModel):
     """Through this day a failure is shown and does not hold `verified`."""
     meta: Meta | None = None
     """Free metadata; imported from and exported to Great Expectations, not used by Lakeward."""
+
+    @field_validator("kwargs")
+    @classmethod
+    def _tables(cls, value: dict[str, Any], info: ValidationInfo) -> dict[str, Any]:
+        """Names of other tables without the lake's catalog, as everywhere: the id of a check has one spelling."""
+        context: Reading | None = info.context
+        named = {key: value[key] for key in ("reference", "other") if isinstance(value.get(key), str)}
+        if context is None or not named:
+            return value
+        for name in named.values():
+            check_catalog(name, context)
+        return value | {key: without_catalog(name, context["catalog"]) for key, name in named.items()}
 
     @property
     def id(self) -> str:

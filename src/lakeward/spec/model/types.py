@@ -8,14 +8,14 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from datetime import datetime, timedelta
-from typing import Annotated, Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Self, TypedDict
 
 from croniter import croniter
 from pydantic import AfterValidator, Field, GetCoreSchemaHandler, GetJsonSchemaHandler
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, core_schema
 
-from lakeward.spec.sql.names import dotted, name_parts, namespace_of
+from lakeward.spec.sql.names import catalog_in, dotted, name_parts, namespace_of, without_catalog
 
 _IDENTIFIER = r"[A-Za-z_][A-Za-z0-9_]*"
 
@@ -41,6 +41,46 @@ class Written(str):
     @classmethod
     def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
         return {"type": "string", "pattern": f"^{cls.pattern.pattern}$", "examples": cls.examples}
+
+
+class Reading(TypedDict):
+    """What values are read with, as the context of a validation.
+
+    Attributes:
+        catalog: the name of the lake's catalog, which names of tables may begin with; empty: they may not.
+        others: names of catalogs whose tables are refused.
+    """
+
+    catalog: str
+    others: tuple[str, ...]
+
+
+def check_catalog(name: str, reading: Reading) -> None:
+    """Refuse a table of another catalog than the default one.
+
+    Raises:
+        ValueError: it is one.
+    """
+    if (other := catalog_in(name, reading["others"])) is not None:
+        raise ValueError(f"not yet: a table of {other}: only lakeward sql uses more than the default catalog")
+
+
+def _named(kind: type[Written]) -> CoreSchema:
+    """Names of tables, of which the name of the lake's catalog is no part."""
+
+    def read(text: Any, info: core_schema.ValidationInfo) -> Written:
+        context: Reading | None = info.context
+        if not isinstance(text, str) or context is None:
+            return kind(text)
+        catalog = context["catalog"]
+        check_catalog(text, context)
+        if catalog and text.startswith(f"{catalog}.") and text.count(".") == 1 and "*" in text:
+            raise ValueError(f"{catalog} is the catalog: its tables are *.*, those of a namespace are NAMESPACE.*")
+        return kind(without_catalog(text, catalog))
+
+    return core_schema.with_info_plain_validator_function(
+        read, serialization=core_schema.plain_serializer_function_ser_schema(str, when_used="json")
+    )
 
 
 class _Measured(Written):
@@ -178,6 +218,10 @@ class TableName(Written):
         f"or a backtick is in backticks: nyc.`v1.2`; {_TABLE_BYTES} bytes at most"
     )
     examples: ClassVar[list[str]] = ["nyc.flights", "eu.nyc.flights", "nyc.`v1.2`"]
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return _named(cls)
 
     def __new__(cls, text: str) -> Self:
         written = super().__new__(cls, text)
@@ -447,6 +491,10 @@ class Glob(Written):
     pattern = re.compile(r"[^\x00-\x1f\x7f]+\.[^\x00-\x1f\x7f]+")
     syntax = "tables are matched as namespace.table with * and ?, for example nyc.*"
     examples: ClassVar[list[str]] = ["nyc.*"]
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return _named(cls)
 
 
 class ExpectationType(Written):

@@ -12,6 +12,7 @@ from typing import Any, Generic, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
+from lakeward.spec.model.types import Reading
 from lakeward.spec.read.messages import Finding, findings
 from lakeward.spec.read.text_positions import Path_
 
@@ -47,7 +48,9 @@ class Repaired(Generic[_Model]):
     later: tuple[Finding, ...] = ()
 
 
-def repaired(kind: type[_Model], data: dict[str, Any], problems: Iterable[Finding]) -> Repaired[_Model]:
+def repaired(
+    kind: type[_Model], data: dict[str, Any], problems: Iterable[Finding], reading: Reading | None = None
+) -> Repaired[_Model]:
     """A model of the valid parts of the data, which has these problems."""
     rest, doubtful, later = deepcopy(data), set[Path_](), list[Finding]()
     for _ in range(_ROUNDS):
@@ -56,7 +59,9 @@ def repaired(kind: type[_Model], data: dict[str, Any], problems: Iterable[Findin
                 return Repaired(None, later=tuple(later))
             doubtful |= _cured(rest, finding)
         try:
-            return Repaired(kind.model_validate(rest, by_name=False), frozenset(doubtful), tuple(later))
+            return Repaired(
+                kind.model_validate(rest, by_name=False, context=reading), frozenset(doubtful), tuple(later)
+            )
         except ValidationError as error:
             problems = findings(error, kind, rest)
         later += [finding for finding in problems if not _follows(finding, doubtful)]

@@ -17,7 +17,7 @@ from lakeward.spec.checks.secrets import holds_token
 from lakeward.spec.model.sinks import Quarantine
 from lakeward.spec.model.stream import SINGLE, StreamSpec, long_form, mixed_forms, written_path
 from lakeward.spec.model.tables import merged
-from lakeward.spec.model.types import DriverName, TableName
+from lakeward.spec.model.types import DriverName, Reading, TableName
 from lakeward.spec.python.stream_python import PythonReader
 from lakeward.spec.read.document import Document, Path_
 from lakeward.spec.read.files import Files
@@ -67,11 +67,14 @@ class Defaults:
 class StreamReader:
     """Reads one stream file."""
 
-    def __init__(self, project: Project, files: Files, settings: Document | None, defaults: Defaults) -> None:
+    def __init__(
+        self, project: Project, files: Files, settings: Document | None, defaults: Defaults, reading: Reading
+    ) -> None:
         self.project = project
         self.files = files
         self.settings = settings
         self.defaults = defaults
+        self.reading = reading
         self.document: Document | None = None
         self.sql_file: Path | None = None
         self.sql_text: str | None = None
@@ -138,11 +141,11 @@ class StreamReader:
             self._found(hint)
             self.doubtful |= {hint.path}
         try:
-            return StreamSpec.model_validate(data, by_name=False)
+            return StreamSpec.model_validate(data, by_name=False, context=self.reading)
         except ValidationError as error:
             problems = findings(error, StreamSpec, data)
         unique = {(problem.path, problem.message): problem for problem in (*problems, *two_forms(StreamSpec, data))}
-        rest = repaired(StreamSpec, data, unique.values())
+        rest = repaired(StreamSpec, data, unique.values(), self.reading)
         for finding in (unique | {(later.path, later.message): later for later in rest.later}).values():
             if not (finding.missing and finding.path[0] in self.defaults.unknown):
                 self._found(finding)

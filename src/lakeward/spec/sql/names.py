@@ -39,6 +39,31 @@ def name_parts(name: str) -> tuple[str, ...]:
         at += 1
 
 
+def without_catalog(name: str, catalog: str) -> str:
+    """`prod.sales.orders` as `sales.orders`, if `prod` is the lake's catalog; any other name as it is.
+
+    As in Spark, the first of three parts is the catalog if there is one of that name. A nested namespace that has the
+    name of the catalog is reached by both: `prod.prod.orders`.
+
+    Args:
+        catalog: its name; empty: no name is shortened.
+    """
+    try:
+        parts = name_parts(name)
+    except NotAName:
+        return name
+    return dotted(parts[1:]) if len(parts) > 2 and parts[0] == catalog else name
+
+
+def catalog_in(name: str, others: Iterable[str]) -> str | None:
+    """The one of these catalogs that a name of three parts or more begins with; None without one."""
+    try:
+        first, *rest = name_parts(name)
+    except NotAName:
+        return None
+    return first if len(rest) > 1 and first in others else None
+
+
 def namespace_of(name: str) -> str:
     """The name of the namespace that a table is in; empty for a name of one part.
 

@@ -14,7 +14,7 @@ from typing import TypedDict
 from sqlalchemy import Connection
 
 from lakeward.connectors.iceberg.missing_records_table import late_block_reason
-from lakeward.platform.runtime import CATALOG, Runtime
+from lakeward.platform.runtime import Runtime
 from lakeward.platform.text import count, listed
 from lakeward.registry import batches, generations
 from lakeward.registry.batches import Batch
@@ -142,12 +142,13 @@ def state(runtime: Runtime, spec: StreamSpec, kept: Callable[[str], Kept]) -> La
     from lakeward.connectors.iceberg.catalog import pyiceberg_properties
 
     table = str(spec.late.table)
-    if load_catalog(CATALOG, **pyiceberg_properties(runtime.lake, runtime.pgpass)).table_exists(name_parts(table)):
+    lake = runtime.lake
+    if load_catalog(lake.name, **pyiceberg_properties(lake, runtime.pgpass)).table_exists(name_parts(table)):
         return LateState(table)
     found = kept(table)
     if not found.records:
         return LateState(table, missing=True)
-    block = late_block_reason(str(spec.id), table, found.records, found.where, runtime.lake.warehouse)
+    block = late_block_reason(str(spec.id), table, found.records, found.where, lake)
     return LateState(table, True, found.records, found.where, block.next)
 
 

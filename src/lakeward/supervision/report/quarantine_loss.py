@@ -16,7 +16,7 @@ from lakeward.connectors.iceberg.missing_records_table import block_reason, give
 from lakeward.connectors.iceberg.quarantine import REPLAY
 from lakeward.connectors.kafka import position as offsets
 from lakeward.connectors.kafka.records import Partition
-from lakeward.platform.runtime import CATALOG, Runtime
+from lakeward.platform.runtime import Runtime
 from lakeward.platform.text import count
 from lakeward.registry.batches import Batch
 from lakeward.spec.model.stream import StreamSpec
@@ -93,7 +93,7 @@ def read(runtime: Runtime, spec: StreamSpec, position: Position | None, rejectin
     from lakeward.connectors.iceberg.catalog import pyiceberg_properties
 
     name, stream = str(spec.quarantine.table), str(spec.id)
-    catalog = load_catalog(CATALOG, **pyiceberg_properties(runtime.lake, runtime.pgpass))
+    catalog = load_catalog(runtime.lake.name, **pyiceberg_properties(runtime.lake, runtime.pgpass))
     table = _table(catalog, name)
     if table is not None and (spec.lineage != "rows" or _rows(table, stream) >= counted):
         return QuarantineState(name)
@@ -123,9 +123,9 @@ def read(runtime: Runtime, spec: StreamSpec, position: Position | None, rejectin
     if not lost:
         return QuarantineState(name)
     if table is None:
-        ways = block_reason(stream, name, lost, runtime.lake.warehouse).next
+        ways = block_reason(stream, name, lost, runtime.lake).next
     else:
-        ways = give_up(stream, name, erased.of(table.properties, stream, name) + lost)
+        ways = give_up(stream, name, erased.of(table.properties, stream, name) + lost, runtime.lake)
     return QuarantineState(name, table is None, lost, where, ways)
 
 

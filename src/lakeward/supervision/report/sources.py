@@ -16,7 +16,7 @@ from lakeward.connectors.commit_protocol.follow import BlockReason
 from lakeward.connectors.commit_protocol.position import NO_DATA, Position, key, parse, streams_of
 from lakeward.connectors.folder import store
 from lakeward.platform.errors import LakewardError
-from lakeward.platform.runtime import CATALOG, Runtime
+from lakeward.platform.runtime import Runtime
 from lakeward.spec.model.file_paths import local
 from lakeward.spec.model.sources import Source
 from lakeward.spec.model.stream import StreamSpec
@@ -198,12 +198,14 @@ def _iceberg(runtime: Runtime, spec: StreamSpec, since: datetime) -> TableAnswer
 
     name = str(spec.sink.iceberg.table)
     try:
-        table = load_catalog(CATALOG, **pyiceberg_properties(runtime.lake, runtime.pgpass)).load_table(name_parts(name))
+        catalog = load_catalog(runtime.lake.name, **pyiceberg_properties(runtime.lake, runtime.pgpass))
+        table = catalog.load_table(name_parts(name))
     except NoSuchTableError:
         return None
     position = _position(table.properties, spec)
     exact = spec.sink.iceberg.commit == "exact"
-    return position, _others(table, since), check_table(state_of(table.metadata, str(spec.id), name)) if exact else None
+    blocked = check_table(state_of(table.metadata, str(spec.id), name), runtime.lake.name)
+    return position, _others(table, since), blocked if exact else None
 
 
 def _delta(runtime: Runtime, spec: StreamSpec, since: datetime) -> TableAnswer | None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from lakeward.platform.runtime import CATALOG
 from lakeward.spec.sql.statements import quote_table
 from lakeward.tables.facts import TableFacts
 from lakeward.tables.plan.model import Action
@@ -40,6 +39,7 @@ def verify_live_rows(
     required = action.action in ("compact", "deletes") and before.format != "delta" and deletes
     if verdict.harmed or not required:
         return verdict
+    place = quote_table(before.table, before.catalog)
     try:
         for each in commits:
             if each.operation != "replace" or each.parent is None:
@@ -48,7 +48,7 @@ def verify_live_rows(
                 why = f"{verdict.why}; its live rows cannot be compared: snapshot {each.parent} was expired meanwhile"
                 return replace(verdict, ok=False, why=why)
             files = each.count("added-data-files") or each.count("deleted-data-files")
-            wrong = (same_in_all if files else same_in_each_file)(execute, before.table, each.parent, each.id)
+            wrong = (same_in_all if files else same_in_each_file)(execute, place, each.parent, each.id)
             if wrong:
                 return replace(verdict, ok=False, why=wrong, harmed=True)
     except (PySparkException, RpcError) as error:  # an unproven rewrite counts as harmful: it is rolled back
@@ -62,7 +62,7 @@ def same_in_each_file(execute: Execute, table: str, before: int, after: int) -> 
 
     Args:
         execute: runs a statement and returns its rows.
-        table: `namespace.table`.
+        table: the table, quoted, with its catalog.
         before, after: snapshots.
     """
     of_file = "SELECT _file, count(*) AS live, sum(_pos) AS spots FROM {} GROUP BY _file"
@@ -88,4 +88,4 @@ def same_in_all(execute: Execute, table: str, before: int, after: int) -> str:
 
 
 def _at(table: str, snapshot: int) -> str:
-    return f"{quote_table(table, CATALOG)} VERSION AS OF {snapshot:d}"
+    return f"{table} VERSION AS OF {snapshot:d}"

@@ -13,27 +13,32 @@ from lakeward.platform.errors import Internal
 from lakeward.platform.runtime import CATALOG
 from lakeward.spec.model.policy import Policy
 from lakeward.spec.sql.statements import call_name, quote, quote_table, quote_text
+from lakeward.tables.observe.predicate import in_catalog
 from lakeward.tables.plan.model import Action, Rewrite, Tag
 
 _AT_ONCE = 2  # file groups rewritten in parallel: the server is shared
 
 
-def statements(table: str, action: Action, policy: Policy) -> list[str]:
-    """The statements of a planned action, in order."""
+def statements(table: str, action: Action, policy: Policy, catalog: str = CATALOG) -> list[str]:
+    """The statements of a planned action, in order.
+
+    Args:
+        catalog: the name of the lake's catalog.
+    """
     if action.action == "compact":
-        return [rewrite(table, each, policy) for each in action.rewrites]
+        return [rewrite(table, each, policy, catalog) for each in action.rewrites]
     if action.action == "deletes":
-        return [merge_deletes(table, action.where)]
+        return [merge_deletes(table, action.where, catalog)]
     if action.action == "manifests":
-        return [_call("rewrite_manifests", table)]
+        return [_call("rewrite_manifests", table, catalog)]
     if action.action == "metadata":
-        return [set_properties(quote_table(table, CATALOG), action.properties)]
+        return [set_properties(quote_table(table, catalog), action.properties)]
     if action.action == "tags":
-        return [make_tag(table, action.made_tag)]
+        return [make_tag(table, action.made_tag, catalog)]
     raise Internal(f"Action {action.action} of an Iceberg table has no statement", code="LW-4102")
 
 
-def rewrite(table: str, planned: Rewrite, policy: Policy) -> str:
+def rewrite(table: str, planned: Rewrite, policy: Policy, catalog: str = CATALOG) -> str:
     """Compaction of partitions, in one commit unless it exceeds the bytes of one file group."""
     options: dict[str, str | int | float] = {
         "target-file-size-bytes": planned.target,
@@ -60,16 +65,16 @@ def rewrite(table: str, planned: Rewrite, policy: Policy) -> str:
         options["rewrite-all"] = "true"
     order = {"strategy": "sort", "sort_order": planned.order.iceberg} if planned.order is not None else {}
     chosen = {key: str(option) for key, option in options.items()}
-    return _call("rewrite_data_files", table, {**order, **_where(planned.where)}, chosen)
+    return _call("rewrite_data_files", table, catalog, {**order, **_where(planned.where, catalog)}, chosen)
 
 
-def merge_deletes(table: str, where: Sequence[str]) -> str:
+def merge_deletes(table: str, where: Sequence[str], catalog: str = CATALOG) -> str:
     """Merge of the position deletes of partitions into as few files as the table's granularity allows."""
-    return _call("rewrite_position_delete_files", table, _where(where), {"min-input-files": "2"})
+    return _call("rewrite_position_delete_files", table, catalog, _where(where, catalog), {"min-input-files": "2"})
 
 
-def _where(conditions: Sequence[str]) -> dict[str, str | int | datetime]:
-    return {"where": " OR ".join(f"({condition})" for condition in conditions)} if conditions else {}
+def _where(conditions: Sequence[str], catalog: str) -> dict[str, str | int | datetime]:
+    return {"where": " OR ".join(f"({in_catalog(each, catalog)})" for each in conditions)} if conditions else {}
 
 
 def set_properties(place: str, properties: Mapping[str, str]) -> str:
@@ -78,11 +83,11 @@ def set_properties(place: str, properties: Mapping[str, str]) -> str:
     return f"ALTER TABLE {place} SET TBLPROPERTIES ({pairs})"
 
 
-def make_tag(table: str, tag: Tag) -> str:
+def make_tag(table: str, tag: Tag, catalog: str = CATALOG) -> str:
     """A tag that expiry drops once its snapshot is old enough. An existing tag is left alone, to keep its snapshot."""
     max_age = f"{tag.max_age // timedelta(minutes=1)} MINUTES"
     at = f"AS OF VERSION {tag.snapshot_id:d} RETAIN {max_age}"
-    return f"ALTER TABLE {quote_table(table, CATALOG)} CREATE TAG IF NOT EXISTS {quote(tag.name)} {at}"
+    return f"ALTER TABLE {quote_table(table, catalog)} CREATE TAG IF NOT EXISTS {quote(tag.name)} {at}"
 
 
 def literal(value: str | int | datetime) -> str:
@@ -100,12 +105,13 @@ def literal(value: str | int | datetime) -> str:
 def _call(
     procedure: str,
     table: str,
+    catalog: str,
     arguments: Mapping[str, str | int | datetime] | None = None,
     options: Mapping[str, str] | None = None,
 ) -> str:
-    values = {"table": call_name(table, CATALOG), **(arguments or {})}
+    values = {"table": call_name(table, catalog), **(arguments or {})}
     parts = [f"{name} => {literal(value)}" for name, value in values.items()]
     if options:
         pairs = ", ".join(f"{literal(key)}, {literal(value)}" for key, value in options.items())
         parts.append(f"options => map({pairs})")
-    return f"CALL {quote(CATALOG)}.{quote('system')}.{quote(procedure)}({', '.join(parts)})"
+    return f"CALL {quote(catalog)}.{quote('system')}.{quote(procedure)}({', '.join(parts)})"

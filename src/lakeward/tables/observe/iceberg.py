@@ -71,6 +71,7 @@ def table_facts(table: Table, judge: Judge, known: Profile | None = None) -> Tab
         streams=tuple(position.streams_of(metadata.properties)),
         profile=profile,
         columns=tuple(table.schema().column_names),
+        catalog=table.catalog.name,
         partition_fields=tuple(sorted({field.name for spec in metadata.partition_specs for field in spec.fields})),
     )
 

@@ -6,6 +6,7 @@ time zone or rounding can move its bounds. Iceberg plans it to whole files.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterator, Sequence
 from datetime import date, datetime
 from decimal import Decimal
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 EPOCH = date(1970, 1, 1)
 _MARCH_OF_YEAR_0, _ERA = 719_468, 146_097  # days from 0000-03-01 to 1970-01-01, and in 400 years
 _NUMBERED = {"bucket": "num_buckets", "truncate": "width"}
+# A call of Iceberg's functions; else a name or a text, in which the same characters are no call.
+_NAMED = re.compile(rf"(?P<ours>`{CATALOG}`\.`system`\.(?=`\w+`\())|`(?:[^`]|``)*`|'(?:[^'\\]|\\.)*'", re.DOTALL)
 _TIMES = {"year": "years", "month": "months", "day": "days", "hour": "hours"}
 
 
@@ -91,6 +94,14 @@ def _condition(field: PartitionField, schema: Schema, value: Any) -> str | None:
         literal = f"DATE {quote_text(day_text(_days(value)))}"
         return f"{_system(_TIMES[base])}({name}) = {literal if base == 'day' else int(value)}"
     return None
+
+
+def in_catalog(condition: str, catalog: str) -> str:
+    """A condition of `partition_condition` for a lake's catalog of this name.
+
+    Conditions are recorded with the default name: an unchanged table keeps them when the catalog gets another one.
+    """
+    return _NAMED.sub(lambda found: f"{quote(catalog)}.{quote('system')}." if found["ours"] else found[0], condition)
 
 
 def _system(function: str) -> str:

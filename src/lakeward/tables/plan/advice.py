@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from statistics import median
 
-from lakeward.platform.runtime import CATALOG
 from lakeward.platform.text import count, size, span
 from lakeward.spec.model.policy import Compact
 from lakeward.spec.sql.statements import call_name
@@ -99,7 +98,7 @@ def _distribution(facts: TableFacts, commits: _Commits) -> list[str]:
     setting = f"{MODE} is none" if mode else f"{MODE} is not set"
     return [
         f"a commit writes {each:.0f} files into each partition, one for each task ({setting}): "
-        f"ALTER TABLE {call_name(facts.table, CATALOG)} SET TBLPROPERTIES ('{MODE}' = 'hash') makes it one"
+        f"ALTER TABLE {call_name(facts.table, facts.catalog)} SET TBLPROPERTIES ('{MODE}' = 'hash') makes it one"
     ]
 
 

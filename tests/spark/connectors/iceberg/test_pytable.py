@@ -25,7 +25,10 @@ def test_the_position_outlives_compaction_and_expiry_and_needs_no_jvm_to_be_read
 
     assert found == {"flights": rig.position()}
     assert found["flights"].seq == 3
-    assert check_table(pyiceberg_table.state_of(catalog.load_table(rig.table).metadata, "flights", rig.table)) is None
+    assert (
+        check_table(pyiceberg_table.state_of(catalog.load_table(rig.table).metadata, "flights", rig.table), "lake")
+        is None
+    )
 
 
 def test_both_readers_see_the_same_state(rig: Any, catalog: Any) -> None:
@@ -54,7 +57,9 @@ def test_after_an_expiry_nobody_can_tell_that_the_table_was_rolled_back(rig: Any
     rig.run()
 
     def halt() -> Any:
-        return check_table(pyiceberg_table.state_of(catalog.load_table(rig.table).metadata, "flights", rig.table))
+        return check_table(
+            pyiceberg_table.state_of(catalog.load_table(rig.table).metadata, "flights", rig.table), "lake"
+        )
 
     rig.call("rollback_to_snapshot", snapshot_id=str(first))
     rig.sql("INSERT INTO {t} SELECT 'x', 0, 0, '100', ''")

@@ -129,3 +129,20 @@ def test_a_batch_that_went_round_the_position_blocks_until_it_is_dealt_with() ->
     assert "published by hand" in halt.why
     other = replace(stray, attempt="other/6/ab")
     assert decide(replace(TABLE, ancestry=Ancestry(Finding.MET, other, (other,))), NEXT) == Land(6)
+
+
+@pytest.mark.parametrize(
+    ("state", "command"),
+    [
+        (replace(TABLE, ancestry=Ancestry(Finding.ROLLED_BACK, HEAD)), "CALL prod.system.set_current_snapshot("),
+        (replace(TABLE, staging=False), "ALTER TABLE prod.nyc.flights SET"),
+        (
+            replace(TABLE, ancestry=Ancestry(Finding.MET, HEAD, (Link(78, 8, 77, attempt="flights/6/ab"),))),
+            "CALL prod.system.rollback_to_snapshot(",
+        ),
+    ],
+)
+def test_a_command_names_the_catalog_of_the_deployment(state: TableState, command: str) -> None:
+    decision = decide(state, NEXT, "prod")
+    assert isinstance(decision, BlockReason)
+    assert command in decision.next

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 from lakeward.connectors.iceberg import missing_records_table, missing_table
+from lakeward.platform.runtime import Lake
 
 
 def written(warehouse: Path, number: int, at: int, rows: int) -> str:
@@ -35,9 +36,9 @@ def test_a_file_that_is_cut_is_no_metadata(tmp_path: Path) -> None:
 
 def test_a_quarantine_is_registered_only_from_a_file_that_has_its_records(tmp_path: Path) -> None:
     file = written(tmp_path, 3, 2000, 5)
-    back = missing_records_table.block_reason("s", "a.q", 5, str(tmp_path)).next.split("; or ")
+    back = missing_records_table.block_reason("s", "a.q", 5, Lake(warehouse=str(tmp_path))).next.split("; or ")
     assert f"metadata_file => '{file}')" in back[0]
     assert "CREATE TABLE" in back[1]
-    gone = missing_records_table.block_reason("s", "a.q", 6, str(tmp_path)).next.split("; or ")
+    gone = missing_records_table.block_reason("s", "a.q", 6, Lake(warehouse=str(tmp_path))).next.split("; or ")
     assert "CREATE TABLE" in gone[0]
     assert gone[1] == "restore the table from a backup, then: lakeward streams start s"

@@ -108,6 +108,99 @@ sink: {{iceberg: {{table: "{table}"}}}}
     assert not [each for each in project({**lake(REST), "conf/streams/flights.yaml": text}).problems if each in named]
 
 
-def test_another_name_is_not_yet_there(project):
-    [problem] = project({"conf/lakeward.yaml": f"catalogs: {{sales: {{{REST}}}}}"}).problems
-    assert problem.message.startswith("not yet: a catalog of another name than lake")
+STREAM = """
+owner: ann
+sources:
+  t: {{iceberg: {{table: {0}.sales.orders, max_files_per_trigger: 1}}}}
+reference: {{names: {{iceberg: {0}.sales.names}}}}
+transform: {{sql: "SELECT t.* FROM t JOIN names USING (id)"}}
+trigger: {{every: 10s}}
+sink: {{iceberg: {{table: {0}.sales.copy}}}}
+quarantine: {{table: {0}.sales.bad}}
+"""
+SUITE = """
+table: {0}.sales.copy
+owner: ann
+expectations:
+  - {{type: expect_keys_to_be_in_reference, kwargs: {{columns: [id], reference: {0}.sales.names}}}}
+"""
+
+
+def files(catalog: str) -> dict[str, str]:
+    return {
+        "conf/lakeward.yaml": f"catalogs: {{prod: {{{REST}}}}}",
+        "conf/streams/copy.yaml": STREAM.format(catalog),
+        "conf/tables.yaml": f"policies: [{{match: {catalog}.sales.c*, expire: {{older_than: 9d}}}}]",
+        "expectations/sales.copy.yaml": SUITE.format(catalog),
+    }
+
+
+def test_the_catalog_has_any_name_and_tables_may_begin_with_it(project):
+    loaded = project(files("prod"))
+    assert [each for each in loaded.problems if each.severity == "error"] == []
+    assert loaded.settings.lake_name == "prod"
+    spec = loaded.streams["copy"].spec
+    assert [str(each) for each in spec.tables] == ["sales.copy", "sales.bad"]
+    assert (spec.sources["t"].iceberg.table, spec.reference["names"].iceberg) == ("sales.orders", "sales.names")
+    assert [str(each.match) for each in loaded.tables.policies] == ["sales.c*"]
+    suite = loaded.suites["sales.copy"]
+    assert suite.expectations[0].kwargs["reference"] == "sales.names", "one check has one id, however it is written"
+
+
+def test_another_first_part_is_a_namespace(project):
+    spec = project(files("test")).streams["copy"].spec
+    assert [str(each) for each in spec.tables] == ["test.sales.copy", "test.sales.bad"]
+
+
+def test_a_namespace_of_the_default_name_stays_one(project):
+    """Projects of earlier versions may have it."""
+    found = project({**files("lake"), **lake(REST)})
+    assert [str(each) for each in found.streams["copy"].spec.tables] == ["lake.sales.copy", "lake.sales.bad"]
+    assert found.settings.lake_name == "lake"
+
+
+def test_all_tables_of_the_catalog_are_not_those_of_a_namespace(project):
+    text = "policies: [{match: prod.*, expire: {older_than: 9d}}]"
+    [problem] = project({"conf/lakeward.yaml": f"catalogs: {{prod: {{{REST}}}}}", "conf/tables.yaml": text}).problems
+    assert (problem.file, problem.line) == ("conf/tables.yaml", 1)
+    assert "its tables are *.*" in problem.message
+
+
+@pytest.mark.parametrize("name", ["spark_catalog", "system", "global_temp", "session", "SYSTEM", "delta", "a-b"])
+def test_a_name_that_spark_uses_is_refused(project, name):
+    [problem] = project({"conf/lakeward.yaml": f"catalogs:\n  {name}: {{{REST}}}"}).problems
+    assert (problem.file, problem.line) == ("conf/lakeward.yaml", 2)
+    assert "cannot name a catalog" in problem.message or "a name is letters" in problem.message
+
+
+@pytest.mark.parametrize(
+    ("text", "path", "words"),
+    [
+        ("catalogs: {a: {%s}, b: {%s}}", "default_catalog", "one is the default: default_catalog: a"),
+        ("default_catalog: c\ncatalogs: {a: {%s}}", "default_catalog", "no catalog of catalogs: has this name"),
+        ("default_catalog: a", "default_catalog", "there is no catalogs:"),
+        ("default_catalog: b\ncatalogs: {a: {%s, store: x}, b: {%s}}", "catalogs.a.store", "not yet: keys of a second"),
+    ],
+)
+def test_one_catalog_is_the_default(project, text, path, words):
+    problems = project({"conf/lakeward.yaml": text.replace("%s", REST)}).problems
+    assert [each.path for each in problems] == [path]
+    assert words in problems[0].message
+
+
+TWO = f"default_catalog: prod\ncatalogs: {{prod: {{{REST}}}, staging: {{{REST}}}}}"
+
+
+def test_several_catalogs_are_read_and_one_is_the_default(project):
+    loaded = project({**files("prod"), "conf/lakeward.yaml": TWO})
+    assert [each for each in loaded.problems if each.severity == "error"] == []
+    assert (loaded.settings.lake_name, list(loaded.settings.others)) == ("prod", ["staging"])
+    assert [str(each) for each in loaded.streams["copy"].spec.tables] == ["sales.copy", "sales.bad"]
+
+
+def test_tables_of_another_catalog_are_refused_at_their_lines(project):
+    found = project({**files("staging"), "conf/lakeward.yaml": TWO}).problems
+    refused = {(each.file, each.line) for each in found if "not yet: a table of staging" in each.message}
+    streams = {("conf/streams/copy.yaml", line) for line in (4, 5, 8, 9)}  # source, reference, sink, quarantine
+    suite = {("expectations/sales.copy.yaml", line) for line in (2, 5)}  # its table, and the one of an expectation
+    assert refused == streams | suite | {("conf/tables.yaml", 1)}

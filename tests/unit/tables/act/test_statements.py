@@ -53,3 +53,18 @@ def test_every_planned_action_has_its_statements():
 
 def test_text_cannot_leave_its_literal():
     assert literal("it's \\ x") == "'it\\'s \\\\ x'"
+
+
+def test_each_statement_is_for_the_catalog_by_its_name():
+    where = Rewrite(
+        "final", ("m=2013-01",), ("`lake`.`system`.`months`(`ts`) = 516",), 96 * MB, 128 * MB, 6, 2, 60 * MB
+    )
+    for action in (
+        Action("compact", "", rewrites=(where,)),
+        Action("deletes", "", where=where.where),
+        Action("manifests", ""),
+        Action("metadata", "", properties={"a": "b"}),
+    ):
+        for text in statements("nyc.flights", action, Policy(), "prod"):
+            assert "lake" not in text.replace("lakeward", ""), text
+            assert "prod" in text

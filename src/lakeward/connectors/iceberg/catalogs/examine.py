@@ -12,7 +12,7 @@ import requests
 
 from lakeward.connectors.iceberg.catalogs.rest_requests import Forbidden
 from lakeward.platform.errors import DependencyDown, LakewardError
-from lakeward.platform.runtime import CATALOG, Lake
+from lakeward.platform.runtime import Lake
 from lakeward.platform.text import count as counted
 from lakeward.spec.sql.names import dotted
 
@@ -80,7 +80,7 @@ def answers_of(lake: Lake) -> list[Answer]:
     uri = lake.properties.get("uri", "")
     wanted = "it answers, and accepts the login"
     try:
-        catalog: Any = load_catalog(CATALOG, **pyiceberg_properties(lake))
+        catalog: Any = load_catalog(lake.name, **pyiceberg_properties(lake))
         supported = _supported(catalog)
         listed = supported >= LISTS
         spaces = catalog.list_namespaces() if listed else []
@@ -109,7 +109,7 @@ def _of_hive(lake: Lake) -> Iterator[Answer]:
 
     from lakeward.connectors.iceberg.catalog import pyiceberg_properties
 
-    catalog: Any = load_catalog(CATALOG, **pyiceberg_properties(lake))
+    catalog: Any = load_catalog(lake.name, **pyiceberg_properties(lake))
     try:
         spaces = catalog.list_namespaces()
         tables = [name for space in sorted(spaces)[:ASKED] for name in catalog.list_tables(space)]

@@ -10,10 +10,10 @@ from collections.abc import Collection
 from datetime import datetime
 
 from lakeward.connectors.iceberg import missing_table
+from lakeward.connectors.iceberg.qualified import procedure
 from lakeward.connectors.iceberg.source.history import Commit, History
 from lakeward.connectors.iceberg.source.position import Offset
 from lakeward.platform.errors import Blocked, SpecError
-from lakeward.platform.runtime import CATALOG
 from lakeward.platform.text import word
 from lakeward.spec.model.table_source import IcebergSource, moment
 from lakeward.spec.sql.statements import argument
@@ -37,15 +37,16 @@ def check(stream: str, source: str, at: Offset, history: History, skip: Collecti
             raise _rewritten(stream, source, history.table, commit, word)
 
 
-def missing(stream: str, source: str, table: str, newest: str | None) -> Blocked:
+def missing(stream: str, source: str, table: str, newest: str | None, catalog: str) -> Blocked:
     """The error for a missing table that was read before.
 
     Args:
         newest: the newest metadata file that its folder has.
+        catalog: the name of the lake's catalog.
     """
     back = f"restore or rename the table, then: lakeward streams start {stream}"
     if newest is not None:
-        back = missing_table.register(table, newest, stream)
+        back = missing_table.register(table, newest, stream, catalog)
     return Blocked(
         f"Source {source} of stream {stream} cannot be read: table {table} does not exist",
         why=f"{table} was read before; it was dropped or renamed",
@@ -141,7 +142,8 @@ def _forward(stream: str, at: Offset, committed: datetime, history: History) -> 
     """The way back to the position; empty if the table has commits since then, which would be lost."""
     if at.snapshot is None or history.main[0].at > committed:
         return ""
-    call = word(f"CALL {CATALOG}.system.set_current_snapshot({argument(history.table)}, {at.snapshot})")
+    set_back = procedure("set_current_snapshot", history.catalog)
+    call = word(f"{set_back}({argument(history.table)}, {at.snapshot})")
     return f"lakeward sql --write {call}   restores its rows; then: lakeward streams start {stream}; or "
 
 

@@ -48,12 +48,14 @@ class History:
         table, uuid: its name and id; a recreated table of the same name has another id.
         main: the commits.
         others: snapshots that are not on main -> when they were committed.
+        catalog: the name of the lake's catalog, for commands.
     """
 
     table: str
     uuid: str
     main: tuple[Commit, ...] = ()
     others: Mapping[int, datetime] = field(default_factory=dict)
+    catalog: str = CATALOG
 
     @property
     def complete(self) -> bool:
@@ -105,9 +107,9 @@ def read(runtime: Runtime, table: str) -> History | None:
     from sqlalchemy.exc import OperationalError
 
     try:
-        lake = load_catalog(CATALOG, **pyiceberg_properties(runtime.lake, runtime.pgpass))
+        lake = load_catalog(runtime.lake.name, **pyiceberg_properties(runtime.lake, runtime.pgpass))
         try:
-            return of(table, lake.load_table(name_parts(table)).metadata)
+            return of(table, lake.load_table(name_parts(table)).metadata, lake.name)
         finally:
             lake.close()
     except NoSuchTableError:
@@ -121,7 +123,7 @@ def read(runtime: Runtime, table: str) -> History | None:
         ) from None
 
 
-def of(table: str, metadata: TableMetadata) -> History:
+def of(table: str, metadata: TableMetadata, catalog: str = CATALOG) -> History:
     """The history from one version of the metadata."""
     known = {snapshot.snapshot_id: snapshot for snapshot in metadata.snapshots}
     ref = metadata.refs.get("main")

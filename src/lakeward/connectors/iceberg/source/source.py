@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 from lakeward.connectors import table_rows
 from lakeward.connectors.iceberg import missing_table
+from lakeward.connectors.iceberg.qualified import in_lake
 from lakeward.connectors.iceberg.source import continuity, history, position, reread
 from lakeward.connectors.iceberg.source.history import History
 from lakeward.connectors.iceberg.source.position import Offset
 from lakeward.connectors.source import Reader, StreamSource
 from lakeward.platform.errors import DependencyDown, SpecError, expect
-from lakeward.platform.runtime import CATALOG, Runtime
+from lakeward.platform.runtime import Runtime
 from lakeward.spec.model.table_source import IcebergSource
-from lakeward.spec.sql.statements import quote_table
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -64,7 +64,7 @@ class IcebergStreamSource(StreamSource):
         table_history = self._history()
         if table_history is None:
             newest = missing_table.newest_metadata(self.runtime.lake.warehouse, self.table)
-            raise continuity.missing(stream, self.name, self.table, newest)
+            raise continuity.missing(stream, self.name, self.table, newest, self.runtime.lake.name)
         self._at = position.parse(at)
         continuity.check(stream, self.name, self._at, table_history, self.iceberg.skip)
 
@@ -105,7 +105,7 @@ class IcebergStreamSource(StreamSource):
         if fresh and begin is None:
             self._first = continuity.first(self.stream, self.name, self.iceberg, table_history)
             continuity.check(self.stream, self.name, self._first, table_history, self.iceberg.skip)
-        rows = session.readStream.options(**self._options()).table(quote_table(self.table, CATALOG))
+        rows = session.readStream.options(**self._options()).table(in_lake(session, self.table))
         self._schema = rows.schema
         return table_rows.packed(rows, self.name)
 
@@ -125,7 +125,7 @@ class IcebergStreamSource(StreamSource):
                 next="start the stream that writes the table",
                 code="LW-3102",
             )
-        self._schema = session.table(quote_table(self.table, CATALOG)).schema
+        self._schema = session.table(in_lake(session, self.table)).schema
         first, rows = Offset(None), 0
         commits = table_history.main
         for commit in commits:

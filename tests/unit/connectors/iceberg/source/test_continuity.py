@@ -83,11 +83,11 @@ def test_a_table_that_was_rolled_back_is_rolled_forward_unless_it_went_on_since(
 
 
 def test_a_dropped_table_is_registered_from_its_newest_metadata() -> None:
-    back, other = missing("s", "source", "ns.up", "/w/ns/up/metadata/00003-a.metadata.json").next.split("; or ")
+    back, other = missing("s", "source", "ns.up", "/w/ns/up/metadata/00003-a.metadata.json", "lake").next.split("; or ")
     assert "metadata_file => '/w/ns/up/metadata/00003-a.metadata.json')" in back
     assert back.endswith("lakeward streams start s")
     assert other.endswith("lakeward deploy")
-    bare = missing("s", "source", "ns.up", None)
+    bare = missing("s", "source", "ns.up", None, "lake")
     assert bare.next.startswith("restore or rename the table, then: lakeward streams start s; or give")
 
 
