@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from lakeward.connectors.iceberg.catalogs.examine import answers_of
-from lakeward.connectors.kubernetes.examine import examine as examine_pods
-from lakeward.connectors.yarn.examine import examine as examine_applications
+from lakeward.connectors.kubernetes import examine as kubernetes
+from lakeward.connectors.yarn import examine as yarn
 from lakeward.engine import analysis
 from lakeward.engine.analysis import Finding
 from lakeward.platform.runtime import CATALOG, Home, Project, Runtime
@@ -52,9 +52,9 @@ def catalog_problems(project: Project, home: Home, loaded: Loaded) -> list[Probl
 
 def cluster_problems(project: Project, home: Home, loaded: Loaded) -> list[Problem]:
     """Why Kubernetes or YARN would not run drivers of the settings: at their places in `conf/lakeward.yaml`."""
-    answers = (
-        *examine_pods(loaded.settings, home.secrets), *examine_applications(loaded.settings, home.secrets),
-    )  # fmt: skip
+    answers: list[kubernetes.Answer | yarn.Answer] = [
+        *kubernetes.examine(loaded.settings, home.secrets), *yarn.examine(loaded.settings, home.secrets),
+    ]  # fmt: skip
     found = [each for each in answers if each.next]
     if not found:
         return []

@@ -49,7 +49,7 @@ class Cause(StrEnum):
     REBOOT = "machine restart"
     PLAN_SIZE = "plan too large"
     NO_ROOM = "no room in the cluster"
-    NOT_STARTED = "pod not started"
+    NOT_STARTED = "not started by the cluster"
     NODE = "ended by the cluster"
 
 

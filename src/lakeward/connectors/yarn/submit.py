@@ -183,13 +183,13 @@ def _refusal(text: str, place: YarnPlace) -> LakewardError | None:
     if _FULL.search(text):
         return DependencyDown(
             f"YARN has no room for a driver in the queue {place.queue}: too many applications", why=why,
-            next="yarn application -list; end some, or raise the queue's maximum-applications", code="LW-2569",
+            next="yarn application -list; end some, or raise the queue's maximum-applications", code="LW-2576",
         )  # fmt: skip
     if _AWAY.search(text):
         return DependencyDown(
             "YARN's ResourceManager does not take a submission", why=why,
             next=f"start it, or correct yarn.resourcemanager.address in {place.hadoop_conf}/yarn-site.xml",
-            code="LW-2565",
+            code="LW-2575",
         )  # fmt: skip
     return None
 

@@ -87,7 +87,7 @@ def test_the_environment_of_airflow_is_not_handed_on(
             "submit application_1_1 to queue small",
             "LW-2568",
         ),
-        (FAILED + "Queue root.small already has 10 applications, cannot accept submission", "LW-2569"),
+        (FAILED + "Queue root.small already has 10 applications, cannot accept submission", "LW-2576"),
         (
             "java.io.IOException: DestHost:destPort rm:8032 , LocalHost:localPort a/1:0. Failed on local exception: "
             "org.apache.hadoop.security.AccessControlException: Client cannot authenticate via:[TOKEN, KERBEROS]",
@@ -97,7 +97,7 @@ def test_the_environment_of_airflow_is_not_handed_on(
             "javax.security.sasl.SaslException: GSS initiate failed [Caused by GSSException: No valid credentials]",
             "LW-2572",
         ),
-        ("java.net.ConnectException: Call From a/1 to rm:8032 failed on connection exception", "LW-2565"),
+        ("java.net.ConnectException: Call From a/1 to rm:8032 failed on connection exception", "LW-2575"),
     ],
 )
 def test_what_a_person_can_get_wrong_is_a_dependency_with_its_words(
