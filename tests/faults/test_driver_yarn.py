@@ -24,6 +24,7 @@ from lakeward.registry import drivers, launches
 from lakeward.registry.schema import restarts
 from lakeward.spec.model.driver_conf import conf, yarn
 from lakeward.spec.model.settings import Settings
+from lakeward.spec.model.types import Memory
 from lakeward.supervision import observe
 from lakeward.supervision.backends.base import Job, Life
 from lakeward.supervision.context import backend_of, registry_of
@@ -293,7 +294,7 @@ def _bad_input(site: Site) -> None:
     ended()
     found["queue unknown"] = fails("LW-2567", queue="nowhere")
     found["queue stopped"] = fails("LW-2567", queue="closed")
-    found["larger than a container"] = fails("LW-2573", memory="9g")
+    found["larger than a container"] = fails("LW-2573", memory=Memory("9g"))
     found["no folder of Hadoop"] = fails("LW-2564", hadoop_conf="/nowhere")
     found["ResourceManager away"] = fails("LW-2565", resource_manager="http://127.0.0.1:9")
     small = Settings(drivers={name: entry.model_copy(update={"queue": "small"})})

@@ -25,7 +25,7 @@ HOW = "docs/how-to/run-drivers-on-yarn.md"
 CONF = "HADOOP_CONF_DIR"
 QUEUE = "default"
 _HTTP_PORT, _HTTPS_PORT = 8088, 8090
-_EXTRA = ("queue", "deploy-mode", "hadoop_conf", "resource_manager", "spark-binary")
+_EXTRA = ("queue", "deploy-mode", "hadoop_conf", "resource_manager")
 
 
 def settled(place: YarnPlace, connections: Path | None) -> YarnPlace:
@@ -100,19 +100,23 @@ def _connection(name: str, connections: Path | None) -> Mapping[str, str]:
         raise _unusable(f"connection {name} does not exist", f"the connection: {where}")
     try:
         given: Any = json.loads(file.read_text())
+        given = (
+            given[0] if isinstance(given, list) and len(given) == 1 else given
+        )  # as `airflow connections get` prints
         extra = given.get("extra") or {}
         extra = json.loads(extra) if isinstance(extra, str) else extra
         host = str(given.get("host") or "")
+        kept = {key: str(value) for key, value in extra.items() if key in _EXTRA and value}
     except (OSError, ValueError, AttributeError):
         raise _unusable(f"connection {name}: {file} is no JSON object with host and extra", "the connection") from None
-    if host.removeprefix("yarn://").split(":")[0] != "yarn" and host != "yarn":
+    if host.removeprefix("yarn://").partition(":")[0] != "yarn":
         raise _unusable(f"connection {name} is of {host or 'no host'}, and not of YARN", "its host: yarn")
-    if extra.get("deploy-mode", "cluster") != "cluster":
+    if kept.get("deploy-mode", "cluster") != "cluster":
         raise _unusable(
-            f"connection {name} has deploy-mode {extra['deploy-mode']}; a driver on YARN runs in cluster mode",
+            f"connection {name} has deploy-mode {kept['deploy-mode']}; a driver on YARN runs in cluster mode",
             'its extra: {"deploy-mode": "cluster"}',
         )
-    return {key: str(value) for key, value in extra.items() if key in _EXTRA and value}
+    return kept
 
 
 def _unusable(why: str, what: str) -> SpecError:

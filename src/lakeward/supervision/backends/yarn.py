@@ -163,7 +163,10 @@ def _job_of(row: LaunchRow, lists: Mapping[tuple[str, ...], Listing | None]) -> 
     """What is left of one launch."""
     listed = lists[_key(_place(row))]
     app = None if listed is None else listed.get(submit.launch_tag(row.token))
-    handle = row.handle if app is None else cast("Handle", {"application": str(app["id"])})
+    handle = row.handle
+    # A refused submission leaves an application that has failed: without a record of its starter it was no process.
+    if app is not None and (handle is not None or app.get("state") not in _ENDED):
+        handle = {"application": str(app["id"])}
     state = _state(row, listed, app)
     record = cast("ExitRecord | None", row.exit) or state.exit
     node = str((app or {}).get("amHostHttpAddress") or "").split(":")[0]

@@ -76,6 +76,13 @@ def test_the_entry_comes_before_the_connection_and_that_before_the_environment(
     assert (found.queue, found.hadoop_conf, found.resource_managers) == ("ours", "/ours", ("http://e:1",))
 
 
+def test_what_airflow_s_command_line_prints_is_a_connection(hadoop: Path, tmp_path: Path) -> None:
+    extra = json.dumps({"queue": "theirs", "deploy-mode": "cluster", "namespace": "default"})
+    printed = {"id": "1", "conn_id": "spark_yarn", "conn_type": "spark", "host": "yarn", "port": None, "extra": extra}
+    secrets = connect(tmp_path, [printed])
+    assert site.settled(YarnPlace(connection="spark_yarn", hadoop_conf=str(hadoop)), secrets).queue == "theirs"
+
+
 @pytest.mark.parametrize(
     ("content", "words"),
     [
@@ -84,6 +91,7 @@ def test_the_entry_comes_before_the_connection_and_that_before_the_environment(
         ({}, "is of no host"),
         ({"host": "yarn", "extra": {"deploy-mode": "client"}}, "runs in cluster mode"),
         (["no", "object"], "is no JSON object"),
+        ({"host": "yarn", "extra": ["queue"]}, "is no JSON object"),
         ({"host": "yarn", "extra": "{"}, "is no JSON object"),
     ],
 )

@@ -122,13 +122,20 @@ def test_an_answer_that_is_lost_is_found_by_its_tag_and_nothing_is_submitted_aga
 
 
 def test_a_submission_that_is_refused_is_an_error_with_its_words(
-    launched: Callable[..., Job], manager: YarnRm, sender: Sender, cluster: YarnBackend
+    launched: Callable[..., Job], manager: YarnRm, sender: Sender, cluster: YarnBackend, connected: Connect
 ) -> None:
     sender.error = DependencyDown("YARN does not take drivers", why="unknown queue", next="-", code="LW-2567")
     sender.before = True
     with pytest.raises(DependencyDown, match="does not take"):
         launched()
     assert cluster.find() == [], "a launch without an application is not a process"
+    with connected() as connection:
+        launch = launches.of_token(connection, "t1")
+    assert launch is not None and launch.handle is None
+    refused = "Application application_1_0001 submitted by user airflow to unknown queue: nowhere"
+    tags = str(sender.sent[0]["spark.yarn.tags"])
+    manager.add(tags, state="FAILED", finalStatus="FAILED", diagnostics=refused)
+    assert cluster.find() == [], "what YARN refused was no process either"
 
 
 def test_a_manager_that_is_away_is_named_before_anything_is_recorded_or_submitted(
