@@ -6,7 +6,8 @@ does not answer, is overloaded or refuses the login is a dependency that is down
 
 from __future__ import annotations
 
-import getpass
+import os
+import pwd
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -76,7 +77,7 @@ class ResourceManager:
             DependencyDown: it cannot be asked, or does not allow it to this user.
         """
         # Without Kerberos the user is what this says, or one for all if the administrator set it so.
-        path = f"/apps/{quote(name)}/state?user.name={quote(getpass.getuser())}"
+        path = f"/apps/{quote(name)}/state?user.name={quote(_user())}"
         status, body = self._call("PUT", path, {"state": "KILLED"})
         if status == 404:
             return False
@@ -155,6 +156,17 @@ def _below(queue: Mapping[str, Any], path: str = "") -> Iterator[Queue]:
     yield Queue(full, str(queue.get("state") or "RUNNING"), not below)
     for each in below:
         yield from _below(each, full)
+
+
+def _user() -> str:
+    """The user of this process, as Hadoop's client names it; a user without a name has a number."""
+    given = os.environ.get("HADOOP_USER_NAME")
+    if given:
+        return given
+    try:
+        return pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:
+        return str(os.getuid())
 
 
 def _words(status: int, body: object) -> str:

@@ -60,7 +60,6 @@ _OF_SUBMISSION = (
     "spark.yarn.tags",
     "spark.yarn.maxappattempts",
     "spark.yarn.submit.waitappcompletion",
-    "spark.yarn.jars",
 )
 _GIVEN = {
     "spark.executor.cores": "executors: {cores: ..}",

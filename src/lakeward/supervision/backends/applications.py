@@ -22,7 +22,7 @@ from lakeward.supervision.backends.base import ExitRecord, Life
 _WAITS = ("NEW", "NEW_SAVING", "SUBMITTED", "ACCEPTED")
 _CODE = re.compile(r"exited with\s+exitCode: (-?\d+)")
 _OWN = re.compile(r"User application exited with status (\d+)")
-_LOST = re.compile(r"exitCode: -100\b|timed out|on a \*lost\* node|released on a .*lost")
+_LOST = re.compile(r"exitCode: -100\b|ApplicationMaster for attempt \S+ timed out|released on a \*lost\* node")
 _NODE_ENDS = {
     -101: "was ended by its node: its disks failed",
     -102: "was preempted by YARN, for an application of another queue",

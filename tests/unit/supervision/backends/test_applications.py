@@ -109,6 +109,11 @@ def test_a_driver_of_a_lost_node_is_lost_and_not_dead(said: str) -> None:
     assert "YARN lost the node" in found.lost
 
 
+def test_words_of_the_driver_s_own_output_are_not_taken_for_a_lost_node() -> None:
+    said = KILLED.format(code=1, said="Last 4096 bytes of stderr : java.net.SocketTimeoutException: Read timed out")
+    assert applications.judge(app("FAILED", said, "FAILED")).life is Life.GONE
+
+
 def test_a_person_who_kills_it_is_named() -> None:
     found = applications.judge(app("KILLED", "Application application_1_0014 was killed by user root", "KILLED"))
     assert found.exit == {

@@ -293,6 +293,16 @@ def test_a_kill_that_is_refused_or_not_confirmed_is_not_a_death(
     assert not cluster.kill(job), "forgotten is not dead"
 
 
+def test_a_user_without_a_name_can_kill(
+    launched: Callable[..., Job], manager: YarnRm, cluster: YarnBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = launched()
+    monkeypatch.delenv("HADOOP_USER_NAME", raising=False)
+    monkeypatch.setattr("os.getuid", lambda: 4_123_456)
+    assert cluster.kill(job)
+    assert manager.killed == [(job.handle or {})["application"]]
+
+
 def test_a_driver_that_the_registry_s_launches_do_not_have_is_lost(cluster: YarnBackend) -> None:
     [job] = cluster.find([Known("big", "t9", {"application": "application_1_0001"}, "")])
     assert (job.life, job.lost) == (Life.UNKNOWN, "the registry has no record of its launch")
