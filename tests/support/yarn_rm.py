@@ -53,7 +53,7 @@ class YarnRm:
         path = parts.path.removeprefix(ROOT)
         self.calls.append(f"{method} {path}")
         if self.standby:
-            return 307, "This is standby RM. The redirect url is: /ws"
+            return 307, "see the other one"
         if (given := self.refusals.get(f"{method} {path}")) is not None:
             return given
         if path == "/info":

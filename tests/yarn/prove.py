@@ -31,7 +31,9 @@ def page(facts: dict[str, Any]) -> str:
     def one_line(words: object) -> str:
         return " ".join(str(words).split()).replace("|", "/").replace(str(Path.home()), "~")
 
-    def said(record: dict[str, Any]) -> str:
+    def said(record: dict[str, Any] | None) -> str:
+        if record is None:
+            return "given up by lease and heartbeat, without an exit record"
         return one_line(record.get("error") or f"exit code {record.get('exit_code')}")
 
     bad = "\n".join(f"| {name} | {one_line(words)} |" for name, words in facts["bad_input"].items())
@@ -41,7 +43,7 @@ def page(facts: dict[str, Any]) -> str:
         kills=kills["count"], relaunched=spread(kills["relaunched_s"]), committing=spread(kills["committing_s"]),
         failure=one_line(kills["failure"]), person=said(facts["killed_through_yarn"]), away=away["seconds"],
         passes=away["passes"], landed=away["landed_meanwhile"], seen=one_line(forgot["seen"]).rstrip(": "),
-        forgotten=said(forgot["exit"] or {}), bad=bad, sent=rows["sent"], rows=rows["landed"], lost=rows["lost"],
+        forgotten=said(forgot["exit"]), bad=bad, sent=rows["sent"], rows=rows["landed"], lost=rows["lost"],
         doubled=rows["doubled"],
     )  # fmt: skip
 

@@ -216,7 +216,12 @@ def test_the_active_one_of_two_managers_is_asked(manager: YarnRm) -> None:
         alone = ResourceManager((standby.url, "http://127.0.0.1:9"))
         with pytest.raises(DependencyDown) as error:
             alone.apps("lakeward-a")
-    assert "it is a standby" in error.value.why and "ConnectError" in error.value.why
+        assert "it is a standby" in error.value.why and "ConnectError" in error.value.why
+        standby.standby = False  # the form of other versions: no redirection, but a page
+        standby.refusals["GET /apps"] = (200, "This is standby RM. Redirecting to the current active RM")
+        with pytest.raises(DependencyDown, match="does not answer") as error:
+            alone.apps("lakeward-a")
+        assert "it is a standby" in error.value.why
 
 
 def test_an_application_that_is_forgotten_is_lost_unless_its_driver_wrote_how_it_ended(
