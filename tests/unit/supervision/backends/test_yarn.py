@@ -16,6 +16,7 @@ from lakeward.connectors.yarn.client import ResourceManager
 from lakeward.platform.errors import DependencyDown, LakewardError
 from lakeward.platform.runtime import Launch, Runtime, YarnPlace
 from lakeward.registry import drivers, launches
+from lakeward.supervision import observe
 from lakeward.supervision.backends import yarn as backend_module
 from lakeward.supervision.backends.base import Job, Known, Life
 from lakeward.supervision.backends.yarn import YarnBackend
@@ -205,6 +206,17 @@ def test_a_resource_manager_that_does_not_say_makes_drivers_unknown(
     manager.refusals["GET /apps"] = refusal
     [found] = cluster.find()
     assert (found.life, found.lost, found.exit) == (Life.UNKNOWN, "", None)
+
+
+def test_people_read_which_server_could_not_be_asked(
+    launched: Callable[..., Job], manager: YarnRm, cluster: YarnBackend, connected: Connect
+) -> None:
+    launched()
+    manager.refusals["GET /apps"] = (503, "")
+    with connected() as connection:
+        row = observe.read(connection).drivers["big"]
+    life, why = observe._life(row, observe._by_launch(cluster.find()), "s")
+    assert (life, why) == (Life.UNKNOWN, "the ResourceManager of driver big could not be asked")
 
 
 def test_the_active_one_of_two_managers_is_asked(manager: YarnRm) -> None:
