@@ -46,7 +46,7 @@ lint: install ## style, types, import arrows, dependencies, lock file, suppressi
 	$(RUN) ruff format --check .
 	$(RUN) mypy
 	$(RUN) lint-imports
-	$(RUN) deptry src tests tests/support tests/faults tests/compose tests/kubernetes benchmarks tools dags spark_jobs
+	$(RUN) deptry src tests tests/support tests/faults tests/compose tests/kubernetes tests/yarn benchmarks tools dags spark_jobs
 	$(RUN) deptry src --optional-dependencies-dev-groups dev --ignore DEP002
 	$(RUN) python tools/no_cheat.py
 	$(RUN) python tools/package_map.py --check
@@ -81,6 +81,9 @@ bench-quick: install jars ## a part of the benchmarks in five minutes; writes no
 .PHONY: kubernetes-test
 kubernetes-test: install jars ## drivers as pods on a real API server of Kubernetes, built from Go: kill, evict, API away; not part of CI
 	$(RUN) python tests/kubernetes/prove.py
+.PHONY: yarn-test
+yarn-test: install jars ## drivers on Hadoop's own ResourceManager and NodeManager: kill, ResourceManager away, queue full; not part of CI
+	$(RUN) python tests/yarn/prove.py
 
 page: ## build the page inside Airflow from ui/ (needs Node 20 or newer); what it builds is committed
 	cd ui && npm ci --no-audit --no-fund && npm run check && npm run build

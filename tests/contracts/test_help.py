@@ -20,7 +20,7 @@ from lakeward.connectors.decode.ahead import AHEAD
 from lakeward.connectors.decode.json import TOO_LARGE
 from lakeward.connectors.kafka.archive import FORMATS
 from lakeward.quality.runs.request import Scope
-from lakeward.spec.model.unsupported import BACKENDS, CATALOGS, UNSUPPORTED
+from lakeward.spec.model.unsupported import CATALOGS, UNSUPPORTED
 from lakeward.stack import groups
 from lakeward.supervision.decide.health import State
 from lakeward.tables.run import selected_actions
@@ -181,7 +181,7 @@ def test_the_choices_are_those_of_the_code() -> None:
 def test_no_help_names_what_the_specs_refuse(path: tuple[str, ...]) -> None:
     """By the list that filters the reference and the schemas: a refused value, or a refused key as one writes it."""
     shown = _shown(path)
-    words = {*BACKENDS, *CATALOGS, "native"}
+    words = {*CATALOGS, "native"}
     keys = {key for (_, key), values in UNSUPPORTED.items() if "*" in values}
     assert not words & set(re.findall(r"\w+", shown))
     assert not [key for key in keys if re.search(rf"\b{key}:\s*[\[{{\w]", shown)]

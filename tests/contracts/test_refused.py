@@ -59,7 +59,6 @@ REFUSED = {
     ("Settings", "reconcile"): lambda: _settings(reconcile={"every": "5s"}),
     ("Catalog", "properties"): lambda: _settings(catalog={"properties": {"uri": "http://x"}}),
     ("LakeCatalog", "type"): lambda: _settings(catalogs={"lake": {"type": "glue"}}),
-    ("Driver", "backend"): lambda: _settings(drivers={"d": {"backend": "yarn"}}),
 }
 
 
@@ -198,7 +197,7 @@ def test_the_pages_that_list_keys_do_not_list_refused_ones() -> None:
     page = (ROOT / "docs/reference/specs.md").read_text()
     rows = re.findall(r"^\| `(\w+)` \|", page, flags=re.MULTILINE)
     assert {"connections", "reconcile", "avro", "branch", "commit"} & set(rows) == set()
-    assert not re.search(r"`(native|yarn|memory)`: |`yarn`, |\[Memory sink\]", page)
+    assert not re.search(r"`(native|memory)`: |\[Memory sink\]", page)
 
 
 PLACEHOLDER = re.compile(r"\.\.|\.\.\.|…|<[^>]+>|\[[^\]]*\]|\|")

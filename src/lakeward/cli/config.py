@@ -41,9 +41,9 @@ def validate(
 
         problems += catalog_problems(state().project, state().home, loaded)
     if deep and loaded.ok:
-        from lakeward.cli.deep import pod_problems
+        from lakeward.cli.deep import cluster_problems
 
-        problems += pod_problems(state().project, state().home, loaded)
+        problems += cluster_problems(state().project, state().home, loaded)
     ok = all(problem.severity != "error" for problem in problems)
     lines = [problem.text() for problem in problems]
     errors = sum(problem.severity == "error" for problem in problems)

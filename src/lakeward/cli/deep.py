@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from lakeward.connectors.iceberg.catalogs.examine import answers_of
-from lakeward.connectors.kubernetes.examine import examine
+from lakeward.connectors.kubernetes import examine as kubernetes
+from lakeward.connectors.yarn import examine as yarn
 from lakeward.engine import analysis
 from lakeward.engine.analysis import Finding
 from lakeward.platform.runtime import Home, Project, Runtime
@@ -50,9 +51,12 @@ def catalog_problems(project: Project, home: Home, loaded: Loaded) -> list[Probl
     ]  # fmt: skip
 
 
-def pod_problems(project: Project, home: Home, loaded: Loaded) -> list[Problem]:
-    """Why Kubernetes would not run drivers of the settings: at their places in `conf/lakeward.yaml`."""
-    found = [each for each in examine(loaded.settings, home.secrets) if each.next]
+def cluster_problems(project: Project, home: Home, loaded: Loaded) -> list[Problem]:
+    """Why Kubernetes or YARN would not run drivers of the settings: at their places in `conf/lakeward.yaml`."""
+    answers: list[kubernetes.Answer | yarn.Answer] = [
+        *kubernetes.examine(loaded.settings, home.secrets), *yarn.examine(loaded.settings, home.secrets),
+    ]  # fmt: skip
+    found = [each for each in answers if each.next]
     if not found:
         return []
     file = project.settings_file

@@ -19,7 +19,7 @@ def doctor() -> None:
     """Check this machine and this stack; each line that is not ok names the command that repairs it."""
     from lakeward.stack.doctor import examine
 
-    checks = [*examine(state().project, state().home), *_masters(), *_pods(), *_reconciled()]
+    checks = [*examine(state().project, state().home), *_masters(), *_clusters(), *_reconciled()]
     wrong = [check for check in checks if not check.ok]
     state().output.show(
         {"checks": [asdict(check) for check in checks]}, rows="checks", columns=["name", "ok", "found", "wanted"]
@@ -51,9 +51,10 @@ def _masters() -> list[Check]:
     return found
 
 
-def _pods() -> list[Check]:
-    """Whether Kubernetes lets the project's drivers run; invalid settings are reported by `config validate`."""
-    from lakeward.connectors.kubernetes.examine import examine as places
+def _clusters() -> list[Check]:
+    """Whether Kubernetes and YARN let the project's drivers run; `config validate` reports invalid settings."""
+    from lakeward.connectors.kubernetes.examine import examine as pods
+    from lakeward.connectors.yarn.examine import examine as applications
     from lakeward.spec.read.loader import load_settings
     from lakeward.stack.doctor import Check
 
@@ -61,8 +62,12 @@ def _pods() -> list[Check]:
         settings = load_settings(state().project)
     except LakewardError:
         return []
-    answers = places(settings, state().home.secrets)
-    return [Check("kubernetes", not each.next, each.found, each.place, each.next) for each in answers]
+    secrets = state().home.secrets
+    return [
+        Check(name, not each.next, each.found, each.place, each.next)
+        for name, answers in (("kubernetes", pods(settings, secrets)), ("yarn", applications(settings, secrets)))
+        for each in answers
+    ]
 
 
 def _reconciled() -> list[Check]:

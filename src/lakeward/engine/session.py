@@ -123,6 +123,8 @@ def start(launch: Launch) -> SparkSession:
     """
     master = cluster.master_of(launch)
     here = None if master is None else spark_master.reach(master)
+    if launch.yarn is not None:
+        here = os.environ["NM_HOST"]  # the name of this node, by which executors of other nodes reach it
     launch.folder.mkdir(parents=True, exist_ok=True)
     (launch.folder / "tmp").mkdir(exist_ok=True)
     (launch.folder / event_log.FOLDER).mkdir(exist_ok=True)
@@ -139,7 +141,7 @@ def start(launch: Launch) -> SparkSession:
     from pyspark.java_gateway import ensure_callback_server_started
     from pyspark.sql import SparkSession
 
-    if launch.cluster is not None:
+    if launch.cluster is not None or launch.yarn is not None:
         given_jvm.prepare(launch.folder / LOGGING.name, launch.runtime.pgpass)
     builder = SparkSession.builder
     for name, value in conf(launch, here).items():

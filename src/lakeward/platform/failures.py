@@ -49,7 +49,7 @@ class Cause(StrEnum):
     REBOOT = "machine restart"
     PLAN_SIZE = "plan too large"
     NO_ROOM = "no room in the cluster"
-    NOT_STARTED = "pod not started"
+    NOT_STARTED = "not started by the cluster"
     NODE = "ended by the cluster"
 
 
@@ -81,23 +81,26 @@ _TEXTS: tuple[tuple[FailureClass, Cause | None, re.Pattern[str]], ...] = tuple(
     (failure, cause, re.compile(pattern, re.IGNORECASE))
     for failure, cause, pattern in (
         (FailureClass.FENCED, None, r"CONCURRENT_STREAM_LOG_UPDATE|CONCURRENT_QUERY|newer launch holds"),
-        (FailureClass.DEPENDENCY, Cause.NO_ROOM, r"Spark cluster has no room|Kubernetes has no room"),
+        (FailureClass.DEPENDENCY, Cause.NO_ROOM, r"Spark cluster has no room|(?:Kubernetes|YARN) has no room"),
         (
             FailureClass.DEPENDENCY,
             Cause.NOT_STARTED,
-            r"Kubernetes (?:cannot get the image|cannot configure the container|has not started the pod)",
+            r"Kubernetes (?:cannot get the image|cannot configure the container|has not started the pod)"
+            r"|YARN has not started",
         ),
         (
             FailureClass.DEPENDENCY,
             None,
             r"Kubernetes API \S+ (?:does not|refuses)|certificate of the Kubernetes API"
-            r"|namespace of a driver is missing|program that logs in to Kubernetes|No access to the API of Kubernetes",
+            r"|namespace of a driver is missing|program that logs in to Kubernetes|No access to the API of Kubernetes"
+            r"|ResourceManager .{0,300}does not (?:answer|take a submission)|ResourceManager .{0,300}refuses the login"
+            r"|YARN (?:refuses the login|does not (?:take|allow))",
         ),
         (
             FailureClass.INFRA,
             Cause.NODE,
             r"driver was (?:evicted|preempted|lost with|removed because|ended at the deadline)"
-            r"|driver was ended (?:by|because) (?:the shutdown of )?its node",
+            r"|driver was ended (?:by|because) (?:the shutdown of )?its node|driver was ended by YARN",
         ),
         (FailureClass.INFRA, Cause.HUNG, r"hung batch|hung in a batch"),
         (FailureClass.INFRA, Cause.REBOOT, r"machine was (?:rebooted|started anew)"),

@@ -394,6 +394,26 @@ class PodPlace(BaseModel):
     """Paths in the pod: the driver's folder, the registry's Secret, the other ones."""
 
 
+class YarnPlace(BaseModel):
+    """Where a driver is submitted on YARN.
+
+    Attributes:
+        connection: id of the connection that says the rest; None without one.
+        queue: the queue of its application.
+        hadoop_conf: folder with `yarn-site.xml` and `core-site.xml`, on the machine that submits.
+        resource_managers: web addresses of the ResourceManagers, the active one and its standbys.
+        deployment: a digest of the registry's address, by which its applications are listed.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    connection: str | None = None
+    queue: str | None = None
+    hadoop_conf: str | None = None
+    resource_managers: tuple[str, ...] = ()
+    deployment: str = ""
+
+
 class Launch(BaseModel):
     """The launch file of a driver (mode 0600): its name, its token, and the addresses.
 
@@ -405,6 +425,7 @@ class Launch(BaseModel):
         conf: Spark conf of this driver (resources), without secrets.
         cluster: where it is submitted; None for a process of this machine, whose launch file does not have the key.
         pod: its pod; None for a driver that is not on Kubernetes.
+        yarn: its place on YARN; None for a driver that is not there.
         id: of its row in the registry; empty without one.
     """
 
@@ -417,14 +438,15 @@ class Launch(BaseModel):
     conf: dict[str, str] = {}
     cluster: ClusterPlace | None = None
     pod: PodPlace | None = None
+    yarn: YarnPlace | None = None
     id: str = ""
 
     def write(self, file: Path) -> None:
         """Write the file with mode 0600."""
         descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         with os.fdopen(descriptor, "w") as stream:
-            # A driver of the version before refuses keys that it does not know: a process here needs neither.
-            stream.write(self.model_dump_json(indent=2, exclude={"cluster", "pod", "id"}))
+            # A driver of the version before refuses keys that it does not know: a process here needs none.
+            stream.write(self.model_dump_json(indent=2, exclude={"cluster", "pod", "yarn", "id"}))
 
     @classmethod
     def read(cls, file: Path) -> Launch:

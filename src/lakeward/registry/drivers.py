@@ -32,7 +32,7 @@ class Handle(TypedDict, total=False):
     """The identity of a driver's process: `start_time` in clock ticks or seconds since boot, by the platform.
 
     A driver that a cluster started has its `submission` and the `master` that knows it instead, one on Kubernetes its
-    `pod`, with `namespace` and `uid`.
+    `pod`, with `namespace` and `uid`, one on YARN its `application`.
     """
 
     pid: int
@@ -44,19 +44,22 @@ class Handle(TypedDict, total=False):
     pod: str
     namespace: str
     uid: str
+    application: str
 
 
 def named(handle: Handle | None) -> str:
-    """How people name the process: `process 77`, or its submission or pod on a cluster."""
+    """How people name the process: `process 77`, or its submission, pod or application on a cluster."""
     found = handle or {}
     if "pod" in found:
         return f"pod {found['pod']}"
+    if "application" in found:
+        return f"YARN {found['application']}"
     return str(found["submission"]) if "submission" in found else f"process {found.get('pid')}"
 
 
 def on_cluster(handle: Handle | None) -> bool:
     """Whether a cluster started it, so that its files are not on the machine that reconciles."""
-    return handle is not None and ("submission" in handle or "pod" in handle)
+    return handle is not None and any(key in handle for key in ("submission", "pod", "application"))
 
 
 @dataclass(frozen=True)

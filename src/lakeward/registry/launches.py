@@ -29,8 +29,8 @@ class LaunchRow:
     """One launch, without its document.
 
     Attributes:
-        place: where it was submitted: `master`, `rest`, `ui`; or its pod, as `PodPlace`.
-        handle: its submission or pod; None until it is recorded.
+        place: where it was submitted, as `ClusterPlace`, `PodPlace` or `YarnPlace`.
+        handle: its submission, pod or application; None until it is recorded.
         host, log: machine and folder of the driver, by its own words.
         exit: its `exit.json`.
     """

@@ -15,7 +15,7 @@ from lakeward.platform.runtime import Runtime
 from lakeward.platform.text import listed
 from lakeward.registry import drivers, events
 from lakeward.registry.drivers import Driver, named
-from lakeward.spec.model.driver_conf import conf, place, pod
+from lakeward.spec.model.driver_conf import conf, place, pod, yarn
 from lakeward.spec.model.settings import Settings
 from lakeward.supervision import termination
 from lakeward.supervision.backends.base import Backend, Job, launch_folder
@@ -92,6 +92,7 @@ class Actor:
             conf=conf(specs, declared),
             cluster=place(declared),
             pod=pod(specs, declared),
+            yarn=yarn(declared),
         )
         try:
             job = self.backend.start(launch)

@@ -14,6 +14,7 @@ from lakeward.supervision.backends.chooser import Backends
 from lakeward.supervision.backends.kubernetes import KubernetesBackend
 from lakeward.supervision.backends.local import LocalBackend
 from lakeward.supervision.backends.standalone import StandaloneBackend
+from lakeward.supervision.backends.yarn import YarnBackend
 from lakeward.supervision.observe import Connect
 
 
@@ -34,4 +35,5 @@ def backend_of(runtime: Runtime) -> Backend:
         LocalBackend.of_environment(runtime.drivers),
         StandaloneBackend(connected),
         KubernetesBackend(connected, Apis(runtime.connections).of),
+        YarnBackend(connected),
     )

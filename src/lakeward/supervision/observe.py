@@ -318,7 +318,10 @@ def _life(driver: Driver | None, jobs: Jobs, stream: str) -> tuple[Life, str]:
         return (Life.UNKNOWN, known) if driver.handle is not None and not driver.ended else (Life.GONE, "")
     life = remains(driver, job)
     if life is Life.UNKNOWN and on_cluster(job.handle):
-        server = "Kubernetes API" if "pod" in (job.handle or {}) else "Spark master"
+        handle = job.handle or {}
+        server = (
+            "Kubernetes API" if "pod" in handle else "ResourceManager" if "application" in handle else "Spark master"
+        )
         return life, job.lost or f"the {server} of driver {driver.name} could not be asked"
     if life is Life.UNKNOWN:
         hint = f"if that host is gone for good: lakeward streams restart {stream} --kill"

@@ -15,7 +15,7 @@ from lakeward.engine import cluster, session
 from lakeward.jars.java import ROOM_FOR_CLASSES
 from lakeward.platform import ports
 from lakeward.platform.errors import DependencyDown, SpecError
-from lakeward.platform.runtime import Lake, Launch, Runtime
+from lakeward.platform.runtime import ClusterPlace, Lake, Launch, Runtime, YarnPlace
 from lakeward.spec.model.types import SparkMaster
 
 MASTER = "spark://127.0.0.1:7077"
@@ -47,6 +47,17 @@ def test_executors_get_the_verified_jars_from_the_driver_and_find_its_address(la
     assert names == {jar.name for jar in (*jars.spark_classpath(), *jars.own.libraries())}
     assert (found["spark.driver.host"], found["spark.driver.bindAddress"]) == ("10.0.0.7", "10.0.0.7")
     assert session.conf(launch, "127.0.0.1")["spark.driver.bindAddress"] == "127.0.0.1"
+
+
+def test_a_driver_on_yarn_keeps_the_mode_of_its_application_master(launch) -> None:
+    on_yarn = launch.model_copy(update={"conf": {"spark.master": "yarn"}, "yarn": YarnPlace()})
+    found = session.conf(on_yarn, "node-one")
+    # `client` would make its context submit a second application.
+    assert "spark.submit.deployMode" not in found
+    assert (found["spark.master"], found["spark.driver.host"]) == ("yarn", "node-one")
+    assert cluster.master_of(on_yarn) is None, "no master of Spark's own is asked"
+    standalone = launch.model_copy(update={"cluster": ClusterPlace(master=MASTER)})
+    assert session.conf(standalone, "node-one")["spark.submit.deployMode"] == "client"
 
 
 def test_a_driver_that_works_by_itself_serves_nothing(launch) -> None:

@@ -52,6 +52,7 @@ ELSEWHERE = {
     "supervision/backends/local:_launched": "tests/unit/supervision/test_unreadable_rows.py",
     "supervision/backends/local:find": "tests/unit/supervision/test_unreadable_rows.py",
     "supervision/backends/standalone:find": "tests/unit/supervision/backends/test_standalone.py",
+    "supervision/backends/yarn:find": "tests/unit/supervision/backends/test_yarn.py",
     "supervision/incidents:_alone": "the loops over incidents",
     "supervision/incidents:of_dependencies": "a savepoint for each dependency, as for streams",
     "supervision/late_proofs:watch": "tests/unit/supervision/test_late_proofs.py",

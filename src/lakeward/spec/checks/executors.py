@@ -13,15 +13,22 @@ from lakeward.spec.read.messages import Finding
 
 HOW = "docs/how-to/run-on-a-spark-cluster.md"
 PODS = "docs/how-to/run-drivers-on-kubernetes.md"
+YARN = "docs/how-to/run-drivers-on-yarn.md"
 _OF_A_CLUSTER = ("deploy_mode", "master", "rest", "ui", "executors", "authenticate")
 _OF_CLUSTER_MODE = ("rest", "ui")
-_OF_KUBERNETES = ("image", "namespace", "service_account", "connection", "registry_secret", "secrets")
+_OF_KUBERNETES = ("image", "namespace", "service_account", "registry_secret", "secrets")
+_OF_YARN = ("queue", "hadoop_conf", "resource_manager")
+
+
+SPREAD = ("standalone", "yarn")
+"""Backends whose drivers have executors."""
 
 
 def driver_findings(name: str, driver: Driver) -> Iterator[Finding]:
     """Problems of one entry of `drivers:`."""
-    spread = driver.backend == "standalone"
-    if spread and driver.master is None:
+    standalone = driver.backend == "standalone"
+    spread = driver.backend in SPREAD
+    if standalone and driver.master is None:
         message = "backend standalone needs the address of its master: spark://HOST:PORT"
         yield Finding(("drivers", name), message, "standalone", missing=True, about=("master",))
     if driver.backend in ("local", "kubernetes"):
@@ -32,17 +39,15 @@ def driver_findings(name: str, driver: Driver) -> Iterator[Finding]:
                 yield Finding(("drivers", name, key), message, key, key=True)
     if driver.backend == "kubernetes":
         yield from _pod(name, driver)
-    else:
-        for key in _OF_KUBERNETES:
-            if key in driver.model_fields_set:
-                message = f"{key} needs backend: kubernetes; this driver has no pod"
-                yield Finding(("drivers", name, key), message, key, key=True)
-    if driver.deploy_mode == "client" and spread:
+    if driver.backend == "yarn":
+        yield from _on_yarn(name, driver)
+    yield from _of_others(name, driver)
+    if driver.deploy_mode == "client" and standalone:
         for key in _OF_CLUSTER_MODE:
             if key in driver.model_fields_set:
                 message = f"{key} needs deploy_mode: cluster; a driver in client mode is not submitted"
                 yield Finding(("drivers", name, key), message, key, key=True)
-    if driver.deploy_mode == "cluster":
+    if driver.deploy_mode == "cluster" and driver.backend != "yarn":
         yield from _cluster_mode(name, driver)
     if spread and "cores" in driver.model_fields_set:
         message = "cores has no effect here: executors run the tasks; use executors: {cores: ..}"
@@ -53,7 +58,7 @@ def driver_findings(name: str, driver: Driver) -> Iterator[Finding]:
             yield Finding(at, refused, key, key=True)
         elif words := _own_key(driver, key):
             yield Finding(at, f"write this as {words}, in the driver's own keys", key, key=True)
-        elif useless := spark_conf.ineffective(key, executors=spread):
+        elif useless := spark_conf.ineffective(key, executors=spread, yarn=driver.backend == "yarn"):
             yield Finding(at, useless, key, key=True, warning=True)
 
 
@@ -61,7 +66,34 @@ def _own_key(driver: Driver, key: str) -> str | None:
     """The key of its entry that replaces a setting of Spark."""
     if driver.backend == "kubernetes":
         return spark_conf.given_for_pods(key)
+    if driver.backend == "yarn":
+        return spark_conf.given_for_yarn(key)
     return spark_conf.given_elsewhere(key) if driver.backend == "standalone" else None
+
+
+def _of_others(name: str, driver: Driver) -> Iterator[Finding]:
+    """Keys of another backend than the driver's."""
+    of = [(key, "kubernetes", "this driver has no pod") for key in _OF_KUBERNETES if driver.backend != "kubernetes"]
+    of += [(key, "yarn", "this driver is not submitted to YARN") for key in _OF_YARN if driver.backend != "yarn"]
+    if driver.backend not in ("kubernetes", "yarn"):
+        of.append(("connection", "kubernetes or yarn", "this driver has no other cluster to reach"))
+    for key, backend, why in of:
+        if key in driver.model_fields_set:
+            yield Finding(("drivers", name, key), f"{key} needs backend: {backend}; {why}", key, key=True)
+
+
+def _on_yarn(name: str, driver: Driver) -> Iterator[Finding]:
+    """What a driver on YARN cannot have."""
+    for key in ("master", "rest", "ui", "authenticate"):
+        if key in driver.model_fields_set:
+            message = f"{key} needs backend: standalone; YARN's addresses are in its own files ({YARN})"
+            yield Finding(("drivers", name, key), message, key, key=True)
+    if driver.deploy_mode == "client" and "deploy_mode" in driver.model_fields_set:
+        message = f"a driver on YARN runs in cluster mode: leave deploy_mode out ({YARN})"
+        yield Finding(("drivers", name, "deploy_mode"), message, "client")
+    if name == MAINTENANCE:
+        message = "backend: yarn is for drivers of streams; maintenance runs with Airflow: write local or standalone"
+        yield Finding(("drivers", name, "backend"), message, "yarn")
 
 
 def _pod(name: str, driver: Driver) -> Iterator[Finding]:
@@ -97,8 +129,8 @@ def executor_findings(streams: Sequence[StreamSpec], settings: Settings) -> Iter
     for spec in streams:
         driver = settings.driver(spec.driver)
         executors = spec.resources.executors
-        if driver.backend != "standalone":
-            if executors is not None and driver.backend != "yarn":
+        if driver.backend not in SPREAD:
+            if executors is not None:
                 message = (
                     f"driver {spec.driver} runs all tasks in its own process; for executors declare it under drivers: "
                     f"in conf/lakeward.yaml with backend: standalone and its master ({HOW})"

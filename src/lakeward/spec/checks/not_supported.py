@@ -12,7 +12,7 @@ from lakeward.spec.model.file_paths import elsewhere
 from lakeward.spec.model.settings import Reconcile, Settings
 from lakeward.spec.model.sources import FilesSource
 from lakeward.spec.model.stream import StreamSpec
-from lakeward.spec.model.unsupported import BACKENDS, CATALOGS, FILES
+from lakeward.spec.model.unsupported import CATALOGS, FILES
 from lakeward.spec.read.document import Path_
 
 BRANCH = (
@@ -75,7 +75,3 @@ def of_settings(settings: Settings) -> Found:
             yield ("catalogs", name, "type"), f"type {catalog.type}: nothing was ever run there; rest and hive are done"
     if settings.reconcile != Reconcile():
         yield ("reconcile",), "other intervals of reconcile"
-    for named, driver in settings.drivers.items():
-        if driver.backend in BACKENDS:
-            what = f"backend {driver.backend}: no driver ever ran there; local, standalone and kubernetes are done"
-            yield ("drivers", named, "backend"), what

@@ -55,6 +55,12 @@ _OF_EXECUTORS = ("spark.executor.", "spark.dynamicAllocation.", "spark.shuffle.s
                  "spark.task.maxFailures", "spark.excludeOnFailure.", "spark.yarn.", "spark.kubernetes.",
                  "spark.standalone.", "spark.deploy.")  # fmt: skip
 _OTHER_CLUSTERS = ("spark.yarn.", "spark.kubernetes.", "spark.executor.instances")
+_OTHER_THAN_YARN = ("spark.kubernetes.", "spark.standalone.", "spark.deploy.", "spark.cores.max")
+_OF_SUBMISSION = (
+    "spark.yarn.tags",
+    "spark.yarn.maxappattempts",
+    "spark.yarn.submit.waitappcompletion",
+)
 _GIVEN = {
     "spark.executor.cores": "executors: {cores: ..}",
     "spark.executor.memory": "executors: {memory: ..}",
@@ -72,6 +78,11 @@ _GIVEN_FOR_PODS = {
     "spark.kubernetes.authenticate.driver.serviceaccountname": "service_account: ..",
     "spark.kubernetes.driver.request.cores": "cores: ..",
 }
+_GIVEN_FOR_YARN = {
+    **{key: words for key, words in _GIVEN.items() if key not in ("spark.cores.max", "spark.authenticate")},
+    "spark.yarn.queue": "queue: ..",
+    "spark.executor.instances": "executors: {min: .., max: ..}",
+}
 TASK_ATTEMPTS = 4
 """Attempts of a task, as on a cluster: a lost Python worker does not fail the batch."""
 
@@ -81,15 +92,19 @@ def local(cores: int) -> str:
     return f"local[{cores},{TASK_ATTEMPTS}]"
 
 
-def ineffective(key: str, *, executors: bool = False) -> str | None:
+def ineffective(key: str, *, executors: bool = False, yarn: bool = False) -> str | None:
     """Why a setting of a whole driver has no effect; None if it has one.
 
     Args:
-        executors: the driver has executors on a standalone cluster.
+        executors: the driver has executors on a cluster.
+        yarn: that cluster is YARN.
     """
     low = key.lower()
+    if low in _OF_SUBMISSION:
+        return f"{key} has no effect: Lakeward sets it for each launch"
     if executors:
-        return f"{key} has no effect: it is for another kind of cluster" if low.startswith(_OTHER_CLUSTERS) else None
+        others = _OTHER_THAN_YARN if yarn else _OTHER_CLUSTERS
+        return f"{key} has no effect: it is for another kind of cluster" if low.startswith(others) else None
     if low.startswith(tuple(map(str.lower, _OF_EXECUTORS))):
         return f"{key} has no effect: it is for executors or a cluster, and this driver runs in one process"
     return None
@@ -103,6 +118,11 @@ def given_elsewhere(key: str) -> str | None:
 def given_for_pods(key: str) -> str | None:
     """The key of a driver's entry that replaces this setting on Kubernetes; None without one."""
     return _GIVEN_FOR_PODS.get(key.lower())
+
+
+def given_for_yarn(key: str) -> str | None:
+    """The key of a driver's entry that replaces this setting on YARN; None without one."""
+    return _GIVEN_FOR_YARN.get(key.lower())
 
 
 def refusal(key: str, *, whole_driver: bool = False) -> str | None:

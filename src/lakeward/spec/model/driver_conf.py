@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from lakeward.platform.runtime import ClusterPlace, PodPlace
+from lakeward.platform.runtime import ClusterPlace, PodPlace, YarnPlace
 from lakeward.spec.checks.spark_conf import local
 from lakeward.spec.model.settings import Driver as DriverSettings
 from lakeward.spec.model.stream import Executors
@@ -35,7 +35,10 @@ def conf(specs: Iterable[Mapping[str, Any]], settings: DriverSettings | None = N
     wished = {str(key): str(value) for key, value in base.spark.items()}
     if base.compiler == "quick":
         wished["spark.driver.extraJavaOptions"] = QUICK
-    master = {"spark.master": local(cores)} if base.master is None else _spread(hosted, base)
+    if base.backend == "yarn":
+        master = _on_yarn(hosted, base)
+    else:
+        master = {"spark.master": local(cores)} if base.master is None else _spread(hosted, base)
     return {**master, "spark.driver.memory": str(memory), **wished}
 
 
@@ -45,6 +48,16 @@ def place(settings: DriverSettings) -> ClusterPlace | None:
         return None
     rest, ui = (None if address is None else str(address) for address in (settings.rest, settings.ui))
     return ClusterPlace(master=str(settings.master), rest=rest, ui=ui)
+
+
+def yarn(settings: DriverSettings) -> YarnPlace | None:
+    """Where a driver is submitted on YARN; None for another driver."""
+    if settings.backend != "yarn":
+        return None
+    given = (settings.connection, settings.queue, settings.hadoop_conf)
+    connection, queue, folder = (None if each is None else str(each) for each in given)
+    addresses = tuple(str(settings.resource_manager).split(",")) if settings.resource_manager is not None else ()
+    return YarnPlace(connection=connection, queue=queue, hadoop_conf=folder, resource_managers=addresses)
 
 
 def pod(specs: Iterable[Mapping[str, Any]], settings: DriverSettings) -> PodPlace | None:
@@ -79,10 +92,22 @@ def _size(hosted: list[Mapping[str, Any]], base: DriverSettings) -> tuple[int, M
     return cores, max(wanted, key=lambda size: size.bytes)
 
 
+def _on_yarn(specs: list[Mapping[str, Any]], base: DriverSettings) -> dict[str, str]:
+    """Executors on YARN, which does not know a limit of cores and starts two executors unless it is told a number."""
+    given = {key: value for key, value in _spread(specs, base).items() if key != "spark.cores.max"}
+    if "spark.dynamicAllocation.enabled" not in given:
+        given["spark.executor.instances"] = str(_executors(specs, base).max)
+    return {**given, "spark.master": "yarn"}
+
+
+def _executors(specs: list[Mapping[str, Any]], base: DriverSettings) -> Executors:
+    requests = [wish["executors"] for spec in specs if (wish := spec.get("resources") or {}).get("executors")]
+    return base.executors or (Executors.model_validate(requests[0]) if requests else Executors())
+
+
 def _spread(specs: list[Mapping[str, Any]], base: DriverSettings) -> dict[str, str]:
     """Executors on a standalone cluster: dynamic allocation between two bounds, or a fixed number."""
-    requests = [wish["executors"] for spec in specs if (wish := spec.get("resources") or {}).get("executors")]
-    executors = base.executors or (Executors.model_validate(requests[0]) if requests else Executors())
+    executors = _executors(specs, base)
     settings = {
         "spark.master": str(base.master),
         "spark.executor.cores": str(executors.cores),

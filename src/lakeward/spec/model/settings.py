@@ -23,9 +23,11 @@ from lakeward.spec.model.types import (
     Namespace,
     ObjectPlace,
     Reading,
+    ResourceManagers,
     Span,
     SparkMaster,
     SparkService,
+    YarnQueue,
 )
 
 
@@ -93,7 +95,8 @@ class Driver(SpecModel):
     """Memory of the driver process."""
     backend: Literal["local", "standalone", "yarn", "kubernetes"] = "local"
     """Where tasks run: `local`, in the driver process; `standalone`, on executors of a Spark standalone cluster, and
-    where the driver process runs, `deploy_mode` says; `kubernetes`, in the driver process, which is a pod."""
+    where the driver process runs, `deploy_mode` says; `yarn`, on executors of YARN, which runs the driver process, too;
+    `kubernetes`, in the driver process, which is a pod."""
     deploy_mode: Literal["client", "cluster"] = "client"
     """`client`: the driver is a process of the machine that reconciles. `cluster`: a worker of the cluster runs it, and
     every Airflow host finds and stops it."""
@@ -103,6 +106,13 @@ class Driver(SpecModel):
     """The master's REST gateway, to which a driver in cluster mode is submitted; default: port 6066 of the master."""
     ui: SparkService | None = None
     """The master's page, which lists the drivers in cluster mode; default: port 8080 of the master."""
+    queue: YarnQueue | None = None
+    """Queue of YARN; default: that of the connection, else `default`."""
+    hadoop_conf: MountPath | None = None
+    """Folder with `yarn-site.xml` and `core-site.xml` on every Airflow host; default: that of the connection, else
+    `HADOOP_CONF_DIR`."""
+    resource_manager: ResourceManagers | None = None
+    """Web addresses of YARN's ResourceManagers, with commas; default: those of the connection or `yarn-site.xml`."""
     image: Image | None = None
     """Image of the driver's pod, with the same Lakeward (`backend: kubernetes`)."""
     namespace: Namespace = Namespace("default")
@@ -110,8 +120,9 @@ class Driver(SpecModel):
     service_account: KubernetesName | None = None
     """Service account of the driver's pod; its token is not mounted."""
     connection: Name | None = None
-    """Connection to the cluster: `<home>/secrets/kubernetes/<connection>.kubeconfig`. Default: the service account of
-    the pod that reconciles, else `KUBECONFIG` or `~/.kube/config`."""
+    """Connection to the cluster. Kubernetes: `<home>/secrets/kubernetes/<connection>.kubeconfig`; default: the service
+    account of the pod that reconciles, else `KUBECONFIG` or `~/.kube/config`. YARN: a connection of type `spark`, in
+    `<home>/secrets/spark/<connection>.json`; default: Hadoop's own files."""
     registry_secret: KubernetesName = KubernetesName("lakeward-registry")
     """Secret in that namespace with the registry's address and password file: keys `registry.url` and `pgpass`."""
     secrets: dict[KubernetesName, MountPath] = Field(default_factory=dict)

@@ -380,6 +380,22 @@ class SparkService(Written):
     examples: ClassVar[list[str]] = ["http://spark-master:6066"]
 
 
+class YarnQueue(Written):
+    """A queue of YARN."""
+
+    pattern = re.compile(r"[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*")
+    syntax = "a queue of YARN is a name, or a path as root.streams: letters, digits, _ and -"
+    examples: ClassVar[list[str]] = ["streams"]
+
+
+class ResourceManagers(Written):
+    """The web addresses of YARN's ResourceManagers."""
+
+    pattern = re.compile(r"https?://[^\s,:/@?#]+:\d+(,https?://[^\s,:/@?#]+:\d+)*")
+    syntax = "ResourceManagers are http(s)://HOST:PORT, with commas between them, without a login"
+    examples: ClassVar[list[str]] = ["http://rm-one:8088,http://rm-two:8088"]
+
+
 class KubernetesName(Written):
     """The name of an object of Kubernetes."""
 

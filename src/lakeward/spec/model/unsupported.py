@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Set
 
 FILES = {"orc", "avro", "text"}
-BACKENDS = {"yarn"}
 CATALOGS = {"jdbc", "glue"}
 
 UNSUPPORTED: Mapping[tuple[str, str], Set[str]] = {
@@ -22,7 +21,6 @@ UNSUPPORTED: Mapping[tuple[str, str], Set[str]] = {
     ("Settings", "reconcile"): {"*"},
     ("Catalog", "properties"): {"*"},
     ("LakeCatalog", "type"): CATALOGS,
-    ("Driver", "backend"): BACKENDS,
 }
 """(model, key) -> the values that are refused, `*` for the key itself."""
 

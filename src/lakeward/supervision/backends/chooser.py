@@ -19,13 +19,15 @@ class Backends:
 
     name = "local"
 
-    def __init__(self, local: Backend, standalone: Backend, kubernetes: Backend) -> None:
-        self._local, self._standalone, self._kubernetes = local, standalone, kubernetes
+    def __init__(self, local: Backend, standalone: Backend, kubernetes: Backend, yarn: Backend) -> None:
+        self._local, self._standalone, self._kubernetes, self._yarn = local, standalone, kubernetes, yarn
 
     def start(self, launch: Launch) -> Job:
         """Start it where it belongs."""
         if launch.pod is not None:
             return self._kubernetes.start(launch)
+        if launch.yarn is not None:
+            return self._yarn.start(launch)
         return (self._local if launch.cluster is None else self._standalone).start(launch)
 
     def find(self, known: Sequence[Known] = ()) -> list[Job]:
@@ -44,13 +46,15 @@ class Backends:
         return self._of(job.handle).dump(job)
 
     @property
-    def _all(self) -> tuple[Backend, Backend, Backend]:
-        return self._local, self._standalone, self._kubernetes
+    def _all(self) -> tuple[Backend, Backend, Backend, Backend]:
+        return self._local, self._standalone, self._kubernetes, self._yarn
 
     def _of(self, handle: Handle | None) -> Backend:
         found = handle or {}
         if "pod" in found:
             return self._kubernetes
+        if "application" in found:
+            return self._yarn
         return self._standalone if "submission" in found else self._local
 
 
@@ -65,4 +69,4 @@ def _asked(cluster: Backend, known: Sequence[Known]) -> list[Job]:
 
 
 def _place(handle: Handle) -> str:
-    return str(handle.get("master") or handle.get("namespace") or "")
+    return str(handle.get("master") or handle.get("namespace") or handle.get("application") or "")

@@ -6,11 +6,13 @@ time, and counts as ended when it is a zombie. Its children (the JVM) share its 
 
 from __future__ import annotations
 
+import hashlib
 import os
 import socket
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import psutil
 
@@ -24,6 +26,12 @@ _SAME_START_S = 0.05
 def host() -> str:
     """This machine's name, as recorded with a driver."""
     return socket.gethostname()
+
+
+def deployment(address: str) -> str:
+    """What labels and tags say about a registry: what other deployments have on the same cluster is not listed."""
+    parts = urlsplit(address.strip())
+    return hashlib.sha256(f"{parts.hostname}:{parts.port}{parts.path}".encode()).hexdigest()[:16]
 
 
 @lru_cache(maxsize=1)

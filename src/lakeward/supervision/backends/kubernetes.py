@@ -7,13 +7,11 @@ pod that is not there may run on, on a node that was cut off. See docs/adr/0104 
 
 from __future__ import annotations
 
-import hashlib
 import secrets
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, cast
-from urllib.parse import urlsplit
 
 import structlog
 
@@ -27,6 +25,7 @@ from lakeward.registry.drivers import Handle
 from lakeward.registry.launches import LaunchRow
 from lakeward.supervision.backends import pods, row_requests
 from lakeward.supervision.backends.base import ExitRecord, Job, Known, Life
+from lakeward.supervision.backends.identity import deployment
 from lakeward.supervision.observe import Connect
 
 log = structlog.get_logger(__name__)
@@ -60,7 +59,7 @@ class KubernetesBackend:
         with self._connect() as connection:
             launches.record(
                 connection, launch.id, driver=launch.driver, token=launch.token, place=place.model_dump(),
-                document=launch.model_dump(mode="json"),
+                document=launch.model_dump(mode="json", exclude={"yarn"}),
             )  # fmt: skip
         pod = manifest.document(launch, place)
         name = str(pod["metadata"]["name"])
@@ -86,13 +85,7 @@ class KubernetesBackend:
         for key, listed in lists.items():
             if listed is not None:
                 self._remove_ended(places[key], listed, {row.id for row in rows})
-        seen = {(job.driver, job.token) for job in jobs}
-        for item in known:
-            if (item.driver, item.token) not in seen:
-                lost = "the registry has no record of its launch"
-                jobs.append(Job(item.driver, item.token, Life.UNKNOWN, item.handle, _host(item.handle), "", lost=lost))
-        # A launch without a pod is not a process: its starter is about to create it, or has died.
-        return [job for job in jobs if job.handle is not None]
+        return row_requests.with_unrecorded(jobs, known, _host)
 
     def stop(self, job: Job, *, grace_s: float) -> bool:
         """Ask the driver in its row, and by SIGTERM, to end at a batch boundary; after `grace_s` it is killed."""
@@ -180,12 +173,6 @@ class KubernetesBackend:
                 self._api(place).delete(place.namespace, pod["metadata"]["name"], pods.uid(pod), 0)
         except LakewardError as error:
             log.warning("ended pods not removed", namespace=place.namespace, error=error.what, why=error.why)
-
-
-def deployment(address: str) -> str:
-    """A label's value for a registry: pods of other deployments in the same namespace are not listed."""
-    parts = urlsplit(address.strip())
-    return hashlib.sha256(f"{parts.hostname}:{parts.port}{parts.path}".encode()).hexdigest()[:16]
 
 
 def _created(api: Api, place: PodPlace, pod: Mapping[str, Any], token: str) -> Pod:

@@ -1,19 +1,36 @@
-"""What a driver that shares no folder with this machine is asked through its row of the registry."""
+"""What backends share whose launches are rows of the registry: launches without a row, and requests to a driver."""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Sequence
 
 import structlog
 
 from lakeward.registry import launches
-from lakeward.supervision.backends.base import Job, Life
+from lakeward.registry.drivers import Handle
+from lakeward.supervision.backends.base import Job, Known, Life
 from lakeward.supervision.observe import Connect
 
 log = structlog.get_logger(__name__)
 
 DUMP_S = 30.0
 POLL_S = 1.0
+
+
+def with_unrecorded(jobs: Sequence[Job], known: Sequence[Known], host: Callable[[Handle], str]) -> list[Job]:
+    """The jobs that are somewhere, and those that the registry's drivers name and that have no row.
+
+    A launch without a handle is not a process: its starter is about to submit it, or has died.
+    """
+    seen = {(job.driver, job.token) for job in jobs}
+    lost = "the registry has no record of its launch"
+    unrecorded = [
+        Job(item.driver, item.token, Life.UNKNOWN, item.handle, host(item.handle), "", lost=lost)
+        for item in known
+        if (item.driver, item.token) not in seen
+    ]
+    return [job for job in (*jobs, *unrecorded) if job.handle is not None]
 
 
 def thread_dump(connect: Connect, job: Job) -> str | None:

@@ -67,7 +67,7 @@ class StandaloneBackend:
         with self._connect() as connection:
             launches.record(
                 connection, launch.id, driver=launch.driver, token=launch.token, place=place.model_dump(),
-                document=launch.model_dump(mode="json", exclude={"pod"}),
+                document=launch.model_dump(mode="json", exclude={"pod", "yarn"}),
             )  # fmt: skip
         found = submission.submit(place, request)
         handle: Handle = {"submission": found, "master": place.master}
@@ -88,13 +88,7 @@ class StandaloneBackend:
             job = attempt(f"launch {row.id}", partial(_job, row, listings.get(key)))
             unasked = Job(row.driver, row.token, Life.UNKNOWN, row.handle, _host(row.handle), row.log or "")
             jobs.append(unasked if isinstance(job, Failure) else job)  # unknown is not dead
-        seen = {(job.driver, job.token) for job in jobs}
-        for item in known:
-            if (item.driver, item.token) not in seen:
-                lost = "the registry has no record of its launch"
-                jobs.append(Job(item.driver, item.token, Life.UNKNOWN, item.handle, _host(item.handle), "", lost=lost))
-        # A launch without a submission is not a process: its starter is about to submit it, or has died.
-        return [job for job in jobs if job.handle is not None]
+        return row_requests.with_unrecorded(jobs, known, _host)
 
     def stop(self, job: Job, *, grace_s: float) -> bool:
         """Ask the driver in its row to end at a batch boundary; after `grace_s` it is killed."""

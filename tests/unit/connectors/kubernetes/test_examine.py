@@ -71,7 +71,7 @@ def test_an_api_that_refuses_the_login_is_named(connections: Path, kube: KubeApi
 
 
 def test_deep_validation_points_at_the_driver(connections: Path, kube: KubeApi, tmp_path: Path) -> None:
-    from lakeward.cli.deep import pod_problems
+    from lakeward.cli.deep import cluster_problems
     from lakeward.platform.runtime import Home
     from lakeward.spec.read.loader import load_project
 
@@ -84,7 +84,7 @@ def test_deep_validation_points_at_the_driver(connections: Path, kube: KubeApi, 
     home = Home(tmp_path / "home")
     home.root.mkdir()
     home.secrets.symlink_to(connections)
-    [problem] = pod_problems(Project(root), home, load_project(Project(root)))
+    [problem] = cluster_problems(Project(root), home, load_project(Project(root)))
     assert (problem.file, problem.line, problem.path, problem.severity) == (
         "conf/lakeward.yaml", 2, "drivers.big", "error",
     )  # fmt: skip

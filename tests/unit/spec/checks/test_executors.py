@@ -9,6 +9,7 @@ STREAM = HEAD + "decode: {json: 'n INT'}\ntransform: {sql: SELECT * FROM source}
 HOP = "owner: x\nsource: {kafka: {topics: [t]}}\ndecode: {json: 'n INT'}\nquarantine: {table: n.q}\n"
 SINK = "sink: {iceberg: {table: n.t}}\n"
 POD = "backend: kubernetes, image: 'lakeward:1'"
+YARN = "backend: yarn"
 BIG = "backend: standalone, master: 'spark://h:7077'"
 
 
@@ -40,6 +41,38 @@ def test_a_driver_on_kubernetes_is_understood_and_maintenance_does_not_run_there
     ]
 
 
+def test_a_driver_on_yarn_is_understood_and_maintenance_does_not_run_there(project):
+    text = "drivers: {big: {" + YARN + ", queue: root.streams, connection: spark_yarn, executors: {min: 0, max: 4}, "
+    text += (
+        "spark: {spark.yarn.stagingDir: 'hdfs:///tmp', spark.yarn.appMasterEnv.LAKEWARD_REGISTRY_URL_FILE: /etc/l}}}"
+    )
+    loaded = project({
+        "conf/lakeward.yaml": text, "conf/streams/s.yaml": STREAM + SINK + "resources: {driver: big}\n",
+    })  # fmt: skip
+    assert loaded.ok and not loaded.problems, loaded.problems
+    assert (loaded.settings.driver("big").queue, loaded.settings.driver("big").connection) == (
+        "root.streams", "spark_yarn",
+    )  # fmt: skip
+    found = said(project({"conf/lakeward.yaml": "drivers: {maintenance: {" + YARN + "}}"}))
+    assert [(path, "maintenance runs with Airflow" in words) for _, path, _, words in found] == [
+        ("drivers.maintenance.backend", True)
+    ]
+
+
+@pytest.mark.parametrize(
+    "key", ["spark.yarn.tags", "spark.yarn.maxAppAttempts", "spark.kubernetes.x", "spark.cores.max"]
+)
+def test_what_has_no_effect_on_yarn_is_said(project, key):
+    loaded = project({"conf/lakeward.yaml": "drivers: {d: {" + YARN + ", spark: {" + key + ": '5'}}}"})
+    assert [(item[1], item[2]) for item in said(loaded)] == [(f"drivers.d.spark[{key}]", "warning")]
+
+
+def test_what_does_not_run_with_executors_does_not_run_on_yarn_either(project):
+    given = STREAM.replace("trigger: {every: 10s}", "trigger: {real_time: 10s}") + SINK + "resources: {driver: big}\n"
+    loaded = project({"conf/lakeward.yaml": "drivers: {big: {" + YARN + "}}", "conf/streams/s.yaml": given})
+    assert any("with executors, as driver big has them" in words for *_, words in said(loaded)), loaded.problems
+
+
 def test_masters_that_stand_by_are_named_beside_the_first(project):
     loaded = project({"conf/lakeward.yaml": "drivers: {d: {backend: standalone, master: 'spark://a:1,b:2'}}"})
     assert loaded.settings.driver("d").master.places == [("a", 1), ("b", 2)]
@@ -59,7 +92,17 @@ def test_masters_that_stand_by_are_named_beside_the_first(project):
         (BIG + ", rest: 'http://h:6066'", "drivers.d.rest", "needs deploy_mode: cluster"),
         (BIG + ", deploy_mode: cluster, ui: 'h:8080'", "drivers.d.ui", "http(s)://HOST:PORT, without a login"),
         (BIG + ", deploy_mode: cluster, authenticate: true", "drivers.d.authenticate", "not supported with"),
-        ("backend: yarn", "drivers.d.backend", "not yet: backend yarn: no driver ever ran there"),
+        (YARN + ", master: 'spark://h:7077'", "drivers.d.master", "needs backend: standalone"),
+        (YARN + ", deploy_mode: client", "drivers.d.deploy_mode", "runs in cluster mode"),
+        (YARN + ", authenticate: true", "drivers.d.authenticate", "needs backend: standalone"),
+        (YARN + ", queue: 'a b'", "drivers.d.queue", "a queue of YARN is a name"),
+        (YARN + ", resource_manager: 'rm:8088'", "drivers.d.resource_manager", "http(s)://HOST:PORT"),
+        (YARN + ", image: 'lakeward:1'", "drivers.d.image", "needs backend: kubernetes"),
+        (YARN + ", spark: {spark.yarn.queue: q}", "drivers.d.spark[spark.yarn.queue]", "queue: .."),
+        (YARN + ", spark: {spark.executor.instances: 2}", "drivers.d.spark[spark.executor.instances]", "executors: {"),
+        ("queue: streams", "drivers.d.queue", "needs backend: yarn"),
+        (BIG + ", hadoop_conf: /etc/hadoop", "drivers.d.hadoop_conf", "needs backend: yarn"),
+        ("connection: c", "drivers.d.connection", "needs backend: kubernetes or yarn"),
         ("backend: kubernetes", "drivers.d", "needs the image of the driver's pod"),
         ("image: 'lakeward:1'", "drivers.d.image", "needs backend: kubernetes"),
         (BIG + ", namespace: streams", "drivers.d.namespace", "needs backend: kubernetes"),

@@ -28,9 +28,9 @@ def test_it_is_read_and_refused(stream, text, words):
 
 
 def test_settings_too(project):
-    loaded = project({"conf/lakeward.yaml": "drivers: {d: {backend: yarn}}"})
+    loaded = project({"conf/lakeward.yaml": "catalogs: {lake: {type: glue}}"})
     assert [problem.message for problem in loaded.problems] == [
-        "not yet: backend yarn: no driver ever ran there; local, standalone and kubernetes are done",
+        "not yet: type glue: nothing was ever run there; rest and hive are done",
     ]
 
 

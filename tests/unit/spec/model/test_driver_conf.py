@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from lakeward.spec.model.driver_conf import QUICK, conf, place, pod
+from lakeward.spec.model.driver_conf import QUICK, conf, place, pod, yarn
 from lakeward.spec.model.settings import Driver
 from lakeward.spec.model.stream import Executors
 from lakeward.spec.model.types import Memory, SparkMaster
@@ -95,3 +95,18 @@ def test_a_pod_requests_the_heap_and_what_python_needs_beside_it() -> None:
     assert own is not None and own.memory_mib == 1124
     assert pod([], BIG) is pod([], Driver()) is None
     assert conf([], big)["spark.master"] == "local[3,4]"
+
+
+def test_a_driver_on_yarn_has_executors_and_no_limit_of_cores() -> None:
+    big = Driver.model_validate({"backend": "yarn", "executors": {"min": 2, "max": 2, "cores": 3, "memory": "2g"}})
+    found = conf([], big)
+    assert (found["spark.master"], found["spark.executor.instances"]) == ("yarn", "2")
+    assert "spark.cores.max" not in found and "spark.dynamicAllocation.enabled" not in found
+    moving = conf([{"resources": {"executors": {"min": 0, "max": 4}}}], Driver(backend="yarn"))
+    assert moving["spark.dynamicAllocation.maxExecutors"] == "4"
+    assert "spark.executor.instances" not in moving
+    assert yarn(BIG) is yarn(Driver()) is None
+    given = {"backend": "yarn", "queue": "q", "resource_manager": "http://a:1,http://b:2", "connection": "c"}
+    place_of = yarn(Driver.model_validate(given))
+    assert place_of is not None
+    assert (place_of.queue, place_of.connection, place_of.resource_managers) == ("q", "c", ("http://a:1", "http://b:2"))

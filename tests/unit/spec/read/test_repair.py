@@ -75,7 +75,7 @@ def test_settings_of_the_defaults_are_told_without_a_stream(project):
         ),
         (
             "conf/lakeward.yaml",
-            "drivers:\n  d: {cores: x, backend: yarn, spark: {spark.master: local}}\nreconcile: {every: 5m}\n"
+            "drivers:\n  d: {cores: x, backend: mesos, spark: {spark.master: local}}\nreconcile: {every: 5m}\n"
             "defaults: {trigger: 5, spark: {spark.wap.id: x}}\n",
             {
                 "drivers.d.cores", "drivers.d.backend", "drivers.d.spark[spark.master]", "reconcile",

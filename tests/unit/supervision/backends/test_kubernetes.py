@@ -15,7 +15,8 @@ from lakeward.platform.runtime import Launch, PodPlace, Runtime
 from lakeward.registry import drivers, launches
 from lakeward.supervision.backends import kubernetes as backend_module
 from lakeward.supervision.backends.base import Job, Known, Life
-from lakeward.supervision.backends.kubernetes import KubernetesBackend, deployment
+from lakeward.supervision.backends.identity import deployment
+from lakeward.supervision.backends.kubernetes import KubernetesBackend
 from lakeward.supervision.observe import Connect
 
 __all__ = ["connected", "registry_file", "runtime"]  # fixtures

@@ -19,6 +19,7 @@ from lakeward.supervision.backends.chooser import Backends
 from lakeward.supervision.backends.kubernetes import KubernetesBackend
 from lakeward.supervision.backends.local import LocalBackend
 from lakeward.supervision.backends.standalone import StandaloneBackend
+from lakeward.supervision.backends.yarn import YarnBackend
 from lakeward.supervision.observe import Connect
 
 __all__ = ["connected", "registry_file", "runtime"]  # fixtures
@@ -227,11 +228,14 @@ def test_a_registry_that_is_away_makes_drivers_on_clusters_unknown(runtime: Runt
     known = [
         Known("big", "t1", {"submission": "driver-0001", "master": "spark://h:7077"}, ""),
         Known("pod", "t2", {"pod": "lakeward-pod-1", "namespace": "streams", "uid": "u"}, ""),
+        Known("app", "t3", {"application": "application_1_1"}, ""),
     ]
-    found = Backends(LocalBackend(runtime.drivers), of_spark, of_pods).find(known)
+    of_yarn = YarnBackend(away)  # type: ignore[arg-type]  # never returns
+    found = Backends(LocalBackend(runtime.drivers), of_spark, of_pods, of_yarn).find(known)
     assert [(job.driver, job.life, job.host) for job in found] == [
         ("big", Life.UNKNOWN, "spark://h:7077"),
         ("pod", Life.UNKNOWN, "streams"),
+        ("app", Life.UNKNOWN, "application_1_1"),
     ]
 
 
