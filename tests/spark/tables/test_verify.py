@@ -42,6 +42,8 @@ class Inside(Statements):
     acted: ClassVar[bool]
 
     def execute(self, statement):
+        from pyspark.errors import PySparkException
+
         if type(self).acted:
             return super().execute(statement)
         type(self).acted = True
@@ -52,7 +54,7 @@ class Inside(Statements):
         def work() -> None:
             try:
                 said.append(again(statement))
-            except Exception as error:  # raised below, in the thread of the caller
+            except PySparkException as error:  # raised below, in the thread of the caller
                 said.append(error)
 
         running = threading.Thread(target=work)
@@ -68,7 +70,7 @@ class Inside(Statements):
         finally:
             os.kill(server.pid, signal.SIGCONT)
             running.join()
-        if isinstance(said[0], Exception):
+        if isinstance(said[0], PySparkException):
             raise said[0]
         return said[0]
 

@@ -23,7 +23,7 @@ CONFLICT = "(org.apache.iceberg.exceptions.ValidationException) Cannot commit, f
         ),
         (CONFLICT + "\n\nJVM stacktrace:\norg.apache.iceberg.x\n\tat y", CONFLICT),
         (
-            "[INTERNAL_ERROR] You hit a bug in Spark. SQLSTATE: XX000\n\nJVM stacktrace:\norg.apache.spark.SparkException\n"
+            "[INTERNAL_ERROR] You hit a bug. SQLSTATE: XX000\n\nJVM stacktrace:\norg.apache.spark.SparkException\n"
             "\tat x\nCaused by: a.Wrapper: of\n\tat y\nCaused by: java.lang.NullPointerException: Cannot invoke z\n",
             "internal error of Spark: java.lang.NullPointerException: Cannot invoke z",
         ),
