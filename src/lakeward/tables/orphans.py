@@ -280,16 +280,26 @@ class _Sweep:
         self.harmed = True
         if not self.policy.quarantine:
             return f"{count(len(restored), 'deleted file')} became referenced during the run: {', '.join(restored[:3])}"
-        for path in restored:
-            self.files.move(f"{self.trash}/{path}", f"{self.location}/{path}")
-        examples = ", ".join(restored[:3])
-        return f"{count(len(restored), 'file')} became referenced during the run; restored: {examples}"
+        missing = [path for path in restored if not self._put_back(f"{self.trash}/{path}", path)]
+        there = [path for path in restored if path not in missing]
+        words = [f"{count(len(restored), 'file')} became referenced during the run"]
+        words += [f"restored: {', '.join(there[:3])}"] if there else []
+        words += [f"removed by somebody else: {', '.join(missing[:3])}"] if missing else []
+        return "; ".join(words)
+
+    def _put_back(self, source: str, path: str) -> bool:
+        """Move one file back to its place; False if it is missing, which must not keep the others from theirs."""
+        try:
+            self.files.move(source, f"{self.location}/{path}")
+        except FileNotFoundError:
+            return False
+        return True
 
     def _put_back_lost(self) -> str:
         restored = []
         for path, run in list(self.listing.trashed_but_required()):
-            self.files.move(f"{self.location}/{TRASH_FOLDER}/{run}/{path}", f"{self.location}/{path}")
-            restored.append(path)
+            if self._put_back(f"{self.location}/{TRASH_FOLDER}/{run}/{path}", path):
+                restored.append(path)
         if not restored:
             return ""
         self.harmed = True

@@ -229,6 +229,30 @@ def test_a_file_committed_after_it_was_taken_is_put_back_and_a_person_told(make)
     assert (refused["result"], "expiry is held" in refused["why"]) == ("refused", True)
 
 
+def test_a_file_that_somebody_else_removed_keeps_no_other_from_its_place(make) -> None:
+    table = make()
+    for name in ("a", "b", "c"):
+        table.junk(f"data/{name}.parquet")
+    table.sweep()
+    names = iter(["a", "b", "c"])
+
+    def commit() -> None:
+        if next(names) == "c":  # a writer commits all three, and another clean-up has removed `a`
+            failpoints._hooks.clear()
+            for each in ("a", "b"):
+                source = next(table.folder.glob(f"{TRASH_FOLDER}/*/data/{each}.parquet"))
+                os.link(source, table.folder / f"data/{each}.parquet")
+            table.load().add_files([str(table.folder / f"data/{each}.parquet") for each in ("a", "b", "c")])
+            for file in [*table.folder.rglob("a.parquet"), table.folder / "data/b.parquet"]:
+                file.unlink()
+
+    failpoints._hooks["orphans-file"] = commit
+    done = table.sweep()
+    words = "3 files became referenced during the run; restored: data/b.parquet, data/c.parquet"
+    assert (done["result"], done["why"]) == ("failed", f"{words}; removed by somebody else: data/a.parquet"), done
+    assert {"data/b.parquet", "data/c.parquet"} <= table.names()
+
+
 def test_a_needed_file_an_earlier_run_put_aside_comes_back(make) -> None:
     table = make()
     table.junk("data/crashed.parquet")
