@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import signal
-import threading
-from collections.abc import Callable
 from pathlib import Path
-from time import sleep
-from typing import Any, ClassVar
 
 import pytest
+from inside_rewrite import inside
 
 from lakeward.registry import maintenance
-from lakeward.tables.act.server import Statements, _server
+from lakeward.tables.act.server import Statements
 from lakeward.tables.maintain import maintain_table
 from lakeward.telemetry import failpoints
 
@@ -29,50 +24,6 @@ class Meanwhile(Statements):
         name = statement.split("table => 'lake.")[1].split("'")[0]
         self._spark.sql(self.act.format(t=f"lake.{name}", name=name)).collect()
         return super().execute(statement)
-
-
-class Inside(Statements):
-    """Rewrites, and another writer commits when the first new file is being written: read, and not committed.
-
-    The server is stopped meanwhile, so the other writer has to be another process.
-    """
-
-    table: ClassVar[Any]
-    act: ClassVar[Callable[[], None]]
-    acted: ClassVar[bool]
-
-    def execute(self, statement):
-        from pyspark.errors import PySparkException
-
-        if type(self).acted:
-            return super().execute(statement)
-        type(self).acted = True
-        folder = Path(self.table.site.load(self.table.name).metadata.location.removeprefix("file:"))
-        head, known, said = self.table.head(), set(folder.rglob("*.parquet")), []
-        again = super().execute
-
-        def work() -> None:
-            try:
-                said.append(again(statement))
-            except PySparkException as error:  # raised below, in the thread of the caller
-                said.append(error)
-
-        running = threading.Thread(target=work)
-        running.start()
-        server = _server(self.table.site.runtime)
-        assert server is not None
-        while running.is_alive() and not set(folder.rglob("*.parquet")) - known:
-            sleep(0.002)
-        os.kill(server.pid, signal.SIGSTOP)
-        try:
-            assert self.table.head() == head, "stopped before it committed"
-            type(self).act()
-        finally:
-            os.kill(server.pid, signal.SIGCONT)
-            running.join()
-        if isinstance(said[0], PySparkException):
-            raise said[0]
-        return said[0]
 
 
 class DoesNothing(Statements):
@@ -144,7 +95,7 @@ def test_what_another_writer_does_before_the_rewrite_is_its_own_and_holds_nothin
     assert table.rows() == {"DELETE": 25 if "id" in act else 15, "TRUNCATE": 0, "CALL": 6}.get(act.split()[0], 30)
 
 
-def test_another_partitioning_and_a_commit_in_it_inside_a_rewrite_is_tried_again(site, make_table, monkeypatch):
+def test_another_partitioning_and_a_commit_in_it_inside_a_rewrite_is_tried_again(site, make_table):
     table = make_table()
     table.append(times=5)
 
@@ -154,9 +105,9 @@ def test_another_partitioning_and_a_commit_in_it_inside_a_rewrite_is_tried_again
         table.append(rows=1)
         site.load(table.name).delete("id = 0")
 
-    for name, value in {"table": table, "act": act, "acted": False}.items():
-        monkeypatch.setattr(Inside, name, staticmethod(value) if name == "act" else value, raising=False)
-    (done,) = maintain_table(site, table.name, ["compact"], engine=Inside)["actions"]
+    folder = Path(site.load(table.name).metadata.location.removeprefix("file:"))
+    engine = inside(site.runtime, folder, table.head, act)
+    (done,) = maintain_table(site, table.name, ["compact"], engine=engine)["actions"]
     assert (done["result"], done["verified"]) == ("done", True), done
     assert table.rows() == 25
 

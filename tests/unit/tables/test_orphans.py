@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyiceberg.catalog.sql import SqlCatalog
+from pyiceberg.table import StaticTable
 from shared_files import deployment
 
 from lakeward.platform.errors import Refused
@@ -308,6 +309,42 @@ def test_what_may_belong_to_others_is_not_touched(make, what) -> None:
     words = {"gc": "gc.enabled is false", "checkpoint": "a checkpoint at somebodys", "hold": "row count differs"}
     assert (done["result"], words[what] in done["why"]) == ("refused", True), done
     assert table.names() == before
+
+
+@pytest.mark.parametrize("name", ["v7.metadata.json", "7.metadata.json"])
+def test_what_readers_by_a_version_hint_need_stays(make, name: str) -> None:
+    table = make()
+    older = table.load().metadata_location
+    table.load().append(ROWS)
+    newest = Path(table.load().metadata_location.removeprefix("file://"))
+    table.site.catalog.drop_table(table.name)
+    table.site.catalog.register_table(table.name, older)
+    hinted = newest.with_name(name)
+    newest.rename(hinted)
+    (newest.parent / "version-hint.text").write_text("7\n")
+    table.junk("data/left.parquet")
+    table.age()
+    table.sweep()
+    done = table.sweep()
+    assert done["why"].startswith("1 orphan file of "), done
+    assert StaticTable.from_metadata(f"file://{hinted}").scan().to_arrow().num_rows == 9
+    hinted.write_text("{")
+    failed = table.sweep(dry_run=True)
+    assert failed["result"] == "failed" and "version-hint.text leads readers" in failed["why"], failed
+
+
+def test_files_that_somebody_else_removes_meanwhile_are_told(make) -> None:
+    table = make()
+    junk = [table.junk(f"data/{name}.parquet") for name in ("a", "b")]
+    table.sweep()
+
+    def remove() -> None:
+        failpoints._hooks.clear()
+        junk[0].unlink()
+
+    failpoints._hooks["orphans-file"] = remove
+    done = table.sweep()
+    assert done["why"].endswith(" for 7 days; 1 file removed by somebody else meanwhile"), done
 
 
 def test_two_sweeps_of_one_table_are_one_too_many(make) -> None:

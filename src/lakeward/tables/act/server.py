@@ -24,8 +24,11 @@ OVERTAKEN = (
     # A rewrite does not know the partition spec, or the format version, of a commit that came since its read.
     'PartitionSpec.partitionType()" because the return value',
     "Must use DVs for position deletes in V3",
+    "[DELTA_CONCURRENT_",  # files that an OPTIMIZE read were deleted, or their rows
+    "[DELTA_METADATA_CHANGED",
+    "[DELTA_PROTOCOL_CHANGED",
 )
-"""Texts of Iceberg's errors when another commit came between its read and its commit."""
+"""Texts of errors of Iceberg and Delta when another commit came between its read and its commit."""
 PAUSES_S = (0.2, 0.5, 1.0, 2.0)
 
 
