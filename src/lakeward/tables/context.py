@@ -188,15 +188,9 @@ class MaintenanceContext:
                 )
         except (NoSuchTableError, NotAName):
             names = self.names()
-            near = difflib.get_close_matches(table, names, _NEAR) if len(names) > _NEAR else names
-            more = f" and {len(names) - len(near)} more" if len(names) > len(near) > 0 else ""
-            known = (
-                f"{', '.join(near)}{more}"
-                if near
-                else f"{len(names)}, none with a similar name"
-                if names
-                else "none yet"
-            )
+            near = names if len(names) <= _NEAR else difflib.get_close_matches(table, names, _NEAR, cutoff=0)
+            more = f" and {len(names) - len(near)} more" if len(names) > len(near) else ""
+            known = f"{', '.join(near)}{more}" if near else "none yet"
             raise SpecError(
                 f"Table {table} does not exist",
                 why=f"Tables of the lake: {known}.",
