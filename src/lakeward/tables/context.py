@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -33,6 +34,9 @@ if TYPE_CHECKING:
     from pyiceberg.table import Table
 
 log = structlog.get_logger(__name__)
+
+_NEAR = 10  # tables that an error names
+
 Refusals = dict[tuple[str, ...], str]
 """Namespaces that the login may not list -> why."""
 TARGET_PROPERTIES = ("write.target-file-size-bytes", "delta.targetFileSize")  # Iceberg's, Delta's
@@ -183,7 +187,10 @@ class MaintenanceContext:
                     next=UNREADABLE,
                 )
         except (NoSuchTableError, NotAName):
-            known = ", ".join(self.names()) or "none yet"
+            names = self.names()
+            near = names if len(names) <= _NEAR else difflib.get_close_matches(table, names, _NEAR, cutoff=0)
+            more = f" and {len(names) - len(near)} more" if len(names) > len(near) else ""
+            known = f"{', '.join(near)}{more}" if near else "none yet"
             raise SpecError(
                 f"Table {table} does not exist",
                 why=f"Tables of the lake: {known}.",

@@ -38,7 +38,7 @@ from lakeward.tables.maintain import MaintainDocument, take_over
 from lakeward.tables.needs import longest_batch, needs_of, read_registry
 from lakeward.tables.observation import load_facts, register, summary
 from lakeward.tables.observe.listing import TRASH_FOLDER, Listing
-from lakeward.tables.observe.references import references
+from lakeward.tables.observe.references import hinted, references
 from lakeward.tables.plan.model import Action, NotPlanned, Plan, PlanDocument
 from lakeward.tables.plan.orphans import ACTION, Survey, judge, not_listed_because, oldest_removable, rules, shown
 from lakeward.telemetry import failpoints
@@ -167,6 +167,7 @@ class _Sweep:
     _read: set[str] = field(default_factory=set)
     _taken: int = 0
     _taken_bytes: int = 0
+    _missing: int = 0
 
     def __post_init__(self) -> None:
         self.files = FileAccess(self.site.runtime.lake)
@@ -206,6 +207,7 @@ class _Sweep:
         old = {snapshot.snapshot_id for snapshot in self.first.metadata.snapshots}
         fresh = {snapshot.snapshot_id for snapshot in loaded.metadata.snapshots} - old
         self.listing.refer(references(loaded, self._read), fresh)
+        self.listing.refer(hinted(loaded, self.files.content), fresh)
         self._spare()
         found = self.listing.survey(self.before)
         log.info(
@@ -246,6 +248,8 @@ class _Sweep:
                 failpoints.hit("orphans-file")
                 if self._one(path):
                     self._taken, self._taken_bytes = self._taken + 1, self._taken_bytes + length
+                else:
+                    self._missing += 1
                 self.listing.taken(path)
                 after = path
             self.figures |= {"taken_files": self._taken, "taken_bytes": self._taken_bytes}
@@ -280,16 +284,26 @@ class _Sweep:
         self.harmed = True
         if not self.policy.quarantine:
             return f"{count(len(restored), 'deleted file')} became referenced during the run: {', '.join(restored[:3])}"
-        for path in restored:
-            self.files.move(f"{self.trash}/{path}", f"{self.location}/{path}")
-        examples = ", ".join(restored[:3])
-        return f"{count(len(restored), 'file')} became referenced during the run; restored: {examples}"
+        missing = [path for path in restored if not self._put_back(f"{self.trash}/{path}", path)]
+        there = [path for path in restored if path not in missing]
+        words = [f"{count(len(restored), 'file')} became referenced during the run"]
+        words += [f"restored: {', '.join(there[:3])}"] if there else []
+        words += [f"removed by somebody else: {', '.join(missing[:3])}"] if missing else []
+        return "; ".join(words)
+
+    def _put_back(self, source: str, path: str) -> bool:
+        """Move one file back to its place; False if it is missing, which must not keep the others from theirs."""
+        try:
+            self.files.move(source, f"{self.location}/{path}")
+        except FileNotFoundError:
+            return False
+        return True
 
     def _put_back_lost(self) -> str:
         restored = []
         for path, run in list(self.listing.trashed_but_required()):
-            self.files.move(f"{self.location}/{TRASH_FOLDER}/{run}/{path}", f"{self.location}/{path}")
-            restored.append(path)
+            if self._put_back(f"{self.location}/{TRASH_FOLDER}/{run}/{path}", path):
+                restored.append(path)
         if not restored:
             return ""
         self.harmed = True
@@ -343,8 +357,13 @@ class _Sweep:
             return decided.why
         where = f"moved to {self.trash} for {span(self.policy.keep.timedelta)}"
         done = where if self.policy.quarantine else "deleted"
-        rest = "" if self._taken == found.orphans else f" of {found.orphans}; the next run removes the rest"
-        return f"{count(self._taken, 'orphan file')} of {size(self._taken_bytes)} {done}{rest}"
+        rest = (
+            ""
+            if self._taken + self._missing == found.orphans
+            else f" of {found.orphans}; the next run removes the rest"
+        )
+        gone = f"; {count(self._missing, 'file')} removed by somebody else meanwhile" if self._missing else ""
+        return f"{count(self._taken, 'orphan file')} of {size(self._taken_bytes)} {done}{rest}{gone}"
 
 
 @contextmanager

@@ -53,10 +53,10 @@ class Verdict:
 
 
 def between(before: TableFacts, after: TableFacts) -> list[Snapshot] | None:
-    """Main's snapshots committed since, oldest first; None when main continues nothing that it held before.
+    """Main's snapshots committed since, oldest first; None when main lost its earlier head, and no commit explains it.
 
     After a roll-back by another writer: those above the snapshot that main was moved back to. After an expiry by
-    another writer: those that are left.
+    another writer: those that are left. After another writer replaced the content: those of the new content.
     """
     known = {snapshot.id for snapshot in before.main()}
     found: list[Snapshot] = []
@@ -64,13 +64,20 @@ def between(before: TableFacts, after: TableFacts) -> list[Snapshot] | None:
         if snapshot.id in known:
             return found[::-1]
         found.append(snapshot)
-    return found[::-1] if before.snapshot_id is None or after.continues(before) else None
+    if before.snapshot_id is None or after.continues(before):
+        return found[::-1]
+    if before.snapshot_id in after.by_id():  # not lost: main was moved to another chain
+        return [each for each in found[::-1] if each.id not in before.by_id()]
+    return None
 
 
-def moved_back(before: TableFacts, after: TableFacts) -> str:
-    """That another writer moved main back below the earlier head, as a clause; empty if nobody did."""
+def moved_away(before: TableFacts, after: TableFacts) -> str:
+    """That another writer moved main off the earlier head, as a clause; empty if nobody did."""
     known = {snapshot.id for snapshot in before.main()}
-    on = next((snapshot.id for snapshot in after.main() if snapshot.id in known), before.snapshot_id)
+    on = next((snapshot.id for snapshot in after.main() if snapshot.id in known), None)
+    if on is None:
+        continues = before.snapshot_id is None or after.continues(before)
+        return "" if continues else "another writer replaced the content of the table meanwhile"
     return "" if on == before.snapshot_id else f"another writer moved main back to snapshot {on} meanwhile"
 
 
@@ -118,9 +125,9 @@ def verify_compact(
     wrong = _rows(parts, before, after, commits, deletes=deletes)
     if wrong:
         return Verdict(False, wrong, True, ours, figures)
-    if back := moved_back(before, after):
+    if away := moved_away(before, after):
         did = f"{taken} → {given} files were" if ours else "nothing was"
-        return Verdict(False, f"{back}; {did} rewritten on it", False, ours, figures)
+        return Verdict(False, f"{away}; {did} rewritten on it", False, ours, figures)
     if failed_files:
         return Verdict(False, f"{count(failed_files, 'file')} could not be rewritten", False, ours, figures)
     promised = sum(rewrite.takes - rewrite.gives for rewrite in action.rewrites)
@@ -193,8 +200,8 @@ def verify_manifests(before: TableFacts, after: TableFacts) -> Verdict:
     wrong = _rows((), before, after, commits, deletes=False)
     if wrong:
         return Verdict(False, wrong, True, ours)
-    if back := moved_back(before, after):
-        return Verdict(False, back, False, ours)
+    if away := moved_away(before, after):
+        return Verdict(False, away, False, ours)
     files = sum(commit.count("added-data-files") - commit.count("deleted-data-files") for commit in commits)
     whole = not commits or commits[0].parent == before.snapshot_id
     if whole and after.profile.files != before.profile.files + files:
@@ -231,15 +238,19 @@ def verify_deletes(action: Action, before: TableFacts, after: TableFacts) -> Ver
     wrong = _rows((), before, after, commits, deletes=True)
     if wrong:
         return Verdict(False, wrong, True, ids)
-    if back := moved_back(before, after):
-        return Verdict(False, back, False, ids)
+    if away := moved_away(before, after):
+        return Verdict(False, away, False, ids)
     taken = sum(snapshot.count("removed-delete-files") for snapshot in ours)
     given = sum(snapshot.count("added-delete-files") for snapshot in ours)
     figures: Figures = {"delete_files_taken": taken, "delete_files_given": given, "commits": len(ours)}
+    removed = sum(commit.count("removed-delete-files") for commit in commits if commit.id not in ids)
     if not ours:
         why = f"nothing was merged: {count(action.files, 'delete file')} were promised, but there is no commit"
+        if removed >= action.files > 0:
+            why = f"nothing was left to merge: others removed {count(removed, 'delete file')} meanwhile"
+            return Verdict(True, why, False, ids, figures, changed=False)
         return Verdict(False, why, False, ids, figures)
-    if taken - given < action.files * (1 - TOLERANCE):
+    if taken - given < action.files * (1 - TOLERANCE) - removed:
         return Verdict(
             False, f"delete files fell by {taken - given}, {action.files} were promised", False, ids, figures
         )
@@ -298,11 +309,9 @@ def verify_expire(
     lost = set(before.refs) - set(after.refs) - outlived
     if named or lost:
         return Verdict(False, f"refs lost their snapshot: {', '.join(sorted(named | lost))}", True)
-    if not after.continues(before):
-        # Where nothing was removed, the expiry saw it in time, and has no part in it.
-        return Verdict(
-            False, f"main no longer holds snapshot {before.snapshot_id}, where the expiry began", bool(removed)
-        )
+    if before.snapshot_id not in remaining and not after.continues(before):
+        why = f"main no longer holds snapshot {before.snapshot_id}, where the expiry began"
+        return Verdict(False, why, bool(removed))
     edge = action.older_than
     # Younger snapshots are promised if a branch has an age of its own.
     young = [
@@ -310,6 +319,8 @@ def verify_expire(
     ]
     if young:
         return Verdict(False, f"snapshot {young[0].id} went though it is younger than allowed", True)
+    if away := moved_away(before, after):
+        return Verdict(False, away)  # the earlier head is still there: a position that is off main now is not our fault
     problems = off_main(after, checked)
     if problems:
         return Verdict(False, problems[0].sentence, True)

@@ -10,10 +10,12 @@ from time import sleep
 
 import pytest
 from delta_rig import ROWS, Rig
+from inside_rewrite import inside
 
 from lakeward.connectors.delta import state
 from lakeward.tables import run
 from lakeward.tables.context import MaintenanceContext
+from lakeward.tables.maintain import maintain_table
 
 
 @pytest.fixture
@@ -99,3 +101,22 @@ def test_a_table_with_renamed_columns_is_compacted_and_vacuumed(
     now = state.read(rig.folder)
     assert now is not None and {each.partition["sort"] for each in now.files.values()} == {"k0", "k1"}
     assert rig.values() == list(range(ROWS * 4))
+
+
+@pytest.mark.timeout(600)  # two JVMs start for it
+def test_rows_that_another_writer_deletes_inside_an_optimize_stay_deleted_and_it_is_tried_again(
+    rig: Rig, site: MaintenanceContext
+) -> None:
+    writer = rig.writer()
+    for batch in range(4):
+        rig.land(batch, writer)
+    wanted = rig.values()[1:]
+    engine = inside(
+        site.runtime,
+        rig.folder,
+        lambda: len(list(rig.folder.glob("_delta_log/*.json"))),
+        lambda: rig.sql(f"DELETE FROM {{t}} WHERE _kafka_offset = {rig.values()[0]}"),
+    )
+    (done,) = maintain_table(site, rig.table, ["compact"], engine=engine)["actions"]
+    assert (done["result"], done["verified"]) == ("done", True), done["why"]
+    assert rig.values() == wanted

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
+from inside_rewrite import inside
 
 from lakeward.registry import maintenance
 from lakeward.tables.act.server import Statements
@@ -90,6 +93,23 @@ def test_what_another_writer_does_before_the_rewrite_is_its_own_and_holds_nothin
     with site.registry() as connection:
         assert maintenance.all_tables(connection)[table.name].expiry_hold is None
     assert table.rows() == {"DELETE": 25 if "id" in act else 15, "TRUNCATE": 0, "CALL": 6}.get(act.split()[0], 30)
+
+
+def test_another_partitioning_and_a_commit_in_it_inside_a_rewrite_is_tried_again(site, make_table):
+    table = make_table()
+    table.append(times=5)
+
+    def act() -> None:
+        with site.load(table.name).update_spec() as change:
+            change.add_identity("id")
+        table.append(rows=1)
+        site.load(table.name).delete("id = 0")
+
+    folder = Path(site.load(table.name).metadata.location.removeprefix("file:"))
+    engine = inside(site.runtime, folder, table.head, act)
+    (done,) = maintain_table(site, table.name, ["compact"], engine=engine)["actions"]
+    assert (done["result"], done["verified"]) == ("done", True), done
+    assert table.rows() == 25
 
 
 def test_green_but_nothing_changed_is_a_failure(site, table):

@@ -19,10 +19,12 @@ from pyiceberg.typedef import Record
 from pyiceberg.types import DoubleType, LongType, NestedField, UUIDType
 
 from lakeward.connectors.file_access import FileAccess
+from lakeward.platform.errors import Refused
 from lakeward.platform.runtime import Lake
 from lakeward.tables.erase import files
 from lakeward.tables.erase.fields import written
 from lakeward.tables.erase.where import parse
+from lakeward.telemetry import failpoints
 
 COLUMNS = ("geo.lat", ".hidden", "[0]", 'a`b"c', "größe e\u0301 😀", "select", "a;--b", "100%", "{x} \\y")
 
@@ -89,6 +91,80 @@ def test_position_deletes_with_the_deleted_rows_are_an_obstacle(catalog: SqlCata
     with table.transaction() as change, change.update_snapshot().fast_append() as append:
         append.append_data_file(file)
     assert ("contain the deleted rows" in files.obstacle(catalog.load_table("n.t"))) == rows
+
+
+def delete_file(table: Any, content: DataFileContent, columns: dict[int, int]) -> None:
+    """Commit a delete file that names nothing."""
+    file = DataFile.from_args(
+        content=content, file_path=f"{table.location()}/data/{len(columns)}.parquet", file_format=FileFormat.PARQUET,
+        partition=Record(), record_count=1, file_size_in_bytes=1, value_counts=columns, equality_ids=[1],
+    )  # fmt: skip
+    with table.transaction() as change, change.update_snapshot().fast_append() as append:
+        append.append_data_file(file)
+
+
+def equality(table: Any) -> None:
+    delete_file(table, DataFileContent.EQUALITY_DELETES, {1: 1})
+
+
+def test_a_table_that_another_writer_makes_unfit_meanwhile_is_refused_and_unchanged(catalog: SqlCatalog) -> None:
+    table = catalog.create_table("n.t", pa.schema([("id", pa.int64())]))
+    table.append(pa.table({"id": [1, 2, 3]}))
+
+    def load() -> Any:
+        return catalog.load_table("n.t")
+
+    where, access = parse("id = 2", load().schema(), "n.t"), FileAccess(Lake(warehouse=catalog.properties["warehouse"]))
+    done: list[int] = []
+
+    def once() -> None:
+        if not done:
+            done.append(1)
+            equality(load())
+
+    with failpoints.on("erase-before-commit", once), pytest.raises(Refused) as refused:
+        files.rewrite(load, where, lambda table, rows: {}, (), access)
+    assert "has equality deletes" in (refused.value.why or "") and refused.value.code == "LW-3484"
+    assert len(files.held(load(), where)) == 1
+
+
+def test_delete_files_with_values_that_come_after_the_rewrite_are_told(catalog: SqlCatalog) -> None:
+    table = catalog.create_table("n.t", pa.schema([("id", pa.int64())]))
+    table.append(pa.table({"id": [1, 2, 3]}))
+
+    def load() -> Any:
+        return catalog.load_table("n.t")
+
+    where, access = parse("id = 2", load().schema(), "n.t"), FileAccess(Lake(warehouse=catalog.properties["warehouse"]))
+    assert files.remains(load(), where) == "another writer committed such rows meanwhile"
+    erase(load, where, access)
+    delete_file(load(), DataFileContent.POSITION_DELETES, {2147483546: 1, 2147483545: 1})
+    assert files.remains(load(), where) == ""
+    equality(load())
+    assert files.remains(load(), where).endswith("it has equality deletes, which contain values of rows")
+
+
+@pytest.mark.parametrize("how", ["renamed", "swapped", "widened", "dropped"])
+def test_a_column_of_the_condition_that_changes_meanwhile_is_not_taken_for_another(
+    catalog: SqlCatalog, how: str
+) -> None:
+    schema = pa.schema([("id", pa.int32()), ("other", pa.int32())])
+    table = catalog.create_table("n.t", schema)
+    table.append(pa.table({"id": [1, 2], "other": [2, 3]}, schema))
+    where = parse("id = 2", table.schema(), "n.t")
+    with table.update_schema(allow_incompatible_changes=True) as change:
+        if how == "widened":
+            change.update_column("id", LongType())
+        elif how == "dropped":
+            change.delete_column("id")
+        else:
+            change.rename_column("id", "was")
+    if how == "swapped":
+        with catalog.load_table("n.t").update_schema() as change:
+            change.rename_column("other", "id")
+    with pytest.raises(Refused) as refused:
+        files.held(catalog.load_table("n.t"), where)
+    assert refused.value.code == "LW-3485"
 
 
 def test_a_column_of_uuids_is_compared(catalog: SqlCatalog) -> None:

@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyiceberg.catalog.sql import SqlCatalog
+from pyiceberg.table import StaticTable
 from shared_files import deployment
 
 from lakeward.platform.errors import Refused
@@ -229,6 +230,30 @@ def test_a_file_committed_after_it_was_taken_is_put_back_and_a_person_told(make)
     assert (refused["result"], "expiry is held" in refused["why"]) == ("refused", True)
 
 
+def test_a_file_that_somebody_else_removed_keeps_no_other_from_its_place(make) -> None:
+    table = make()
+    for name in ("a", "b", "c"):
+        table.junk(f"data/{name}.parquet")
+    table.sweep()
+    names = iter(["a", "b", "c"])
+
+    def commit() -> None:
+        if next(names) == "c":  # a writer commits all three, and another clean-up has removed `a`
+            failpoints._hooks.clear()
+            for each in ("a", "b"):
+                source = next(table.folder.glob(f"{TRASH_FOLDER}/*/data/{each}.parquet"))
+                os.link(source, table.folder / f"data/{each}.parquet")
+            table.load().add_files([str(table.folder / f"data/{each}.parquet") for each in ("a", "b", "c")])
+            for file in [*table.folder.rglob("a.parquet"), table.folder / "data/b.parquet"]:
+                file.unlink()
+
+    failpoints._hooks["orphans-file"] = commit
+    done = table.sweep()
+    words = "3 files became referenced during the run; restored: data/b.parquet, data/c.parquet"
+    assert (done["result"], done["why"]) == ("failed", f"{words}; removed by somebody else: data/a.parquet"), done
+    assert {"data/b.parquet", "data/c.parquet"} <= table.names()
+
+
 def test_a_needed_file_an_earlier_run_put_aside_comes_back(make) -> None:
     table = make()
     table.junk("data/crashed.parquet")
@@ -284,6 +309,42 @@ def test_what_may_belong_to_others_is_not_touched(make, what) -> None:
     words = {"gc": "gc.enabled is false", "checkpoint": "a checkpoint at somebodys", "hold": "row count differs"}
     assert (done["result"], words[what] in done["why"]) == ("refused", True), done
     assert table.names() == before
+
+
+@pytest.mark.parametrize("name", ["v7.metadata.json", "7.metadata.json"])
+def test_what_readers_by_a_version_hint_need_stays(make, name: str) -> None:
+    table = make()
+    older = table.load().metadata_location
+    table.load().append(ROWS)
+    newest = Path(table.load().metadata_location.removeprefix("file://"))
+    table.site.catalog.drop_table(table.name)
+    table.site.catalog.register_table(table.name, older)
+    hinted = newest.with_name(name)
+    newest.rename(hinted)
+    (newest.parent / "version-hint.text").write_text("7\n")
+    table.junk("data/left.parquet")
+    table.age()
+    table.sweep()
+    done = table.sweep()
+    assert done["why"].startswith("1 orphan file of "), done
+    assert StaticTable.from_metadata(f"file://{hinted}").scan().to_arrow().num_rows == 9
+    hinted.write_text("{")
+    failed = table.sweep(dry_run=True)
+    assert failed["result"] == "failed" and "version-hint.text leads readers" in failed["why"], failed
+
+
+def test_files_that_somebody_else_removes_meanwhile_are_told(make) -> None:
+    table = make()
+    junk = [table.junk(f"data/{name}.parquet") for name in ("a", "b")]
+    table.sweep()
+
+    def remove() -> None:
+        failpoints._hooks.clear()
+        junk[0].unlink()
+
+    failpoints._hooks["orphans-file"] = remove
+    done = table.sweep()
+    assert done["why"].endswith(" for 7 days; 1 file removed by somebody else meanwhile"), done
 
 
 def test_two_sweeps_of_one_table_are_one_too_many(make) -> None:

@@ -229,3 +229,14 @@ def test_a_row_of_the_year_57868_is_a_partition_like_any_other(
     assert shown["nyc.odd"]["partitions"] == 1
     seen = run.observe(runtime, Project(tmp_path))
     assert seen["errors"] == {}
+
+
+def test_a_name_that_no_table_has_is_told_with_the_nearest_and_not_with_the_whole_lake(
+    catalog: SqlCatalog, runtime: Runtime, tmp_path: Path
+) -> None:
+    for number in range(20):
+        catalog.create_table(f"nyc.x_{number:02}", SCHEMA)
+    with pytest.raises(LakewardError) as error:
+        MaintenanceContext(runtime, Project(tmp_path)).load("nyc.a_goood")
+    why = error.value.why or ""
+    assert why.startswith("Tables of the lake: nyc.a_good, ") and why.endswith(" and 12 more."), why

@@ -12,7 +12,7 @@ from lakeward.tables.act.live_rows import verify_live_rows
 from lakeward.tables.act.server import Run
 from lakeward.tables.facts import Ref, Snapshot
 from lakeward.tables.plan.model import Action, Rewrite
-from lakeward.tables.verify import Moved, Verdict, verify_compact, verify_expire, verify_manifests
+from lakeward.tables.verify import Moved, Verdict, verify_compact, verify_deletes, verify_expire, verify_manifests
 from lakeward.tables.work import _result
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -178,6 +178,52 @@ def test_a_table_rolled_back_under_the_rewrite_is_told_and_what_was_made_on_it_i
     assert verify_compact(COMPACT, start, other, {}).harmed, "main continues nothing that it held"
 
 
+MERGE = Action("deletes", "", files=12)
+
+
+def merge(number: int, taken: int, given: int, operation: str = "replace", **counts: int) -> Snapshot:
+    added = {"added_delete_files": given} if given else {}
+    return snapshot(number, operation, removed_delete_files=taken, **added, **counts)
+
+
+@pytest.mark.parametrize("ours", [False, True])
+def test_a_table_whose_content_was_replaced_meanwhile_is_told_and_held_for_nobody(facts, ours):
+    start = facts((snapshot(1), snapshot(2)))
+    new = snapshot(3, parent=None, total=7, added_records=7)  # CREATE OR REPLACE TABLE .. AS SELECT
+    chain = (new, *((replace(rewrite(4, 7, 7), parent=3),) if ours else ()))
+    after = facts((snapshot(1), snapshot(2), *chain), head=chain[-1].id)
+    compacted = verify_compact(COMPACT, start, after, {4: {"": Moved(7, 7, 1, 2)}} if ours else {})
+    did = "2 → 1 files were" if ours else "nothing was"
+    why = "another writer replaced the content of the table meanwhile"
+    assert (compacted.ok, compacted.harmed, compacted.why) == (False, False, f"{why}; {did} rewritten on it")
+    for other in (verify_manifests(start, after), verify_deletes(MERGE, start, after)):
+        assert (other.ok, other.harmed, other.why) == (False, False, why)
+    assert verify_compact(COMPACT, start, after, {4: {"": Moved(6, 7, 1, 2)}}).harmed == ours, "each commit is proven"
+    expired = verify_expire(EXPIRE, start, replace(after, snapshots=after.snapshots[1:]), {1}, {"s": 2}, NOW)
+    assert (expired.ok, expired.harmed, expired.why) == (False, False, why)
+
+
+def test_manifests_and_delete_files_of_a_table_that_was_rolled_back_meanwhile(facts):
+    start = facts((snapshot(1), snapshot(2)))
+    after = facts((snapshot(1), snapshot(2), replace(merge(3, 5, 1), parent=1)), head=3)
+    for verdict in (verify_manifests(start, after), verify_deletes(MERGE, start, after)):
+        assert (verdict.ok, verdict.harmed) == (False, False)
+        assert verdict.why == "another writer moved main back to snapshot 1 meanwhile"
+        assert verdict.ours == (3,)
+
+
+def test_delete_files_that_others_remove_are_not_promised_any_more(facts):
+    start = facts((snapshot(1),))
+    alone = verify_deletes(MERGE, start, facts((snapshot(1), merge(2, 14, 2))))
+    assert (alone.ok, alone.why) == (True, "14 → 2 delete files")
+    both = (snapshot(1), merge(2, 7, 0, "overwrite"), merge(3, 7, 1))
+    assert verify_deletes(MERGE, start, facts(both)).ok, "the rest of a partition that was overwritten"
+    assert not verify_deletes(MERGE, start, facts((snapshot(1), snapshot(2, "overwrite"), merge(3, 7, 1)))).ok
+    others = verify_deletes(MERGE, start, facts((snapshot(1), merge(2, 14, 0, "replace", added_data_files=1))))
+    assert (others.ok, others.changed) == (True, False)
+    assert others.why == "nothing was left to merge: others removed 14 delete files meanwhile"
+
+
 def manifests(facts, number: int, *snapshots: Snapshot, files: int = 5):
     table = facts(snapshots, manifests=number)
     return replace(table, profile=replace(table.profile, files=files))
@@ -231,8 +277,11 @@ def test_fewer_than_promised_is_a_failure(facts):
     assert not verify_expire(EXPIRE, facts(FIVE), facts(FIVE[3:]), {1, 2, 3, 4}, {}, NOW).ok
 
 
-def test_main_moved_back_is_found(facts):
-    assert verify_expire(EXPIRE, facts(FIVE), facts(FIVE[4:], head=6), {1, 2, 3, 4}, {}, NOW).harmed
+def test_main_moved_back_is_found_and_is_a_fault_of_the_expiry_only_if_it_removed_the_head(facts):
+    moved = verify_expire(EXPIRE, facts(FIVE), facts(FIVE[4:], head=6), {1, 2, 3, 4}, {"s": 7}, NOW)
+    assert (moved.ok, moved.harmed) == (False, False)
+    assert moved.why == "another writer moved main back to snapshot 6 meanwhile"
+    assert verify_expire(EXPIRE, facts(FIVE), facts(FIVE[4:6], head=6), {1, 2, 3, 4}, {}, NOW).harmed
 
 
 def test_a_ref_without_its_snapshot_is_found(facts):

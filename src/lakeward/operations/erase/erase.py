@@ -164,12 +164,9 @@ class Erase(Operation[ErasePlan]):
         files.delete(load(), access)
         files.forget_summaries(load(), access)
         self._remove_unreferenced(load(), target, access)
-        if files.held(load(), target.match):
+        if why := files.remains(load(), target.match):
             raise Unhealthy(
-                f"Some rows of {target.table} were not erased",
-                why="another writer committed such rows meanwhile",
-                next="repeat the command",
-                code="LW-2015",
+                f"Some rows of {target.table} were not erased", why=why, next="repeat the command", code="LW-2015"
             )
 
     def _check_alone(self, table: Table) -> None:

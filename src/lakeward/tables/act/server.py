@@ -21,8 +21,14 @@ if TYPE_CHECKING:
 OVERTAKEN = (
     "could not be found in the latest snapshot",  # rewrite_manifests: a commit merged a manifest it was replacing
     "CommitFailedException",
+    # A rewrite does not know the partition spec, or the format version, of a commit that came since its read.
+    'PartitionSpec.partitionType()" because the return value',
+    "Must use DVs for position deletes in V3",
+    "[DELTA_CONCURRENT_",  # files that an OPTIMIZE read were deleted, or their rows
+    "[DELTA_METADATA_CHANGED",
+    "[DELTA_PROTOCOL_CHANGED",
 )
-"""Texts of Iceberg's errors when another commit came between its read and its commit."""
+"""Texts of errors of Iceberg and Delta when another commit came between its read and its commit."""
 PAUSES_S = (0.2, 0.5, 1.0, 2.0)
 
 
@@ -145,9 +151,13 @@ def plain(text: str, most: int = 400) -> str:
     """The server's error without stack traces and without the failed task's name."""
     lines = [each.strip() for each in text.split("JVM stacktrace")[0].splitlines()]
     message = " ".join(each for each in lines if each and not each.startswith(("at ", "...")))
+    if message.startswith(_NO_WORDS) and (causes := _CAUSE.findall(text)):
+        message = f"internal error of Spark: {causes[-1]}"
     message = _TASK.sub("", message)
     return (f"the disk is full: {message}" if _FULL in message else message)[:most]
 
 
+_NO_WORDS = "[INTERNAL_ERROR]"  # the rest of the message asks for a bug report, whatever it was
+_CAUSE = re.compile(r"^\s*Caused by: (.*)$", re.MULTILINE)
 _TASK = re.compile(r"^.*Job aborted due to stage failure: .*?Lost task [^:]*: ")
 _FULL = "No space left on device"

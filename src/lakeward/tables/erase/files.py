@@ -22,8 +22,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakeward.connectors.file_access import Entry, FileAccess
-from lakeward.platform.errors import Fenced, expect
+from lakeward.platform.errors import Fenced, Refused, expect
 from lakeward.platform.failures import FailureClass, classify
+from lakeward.platform.text import word
 from lakeward.spec.sql.names import dotted
 from lakeward.tables.erase.where import Matching
 from lakeward.tables.facts import gc_disabled
@@ -66,13 +67,30 @@ def obstacle(table: Table) -> str:
     for file in _entries(table):
         if computed and file.content == DataFileContent.DATA and file.spec_id != table.spec().spec_id:
             return "it has files of an earlier partitioning: rewrite them into the current one first"
-        if file.content == DataFileContent.EQUALITY_DELETES:
-            return "it has equality deletes, which contain values of rows"
-        if file.content == DataFileContent.POSITION_DELETES and set(file.value_counts or ()) - _OF_POSITIONS:
-            return "it has position deletes that contain the deleted rows"
+        if why := _values_in(file):
+            return why
         if file.content == DataFileContent.DATA and file.file_format != FileFormat.PARQUET:
             return f"it has files of {file.file_format}; Parquet is rewritten"
     return ""
+
+
+def _values_in(file: DataFile) -> str:
+    """That a delete file has values of rows, as a clause; empty if it has none."""
+    from pyiceberg.manifest import DataFileContent
+
+    if file.content == DataFileContent.EQUALITY_DELETES:
+        return "it has equality deletes, which contain values of rows"
+    if file.content == DataFileContent.POSITION_DELETES and set(file.value_counts or ()) - _OF_POSITIONS:
+        return "it has position deletes that contain the deleted rows"
+    return ""
+
+
+def remains(table: Table, match: Matching) -> str:
+    """What another writer committed meanwhile that has, or may have, such rows, as a clause; empty for nothing."""
+    if held(table, match):
+        return "another writer committed such rows meanwhile"
+    why = next((why for file in _entries(table) if (why := _values_in(file))), "")
+    return f"another writer deleted rows meanwhile: {why}" if why else ""
 
 
 def held(table: Table, match: Matching) -> set[str]:
@@ -130,37 +148,55 @@ def rewrite(
 
     Raises:
         Fenced: concurrent commits won every time; nothing was changed.
+        Refused: another writer left the table in a state that no row is erased in; nothing was changed.
     """
-    from pyiceberg.exceptions import CommitFailedException, ValidationException
+    from pyiceberg.exceptions import CommitFailedException, NotInstalledError, ValidationException
 
     for _ in range(_TRIES):
-        table = load()
-        files = held(table, match)
-        tasks = _tasks(table, files)
-        if not tasks:
-            return 0
-        going = live(table, files, match, columns)
-        name, counter = uuid.uuid4(), itertools.count(0)
-        access.write(f"{_folder(table)}/{_NOTE}{name}", b"[]")  # every file of this commit has the name
-        properties = {"lakeward.erase": str(name)}
         try:
-            with table.transaction() as change:
-                with change.update_snapshot(snapshot_properties=properties).overwrite(commit_uuid=name) as step:
-                    _search_every_manifest(step)
-                    for task in tasks:
-                        rows = _scan(table).to_table([task])
-                        stay = rows.filter(pc.invert(match.mask(rows)))
-                        step.delete_data_file(task.file)
-                        for each in _written(table, task.file, stay, name, counter) if stay.num_rows else ():
-                            step.append_data_file(each)
-                change.update_snapshot(snapshot_properties=properties).fast_append().commit()
-                change.set_properties(dict(own(table, going)))
-                failpoints.hit("erase-before-commit")
+            return _rewritten(load(), match, own, columns, access)
         except (CommitFailedException, ValidationException):  # PyIceberg's own retry raises the second
             continue
-        failpoints.hit("erase-rewritten")
-        return int(going.num_rows)
+        except (ValueError, NotInstalledError) as error:  # what PyIceberg says of a table that it cannot write
+            table = load()
+            why = obstacle(table)
+            if not why:
+                raise
+            name = dotted(table.name())
+            raise Refused(
+                f"Rows of {name} were not erased: another writer changed the table meanwhile",
+                why=why, next=f"lakeward tables why {word(name)}", code="LW-3484",
+            ) from error  # fmt: skip
     raise _contention(load())
+
+
+def _rewritten(
+    table: Table, match: Matching, own: Callable[[Table, pa.Table], Mapping[str, str]],
+    columns: tuple[str, ...], access: FileAccess,
+) -> int:  # fmt: skip
+    """Rewrite the files of one version of the table, in one transaction."""
+    files = held(table, match)
+    tasks = _tasks(table, files)
+    if not tasks:
+        return 0
+    going = live(table, files, match, columns)
+    name, counter = uuid.uuid4(), itertools.count(0)
+    access.write(f"{_folder(table)}/{_NOTE}{name}", b"[]")  # every file of this commit has the name
+    properties = {"lakeward.erase": str(name)}
+    with table.transaction() as change:
+        with change.update_snapshot(snapshot_properties=properties).overwrite(commit_uuid=name) as step:
+            _search_every_manifest(step)
+            for task in tasks:
+                rows = _scan(table).to_table([task])
+                stay = rows.filter(pc.invert(match.mask(rows)))
+                step.delete_data_file(task.file)
+                for each in _written(table, task.file, stay, name, counter) if stay.num_rows else ():
+                    step.append_data_file(each)
+        change.update_snapshot(snapshot_properties=properties).fast_append().commit()
+        change.set_properties(dict(own(table, going)))
+        failpoints.hit("erase-before-commit")
+    failpoints.hit("erase-rewritten")
+    return int(going.num_rows)
 
 
 def _search_every_manifest(step: Any) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import pyarrow as pa
 
 from lakeward.connectors.iceberg.quarantine import BACKFILL, ERROR, RAW, ROW, STREAM
-from lakeward.platform.errors import SpecError
+from lakeward.platform.errors import Refused, SpecError
 from lakeward.platform.text import word
 from lakeward.spec.model.position_columns import RECORD_COLUMNS
 from lakeward.tables.erase.condition import fit, read
@@ -69,8 +69,20 @@ class Where:
         return sorted(each.name for each in self.fields)
 
     def may(self, schema: Schema) -> Callable[[DataFile], bool]:
-        """Whether a file may have such rows: the fields are found by id, so they are the same at any depth."""
-        del schema
+        """Whether a file may have such rows: the fields are found by id, so they are the same at any depth.
+
+        Raises:
+            Refused: a field has another name or type than when the condition was read; another may have its name now.
+        """
+        for each in self.fields:
+            number, name = each.field.field_id, ".".join(each.path)
+            if schema.find_column_name(number) != name or schema.find_type(number) != each.field.field_type:
+                raise Refused(
+                    "Rows to erase cannot be selected: the table's columns changed meanwhile",
+                    why=f"{each.name} of the condition was renamed, dropped, or has another type",
+                    next="the same command with --dry-run   shows the new plan",
+                    code="LW-3485",
+                )
         return _by_statistics(self._schema, self.expression)
 
     def mask(self, rows: pa.Table) -> pa.Array:

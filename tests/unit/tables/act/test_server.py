@@ -22,6 +22,11 @@ CONFLICT = "(org.apache.iceberg.exceptions.ValidationException) Cannot commit, f
             "the disk is full: org.apache.hadoop.fs.FSError: java.io.IOException: No space left on device",
         ),
         (CONFLICT + "\n\nJVM stacktrace:\norg.apache.iceberg.x\n\tat y", CONFLICT),
+        (
+            "[INTERNAL_ERROR] You hit a bug. SQLSTATE: XX000\n\nJVM stacktrace:\norg.apache.spark.SparkException\n"
+            "\tat x\nCaused by: a.Wrapper: of\n\tat y\nCaused by: java.lang.NullPointerException: Cannot invoke z\n",
+            "internal error of Spark: java.lang.NullPointerException: Cannot invoke z",
+        ),
         ("[PARSE_SYNTAX_ERROR] near x.\n\n== SQL ==\nx y", "[PARSE_SYNTAX_ERROR] near x. == SQL == x y"),
     ],
 )  # fmt: skip
