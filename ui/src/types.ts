@@ -17,6 +17,7 @@ export type CheckedTable = Schemas["CheckedTable"];
 export type Headline = Schemas["Headline"];
 export type LagHistory = Schemas["LagHistory"];
 export type Partition = Schemas["WatchedPartition"];
+export type Pin = Schemas["Pin"];
 export type Plan = Schemas["PlanDocument"];
 export type Quality = Schemas["Quality"];
 export type QualityDetail = Schemas["QualityDetail"];

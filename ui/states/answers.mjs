@@ -103,7 +103,12 @@ const action = {
 const table = {
   table: "shop.orders", format: "iceberg", location: "s3://lake/shop/orders", observed_at: before(60), figures: figures(80),
   streams: ["orders"], due_since: before(600), hold_until: before(-3_600), expiry_hold: "an unknown reader holds snapshot 5",
-  verdict: "hold", last_action: action,
+  pins: [
+    { kind: "reader", who: "stream totals", stream: "totals", why: "it has read up to snapshot 5; it resumes there until it is retired",
+      since: before(400_000), snapshots: 96, bytes: 8.4e9, next: "lakeward streams status totals   it catches up, or: lakeward deploy --retire totals" },
+    { kind: "tag", who: "tag eod_2031-02-20", stream: null, why: "it is on snapshot 3", since: before(800_000), snapshots: 1, bytes: 2.1e9,
+      next: "it ends by itself at 2031-04-01 00:00:00 UTC" },
+  ], verdict: "hold", last_action: action,
 };
 /** @type {import("../src/types").Tables} */
 export const tables = { now: NOW, age_s: 1, stale: null, tables: [table] };

@@ -195,7 +195,8 @@ await look("copy-over-http", {}, async () => {
 await look("tables", {}, async () => {
   await open("?tab=tables&open=shop.orders");
   for (const text of ["216 → 12", "Verified", "Maintenance is on hold until 2031-03-01 13:00:00 UTC", "76 small files",
-    "204 files fewer since"]) await see(text);
+    "204 files fewer since", "stream totals (96), 1 more", "Who keeps snapshots that the policy would expire",
+    "it has read up to snapshot 5", "7.8 GiB"]) await see(text);
 });
 await look("quality", {}, async () => {
   await open("?tab=quality&open=shop.orders");

@@ -10,7 +10,7 @@ import { Section, When } from "../components/section";
 import { Sheet } from "../components/sheet";
 import { bytes, change, count, exact, many, seconds } from "../format";
 import type { Place } from "../place";
-import type { TableAction, TableDetail, TableRow } from "../types";
+import type { Pin, TableAction, TableDetail, TableRow } from "../types";
 
 export function TablesPage({ place }: { place: Place }) {
   return (
@@ -41,6 +41,7 @@ const columns = (now: string): Column<TableRow>[] => [
   { title: "Checks", cell: (row) => (row.verdict ? <State value={row.verdict} /> : "–") },
   { title: "Due", cell: (row) => (row.due_since ? <When at={row.due_since} now={now} /> : "–") },
   { title: "Held", cell: (row) => held(row) },
+  { title: "Keeps snapshots", cell: (row) => pinned(row) },
   { title: "Files (small)", number: true, cell: (row) => `${count(row.figures.files)} (${count(row.figures.small_files)})` },
   { title: "Delete files", number: true, cell: (row) => count(row.figures.delete_files) },
   { title: "Manifests", number: true, cell: (row) => count(row.figures.manifests) },
@@ -59,6 +60,13 @@ const columns = (now: string): Column<TableRow>[] => [
 function held(row: TableRow): string {
   const until = row.hold_until === null ? "" : `until ${exact(row.hold_until)}`;
   return [until, row.expiry_hold === null ? "" : "expiry"].filter(Boolean).join(", ") || "–";
+}
+
+/** Who keeps the most snapshots, and how many others do. */
+function pinned({ pins }: TableRow): string {
+  const [most, ...others] = pins;
+  if (most === undefined) return "–";
+  return `${most.who} (${count(most.snapshots)})${others.length ? `, ${others.length} more` : ""}`;
 }
 
 function One({ name, place }: { name: string; place: Place }) {
@@ -104,6 +112,11 @@ function Detail({ detail, place }: { detail: TableDetail; place: Place }) {
           {detail.savings.map((sentence) => <Text key={sentence}>{sentence}</Text>)}
         </Section>
       )}
+      <Section title="Who keeps snapshots that the policy would expire">
+        {table.pins.length === 0 ? <Text color="fg.muted">Nobody.</Text> : (
+          <List label="Pins" rows={table.pins} columns={pinColumns(now)} id={(row) => row.who + row.why} />
+        )}
+      </Section>
       <Section title="What is next, and why not now">
         {detail.plan === null ? <Text color="fg.muted">No plan yet.</Text> : (
           <>
@@ -134,6 +147,15 @@ const planColumns: Column<Planned>[] = [
   { title: "Action", cell: (row) => row.action },
   { title: "When", cell: (row) => row.when },
   { title: "Why", cell: (row) => row.why },
+];
+
+const pinColumns = (now: string): Column<Pin>[] => [
+  { title: "Who", cell: (row) => <Text whiteSpace="nowrap" fontWeight="semibold">{row.who}</Text> },
+  { title: "Since", cell: (row) => <When at={row.since} now={now} /> },
+  { title: "Snapshots", number: true, cell: (row) => count(row.snapshots) },
+  { title: "Removed files kept, at most", number: true, cell: (row) => bytes(row.bytes) },
+  { title: "Why", cell: (row) => row.why },
+  { title: "What ends it", cell: (row) => <Text fontFamily="mono" fontSize="xs" whiteSpace="pre-wrap">{row.next}</Text> },
 ];
 
 const actionColumns = (now: string): Column<TableAction>[] => [
