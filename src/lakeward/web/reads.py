@@ -87,8 +87,9 @@ class Reads:
     def all_streams(self, may_read: MayRead) -> bytes:
         """All streams that the caller may see, as the body of `streams.Streams`."""
         found = self._streams_reading()
-        seen = frozenset(may_read([row["dag_id"] for row in found.value["streams"]]))
-        body = self._bodies.encode(found.value, seen, lambda: streams.visible(found.value, seen))
+        seen = frozenset(may_read([*(row["dag_id"] for row in found.value["streams"]), OF_ALL]))
+        everything = OF_ALL in seen
+        body = self._bodies.encode(found.value, seen, lambda: streams.visible(found.value, seen, everything=everything))
         return with_age(body, found.age_s, found.stale)
 
     def one_stream(self, stream: str, may_read: MayRead) -> Reading[streams.StreamDetail]:

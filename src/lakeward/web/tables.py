@@ -16,6 +16,7 @@ from lakeward.registry.maintenance import Figures, LedgerRow, StoredFacts, Table
 from lakeward.tables import ledger
 from lakeward.tables.documents import Pin
 from lakeward.telemetry.mask import mask
+from lakeward.web.table_trouble import TableTrouble, troubles
 
 FIGURES = (
     "files", "small_files", "delete_files", "deleted_rows", "manifests", "snapshots", "metadata_files", "size_bytes",
@@ -108,7 +109,7 @@ class Moment(TypedDict):
 class TableDetail(TypedDict):
     """One table: its row, its newest actions, its newest plan as recorded, its figures over time (oldest first).
 
-    `savings`: what maintenance saved and cost, in sentences.
+    `savings`: what maintenance saved and cost, in sentences. `troubles`: what is wrong, the worst first.
     """
 
     now: datetime
@@ -117,6 +118,7 @@ class TableDetail(TypedDict):
     plan: RecordedPlan | None
     health: Sequence[Moment]
     savings: Sequence[str]
+    troubles: Sequence[TableTrouble]
 
 
 def read(connection: Connection) -> Tables:
@@ -143,6 +145,9 @@ def detail(connection: Connection, row: TableRow, limit: int = 50) -> TableDetai
             for moment in maintenance.figures_over_time(connection, name, 200)
         ],
         "savings": ledger.sentences(ledger.savings(connection, name)),
+        "troubles": troubles(
+            name, verdict=row["verdict"], expiry_hold=row["expiry_hold"], action=row["last_action"], pins=row["pins"]
+        ),
     }
 
 

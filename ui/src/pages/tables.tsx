@@ -1,26 +1,24 @@
 // Tables: health, what maintenance did, what it would do next and why not now.
-import { Box, Flex, Heading, Link, Stack, Text } from "@chakra-ui/react";
+import { Box, Flex, Heading, Input, Link, Stack, Text } from "@chakra-ui/react";
 
 import { useTable, useTables } from "../api";
 import { State } from "../components/badge";
 import { TimeChart } from "../components/chart";
 import { Empty, Frame, Notice } from "../components/frame";
 import { type Column, List } from "../components/list";
-import { Section, When } from "../components/section";
+import { Command, Section, When } from "../components/section";
 import { Sheet } from "../components/sheet";
 import { bytes, change, count, exact, many, seconds } from "../format";
-import type { Place } from "../place";
-import type { Pin, TableAction, TableDetail, TableRow } from "../types";
+import { type Place, useFilter } from "../place";
+import type { Pin, TableAction, TableDetail, TableRow, TableTrouble, Tables } from "../types";
 
 export function TablesPage({ place }: { place: Place }) {
   return (
     <Frame query={useTables()}>
       {(data) => (
         <Stack gap="3">
-          <Heading as="h2" size="md">{many(data.tables.length, "table")}</Heading>
           {data.tables.length === 0 ? <Empty>No table was observed yet. The Dag tables_observe does it.</Empty> : (
-            <List label="Tables" rows={data.tables} columns={columns(data.now)} id={(row) => row.table}
-              open={(row) => place.show("tables", row.table)} />
+            <Rows data={data} place={place} />
           )}
           {place.open === null ? null : (
             <Sheet title={place.open} close={() => place.show("tables")}><One key={place.open} name={place.open} place={place} /></Sheet>
@@ -28,6 +26,27 @@ export function TablesPage({ place }: { place: Place }) {
         </Stack>
       )}
     </Frame>
+  );
+}
+
+function Rows({ data, place }: { data: Tables; place: Place }) {
+  const [text, setText] = useFilter("text");
+  const wanted = text.trim().toLowerCase();
+  const rows = data.tables.filter((row) =>
+    [row.table, row.format, row.verdict, ...row.streams, ...row.pins.map((pin) => pin.who)]
+      .some((part) => part?.toLowerCase().includes(wanted)));
+  return (
+    <>
+      <Flex gap="2" align="center">
+        <Heading as="h2" size="md">{many(data.tables.length, "table")}</Heading>
+        <Input width="16rem" size="sm" placeholder="Table, stream, who keeps it" aria-label="Filter tables" value={text}
+          onChange={(event) => setText(event.target.value)} />
+      </Flex>
+      {rows.length === 0 ? <Empty>No table fits the filter.</Empty> : (
+        <List label="Tables" rows={rows} columns={columns(data.now)} id={(row) => row.table}
+          open={(row) => place.show("tables", row.table)} />
+      )}
+    </>
   );
 }
 
@@ -83,7 +102,7 @@ function Detail({ detail, place }: { detail: TableDetail; place: Place }) {
   return (
     <Box pb="8">
       <Stack gap="2">
-        {table.expiry_hold ? <Notice level="warning" title="Snapshot expiry waits for a person">{table.expiry_hold}</Notice> : null}
+        {detail.troubles.map((trouble) => <Trouble key={trouble.cause} trouble={trouble} />)}
         {table.hold_until ? <Notice level="info" title={`Maintenance is on hold until ${exact(table.hold_until)}`} /> : null}
       </Stack>
       <Flex gap="4" wrap="wrap" fontSize="sm" mt="2">
@@ -126,6 +145,15 @@ function Detail({ detail, place }: { detail: TableDetail; place: Place }) {
         )}
       </Section>
     </Box>
+  );
+}
+
+function Trouble({ trouble }: { trouble: TableTrouble }) {
+  return (
+    <Notice level="warning" title={trouble.cause}>
+      <Text>Data lost? {trouble.data}</Text>
+      <Box mt="1"><Command text={trouble.next} /></Box>
+    </Notice>
   );
 }
 

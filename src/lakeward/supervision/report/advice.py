@@ -12,7 +12,6 @@ from lakeward.supervision.decide.remedy import Situation, remedy
 from lakeward.supervision.report.material import Material
 from lakeward.telemetry.mask import mask
 
-RUNBOOK = "docs/runbooks/on-call.md"
 READS = "only reads; nothing changes"
 AWAITED = frozenset({"LW-3108"})
 """Codes of failures that end when a person makes what is missing: no restart helps before."""

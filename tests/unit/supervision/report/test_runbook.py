@@ -16,7 +16,7 @@ from lakeward.platform.failures import FailureClass
 from lakeward.registry import incidents as incident_rows
 from lakeward.supervision import incidents, observe
 from lakeward.supervision.decide.health import State
-from lakeward.supervision.report.advice import RUNBOOK
+from lakeward.supervision.page_links import RUNBOOK
 
 SOURCES = Path(__file__).parents[4] / "src" / "lakeward"
 TEXT = (Path(__file__).parents[4] / RUNBOOK).read_text()
