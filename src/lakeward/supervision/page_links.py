@@ -15,6 +15,7 @@ RUNBOOK = "docs/runbooks/on-call.md"
 _OF_TABLES = ("quality", "verification_lag")
 _DAGS = {"reconcile": "streams_reconcile", "thrash": "streams_reconcile", "dependency": "streams_reconcile"}
 _CHECKS = "quality_check"
+_OF_RUNS = ("operation", "freshness")
 _SUPERVISION = "nobody-looks-after-the-streams"
 
 
@@ -51,8 +52,8 @@ def run_of(airflow: str, incident: Incident) -> str:
         return ""
     dag, run = dag_of(incident), incident.fields.get("run")
     address = f"{airflow.rstrip('/')}/dags/{quote(dag, safe='')}"
-    # The run of a check is Lakeward's own: only that of an operation is a run of the Dag.
-    return f"{address}/runs/{quote(str(run), safe='')}" if incident.kind == "operation" and run else f"{address}/runs"
+    # The run of a check is Lakeward's own: only these are about a run of the Dag.
+    return f"{address}/runs/{quote(str(run), safe='')}" if incident.kind in _OF_RUNS and run else f"{address}/runs"
 
 
 def dag_of(incident: Incident) -> str:

@@ -7,6 +7,7 @@ from typing import Any, TypedDict
 
 from lakeward.platform.text import count, size, word
 from lakeward.tables.documents import Pin
+from lakeward.tables.needs import lost_race
 from lakeward.telemetry.mask import mask
 
 
@@ -46,7 +47,7 @@ def troubles(
     if action is not None and action["result"] in ("failed", "timed_out"):
         doubtful = action["verified"] is False
         found.append(_trouble(
-            f"The newest {action['action']} {str(action['result']).replace('_', ' ')}: {action['why']}",
+            f"The newest {action['action']} {_how(action)}: {action['why']}",
             "NOT KNOWN: what it committed did not pass its verification" if doubtful
             else "NO: maintenance changes no row, and what it did not commit nobody reads",
             f"lakeward tables why {name}   says when it is tried again, and what keeps it",
@@ -61,6 +62,12 @@ def troubles(
             most["next"],
         ))  # fmt: skip
     return found
+
+
+def _how(action: Mapping[str, Any]) -> str:
+    if lost_race(action):
+        return "lost a race against a commit of its streams"
+    return str(action["result"]).replace("_", " ")
 
 
 def _trouble(cause: str, data: str, next: str) -> TableTrouble:

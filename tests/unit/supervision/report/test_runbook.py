@@ -37,7 +37,8 @@ def test_every_failure_class_has_its_row(failure: FailureClass) -> None:
     assert f"\n| `{failure.value}` |" in TEXT
 
 
-IMPORTED = {"RECONCILE": incidents.RECONCILE, "LATE": observe.LATE, "OPERATION": incident_rows.OPERATION}
+IMPORTED = {"RECONCILE": incidents.RECONCILE, "LATE": observe.LATE, "OPERATION": incident_rows.OPERATION,
+            "FRESHNESS": incident_rows.FRESHNESS}  # fmt: skip
 """Names that a module which opens an incident imports."""
 
 
