@@ -12,7 +12,9 @@ import dashboards
 import pytest
 from ruamel.yaml import YAML
 
+from lakeward.airflow import names
 from lakeward.metrics import definitions
+from lakeward.supervision import page_links
 
 ROOT = Path(__file__).parents[2]
 RULES = ROOT / "deploy" / "prometheus" / "lakeward.rules.yaml"
@@ -45,6 +47,19 @@ def test_each_alert_has_one_section_of_the_runbook_with_all_its_parts():
         assert rule["annotations"]["runbook"] == f"docs/runbooks/alerts.md#{rule['alert'].lower()}"
     for alert, text in sections().items():
         assert re.findall(r"^- \*\*(.+?)\.\*\*", text, flags=re.MULTILINE) == list(PARTS), alert
+
+
+def test_each_alert_leads_to_the_page_and_to_the_runs_of_a_dag():
+    """Both below the address of Airflow, with the stream or the table open that the alert is about."""
+    dags = {names.RECONCILE, names.QUALITY, names.MAINTAIN, names.OBSERVE, "stream__{{ $labels.stream }}"}
+    for rule in rules():
+        annotations, by = rule["annotations"], set(re.findall(r"\$labels\.(\w+)", rule["annotations"]["summary"]))
+        opened = next((label for label in ("stream", "table") if label in by), None)
+        subject = "" if opened is None else re.escape(f"&open={{{{ $labels.{opened} }}}}")
+        page = rf"{page_links.PLACE}\?tab=(streams|tables|quality){subject}"
+        assert re.fullmatch(page, annotations["page"]), rule["alert"]
+        run = re.fullmatch(r"dags/(.+)/runs", annotations["run"])
+        assert run is not None and run[1] in dags, rule["alert"]
 
 
 def test_each_alert_is_tested():

@@ -10,7 +10,7 @@ import pytest
 
 from lakeward.platform.failures import FailureClass
 from lakeward.supervision.decide.health import State
-from lakeward.supervision.report.advice import RUNBOOK
+from lakeward.supervision.page_links import RUNBOOK
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs/reference/promises.md").read_text().split("\n## What was caused on real parts\n", 1)[1]

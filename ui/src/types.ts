@@ -16,7 +16,9 @@ export type Change = Schemas["ChangeRow"];
 export type CheckedTable = Schemas["CheckedTable"];
 export type Headline = Schemas["Headline"];
 export type LagHistory = Schemas["LagHistory"];
+export type PageIncident = Schemas["PageIncident"];
 export type Partition = Schemas["WatchedPartition"];
+export type Pin = Schemas["Pin"];
 export type Plan = Schemas["PlanDocument"];
 export type Quality = Schemas["Quality"];
 export type QualityDetail = Schemas["QualityDetail"];
@@ -28,6 +30,7 @@ export type TableAction = Schemas["ActionRow"];
 export type TableDetail = Schemas["TableDetail"];
 export type TableRow = Schemas["TableRow"];
 export type Tables = Schemas["Tables"];
+export type TableTrouble = Schemas["TableTrouble"];
 export type Trend = Schemas["Trend"];
 
 /** What an answer says of its own age. */

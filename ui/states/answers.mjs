@@ -29,7 +29,7 @@ const countsOf = (rows) => Object.fromEntries([...new Set(rows.map((one) => one.
 
 /** @type {(rows?: StreamRow[], more?: object) => import("../src/types").Streams} */
 export const streams = (rows = ROWS, more = {}) => ({
-  now: NOW, age_s: 1, stale: null, unreadable: [], supervision: { state: "present", why: null, next: null },
+  now: NOW, age_s: 1, stale: null, unreadable: [], incidents: [], supervision: { state: "present", why: null, next: null },
   headline: { level: "trouble", text: "orders is BLOCKED since 11:35 UTC (25 min): batch 41 failed 3 times" },
   counts: countsOf(rows), streams: rows, ...more,
 });
@@ -103,7 +103,12 @@ const action = {
 const table = {
   table: "shop.orders", format: "iceberg", location: "s3://lake/shop/orders", observed_at: before(60), figures: figures(80),
   streams: ["orders"], due_since: before(600), hold_until: before(-3_600), expiry_hold: "an unknown reader holds snapshot 5",
-  verdict: "hold", last_action: action,
+  pins: [
+    { kind: "reader", who: "stream totals", stream: "totals", why: "it has read up to snapshot 5; it resumes there until it is retired",
+      since: before(400_000), snapshots: 96, bytes: 8.4e9, next: "lakeward streams status totals   it catches up, or: lakeward deploy --retire totals" },
+    { kind: "tag", who: "tag eod_2031-02-20", stream: null, why: "it is on snapshot 3", since: before(800_000), snapshots: 1, bytes: 2.1e9,
+      next: "it ends by itself at 2031-04-01 00:00:00 UTC" },
+  ], verdict: "hold", last_action: action,
 };
 /** @type {import("../src/types").Tables} */
 export const tables = { now: NOW, age_s: 1, stale: null, tables: [table] };
@@ -113,6 +118,8 @@ export const tableOf = {
   plan: { at: before(60), actions: [{ action: "compact", why: "76 small files" }],
     not_planned: [{ action: "expire", why: "held by a person", next_at: null }] },
   savings: ["204 files fewer since 2031-02-28 11:00 UTC: a full scan sends that many requests fewer"],
+  troubles: [{ cause: "Snapshot expiry waits for a person: an unknown reader holds snapshot 5", data: "NOT KNOWN: a verification failed",
+    next: "lakeward tables unhold shop.orders" }],
   health: [216, 12, 40, 80].map((files, number) => ({ at: before(180_000 - 50_000 * number), figures: figures(files) })),
 };
 
@@ -124,7 +131,7 @@ export const quality = { now: NOW, age_s: 1, stale: null, tables: [{
   first_bad_snapshot: 11, note: "", failing: [failing] }] };
 /** @type {import("../src/types").QualityDetail} */
 export const qualityOf = {
-  table: "shop.orders", now: NOW,
+  table: "shop.orders", now: NOW, incident: null,
   runs: [{ run: "r2", at: before(900), verdict: "hold", scope: "increment", from_snapshot: 9, to_snapshot: 12,
     first_bad_snapshot: 11, verified_snapshot: 9, spark_jobs: 3, duration_s: 4.2 }],
   checks: [{ ...failing, kwargs: { column: "amount" }, since: before(900), runs: 3, failures: 1, errors: 0,

@@ -1,31 +1,17 @@
 // Every state of the page in Debian's Chromium, without Airflow: `npm run states [OUT]` after `npm run build`.
 // It fails if a text is missing, a request blanks the page, or the browser reports an error. OUT gets the pictures.
-import { mkdtempSync, rmSync } from "node:fs";
-import { networkInterfaces, tmpdir } from "node:os";
+import { networkInterfaces } from "node:os";
 import { join } from "node:path";
-import { chromium } from "playwright-core";
-import { build } from "vite";
 
 import * as answers from "./answers.mjs";
-import { BASE, serve } from "./server.mjs";
+import { browser } from "./browser.mjs";
+import { BASE } from "./server.mjs";
 
 const out = process.argv[2];
-const folder = mkdtempSync(join(tmpdir(), "lakeward-page-"));
-await build({
-  configFile: false,
-  logLevel: "error",
-  define: { "process.env.NODE_ENV": '"production"' },
-  build: { outDir: folder, minify: false, lib: { entry: "states/host.tsx", formats: ["es"], fileName: () => "host.js" } },
-});
-const { port, state, close } = await serve(folder);
-const browser = await chromium.launch({ executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium", args: ["--no-sandbox"] });
-const page = await browser.newPage({ viewport: { width: 1500, height: 900 } });
-const problems = [];
-page.on("pageerror", (error) => problems.push(`in the browser: ${error.message}`));
+const { page, state, open, problems, close } = await browser();
 
 const see = (text, within = page) => within.getByText(text).first().waitFor({ timeout: 12_000 });
 const gone = (text) => page.getByText(text).first().waitFor({ state: "detached", timeout: 12_000 });
-const open = (query = "", host = "localhost") => page.goto(`http://${host}:${port}${BASE}plugin/lakeward${query}`);
 const must = (holds, what) => { if (!holds) throw new Error(what); };
 
 async function look(name, scenario, steps) {
@@ -178,6 +164,7 @@ await look("loading", { streams: "wait" }, async () => {
 await look("thousand", { streams: answers.streams(many) }, async () => {
   await open();
   await see("Show 100 more of 900");
+  await page.getByRole("row").nth(100).waitFor();
   must(await page.getByRole("row").count() === 101, "more than a hundred rows");
   const started = Date.now();
   await page.getByLabel("Filter streams").fill("stream-999");
@@ -195,7 +182,8 @@ await look("copy-over-http", {}, async () => {
 await look("tables", {}, async () => {
   await open("?tab=tables&open=shop.orders");
   for (const text of ["216 → 12", "Verified", "Maintenance is on hold until 2031-03-01 13:00:00 UTC", "76 small files",
-    "204 files fewer since"]) await see(text);
+    "204 files fewer since", "stream totals (96), 1 more", "Who keeps snapshots that the policy would expire",
+    "it has read up to snapshot 5", "7.8 GiB"]) await see(text);
 });
 await look("quality", {}, async () => {
   await open("?tab=quality&open=shop.orders");
@@ -225,9 +213,7 @@ await look("dark", {}, async () => {
   await see("On-call report");
 });
 
-await browser.close();
-close();
-rmSync(folder, { recursive: true });
+await close();
 if (problems.length) {
   console.error(problems.join("\n"));
   process.exit(1);

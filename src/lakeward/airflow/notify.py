@@ -4,6 +4,8 @@
 |---|---|---|---|
 | any webhook, e.g. Slack's or Mattermost's | `https://hooks.example.com` | the secret path after it | |
 | Slack, with the message changed in place | | bot token with `chat:write` | `{"channel": "C0123456"}` |
+
+`docs` of the extra is where the project's folder `docs` can be read: links to the runbook begin with it.
 """
 
 from __future__ import annotations
@@ -57,12 +59,12 @@ def channel_of(connection: AirflowConnection | None, airflow: str = "") -> Chann
 
     if connection is None:
         return Log(airflow)
-    target = connection.extra_dejson.get("channel")
+    target, docs = connection.extra_dejson.get("channel"), str(connection.extra_dejson.get("docs") or "")
     if target:
         url = _url(connection) if connection.host else "https://slack.com/api"
-        return Slack(connection.password or "", str(target), url, airflow)
+        return Slack(connection.password or "", str(target), url, airflow, docs)
     secret = f"/{connection.password.lstrip('/')}" if connection.password else ""
-    return Webhook(_url(connection) + secret, airflow)
+    return Webhook(_url(connection) + secret, airflow, docs)
 
 
 def _url(connection: AirflowConnection) -> str:

@@ -14,6 +14,8 @@ from lakeward.registry.schema import incidents
 
 OPERATION = "operation"
 """The kind of a run of a stream's Dag that takes too long."""
+FRESHNESS = "freshness"
+"""The kind of a run of somebody's Dag that has not used the rows of a stream in time; its subject is `dag/run`."""
 
 
 class Refusal(TypedDict):
@@ -45,7 +47,7 @@ class Incident:
     """One incident; open while `closed_at` is None.
 
     Attributes:
-        kind: stream | dependency | thrash | reconcile | operation | state | late | quality | waiver.
+        kind: stream | dependency | thrash | reconcile | operation | freshness | state | late | quality | waiver.
         subject: the stream, the dependency, the table (of a waiver: table/check), or `streams`.
         fields: its details, e.g. the affected streams and the next command.
         message: None before the first was sent.

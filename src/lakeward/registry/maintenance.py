@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TypedDict, cast
 
 from sqlalchemy import Connection, func, insert, literal, select, true, tuple_, update
-from sqlalchemy.dialects.postgresql import distinct_on
+from sqlalchemy.dialects.postgresql import JSONB, distinct_on
 from sqlalchemy.dialects.postgresql import insert as upsert
 
 from lakeward.registry.schema import actions, facts, plans, tables
@@ -143,20 +143,32 @@ def record_facts(connection: Connection, name: str, snapshot_id: int | None, obs
     connection.execute(insert(facts).values(table=name, snapshot_id=snapshot_id, facts=observed))
 
 
+def record_pins(connection: Connection, name: str, pins: Sequence[Mapping[str, object]]) -> None:
+    """Store who keeps history of a table, with its newest facts; nothing is written while it stays the same."""
+    newest = select(func.max(facts.c.at)).where(facts.c.table == name).scalar_subquery()
+    value = literal(list(pins), JSONB)
+    connection.execute(
+        update(facts)
+        .where(facts.c.table == name, facts.c.at == newest, facts.c.facts["pins"].is_distinct_from(value))
+        .values(facts=func.jsonb_set(facts.c.facts, "{pins}", value))
+    )
+
+
 def newest_facts(connection: Connection) -> dict[str, StoredFacts]:
     """The newest facts by table."""
     rows = connection.execute(select(facts).ext(distinct_on(facts.c.table)).order_by(facts.c.table, facts.c.at.desc()))
     return {row.table: StoredFacts(row.at, row.snapshot_id, row.facts) for row in rows}
 
 
-_FIGURES = facts.c.facts.op("-")("profile").label("facts")
+_NEWEST = facts.c.facts.op("-")("profile").label("facts")
 """The stored facts without their profile, which grows with the partitions of a table."""
+_FIGURES = facts.c.facts.op("-")("profile").op("-")("pins").label("facts")
 
 
 def newest_figures(connection: Connection) -> dict[str, StoredFacts]:
     """Registered table -> its newest facts without their profile."""
     newest = (
-        select(facts.c.table, facts.c.at, facts.c.snapshot_id, _FIGURES)
+        select(facts.c.table, facts.c.at, facts.c.snapshot_id, _NEWEST)
         .where(facts.c.table == tables.c.name)
         .order_by(facts.c.at.desc())
         .limit(1)
@@ -167,7 +179,7 @@ def newest_figures(connection: Connection) -> dict[str, StoredFacts]:
 
 
 def figures_over_time(connection: Connection, name: str, limit: int) -> list[StoredFacts]:
-    """The newest stored facts of a table without their profile, oldest first."""
+    """The newest stored facts of a table without their profile and pins, oldest first."""
     rows = connection.execute(
         select(facts.c.at, facts.c.snapshot_id, _FIGURES)
         .where(facts.c.table == name)

@@ -99,15 +99,28 @@ class PlansDocument(TypedDict):
 
 
 class Pin(TypedDict):
-    """What keeps snapshots from `since` on."""
+    """What keeps snapshots from `since` on.
 
+    Attributes:
+        kind: stream | reader | check | tag | branch | maintenance | batch.
+        stream: the stream that keeps them, if one does.
+        snapshots: how many it keeps, by itself, of those that the policy alone would expire.
+        bytes: of the data files that are still there for them, at most; None if the format does not record it.
+        next: what ends it: a command, or what is waited for.
+    """
+
+    kind: str
     who: str
+    stream: str | None
     why: str
     since: datetime
+    snapshots: int
+    bytes: int | None
+    next: str
 
 
 class PinsDocument(TypedDict):
-    """The JSON of `tables readers`: readers as in `tables health`, and the snapshot pins, oldest first."""
+    """The JSON of `tables readers`: readers as in `tables health`, and the snapshot pins, which keep the most first."""
 
     table: str
     readers: list[dict[str, object]]

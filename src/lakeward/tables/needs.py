@@ -218,7 +218,7 @@ def history_from(rows: Sequence[LedgerRow]) -> History:
     for row in rows:
         action, at = str(row["action"]), row["finished_at"] or row["started_at"]
         # A lost race pauses only the contested partitions (see `contested`), not the others of the table.
-        rests = _outrun(row) and not _final(row)
+        rests = lost_race(row) and not _final(row)
         if row["result"] == "done":
             done.setdefault(action, at)
             for partition in _final(row):
@@ -244,7 +244,7 @@ def history_from(rows: Sequence[LedgerRow]) -> History:
 
 def _race(row: LedgerRow, at: datetime, contested: dict[str, tuple[int, datetime]], landed: set[str]) -> None:
     """Count a compaction for or against its partitions. A full disk or a dead process is not a lost race."""
-    lost = _outrun(row)
+    lost = lost_race(row)
     for partition in (row["before"] or {}).get("partitions") or [""]:
         if row["result"] == "done":
             landed.add(partition)
@@ -253,7 +253,7 @@ def _race(row: LedgerRow, at: datetime, contested: dict[str, tuple[int, datetime
             contested[partition] = (count + 1, last)
 
 
-def _outrun(row: LedgerRow) -> bool:
+def lost_race(row: Mapping[str, Any]) -> bool:
     """Whether it is a compaction that failed because of concurrent commits."""
     found = any(text in str(row["why"]).lower() for text in _LOST)
     return row["action"] == "compact" and row["result"] == "failed" and found

@@ -20,11 +20,13 @@ from lakeward.platform.runtime import Project, Runtime
 from lakeward.registry import backpressure, maintenance
 from lakeward.registry.backpressure import Level
 from lakeward.spec.model.policy import Engine
+from lakeward.tables import pinned
 from lakeward.tables.context import MaintenanceContext
 from lakeward.tables.documents import (
     HealthDocument,
     ObservedHealth,
     ObserveDocument,
+    Pin,
     PinsDocument,
     PlansDocument,
     TableHealth,
@@ -96,6 +98,7 @@ def _observed(
         block_streams(connection, there.problems)
         behind = _pressure(there)
         backpressure.set_level(connection, name, behind.level, behind.why)
+        maintenance.record_pins(connection, name, pinned.stored(_pinned(there)))
         if there.plan.actions:
             maintenance.record_plan(connection, uuid4().hex, name, there.plan.stored())
     waiting = there.now - min(since or there.now, there.now)
@@ -116,13 +119,16 @@ def plans(runtime: Runtime, project: Project, table: str | None = None) -> Plans
 def pins(runtime: Runtime, project: Project, table: str) -> PinsDocument:
     """The snapshot pins of a table, and the reasons that keep expiry from running at all; records nothing."""
     there = _look_at(MaintenanceContext.of(runtime, project), table, ORDER)
-    held = sorted(there.needs.clamps, key=lambda pin: pin.at)
     return {
         "table": table,
         "readers": readers.documents(there.facts, there.readers),
-        "pins": [{"who": each.who, "why": each.why, "since": each.at} for each in held],
+        "pins": _pinned(there),
         "refusals": [each for each in (there.needs.forbidden, *there.needs.refusals) if each],
     }
+
+
+def _pinned(there: TableObservation) -> list[Pin]:
+    return pinned.documents(there.facts, there.seen.policy.expire, there.needs, there.now)
 
 
 def why(runtime: Runtime, project: Project, table: str) -> WhyDocument:

@@ -9,13 +9,15 @@ from typing import NotRequired, TypedDict
 from sqlalchemy import Connection
 
 from lakeward.platform.text import word
+from lakeward.quality.results.incident import KIND
 from lakeward.quality.results.records import RunDocument, recorded
 from lakeward.quality.results.trend import Cost, RunLine, Trend, cost, shown, trends
-from lakeward.registry import verifications
+from lakeward.registry import incidents, verifications
 from lakeward.registry.engine import now
 from lakeward.registry.verifications import CheckResult, Verification
 from lakeward.telemetry.mask import mask
 from lakeward.web.errors import NotFound
+from lakeward.web.open_incidents import PageIncident, of_incident
 
 RUNS = 50
 _VERDICTS = ("error", "hold", "warn", "pass")
@@ -63,6 +65,7 @@ class QualityDetail(TypedDict):
     checks: Sequence[Trend]
     cost: Cost
     newest: RunDocument
+    incident: PageIncident | None
 
 
 def read(connection: Connection) -> Quality:
@@ -84,6 +87,7 @@ def detail(connection: Connection, table: str) -> QualityDetail:
     if not runs:
         raise NotFound(f"{table} has no check run", next=f"lakeward quality run {word(table)}", code="LW-5901")
     checks = verifications.checks_of_runs(connection, [run["run"] for run in runs])
+    held = incidents.open_ones(connection).get((KIND, table))
     return {
         "table": table,
         "now": now(connection),
@@ -91,6 +95,7 @@ def detail(connection: Connection, table: str) -> QualityDetail:
         "checks": trends(runs, checks),
         "cost": cost(runs),
         "newest": recorded(runs[0], verifications.checks_of(connection, runs[0]["run"])),
+        "incident": None if held is None else of_incident(held),
     }
 
 

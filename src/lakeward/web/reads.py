@@ -16,6 +16,7 @@ from lakeward.supervision.observe import Connect
 from lakeward.supervision.reconcile import registry_of
 from lakeward.supervision.report.block import block
 from lakeward.supervision.report.material import Explain, observe_all
+from lakeward.tables.documents import Pin
 from lakeward.web import actions, audit, quality, streams, tables
 from lakeward.web.body import Bodies, with_age
 from lakeward.web.cached import Cache, Reading
@@ -86,8 +87,9 @@ class Reads:
     def all_streams(self, may_read: MayRead) -> bytes:
         """All streams that the caller may see, as the body of `streams.Streams`."""
         found = self._streams_reading()
-        seen = frozenset(may_read([row["dag_id"] for row in found.value["streams"]]))
-        body = self._bodies.encode(found.value, seen, lambda: streams.visible(found.value, seen))
+        seen = frozenset(may_read([*(row["dag_id"] for row in found.value["streams"]), OF_ALL]))
+        everything = OF_ALL in seen
+        body = self._bodies.encode(found.value, seen, lambda: streams.visible(found.value, seen, everything=everything))
         return with_age(body, found.age_s, found.stale)
 
     def one_stream(self, stream: str, may_read: MayRead) -> Reading[streams.StreamDetail]:
@@ -120,7 +122,7 @@ class Reads:
     def all_tables(self, may_read: MayRead) -> tables.Tables:
         """All tables that the caller may see."""
         found, writers = self._tables_reading(), self._writers()
-        sight = Sight(may_read, writers.values())
+        sight = Sight(may_read, [*writers.values(), *map(_pinning, found.value["tables"])])
         rows = [_seen(row, writers, sight) for row in found.value["tables"] if sight.any_of(writers[row["table"]])]
         return {**found.value, "tables": rows, "age_s": found.age_s, "stale": found.stale}
 
@@ -190,7 +192,7 @@ class Reads:
     def _visible_table(self, table: str, may_read: MayRead) -> tables.TableRow:
         rows, writers = self._tables_reading().value["tables"], self._writers()
         row = next((row for row in rows if row["table"] == table), None)
-        sight = Sight(may_read, [writers.get(table, ())])
+        sight = Sight(may_read, [writers.get(table, ()), () if row is None else _pinning(row)])
         if row is None or not sight.any_of(writers[table]):
             raise NotFound(
                 f"There is no registered table {table!r}",
@@ -231,6 +233,21 @@ def _streams_of(change: audit.ChangeRow, writers: dict[str, tuple[str, ...]]) ->
     return (change["name"],) if change["scope"] == "stream" else writers.get(change["name"], ())
 
 
+def _pinning(row: tables.TableRow) -> list[str]:
+    return [pin["stream"] for pin in row["pins"] if pin["stream"] is not None]
+
+
 def _seen(row: tables.TableRow, writers: dict[str, tuple[str, ...]], sight: Sight) -> tables.TableRow:
-    """A table with those of its streams that the caller may see."""
-    return {**row, "streams": [stream for stream in writers[row["table"]] if sight.of(stream)]}
+    """A table with those of its streams that the caller may see; a pin by another one names no stream."""
+    return {
+        **row,
+        "streams": [stream for stream in writers[row["table"]] if sight.of(stream)],
+        "pins": [pin if pin["stream"] is None or sight.of(pin["stream"]) else _hidden(pin) for pin in row["pins"]],
+    }
+
+
+def _hidden(pin: Pin) -> Pin:
+    return {
+        **pin, "who": "another stream", "stream": None, "why": "you may not see it",
+        "next": "those who run the tables see it: lakeward tables readers",
+    }  # fmt: skip

@@ -23,7 +23,9 @@ from lakeward.supervision.report.document import StreamDocument, StreamEntry, en
 from lakeward.supervision.report.lag import of_watch
 from lakeward.supervision.report.material import View
 from lakeward.telemetry.mask import mask
+from lakeward.web import open_incidents
 from lakeward.web.actions import Action
+from lakeward.web.open_incidents import PageIncident
 
 WORST_FIRST = (
     State.BLOCKED, State.UNKNOWN, State.RESTARTING, State.STALLED, State.LAGGING, State.STARTING, State.STOPPING,
@@ -80,6 +82,7 @@ class Streams(TypedDict):
         now: the registry's time when it was read; ages are relative to it.
         age_s, stale: how old the reading is, and why it could not be renewed.
         unreadable: streams of which something in the registry cannot be read.
+        incidents: open ones that no row of a stream shows: of tables, dependencies, operations, supervision.
     """
 
     now: datetime
@@ -90,6 +93,7 @@ class Streams(TypedDict):
     counts: Mapping[str, int]
     streams: Sequence[StreamRow]
     unreadable: Sequence[str]
+    incidents: Sequence[PageIncident]
 
 
 class GenerationRow(TypedDict):
@@ -185,6 +189,7 @@ def of_view(view: View) -> Streams:
         "counts": dict(Counter(row["state"] for row in rows)),
         "streams": rows,
         "unreadable": unreadable,
+        "incidents": open_incidents.beyond_rows(view.facts.incidents.values()),
     }
 
 
@@ -196,8 +201,8 @@ def _tables(view: View, stream: str) -> list[str]:
     return [str(table) for table in spec.tables]
 
 
-def visible(streams: Streams, dags: frozenset[str]) -> Streams:
-    """The streams whose Dags are among these, with the sentence and the counts about them."""
+def visible(streams: Streams, dags: frozenset[str], *, everything: bool) -> Streams:
+    """The streams whose Dags are among these, with the sentence, the counts and the incidents about them."""
     rows = [row for row in streams["streams"] if row["dag_id"] in dags]
     names = {row["id"] for row in rows}
     return {
@@ -206,6 +211,7 @@ def visible(streams: Streams, dags: frozenset[str]) -> Streams:
         "unreadable": [name for name in streams["unreadable"] if name in names],
         "counts": dict(Counter(row["state"] for row in rows)),
         "headline": headline(rows, streams["now"], streams["supervision"]["why"]),
+        "incidents": open_incidents.visible(streams["incidents"], names, everything=everything),
     }
 
 

@@ -9,11 +9,14 @@ from typing import Any, NotRequired, TypedDict, cast
 
 from sqlalchemy import Connection
 
+from lakeward.platform.boundary import Failure, attempt
 from lakeward.registry import maintenance, verifications
 from lakeward.registry.engine import now
 from lakeward.registry.maintenance import Figures, LedgerRow, StoredFacts, Table
 from lakeward.tables import ledger
+from lakeward.tables.documents import Pin
 from lakeward.telemetry.mask import mask
+from lakeward.web.table_trouble import TableTrouble, troubles
 
 FIGURES = (
     "files", "small_files", "delete_files", "deleted_rows", "manifests", "snapshots", "metadata_files", "size_bytes",
@@ -42,7 +45,13 @@ class ActionRow(TypedDict):
 
 
 class TableRow(TypedDict):
-    """One table. `figures`: those of `FIGURES` that were observed; `due_since`: an action has been due since then."""
+    """One table.
+
+    Attributes:
+        figures: those of `FIGURES` that were observed.
+        due_since: an action has been due since then.
+        pins: who keeps snapshots that the policy would expire, as `tables readers -o json` says; the most first.
+    """
 
     table: str
     format: str
@@ -53,6 +62,7 @@ class TableRow(TypedDict):
     due_since: datetime | None
     hold_until: datetime | None
     expiry_hold: str | None
+    pins: Sequence[Pin]
     verdict: str | None
     last_action: ActionRow | None
 
@@ -99,7 +109,7 @@ class Moment(TypedDict):
 class TableDetail(TypedDict):
     """One table: its row, its newest actions, its newest plan as recorded, its figures over time (oldest first).
 
-    `savings`: what maintenance saved and cost, in sentences.
+    `savings`: what maintenance saved and cost, in sentences. `troubles`: what is wrong, the worst first.
     """
 
     now: datetime
@@ -108,6 +118,7 @@ class TableDetail(TypedDict):
     plan: RecordedPlan | None
     health: Sequence[Moment]
     savings: Sequence[str]
+    troubles: Sequence[TableTrouble]
 
 
 def read(connection: Connection) -> Tables:
@@ -134,6 +145,9 @@ def detail(connection: Connection, row: TableRow, limit: int = 50) -> TableDetai
             for moment in maintenance.figures_over_time(connection, name, 200)
         ],
         "savings": ledger.sentences(ledger.savings(connection, name)),
+        "troubles": troubles(
+            name, verdict=row["verdict"], expiry_hold=row["expiry_hold"], action=row["last_action"], pins=row["pins"]
+        ),
     }
 
 
@@ -157,9 +171,32 @@ def _row(
         "streams": [str(stream) for stream in streams] if isinstance(streams, list) else [],
         "due_since": due,
         "hold_until": table.hold_until,
+        "pins": [] if facts is None else _pins(table.name, facts),
         "expiry_hold": None if table.expiry_hold is None else mask(table.expiry_hold),
         "verdict": verdict,
         "last_action": None if last is None else _action(last),
+    }
+
+
+def _pins(table: str, facts: StoredFacts) -> list[Pin]:
+    """As the newest observation stored them; what another version stored may not be readable."""
+    stored = facts.facts.get("pins")
+    read = attempt(
+        f"pins of table {table}", lambda: [_pin(item) for item in cast("list[dict[str, Any]]", stored or [])]
+    )
+    return [] if isinstance(read, Failure) else read
+
+
+def _pin(item: dict[str, Any]) -> Pin:
+    return {
+        "kind": str(item["kind"]),
+        "who": str(item["who"]),
+        "stream": item["stream"],
+        "why": mask(str(item["why"])),
+        "since": datetime.fromisoformat(item["since"]),
+        "snapshots": int(item["snapshots"]),
+        "bytes": None if item["bytes"] is None else int(item["bytes"]),
+        "next": str(item["next"]),
     }
 
 

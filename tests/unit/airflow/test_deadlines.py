@@ -1,8 +1,11 @@
 from __future__ import annotations
 
+from datetime import timedelta
+
 import pytest
 
 from lakeward.airflow import deadlines
+from lakeward.platform.errors import SpecError
 from lakeward.registry import engine, incidents
 
 RUN = {
@@ -45,3 +48,32 @@ def test_other_incidents_are_not_asked_for(connected) -> None:
         incidents.opened(connection, "stream", "flights", "flights is blocked")
     deadlines.close_ended(connected, lambda *_: pytest.fail("a run was asked for"))
     assert len(open_ones(connected)) == 1
+
+
+REPORT = {"dag_id": "report", "dag_run_id": "asset__1", "conf": {}}
+
+
+def test_rows_that_are_not_used_in_time_are_one_incident_until_that_run_ends(connected) -> None:
+    deadlines.not_used(connected, REPORT, "flights", 1800)
+    (incident,) = open_ones(connected).values()
+    assert incident.text == (
+        "Dag report has not used the rows of stream flights within 30 min: its run asset__1 has not ended; "
+        "the stream does not exist"
+    )
+    assert (incident.kind, incident.streams) == ("freshness", ["flights"])
+    asked = []
+
+    def state(dag: str, run: str) -> str | None:
+        asked.append((dag, run))
+        return "running" if len(asked) == 1 else "success"
+
+    deadlines.close_ended(connected, state)
+    assert len(open_ones(connected)) == 1
+    deadlines.close_ended(connected, state)
+    assert open_ones(connected) == {}
+    assert asked == [("report", "asset__1")] * 2
+
+
+def test_a_deadline_of_no_time_is_refused_with_an_example() -> None:
+    with pytest.raises(SpecError, match="LW-2527"):
+        deadlines.freshness("flights", within=timedelta())

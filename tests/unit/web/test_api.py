@@ -192,6 +192,28 @@ def test_a_table_of_two_streams_names_the_one_that_the_caller_may_see(site, clie
     assert asked(client, "tables")["tables"] == []
 
 
+def test_who_keeps_snapshots_is_as_recorded_and_names_no_stream_that_the_caller_may_not_see(
+    site, client, caller: Caller
+) -> None:
+    pin = {
+        "kind": "reader", "who": "stream delay_alerts", "stream": "delay_alerts", "why": "it has read up to 3",
+        "since": "2026-03-01T11:42:00.000Z", "snapshots": 8, "bytes": 800, "next": "lakeward streams list",
+    }  # fmt: skip
+    with site.registry() as connection:
+        for name in ("nyc.flights", "nyc.other"):
+            maintenance.register(connection, name, format="iceberg", location="/w", table_class="append-stream")
+            maintenance.record_facts(connection, name, 1, {"streams": [FLIGHTS]})
+        maintenance.record_pins(connection, "nyc.flights", [pin])
+        maintenance.record_pins(connection, "nyc.other", [{"who": "of another version"}])
+    rows = {row["table"]: row["pins"] for row in asked(client, "tables")["tables"]}
+    assert rows == {"nyc.flights": [pin], "nyc.other": []}
+    assert asked(client, "tables/nyc.flights")["table"]["pins"] == [pin]
+    caller.hidden = {"stream__delay_alerts"}
+    for path in ("tables", "tables/nyc.flights"):
+        assert "delay_alerts" not in json.dumps(asked(client, path))
+    assert asked(client, "tables/nyc.flights")["table"]["pins"][0]["who"] == "another stream"
+
+
 def test_a_list_asks_for_permissions_once(site, client, caller: Caller) -> None:
     with site.registry() as connection:
         for number in range(5):

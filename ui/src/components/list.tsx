@@ -1,8 +1,9 @@
 // A list of rows that open a detail. At most a hundred rows are in the page at once: a thousand would make it slow.
 import { Box, Button, Table } from "@chakra-ui/react";
-import { type ReactNode, useState } from "react";
+import { type ReactNode, useDeferredValue, useState } from "react";
 
 const STEP = 100;
+const FIRST = 25;
 
 export interface Column<T> {
   title: string;
@@ -18,6 +19,7 @@ export function List<T>({ rows, columns, id, open, label }: {
   label: string;
 }) {
   const [most, setMost] = useState(STEP);
+  const shown = useDeferredValue(most, FIRST); // a screenful is painted before the rest is made
   return (
     <Box overflowX="auto">
       <Table.Root size="sm" interactive={open !== undefined} aria-label={label}>
@@ -31,7 +33,7 @@ export function List<T>({ rows, columns, id, open, label }: {
           </Table.Row>
         </Table.Header>
         <Table.Body>
-          {rows.slice(0, most).map((row) => (
+          {rows.slice(0, shown).map((row) => (
             <Table.Row
               key={id(row)}
               tabIndex={open ? 0 : undefined}

@@ -12,7 +12,7 @@ export function Strip({ data: { headline, supervision } }: { data: Streams }) {
   // The headline names one trouble: a stream in trouble must not hide that nobody acts on it.
   const named = supervision.why === null || headline.text.includes(supervision.why);
   return (
-    <Stack gap="2">
+    <Stack gap="2" position="sticky" top="0" zIndex="docked" bg="bg">
       <Notice level={LEVELS[headline.level]} title={headline.text}>{named ? next : null}</Notice>
       {named ? null : <Notice level="error" title={`Nobody supervises the streams: ${supervision.why}`}>{next}</Notice>}
     </Stack>

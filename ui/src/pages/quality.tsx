@@ -4,6 +4,7 @@ import { Box, Flex, Heading, Stack, Text } from "@chakra-ui/react";
 import { useQuality, useQualityOf } from "../api";
 import { State } from "../components/badge";
 import { Empty, Frame } from "../components/frame";
+import { Incident } from "../components/incidents";
 import { type Column, List } from "../components/list";
 import { Command, Lines, Section, When } from "../components/section";
 import { Sheet } from "../components/sheet";
@@ -58,6 +59,7 @@ function Detail({ detail }: { detail: QualityDetail }) {
   return (
     <Box pb="8">
       <Flex gap="2" align="center"><State value={detail.newest.verdict} /><Text>{detail.newest.note}</Text></Flex>
+      {detail.incident ? <Box mt="2"><Incident incident={detail.incident} /></Box> : null}
       {detail.newest.next ? <Box mt="2"><Command text={detail.newest.next} /></Box> : null}
       <Section title={`Each check over ${many(detail.runs.length, "run")}, oldest first (· pass, ✗ fail, ? not computed)`}>
         <List label="Checks" rows={detail.checks} columns={trendColumns(detail.now)} id={(row) => row.check} />

@@ -7,6 +7,7 @@ import { Empty, Frame, Notice } from "../components/frame";
 import { type Column, List } from "../components/list";
 import { Lines, When } from "../components/section";
 import { Sheet } from "../components/sheet";
+import { Incidents } from "../components/incidents";
 import { Strip } from "../components/strip";
 import { count, many, rate, seconds, span, within } from "../format";
 import { type Place, useFilter } from "../place";
@@ -31,6 +32,7 @@ export function StreamsPage({ place }: { place: Place }) {
       {(data) => (
         <Stack gap="4">
           <Strip data={data} />
+          <Incidents incidents={data.incidents} place={place} />
           {data.unreadable.length ? (
             <Notice level="warning" title={`Not everything of ${data.unreadable.join(", ")} can be read`} />
           ) : null}

@@ -1,26 +1,24 @@
 // Tables: health, what maintenance did, what it would do next and why not now.
-import { Box, Flex, Heading, Link, Stack, Text } from "@chakra-ui/react";
+import { Box, Flex, Heading, Input, Link, Stack, Text } from "@chakra-ui/react";
 
 import { useTable, useTables } from "../api";
 import { State } from "../components/badge";
 import { TimeChart } from "../components/chart";
 import { Empty, Frame, Notice } from "../components/frame";
 import { type Column, List } from "../components/list";
-import { Section, When } from "../components/section";
+import { Command, Section, When } from "../components/section";
 import { Sheet } from "../components/sheet";
 import { bytes, change, count, exact, many, seconds } from "../format";
-import type { Place } from "../place";
-import type { TableAction, TableDetail, TableRow } from "../types";
+import { type Place, useFilter } from "../place";
+import type { Pin, TableAction, TableDetail, TableRow, TableTrouble, Tables } from "../types";
 
 export function TablesPage({ place }: { place: Place }) {
   return (
     <Frame query={useTables()}>
       {(data) => (
         <Stack gap="3">
-          <Heading as="h2" size="md">{many(data.tables.length, "table")}</Heading>
           {data.tables.length === 0 ? <Empty>No table was observed yet. The Dag tables_observe does it.</Empty> : (
-            <List label="Tables" rows={data.tables} columns={columns(data.now)} id={(row) => row.table}
-              open={(row) => place.show("tables", row.table)} />
+            <Rows data={data} place={place} />
           )}
           {place.open === null ? null : (
             <Sheet title={place.open} close={() => place.show("tables")}><One key={place.open} name={place.open} place={place} /></Sheet>
@@ -28,6 +26,27 @@ export function TablesPage({ place }: { place: Place }) {
         </Stack>
       )}
     </Frame>
+  );
+}
+
+function Rows({ data, place }: { data: Tables; place: Place }) {
+  const [text, setText] = useFilter("text");
+  const wanted = text.trim().toLowerCase();
+  const rows = data.tables.filter((row) =>
+    [row.table, row.format, row.verdict, ...row.streams, ...row.pins.map((pin) => pin.who)]
+      .some((part) => part?.toLowerCase().includes(wanted)));
+  return (
+    <>
+      <Flex gap="2" align="center">
+        <Heading as="h2" size="md">{many(data.tables.length, "table")}</Heading>
+        <Input width="16rem" size="sm" placeholder="Table, stream, who keeps it" aria-label="Filter tables" value={text}
+          onChange={(event) => setText(event.target.value)} />
+      </Flex>
+      {rows.length === 0 ? <Empty>No table fits the filter.</Empty> : (
+        <List label="Tables" rows={rows} columns={columns(data.now)} id={(row) => row.table}
+          open={(row) => place.show("tables", row.table)} />
+      )}
+    </>
   );
 }
 
@@ -41,6 +60,7 @@ const columns = (now: string): Column<TableRow>[] => [
   { title: "Checks", cell: (row) => (row.verdict ? <State value={row.verdict} /> : "–") },
   { title: "Due", cell: (row) => (row.due_since ? <When at={row.due_since} now={now} /> : "–") },
   { title: "Held", cell: (row) => held(row) },
+  { title: "Keeps snapshots", cell: (row) => pinned(row) },
   { title: "Files (small)", number: true, cell: (row) => `${count(row.figures.files)} (${count(row.figures.small_files)})` },
   { title: "Delete files", number: true, cell: (row) => count(row.figures.delete_files) },
   { title: "Manifests", number: true, cell: (row) => count(row.figures.manifests) },
@@ -61,6 +81,13 @@ function held(row: TableRow): string {
   return [until, row.expiry_hold === null ? "" : "expiry"].filter(Boolean).join(", ") || "–";
 }
 
+/** Who keeps the most snapshots, and how many others do. */
+function pinned({ pins }: TableRow): string {
+  const [most, ...others] = pins;
+  if (most === undefined) return "–";
+  return `${most.who} (${count(most.snapshots)})${others.length ? `, ${others.length} more` : ""}`;
+}
+
 function One({ name, place }: { name: string; place: Place }) {
   return <Frame query={useTable(name)}>{(detail) => <Detail detail={detail} place={place} />}</Frame>;
 }
@@ -75,7 +102,7 @@ function Detail({ detail, place }: { detail: TableDetail; place: Place }) {
   return (
     <Box pb="8">
       <Stack gap="2">
-        {table.expiry_hold ? <Notice level="warning" title="Snapshot expiry waits for a person">{table.expiry_hold}</Notice> : null}
+        {detail.troubles.map((trouble) => <Trouble key={trouble.cause} trouble={trouble} />)}
         {table.hold_until ? <Notice level="info" title={`Maintenance is on hold until ${exact(table.hold_until)}`} /> : null}
       </Stack>
       <Flex gap="4" wrap="wrap" fontSize="sm" mt="2">
@@ -104,6 +131,11 @@ function Detail({ detail, place }: { detail: TableDetail; place: Place }) {
           {detail.savings.map((sentence) => <Text key={sentence}>{sentence}</Text>)}
         </Section>
       )}
+      <Section title="Who keeps snapshots that the policy would expire">
+        {table.pins.length === 0 ? <Text color="fg.muted">Nobody.</Text> : (
+          <List label="Pins" rows={table.pins} columns={pinColumns(now)} id={(row) => row.who + row.why} />
+        )}
+      </Section>
       <Section title="What is next, and why not now">
         {detail.plan === null ? <Text color="fg.muted">No plan yet.</Text> : (
           <>
@@ -113,6 +145,15 @@ function Detail({ detail, place }: { detail: TableDetail; place: Place }) {
         )}
       </Section>
     </Box>
+  );
+}
+
+function Trouble({ trouble }: { trouble: TableTrouble }) {
+  return (
+    <Notice level="warning" title={trouble.cause}>
+      <Text>Data lost? {trouble.data}</Text>
+      <Box mt="1"><Command text={trouble.next} /></Box>
+    </Notice>
   );
 }
 
@@ -134,6 +175,15 @@ const planColumns: Column<Planned>[] = [
   { title: "Action", cell: (row) => row.action },
   { title: "When", cell: (row) => row.when },
   { title: "Why", cell: (row) => row.why },
+];
+
+const pinColumns = (now: string): Column<Pin>[] => [
+  { title: "Who", cell: (row) => <Text whiteSpace="nowrap" fontWeight="semibold">{row.who}</Text> },
+  { title: "Since", cell: (row) => <When at={row.since} now={now} /> },
+  { title: "Snapshots", number: true, cell: (row) => count(row.snapshots) },
+  { title: "Removed files kept, at most", number: true, cell: (row) => bytes(row.bytes) },
+  { title: "Why", cell: (row) => row.why },
+  { title: "What ends it", cell: (row) => <Text fontFamily="mono" fontSize="xs" whiteSpace="pre-wrap">{row.next}</Text> },
 ];
 
 const actionColumns = (now: string): Column<TableAction>[] => [

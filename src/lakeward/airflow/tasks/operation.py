@@ -103,13 +103,17 @@ def run_backfill(stream: str, context: Context, params: dict[str, Any]) -> None:
 
 
 def block(stream: str) -> tuple[str, ...]:
-    """The lines of a stream's report, now."""
+    """The lines of a stream's report, now, and its address on the page."""
     from lakeward.airflow.connections import runtime
+    from lakeward.airflow.webserver.links import airflow_address
+    from lakeward.supervision import page_links
     from lakeward.supervision import report as reporting
     from lakeward.supervision.reconcile import registry_of
 
     addresses = runtime()
-    return reporting.of_stream(registry_of(addresses), addresses, stream).lines
+    page = page_links.of(airflow_address(), "streams", stream)
+    lines = reporting.of_stream(registry_of(addresses), addresses, stream).lines
+    return (*lines, f"page         {page}") if page else lines
 
 
 _PROBLEMS = re.compile(r"data lost\?\s+(?!NO\b)\S|at risk\s+YES|failure\s|supervised\s|no answer\s")

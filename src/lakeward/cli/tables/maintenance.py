@@ -126,12 +126,12 @@ def savings(
 
 @app.command()
 def readers(table: Table) -> None:
-    """Show what pins old snapshots: streams, checks, holds. Expiry stops at the oldest pin."""
+    """Show who keeps old snapshots, how many, and what ends it: streams, readers, checks, tags, branches."""
     from lakeward.tables import run
 
     here = state()
     data = run.pins(here.runtime, here.project, table)
-    here.output.show(data, rows="pins", columns=["who", "why", "since"])
+    here.output.show(data, rows="pins", columns=["who", "why", "since", "snapshots", "bytes", "next"])
     for refusal in data["refusals"]:
         here.output.note(f"Expiry does not run: {refusal}")
 

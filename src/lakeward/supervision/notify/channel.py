@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, TypedDict
 
 import httpx
 import structlog
@@ -58,16 +58,40 @@ def event(incident: Incident) -> str:
     return "updated" if (incident.message or {}).get("text") else "opened"
 
 
-def words(incident: Incident, airflow: str = "") -> str:
-    """The message as people read it, masked; with a link to the page if the address of Airflow is known."""
+def words(incident: Incident, airflow: str = "", docs: str = "") -> str:
+    """The message as people read it, masked, with the section of the runbook; and with links to the run and to the page
+    if the address of Airflow is known."""
     state = {"opened": "OPEN", "updated": "STILL OPEN", "resolved": "RESOLVED"}[event(incident)]
     lines = [f"{state} [incident {incident.id}] {incident.text}"]
     if incident.closed_at is None and incident.fields.get("next"):
         lines.append(f"next: {incident.fields['next']}")
     lines.append(f"since {moment(incident.opened_at)}")
-    text = mask("\n".join(lines))
-    page = page_links.of_incident(airflow, incident)
-    return f"{text}\n{page}" if page else text
+    links = links_of(incident, airflow, docs)
+    lines = [mask("\n".join(lines)), *(f"{name}: {links[name]}" for name in ("runbook", "run") if links[name])]
+    return "\n".join([*lines, links["page"]] if links["page"] else lines)
+
+
+class Links(TypedDict):
+    """Where a message leads; empty where the address is not known. The runbook is a path of the docs without one."""
+
+    page: str
+    run: str
+    runbook: str
+
+
+def links_of(incident: Incident, airflow: str, docs: str) -> Links:
+    """The links of an incident.
+
+    Args:
+        airflow: the address that people use for Airflow.
+        docs: where the folder `docs` can be read, e.g. `https://git.example.com/lake/blob/main`.
+    """
+    runbook = page_links.runbook_of(incident)
+    return {
+        "page": page_links.of_incident(airflow, incident),
+        "run": page_links.run_of(airflow, incident),
+        "runbook": f"{docs.rstrip('/')}/{runbook}" if docs else runbook,
+    }
 
 
 def once(incident: Incident) -> str:
@@ -80,11 +104,14 @@ class Log:
     """The channel without configuration: the log of the reconcile task."""
 
     airflow: str = ""
+    docs: str = ""
     name: str = "log"
 
     def send(self, incident: Incident) -> Sent:
         """Write the message to the log."""
-        (log.info if incident.closed_at is not None else log.error)(words(incident, self.airflow), incident=incident.id)
+        (log.info if incident.closed_at is not None else log.error)(
+            words(incident, self.airflow, self.docs), incident=incident.id
+        )
         return {}
 
 
@@ -99,14 +126,18 @@ class Webhook:
 
     url: str
     airflow: str = ""
+    docs: str = ""
     name: str = "webhook"
 
     def send(self, incident: Incident) -> Sent:
         """Post the message."""
         known = (incident.message or {}).get("id")
+        links = links_of(incident, self.airflow, self.docs)
         body = {
-            "text": words(incident, self.airflow),
-            "page": page_links.of_incident(self.airflow, incident) or None,
+            "text": words(incident, self.airflow, self.docs),
+            "page": links["page"] or None,
+            "run": links["run"] or None,
+            "runbook": links["runbook"],
             "incident": incident.id,
             "event": event(incident),
             "kind": incident.kind,
@@ -137,6 +168,7 @@ class Slack:
     channel: str
     url: str = "https://slack.com/api"
     airflow: str = ""
+    docs: str = ""
     name: str = "slack"
 
     def send(self, incident: Incident) -> Sent:
@@ -145,7 +177,7 @@ class Slack:
         A message that cannot be updated (deleted, or its channel is missing) is posted again.
         """
         before: Sent = incident.message or {}
-        text = words(incident, self.airflow)
+        text = words(incident, self.airflow, self.docs)
         if before.get("ts"):
             place: Sent = {"channel": before.get("channel", self.channel), "ts": before["ts"]}
             try:

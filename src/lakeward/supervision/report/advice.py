@@ -6,13 +6,13 @@ import re
 from dataclasses import dataclass
 
 from lakeward.platform.errors import code_in
+from lakeward.platform.failures import Cause, judge
 from lakeward.platform.text import listed, minute
 from lakeward.registry.backpressure import Level
 from lakeward.supervision.decide.remedy import Situation, remedy
 from lakeward.supervision.report.material import Material
 from lakeward.telemetry.mask import mask
 
-RUNBOOK = "docs/runbooks/on-call.md"
 READS = "only reads; nothing changes"
 AWAITED = frozenset({"LW-3108"})
 """Codes of failures that end when a person makes what is missing: no restart helps before."""
@@ -73,6 +73,8 @@ def situation(m: Material) -> Situation:
 def _awaited(m: Material) -> str | None:
     """What a stream waits for that only people can make, e.g. its topic, as its failure says it; None otherwise."""
     failure = m.facts.failure(m.stream)
+    if failure is not None and judge(text=failure.error).cause is Cause.DISK_FULL:
+        return "free space on the disk that the failure names (df -h): it is tried again by itself"
     if failure is None or code_in(failure.error) not in AWAITED:
         return None
     lines = (line.strip() for line in failure.error.splitlines())

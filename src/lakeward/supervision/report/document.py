@@ -16,7 +16,7 @@ from lakeward.registry.drivers import Driver, Handle
 from lakeward.registry.incidents import Incident
 from lakeward.registry.observations import Observation, Progress, Watch, WatchedPartition
 from lakeward.registry.streams import Stream
-from lakeward.supervision import observe
+from lakeward.supervision import observe, page_links
 from lakeward.supervision.decide.health import State
 from lakeward.supervision.decide.since import since
 from lakeward.supervision.report import advice, late, safety
@@ -468,5 +468,5 @@ def _links(view: View, stream: Stream) -> Links:
     return {
         "spark_ui": driver.spark_ui if driver is not None and not view.process_ended(stream) else None,
         "log": f"{driver.log}/driver.log" if driver is not None and driver.log else None,
-        "runbook": advice.RUNBOOK,
+        "runbook": page_links.RUNBOOK,
     }

@@ -22,7 +22,7 @@ PIN_LIMIT = timedelta(hours=72)  # maximum age of a pin by a stream; exactly-onc
 def batches(longest_batch_s: float, now: datetime) -> SnapshotPin:
     """Pins young snapshots: a staged snapshot belongs to no branch until it is published."""
     length = max(STAGED_FLOOR, timedelta(seconds=2 * longest_batch_s))
-    return SnapshotPin("staged batches", f"twice the longest batch is {span(length)}", now - length)
+    return SnapshotPin("staged batches", f"twice the longest batch is {span(length)}", now - length, "batch")
 
 
 def staged(facts: TableFacts, now: datetime) -> list[SnapshotPin]:
@@ -35,7 +35,8 @@ def staged(facts: TableFacts, now: datetime) -> list[SnapshotPin]:
             continue  # its position cannot be read: guard.positions refuses the expiry
         landed = known[stream].seq if stream in known else 0
         if seq_of(wap, stream) == landed + 1 and now - snapshot.at <= PIN_LIMIT:
-            found.append(SnapshotPin(f"stream {stream}", "it has staged a batch and not published it", snapshot.at))
+            why = "it has staged a batch and not published it"
+            found.append(SnapshotPin(f"stream {stream}", why, snapshot.at, stream=stream))
     return found
 
 
@@ -46,7 +47,7 @@ def publications(facts: TableFacts, running: Collection[str], now: datetime) -> 
     for stream, held in _positions(facts).items():
         snapshot = known.get(held.snapshot) if held.snapshot is not None else None
         if stream in running and snapshot is not None and now - snapshot.at <= PIN_LIMIT:
-            found.append(SnapshotPin(f"stream {stream}", "its newest publication", snapshot.at))
+            found.append(SnapshotPin(f"stream {stream}", "its newest publication", snapshot.at, stream=stream))
     return found
 
 
@@ -65,7 +66,7 @@ def unproven(facts: TableFacts, proven: int | None, now: datetime) -> SnapshotPi
     if base is None or now - base.at > PROVEN_LIMIT:
         return None
     why = f"verified is at version {on.id}" if on is not None else "no version in its log is proven"
-    return SnapshotPin("quality", why, base.at - REWRITE)
+    return SnapshotPin("quality", why, base.at - REWRITE, "check")
 
 
 def unverified(facts: TableFacts, last_verified: int | None, *, checked: bool) -> SnapshotPin | None:
@@ -83,17 +84,18 @@ def unverified(facts: TableFacts, last_verified: int | None, *, checked: bool) -
         return None
     on = next((snapshot for snapshot in chain if snapshot.id == verified), None)
     if on is not None:
-        return SnapshotPin("quality", f"verified is at snapshot {on.id}", on.at)
+        return SnapshotPin("quality", f"verified is at snapshot {on.id}", on.at, "check")
     oldest = chain[-1]
     why = "no check has passed yet" if verified is None else f"verified snapshot {verified} is not on main"
-    return SnapshotPin("quality", why, oldest.at)
+    return SnapshotPin("quality", why, oldest.at, "check")
 
 
 def running_rewrites(facts: TableFacts, unfinished: Sequence[Mapping[str, Any]]) -> list[SnapshotPin]:
     """Pins the base snapshot of every running rewrite in the ledger."""
     known = facts.by_id()
     bases = [known.get((row.get("before") or {}).get("snapshot_id")) for row in unfinished]  # type: ignore[arg-type]  # None finds nothing
-    return [SnapshotPin("maintenance", "the base of a running rewrite", base.at) for base in bases if base is not None]
+    why = "the base of a running rewrite"
+    return [SnapshotPin("maintenance", why, base.at, "maintenance") for base in bases if base is not None]
 
 
 def _positions(facts: TableFacts) -> dict[str, position.Position]:

@@ -73,7 +73,8 @@ def pins(facts: TableFacts, readings: Iterable[Reading]) -> list[SnapshotPin]:
         if resume is None:
             continue
         at = "it has landed no batch yet" if reading.at is None else f"it has read up to snapshot {resume.id}"
-        found.append(SnapshotPin(f"stream {reading.stream}", f"{at}; it resumes there until it is retired", resume.at))
+        why = f"{at}; it resumes there until it is retired"
+        found.append(SnapshotPin(f"stream {reading.stream}", why, resume.at, "reader", reading.stream))
     return found
 
 

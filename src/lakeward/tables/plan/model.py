@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import NotRequired, TypedDict
+from typing import Literal, NotRequired, TypedDict
 
 from lakeward.platform.errors import expect
 from lakeward.spec.model.table_layout import SortOrder
 from lakeward.tables.plan.cost import Pace
+
+PinKind = Literal["stream", "reader", "check", "maintenance", "batch", "tag", "branch"]
+"""Whose need it is. Tags and branches need no pin: Iceberg itself keeps what they are on."""
 
 
 @dataclass(frozen=True)
@@ -19,11 +22,15 @@ class SnapshotPin:
     Attributes:
         who: `stream flights`, `quality`, `staged batches`.
         why: the reason, as a phrase.
+        kind: what ends it; `reader`: a stream that reads the table.
+        stream: the stream, of one by a stream.
     """
 
     who: str
     why: str
     at: datetime
+    kind: PinKind = "stream"
+    stream: str | None = None
 
 
 @dataclass(frozen=True)

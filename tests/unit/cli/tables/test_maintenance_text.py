@@ -19,7 +19,9 @@ def test_the_decision_who_holds_history_and_the_ledger(site, landed):
     pins = site.lakeward("-o", "json", "tables", "readers", "nyc.flights").json
     assert set(pins) == {"table", "readers", "pins", "refusals"}
     assert "staged batches" in [each["who"] for each in pins["pins"]]
-    assert [each["since"] for each in pins["pins"]] == sorted(each["since"] for each in pins["pins"])
+    held = [each["snapshots"] for each in pins["pins"]]
+    assert held == sorted(held, reverse=True)
+    assert set(pins["pins"][0]) == {"kind", "who", "stream", "why", "since", "snapshots", "bytes", "next"}
 
     unknown = site.lakeward("tables", "history", "nyc.flights")
     assert unknown.code == 2

@@ -16,7 +16,7 @@ from lakeward.platform.failures import FailureClass
 from lakeward.registry import incidents as incident_rows
 from lakeward.supervision import incidents, observe
 from lakeward.supervision.decide.health import State
-from lakeward.supervision.report.advice import RUNBOOK
+from lakeward.supervision.page_links import RUNBOOK
 
 SOURCES = Path(__file__).parents[4] / "src" / "lakeward"
 TEXT = (Path(__file__).parents[4] / RUNBOOK).read_text()
@@ -37,7 +37,8 @@ def test_every_failure_class_has_its_row(failure: FailureClass) -> None:
     assert f"\n| `{failure.value}` |" in TEXT
 
 
-IMPORTED = {"RECONCILE": incidents.RECONCILE, "LATE": observe.LATE, "OPERATION": incident_rows.OPERATION}
+IMPORTED = {"RECONCILE": incidents.RECONCILE, "LATE": observe.LATE, "OPERATION": incident_rows.OPERATION,
+            "FRESHNESS": incident_rows.FRESHNESS}  # fmt: skip
 """Names that a module which opens an incident imports."""
 
 
