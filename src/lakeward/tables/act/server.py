@@ -157,7 +157,8 @@ def plain(text: str, most: int = 400) -> str:
     return (f"the disk is full: {message}" if _FULL in message else message)[:most]
 
 
-_NO_WORDS = "[INTERNAL_ERROR]"  # the rest of the message asks for a bug report, whatever it was
+_NO_WORDS = ("[INTERNAL_ERROR]", "Exception thrown in awaitResult")
+"""Beginnings of messages that say nothing of the cause; the first goes on with a request for a bug report."""
 _CAUSE = re.compile(r"^\s*Caused by: (.*)$", re.MULTILINE)
 _TASK = re.compile(r"^.*Job aborted due to stage failure: .*?Lost task [^:]*: ")
 _FULL = "No space left on device"

@@ -27,6 +27,10 @@ CONFLICT = "(org.apache.iceberg.exceptions.ValidationException) Cannot commit, f
             "\tat x\nCaused by: a.Wrapper: of\n\tat y\nCaused by: java.lang.NullPointerException: Cannot invoke z\n",
             "internal error of Spark: java.lang.NullPointerException: Cannot invoke z",
         ),
+        (
+            "Exception thrown in awaitResult: \n\nJVM stacktrace:\na\nCaused by: java.io.FileNotFoundException: x\n\t",
+            "internal error of Spark: java.io.FileNotFoundException: x",
+        ),
         ("[PARSE_SYNTAX_ERROR] near x.\n\n== SQL ==\nx y", "[PARSE_SYNTAX_ERROR] near x. == SQL == x y"),
     ],
 )  # fmt: skip
