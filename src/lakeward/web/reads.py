@@ -249,5 +249,5 @@ def _seen(row: tables.TableRow, writers: dict[str, tuple[str, ...]], sight: Sigh
 def _hidden(pin: Pin) -> Pin:
     return {
         **pin, "who": "another stream", "stream": None, "why": "you may not see it",
-        "next": "those who run the tables see it: lakeward tables readers",
+        "next": "those who may see that stream know",
     }  # fmt: skip

@@ -23,6 +23,7 @@ from lakeward.registry import (
     batches,
     changes,
     generations,
+    incidents,
     lag_history,
     maintenance,
     observations,
@@ -212,6 +213,24 @@ def test_who_keeps_snapshots_is_as_recorded_and_names_no_stream_that_the_caller_
     for path in ("tables", "tables/nyc.flights"):
         assert "delay_alerts" not in json.dumps(asked(client, path))
     assert asked(client, "tables/nyc.flights")["table"]["pins"][0]["who"] == "another stream"
+
+
+def test_open_incidents_are_shown_to_who_sees_all_that_they_name(site, client, caller: Caller) -> None:
+    with site.registry() as connection:
+        incidents.opened(connection, "quality", "nyc.flights", "rows fail", streams=[FLIGHTS], next="look")
+        incidents.opened(connection, "dependency", "kafka", "Kafka is away", streams=[FLIGHTS, "delay_alerts"])
+        incidents.opened(connection, "reconcile", "watcher", "nobody watches")
+        incidents.opened(connection, "stream", FLIGHTS, "flights is blocked", streams=[FLIGHTS])
+
+    def shown() -> list[tuple[str, str | None]]:
+        return [(item["kind"], item["open"]) for item in asked(client, "streams")["incidents"]]
+
+    everything = [("quality", "nyc.flights"), ("dependency", None), ("reconcile", None)]
+    assert shown() == everything, "that of the stream is in its row"
+    caller.hidden = {"stream__delay_alerts"}
+    assert shown() == [everything[0], everything[2]]
+    caller.hidden = {"stream__flights", "tables_observe"}
+    assert shown() == []
 
 
 def test_a_list_asks_for_permissions_once(site, client, caller: Caller) -> None:
