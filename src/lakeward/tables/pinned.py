@@ -9,7 +9,6 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from lakeward.platform.runtime import CATALOG
 from lakeward.platform.text import moment, rfc3339, word
 from lakeward.spec.model.policy import Expire
 from lakeward.spec.sql.statements import call_name, quote
@@ -70,7 +69,7 @@ def _of_refs(facts: TableFacts, old: set[int], edge: datetime, least: int, now: 
             "snapshots": len(kept),
             # What the ref has of the files that main no longer has was removed between its snapshot and main's oldest.
             "bytes": _bytes(facts, chain, {each for each in old if known[each].at >= since} if kept else set()),
-            "next": _ends(facts.table, name, ref, on),
+            "next": _ends(facts, name, ref, on),
         }
 
 
@@ -92,10 +91,10 @@ def _next(table: str, pin: SnapshotPin) -> str:
     }.get(pin.kind, "it ends with the next batch that the stream lands")
 
 
-def _ends(table: str, name: str, ref: Ref, on: Snapshot) -> str:
+def _ends(facts: TableFacts, name: str, ref: Ref, on: Snapshot) -> str:
     if name == VERIFIED:
-        return f"lakeward quality show {word(table)}   the next run that passes moves it"
+        return f"lakeward quality show {word(facts.table)}   the next run that passes moves it"
     if ref.expires_after_ms is not None:
         return f"it ends by itself at {moment(on.at + timedelta(milliseconds=ref.expires_after_ms))}"
-    drop = f"ALTER TABLE {call_name(table, CATALOG)} DROP {ref.kind.upper()} {quote(name)}"
+    drop = f"ALTER TABLE {call_name(facts.table, facts.catalog)} DROP {ref.kind.upper()} {quote(name)}"
     return f"lakeward sql --write {word(drop)}"
