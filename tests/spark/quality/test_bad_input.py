@@ -74,7 +74,7 @@ def test_a_suite_for_a_table_that_never_was_is_an_error_by_name_and_not_due_with
     file.write_text((table.project / "expectations" / f"{table.name}.yaml").read_text().replace(table.name, file.stem))
     (result,) = asked(table, tables=("checked.nowhere",))
     assert (result["verdict"], result["note"]) == (
-        "error", "Table checked.nowhere does not exist: It is not in the catalog `lake`.",
+        "error", "Table checked.nowhere does not exist: It is not in the catalog of the lake.",
     )  # fmt: skip
     assert result["verified_snapshot"] is None
 

@@ -41,6 +41,9 @@ def test_tags_and_branches_keep_their_own_and_main_is_none(facts, chain, now):
     }  # fmt: skip
     assert found["tag eod"]["next"] == "lakeward sql --write 'ALTER TABLE lake.nyc.flights DROP TAG `eod`'"
     assert found["branch verified"]["next"].startswith("lakeward quality show nyc.flights")
+    elsewhere = replace(facts(chain(20), refs={"eod": Ref("tag", 3)}), catalog="prod")
+    (pin,) = pinned.documents(elsewhere, POLICY, SAFE, now)
+    assert pin["next"] == "lakeward sql --write 'ALTER TABLE prod.nyc.flights DROP TAG `eod`'"
 
 
 def test_a_tag_that_ends_by_itself_says_when(facts, chain, now):
