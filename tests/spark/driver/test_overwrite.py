@@ -71,7 +71,7 @@ def test_a_range_is_replaced_by_what_the_transform_makes_of_it_now(
     lab.spark.sql(f"DELETE FROM {table} WHERE n = 30")  # lost
     lab.spark.sql(f"INSERT INTO {table} SELECT * FROM {table} WHERE n IN (3, 31)")  # doubled
     document = lab.spec(
-        topic, source={"kafka": {"topics": [topic], "max_offsets_per_trigger": 10}}, lineage="rows",
+        topic, source={"kafka": {"topics": [topic], "max_offsets_per_trigger": 1}}, lineage="rows",
         transform={"sql": "SELECT * EXCEPT (s), IF(n = 12, 'bad', 'second') AS s FROM source"},
         rules={"good": "s != 'bad'"},
     )  # fmt: skip
