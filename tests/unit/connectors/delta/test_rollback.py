@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import delta_log
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import restored_delta as rig
 
@@ -88,10 +90,40 @@ def test_a_file_comes_back_as_it_was_recorded(tmp_path: Path) -> None:
     assert now.rows == 1
 
 
-def test_it_reads_a_checkpoint_and_refuses_a_target_before_it(folder: Path) -> None:
+def _checkpoint(folder: Path, version: int) -> None:
+    """As Spark writes it: a row has every kind of action, and all but one are empty."""
+    at = rollback.at_version(folder, version)
+    rows: list[dict[str, Any]] = [{"metaData": at.metadata}, {"protocol": at.protocol}]
+    rows += [{"add": {**add, "stats_parsed": {"numRecords": 1}}} for add in at.files.values()]
+    domains = [{"domain": name, "configuration": text, "removed": False} for name, text in at.domains.items()]
+    rows += [{"domainMetadata": domain} for domain in domains]
+    strings, texts = pa.map_(pa.string(), pa.string()), pa.list_(pa.string())
+    add = {"path": pa.string(), "partitionValues": strings, "size": pa.int64(), "modificationTime": pa.int64(),
+           "dataChange": pa.bool_(), "stats": pa.string(), "baseRowId": pa.int64(),
+           "stats_parsed": pa.struct({"numRecords": pa.int64()})}  # fmt: skip
+    metadata = {"id": pa.string(), "schemaString": pa.string(), "partitionColumns": texts, "configuration": strings}
+    protocol = {"minReaderVersion": pa.int32(), "minWriterVersion": pa.int32(), "readerFeatures": texts,
+                "writerFeatures": texts}  # fmt: skip
+    domain = {"domain": pa.string(), "configuration": pa.string(), "removed": pa.bool_()}
+    kinds = {"add": add, "metaData": metadata, "protocol": protocol, "domainMetadata": domain}
+    schema = pa.schema([(name, pa.struct(list(fields.items()))) for name, fields in kinds.items()])
+    pq.write_table(pa.Table.from_pylist(rows, schema), folder / log.LOG / f"{version:020d}.checkpoint.parquet")
+
+
+def test_a_version_is_read_from_a_checkpoint_and_one_before_it_is_refused(folder: Path) -> None:
+    before = rollback.at_version(folder, 1)
+    _checkpoint(folder, 1)
     (folder / log.LOG / f"{0:020d}.json").unlink()
     with pytest.raises(Refused, match="its log is incomplete"):
-        rollback.at_version(folder, 1)
+        rollback.at_version(folder, 0)
+    found = rollback.at_version(folder, 1)
+    assert (found.domains, found.features, list(found.files)) == (before.domains, before.features, list(before.files))
+    rig.commit(folder, "DELETE", *(rig.removal({"add": add}) for add in found.files.values()))
+
+    _move(folder, 1)
+
+    (add,) = [action["add"] for action in _last(folder) if "add" in action]
+    assert add == next(iter(before.files.values())), "what only a checkpoint has is left out"
 
 
 def test_files_that_vacuum_deleted_are_counted(folder: Path) -> None:
