@@ -285,3 +285,10 @@ def test_a_stream_that_has_read_removed_versions_is_named(delta: Rig) -> None:
     assert read(2, -1, 1) == [], "version 2 is next, and no file of it was read"
     assert read(2, 0, 2) == [name]
     assert read(3, -1, 3) == [name]
+
+
+def test_a_version_whose_files_were_vacuumed_is_refused_with_their_number(delta: Rig) -> None:
+    (path,) = _at(delta, 1)
+    rig.commit(delta.folder, "DELETE", rig.removal({"add": {"path": path}}))
+    (delta.folder / path).unlink()
+    assert "1 file no longer exist" in delta.refused(1)
