@@ -31,7 +31,8 @@ approval** (*Required Actions*, 30 min), without a worker. It executes exactly t
 
 ### Parameters
 * **Table**: `namespace.table`.
-* **Snapshot**: an earlier one of main; `lakeward sql "FROM namespace.table.history"` lists them.
+* **Snapshot**: an earlier one of main; `lakeward sql "FROM namespace.table.history"` lists them. Of a
+  Delta table: a version.
 * **Comment**: why. It is stored with the change.
 * **Dry run**: shows the plan, changes nothing.
 
@@ -104,7 +105,10 @@ def build_restore() -> DAG:
     dag.params = ParamsDict(
         {
             "table": Param("", type="string", title="Table", description_md="`namespace.table`"),
-            "to": Param("", type="string", title="Snapshot", description_md="The id of an earlier snapshot of main."),
+            "to": Param(
+                "", type="string", title="Snapshot",
+                description_md="An earlier snapshot of main; of a Delta table, a version.",
+            ),
             "comment": Param(
                 "", type=["null", "string"], title="Comment", maxLength=500, description_md="Why. It is audited."
             ),

@@ -11,9 +11,12 @@ import pytest
 from moved_rig import Registry, accepted, approved, deployed
 
 from lakeward.cli.streams.audit import audit
+from lakeward.connectors.delta import location, log, rollback
 from lakeward.connectors.delta.position_store import OPERATION
+from lakeward.driver.recorder import Recorder
 from lakeward.operations import sink_position
-from lakeward.operations.request import Request, StreamOperation
+from lakeward.operations.request import Approval, Request, StreamOperation
+from lakeward.operations.restore.restore import Restore
 from lakeward.operations.runner import Runner
 from lakeward.platform.errors import Blocked, Fenced, Refused
 from lakeward.registry import streams
@@ -138,3 +141,54 @@ def test_a_poisoned_batch_that_was_skipped_is_passed_and_the_audit_accounts_for_
     _go_on(lab, accepted(registry, document["id"], wanted), 4)
     assert sorted(row["n"] for row in _rows(lab)) == [1, 2, 3, 4]
     assert _counted(lab, document) == (4, 1, 0, 0)
+
+
+def test_a_restored_table_is_read_and_written_by_spark_and_its_records_land_again(
+    lab: Any, registry: Registry, operator: Runner
+) -> None:
+    topic = lab.topic()
+    document = _document(lab, topic)
+    name, table = f"{lab.namespace}.t", f"spark_catalog.{lab.namespace}.t"
+    lab.produce(topic, [{"n": n, "s": "a"} for n in range(3)])
+    lab.run(document, 3)
+    wanted = lab.wanted(document)
+    deployed(registry, document, wanted.checkpoint)
+    with registry() as connection:
+        streams.set_desired(connection, [document["id"]], "running")
+    more = "'delta.enableDeletionVectors' = 'true', 'delta.enableChangeDataFeed' = 'true'"
+    lab.spark.sql(f"ALTER TABLE {table} SET TBLPROPERTIES ({more})")
+    head = log.head(location.folder_of(lab.runtime.lake, name))
+    assert head is not None
+    before = sorted(map(str, _rows(lab)))
+    lab.produce(topic, [{"n": n, "s": "b"} for n in range(3, 7)])
+    lab.run(document, 4)
+    lab.spark.sql(f"DELETE FROM {table} WHERE n = 0")
+    assert any(add.get("deletionVector") for add in rollback.newest(head.folder).files.values())
+    recorder = Recorder(registry, "d")
+    for batch in lab.done:
+        recorder.note_batch(batch)
+    recorder.close()
+
+    operation = Restore(operator, Request(Restore.name, name, "bad rows"), head.version)
+    done = operator.run(operation.answered("", Approval("bob", operation.plan().key)))
+
+    assert (done.data["records_before"], done.data["records_after"], len(done.data["of_nobody"])) == (6, 3, 1)
+    assert sorted(map(str, _rows(lab))) == before
+    assert lab.spark.sql(f"SELECT count(*) FROM {table}").first()[0] == 3, "the count that the log states"
+    history = lab.spark.sql(f"DESCRIBE HISTORY {table}").collect()
+    (restored,) = [row for row in history if row["operation"] == "RESTORE"]
+    assert restored["operationParameters"]["version"] == str(head.version)
+    assert lab.spark.sql(f"SELECT * FROM {table} VERSION AS OF {restored['version'] - 1}").count() == 6
+    feed = lab.spark.read.option("readChangeFeed", "true").option("startingVersion", restored["version"])
+    changed = feed.option("endingVersion", restored["version"]).table(table)
+    assert sorted((row["_change_type"], row["n"]) for row in changed.collect()) == [
+        ("delete", 3), ("delete", 4), ("delete", 5), ("delete", 6), ("insert", 0)
+    ]  # fmt: skip
+
+    _go_on(lab, accepted(registry, document["id"], wanted), 7)
+    assert _offsets(lab) == list(range(7))
+    assert _counted(lab, document) == (7, 0, 0, 0)
+    lab.spark.sql(f"OPTIMIZE {table}")
+    lab.spark.sql(f"VACUUM {table} DRY RUN").collect()
+    lab.spark.sql(f"INSERT INTO {table} (n, s) VALUES (9, 'by hand')")
+    assert len(_rows(lab)) == 8

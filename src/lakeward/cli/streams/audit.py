@@ -228,7 +228,7 @@ def _delta(runtime: Runtime, spec: StreamSpec) -> tuple[Position, Scan]:
     """Position and rows of a Delta table, from one reading of its log."""
     from lakeward.connectors.delta import location, log
 
-    table = log.read(location.folder_of(runtime.lake, spec.sink.label))
+    table = log.read(location.folder_of(runtime.lake, spec.sink.label), deletion_vectors=True)
     if table is None:
         raise _nothing(spec, f"the table {spec.sink.label} does not exist")
     return _position(table.domains, spec), log.scan(table)

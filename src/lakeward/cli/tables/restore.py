@@ -1,4 +1,4 @@
-"""`lakeward tables restore`: rolls a table back to a snapshot, together with its streams and `verified`."""
+"""`lakeward tables restore`: rolls a table back to a snapshot or version, together with its streams and `verified`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ from lakeward.cli.tables.group import Comment, Table, app
 @app.command()
 def restore(
     table: Table,
-    to: Annotated[int, typer.Option(metavar="SNAPSHOT", help="An earlier snapshot of main.")],
+    to: Annotated[
+        int, typer.Option(metavar="SNAPSHOT", help="An earlier snapshot of main; of a Delta table, a version.")
+    ],
     comment: Comment = "",
     dry_run: DryRun = False,
     yes: Yes = False,

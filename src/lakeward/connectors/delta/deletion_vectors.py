@@ -58,7 +58,7 @@ def _bytes(folder: Path, vector: Mapping[str, Any]) -> bytes:
         return _decoded(text)[:size]
     if kind not in ("u", "p"):
         raise ValueError(f"its storage type {kind!r} is not known")
-    with (_relative(folder, text) if kind == "u" else Path(unquote(urlparse(text).path))).open("rb") as file:
+    with _place(folder, vector).open("rb") as file:
         file.seek(int(vector.get("offset") or 0))
         stored = file.read(4 + size + 4)
     (stated,), data = struct.unpack(">i", stored[:4]), stored[4 : 4 + size]
@@ -66,6 +66,16 @@ def _bytes(folder: Path, vector: Mapping[str, Any]) -> bytes:
     if stated != size or binascii.crc32(data) != checksum:
         raise ValueError("its size or its checksum is wrong")
     return data
+
+
+def file_of(folder: Path, vector: Mapping[str, Any]) -> Path | None:
+    """The file of a deletion vector; None if it is stored in the log itself."""
+    return None if vector["storageType"] == "i" else _place(folder, vector)
+
+
+def _place(folder: Path, vector: Mapping[str, Any]) -> Path:
+    text = str(vector["pathOrInlineDv"])
+    return _relative(folder, text) if vector["storageType"] == "u" else Path(unquote(urlparse(text).path))
 
 
 def _relative(folder: Path, text: str) -> Path:

@@ -33,14 +33,14 @@ from lakeward.platform.errors import LakewardError, Refused, Transient
 OPERATION = "LAKEWARD MOVE POSITION"
 """The operation of the commit in `DESCRIBE HISTORY`."""
 
-_INDIFFERENT = frozenset({
+INDIFFERENT = frozenset({
     DOMAINS, "appendOnly", "invariants", "checkConstraints", "generatedColumns", "allowColumnDefaults",
     "changeDataFeed", "identityColumns", "columnMapping", "deletionVectors", "timestampNtz", "clustering",
     "rowTracking", "typeWidening", "typeWidening-preview", "variantType", "variantType-preview", "icebergCompatV1",
     "icebergCompatV2", "v2Checkpoint", "vacuumProtocolCheck", "checkpointProtection",
 })  # fmt: skip
 """Writer features with no requirement for a commit that adds no file and changes no column."""
-_IN_COMMIT_TIMESTAMPS = "delta.enableInCommitTimestamps"
+IN_COMMIT_TIMESTAMPS = "delta.enableInCommitTimestamps"
 
 
 @dataclass(frozen=True)
@@ -118,8 +118,8 @@ class DeltaPositionStore(PositionStore):
 
     def _not_writable(self, head: Head) -> BlockReason | None:
         """Delta's protocol forbids a write by a writer that does not support every writer feature of the table."""
-        unknown = sorted(set(head.protocol.get("writerFeatures") or ()) - _INDIFFERENT - {"inCommitTimestamp"})
-        if head.properties.get(_IN_COMMIT_TIMESTAMPS, "").lower() == "true":
+        unknown = sorted(set(head.protocol.get("writerFeatures") or ()) - INDIFFERENT - {"inCommitTimestamp"})
+        if head.properties.get(IN_COMMIT_TIMESTAMPS, "").lower() == "true":
             unknown.append("inCommitTimestamp")
         if not unknown:
             return None

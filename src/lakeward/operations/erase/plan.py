@@ -16,6 +16,7 @@ from lakeward.connectors.commit_protocol import position
 from lakeward.connectors.iceberg import quarantine
 from lakeward.operations.context import Context
 from lakeward.operations.request import Plan
+from lakeward.operations.restore import iceberg_table
 from lakeward.operations.restore import plan as restoring
 from lakeward.platform.boundary import worded
 from lakeward.platform.errors import Refused
@@ -93,7 +94,7 @@ def plan(context: Context, scope: Scope) -> ErasePlan:
         SpecError: the table does not exist, or the condition is not valid.
         DependencyDown: the registry, the catalog or the store does not answer.
     """
-    table = restoring.load(context, scope.table, "erased from")
+    table = iceberg_table.load(context, scope.table, "erased from")
     condition = where.parse(scope.where, table.schema(), scope.table)
     with context.connect() as connection:
         _check_allowed(connection, scope.table)

@@ -5,37 +5,27 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from pyiceberg.exceptions import NoSuchTableError
 from sqlalchemy import Connection, func, select
 
 from lakeward.connectors.commit_protocol import ancestry, position, replay
 from lakeward.connectors.commit_protocol.ancestry import Link
 from lakeward.connectors.commit_protocol.position import NO_DATA, Position, now
-from lakeward.connectors.iceberg import rollback
-from lakeward.connectors.iceberg.pyiceberg_table import link_of
-from lakeward.connectors.iceberg.source.position import snapshot_of
 from lakeward.operations import sink_position
 from lakeward.operations.context import Context
 from lakeward.operations.request import Plan
-from lakeward.operations.restore import continuation, history
+from lakeward.operations.restore import continuation, delta_table, history, iceberg_table
 from lakeward.operations.restore import text as restore_text
-from lakeward.operations.restore.history import LookUp, NotYetRecorded, Unknown
+from lakeward.operations.restore.history import NotYetRecorded, Unknown
+from lakeward.operations.restore.iceberg_table import IcebergTable
+from lakeward.operations.restore.restorable import Restorable
 from lakeward.operations.stream import spec_of
-from lakeward.platform.boundary import worded
 from lakeward.platform.errors import Refused, SpecError
 from lakeward.platform.text import count, listed, word
-from lakeward.quality.ranges.metadata import BRANCH
-from lakeward.registry import batches, generations, maintenance, streams, verifications
+from lakeward.registry import batches, generations, maintenance, streams
 from lakeward.registry.generations import Generation
-from lakeward.spec.sql.names import NotAName, name_parts
-from lakeward.spec.sql.statements import call_name
-from lakeward.tables.context import UNREADABLE
 from lakeward.tables.guard import readers
-
-if TYPE_CHECKING:
-    from pyiceberg.table import Table
 
 WORD = "restore"
 
@@ -75,13 +65,13 @@ class RestorePlan(Plan):
     """Plan of a restore.
 
     Attributes:
-        loaded: the table as it was read.
+        table: the table as it was read.
         backs: the positions that are rolled back.
-        verified: the new snapshot of `verified`; None: the branch is dropped until the next quality run.
+        verified: the new snapshot of `verified`; None: it is dropped until the next quality run.
         marker: of an earlier run that was killed after its commit; the streams still need new checkpoints.
     """
 
-    loaded: Table = field(kw_only=True, repr=False)
+    table: Restorable = field(kw_only=True, repr=False)
     to: int = field(kw_only=True)
     backs: tuple[RolledBackPosition, ...] = field(default=(), kw_only=True)
     verified: int | None = field(default=None, kw_only=True)
@@ -92,32 +82,25 @@ class NotRecorded(Refused):
     """The newest batches are not in the registry yet."""
 
 
-def load(context: Context, name: str, act: str = "restored") -> Table:
-    """Load the table.
-
-    Args:
-        act: what is not possible for a Delta table, in its message.
+def open_table(context: Context, name: str) -> Restorable:
+    """The table now.
 
     Raises:
-        SpecError: the table does not exist or is not an Iceberg table.
+        SpecError: it does not exist.
+        Refused: only Spark can read its log.
         Unhealthy: its metadata cannot be read.
         DependencyDown: the catalog or the store does not answer.
     """
-    catalog = sink_position.lake_of(context.runtime)
-    try:
-        return worded(
-            f"table {name}",
-            lambda: catalog.load_table(name_parts(name)),
-            through=(NoSuchTableError, NotAName),
-            next=UNREADABLE,
-        )
-    except (NoSuchTableError, NotAName):
+    table = iceberg_table.find(context, name)
+    found: Restorable | None = IcebergTable(name, table) if table is not None else delta_table.find(context, name)
+    if found is None:
         raise SpecError(
-            f"There is no Iceberg table {name!r}",
-            why=f"the catalog does not have it; Delta tables cannot be {act} yet",
+            f"There is no table {name!r}",
+            why="the catalog has no Iceberg table of that name, and the warehouse no Delta table",
             next="lakeward tables health",
-            code="LW-2063",
-        ) from None
+            code="LW-3529",
+        )
+    return found
 
 
 def plan(context: Context, name: str, to: int, *, settled: bool = False) -> RestorePlan:
@@ -132,50 +115,50 @@ def plan(context: Context, name: str, to: int, *, settled: bool = False) -> Rest
         SpecError: the table does not exist.
         DependencyDown: a broker or the registry does not answer.
     """
-    table = load(context, name)
-    rollback.movable(table.catalog, name)
-    known = {snapshot.snapshot_id: link_of(snapshot) for snapshot in table.metadata.snapshots}
-    head = table.metadata.current_snapshot_id
-    main = history.chain(head, known.get)
-    target = _target(table, name, to, known, main)
+    table = open_table(context, name)
+    table.movable()
+    head = table.head
+    main = history.chain(head, table.look_up)
+    target = _target(table, to, main)
     with context.connect() as connection:
         not_held(connection, name)
-        running = writers(connection, name)
+        running = writers(connection, name, table.format)
         for stream, generation in running.items():
             continuation.exact(name, stream, spec_of(generation))
         backs = tuple(
             back
             for stream, at in sorted(position.of_properties(table.properties, name).items())
-            if (back := _back(context, connection, name, stream, at, target, known.get, running, settled)) is not None
+            if (back := _back(context, connection, table, stream, at, target, running, settled)) is not None
         )
-        verified = _verified(connection, table, name, target, known.get)
-        read_past = _read_past(connection, name, target, known.get)
+        before_verified = table.verified(connection)
+        verified = _verified(connection, table, target, before_verified)
+        read_past = _read_past(connection, table, target)
+    table.check(to)
     lines, of_streams = _of_streams(backs)
     removed = main[: next(index for index, link in enumerate(main) if link.snapshot == to)]
-    _check_no_quarantine_commit(table, name, removed)
+    _check_no_quarantine_commit(table, removed)
     strangers, strange = restore_text.lost_commits(table, removed, set(position.streams_of(table.properties)))
     lines += strange
     if read_past:
         lines.append(f"{listed(read_past)} has read later snapshots: rows it landed from them stay in its table")
-    held = table.metadata.refs.get(BRANCH)
-    if held is not None and held.snapshot_id != verified:
-        where = "is dropped until the next quality run" if verified is None else f"moves back to snapshot {verified}"
-        lines.append(f"branch `{BRANCH}` {where}")
-    before, after = restore_text.records(table, head), restore_text.records(table, to)
+    if before_verified is not None and before_verified != verified:
+        back_to = f"moves back to {table.noun} {verified}"
+        where = "is dropped until the next quality run" if verified is None else back_to
+        lines.append(f"{table.verified_name} {where}")
+    before, after = table.records(head), table.records(to)
     data = {
         "from_snapshot": head, "to_snapshot": to, "commits": len(removed), "records_before": before,
         "records_after": after, "verified_snapshot": verified, "streams": of_streams, "of_nobody": strangers,
         "readers": read_past,
     }  # fmt: skip
-    text = (
-        f"roll {name} back from snapshot {head} to {to}: {count(len(removed), 'commit')}, {before:,} to {after:,} rows"
-    )
+    rows = f"{before:,} to {after:,} rows"
+    text = f"roll {name} back from {table.noun} {head} to {to}: {count(len(removed), 'commit')}, {rows}"
     key = {"to": to, "of_nobody": strangers, "end": {entry["stream"]: entry.get("end") for entry in of_streams}}
     of_table = tuple(sorted(running))
     there = head == to and not backs
     return RestorePlan(
         text, tuple(lines), data, json.dumps(key, sort_keys=True), holds=of_table, drains=of_table, leases=(name,),
-        nothing=f"{name} is at snapshot {to} already" if there else "", loaded=table, to=to, backs=backs,
+        nothing=f"{name} is at {table.noun} {to} already" if there else "", table=table, to=to, backs=backs,
         verified=verified,
     )  # fmt: skip
 
@@ -194,31 +177,32 @@ def _of_streams(backs: tuple[RolledBackPosition, ...]) -> tuple[list[str], list[
     return lines, documents
 
 
-def _target(table: Table, name: str, to: int, known: Mapping[int, Link], main: list[Link]) -> Link:
+def _target(table: Restorable, to: int, main: list[Link]) -> Link:
     """The snapshot, if it is an ancestor of main's head.
 
     Raises:
         Refused: it has expired or is not an ancestor of main's head.
     """
-    if any(link.snapshot == to for link in main):
-        return known[to]
-    newest = ", ".join(f"{link.snapshot} ({restore_text.moment(table, link.snapshot)})" for link in main[:5]) or "none"
-    if to not in known:
-        why = f"the snapshot has expired or never was one of this table; the newest on main: {newest}"
+    link = next((link for link in main if link.snapshot == to), None)
+    if link is not None:
+        return link
+    newest = ", ".join(f"{link.snapshot} ({table.moment(link.snapshot)})" for link in main[:5]) or "none"
+    if table.look_up(to) is None:
+        why = f"the {table.noun} has expired or never was one of this table; the newest on main: {newest}"
     else:
         why = (
-            "the snapshot is not an ancestor of main's head: it is on another branch, staged, or was rolled back; "
+            f"the {table.noun} is not an ancestor of main's head: it is on another branch, staged, or was rolled back; "
             f"the newest on main: {newest}"
         )
     raise Refused(
-        f"Cannot restore table {name} to snapshot {to}",
+        f"Cannot restore table {table.name} to {table.noun} {to}",
         why=why,
-        next=f"list its history: lakeward sql {word(f'FROM {call_name(name, table.catalog.name)}.history')}",
+        next=f"list its history: {table.history}",
         code="LW-2059",
     )
 
 
-def _check_no_quarantine_commit(table: Table, name: str, removed: list[Link]) -> None:
+def _check_no_quarantine_commit(table: Restorable, removed: list[Link]) -> None:
     """Check that no replay or quarantine commit is rolled back: rows would be lost or duplicated.
 
     Raises:
@@ -228,12 +212,11 @@ def _check_no_quarantine_commit(table: Table, name: str, removed: list[Link]) ->
     if acts:
         newest = acts[0]
         raise Refused(
-            f"Cannot restore table {name} to before snapshot {newest.snapshot}",
-            why="that snapshot moved rows from or to quarantine "
-            f"({restore_text.moment(table, newest.snapshot)}), and the "
+            f"Cannot restore table {table.name} to before {table.noun} {newest.snapshot}",
+            why=f"that {table.noun} moved rows from or to quarantine ({table.moment(newest.snapshot)}), and the "
             "quarantine would still count them as moved",
-            next="restore to that snapshot or a later one: lakeward tables restore "
-            f"{word(name)} --to {newest.snapshot} --dry-run",
+            next=f"restore to that {table.noun} or a later one: lakeward tables restore "
+            f"{word(table.name)} --to {newest.snapshot} --dry-run",
             code="LW-2060",
         )
 
@@ -256,22 +239,23 @@ def not_held(connection: Connection, name: str) -> None:
         )
 
 
-def writers(connection: Connection, name: str) -> dict[str, Generation]:
+def writers(connection: Connection, name: str, format_: str = "iceberg") -> dict[str, Generation]:
     """Stream -> running generation, of all streams that write the table."""
     rows = streams.all_streams(connection)
     writing = generations.of_streams(connection, {row.id: row.generation for row in rows})
     return {
         stream: generation
         for stream, generation in writing.items()
-        if ((generation.spec.get("sink") or {}).get("iceberg") or {}).get("table") == name
+        if ((generation.spec.get("sink") or {}).get(format_) or {}).get("table") == name
     }
 
 
 def _back(
-    context: Context, connection: Connection, name: str, stream: str, at: Position, target: Link, look_up: LookUp,
+    context: Context, connection: Connection, table: Restorable, stream: str, at: Position, target: Link,
     running: Mapping[str, Generation], settled: bool,
 ) -> RolledBackPosition | None:  # fmt: skip
     """The rolled-back position; None if it is at or before the snapshot and stays."""
+    name, noun, look_up = table.name, table.noun, table.look_up
     if ancestry.walk(target.snapshot, look_up, at.snapshot, at.snapshot_seq).right:
         return None
     try:
@@ -282,18 +266,18 @@ def _back(
         first = min((history.seq_of(link, stream) for link in removed), default=at.seq + 1)
         earlier = history.earlier_state(stream, at, removed, batches.since(connection, stream, first), settled=settled)
     except Unknown as error:
-        why = f"the stream's position at that snapshot is unknown: {error}"
+        why = f"the stream's position at that {noun} is unknown: {error}"
         if isinstance(error, NotYetRecorded):
             raise NotRecorded(
-                f"Cannot restore table {name} to snapshot {target.snapshot}: newest batches of {stream} not recorded",
+                f"Cannot restore table {name} to {noun} {target.snapshot}: newest batches of {stream} not recorded",
                 why=why,
                 next=f"wait until the batches are recorded (lakeward streams batches {stream}), then restore again",
                 code="LW-2098",
             ) from None
         raise Refused(
-            f"Cannot restore table {name} to snapshot {target.snapshot}: stream {stream} cannot follow",
+            f"Cannot restore table {name} to {noun} {target.snapshot}: stream {stream} cannot follow",
             why=why,
-            next=f"restore to a later snapshot, or rebuild the table: lakeward streams rebuild {stream} --dry-run",
+            next=f"restore to a later {noun}, or rebuild the table: lakeward streams rebuild {stream} --dry-run",
             code="LW-2097",
         ) from None
     generation = running.get(stream)
@@ -305,7 +289,7 @@ def _back(
             next="run the restore with the registry where the stream is deployed",
             code="LW-2062",
         )
-    snapshot = {"snapshot": target.snapshot, "snapshot_seq": target.seq}
+    snapshot = table.moved(target.snapshot)
     if not earlier.removed:  # the position was moved under a later head, and no batch has landed since
         return RolledBackPosition(
             stream, at, at.model_copy(update={**snapshot, "seq": at.seq + 1, "at": now()}), generation
@@ -319,21 +303,24 @@ def _back(
     return RolledBackPosition(stream, at, moved, generation, lands_again=True)
 
 
-def _verified(connection: Connection, table: Table, name: str, target: Link, look_up: LookUp) -> int | None:
-    """The snapshot of `verified` after the restore: unchanged, or the newest proven snapshot that stays."""
-    remaining = [link.snapshot for link in history.chain(target.snapshot, look_up)]
-    held = table.metadata.refs.get(BRANCH)
-    if held is None or held.snapshot_id in remaining:
-        return None if held is None else held.snapshot_id
-    proved = {row["to_snapshot"] for row in verifications.proofs(connection, name)}
+def _verified(connection: Connection, table: Restorable, target: Link, before: int | None) -> int | None:
+    """The verified snapshot after the restore: unchanged, or the newest proven snapshot that stays."""
+    remaining = [link.snapshot for link in history.chain(target.snapshot, table.look_up)]
+    if before is None or before in remaining:
+        return before
+    proved = table.proven(connection)
     return next((snapshot for snapshot in remaining if snapshot in proved), None)
 
 
-def _read_past(connection: Connection, name: str, target: Link, look_up: LookUp) -> list[str]:
+def _read_past(connection: Connection, table: Restorable, target: Link) -> list[str]:
     """Streams that read the table incrementally and have read removed snapshots."""
-    remaining = {link.snapshot for link in history.chain(target.snapshot, look_up)}
+    remaining = {link.snapshot for link in history.chain(target.snapshot, table.look_up)}
     return sorted(
         reader.stream
-        for reader in readers.registered(connection).get(name, ())
-        if reader.at is not None and (at := snapshot_of(reader.at)) is not None and at not in remaining and look_up(at)
+        for reader in readers.registered(connection).get(table.name, ())
+        if reader.format == table.format
+        and reader.at is not None
+        and (at := table.read_up_to(reader.at)) is not None
+        and at not in remaining
+        and table.look_up(at)
     )

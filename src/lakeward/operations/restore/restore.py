@@ -14,19 +14,19 @@ from datetime import UTC, datetime
 from typing import Any
 
 from lakeward.connectors.commit_protocol import position
-from lakeward.connectors.iceberg import rename, rollback
 from lakeward.operations.context import Context
 from lakeward.operations.generation import accept_again, next_checkpoint
 from lakeward.operations.operation import HeldLocks, Lock, Operation
 from lakeward.operations.request import Outcome, Request
 from lakeward.operations.restore import plan as planning
 from lakeward.operations.restore.plan import WORD, Marker, NotRecorded, RestorePlan
-from lakeward.quality.ranges.metadata import BRANCH
+from lakeward.operations.restore.restorable import MARKER as MARKER
+from lakeward.platform.errors import Fenced
 from lakeward.registry import changes, events, generations, streams
 from lakeward.telemetry import failpoints
 
-MARKER = "lakeward.restore"
-"""Table property: a `Marker` as JSON, from the commit until every stream has its new checkpoint."""
+ATTEMPTS = 5
+"""Attempts of the commit. Before each, the plan is made again and must be the approved one."""
 
 RECORDED_S = 60.0
 """How long a driver may take after its stop to record the last batch."""
@@ -47,15 +47,15 @@ class Restore(Operation[RestorePlan]):
 
     def interrupted_plan(self) -> RestorePlan | None:
         """An earlier run that was killed after its commit, before its streams had new checkpoints."""
-        loaded = planning.load(self.context, self.subject)
-        raw = loaded.properties.get(MARKER)
+        table = planning.open_table(self.context, self.subject)
+        raw = table.properties.get(MARKER)
         if raw is None:
             return None
         marker = Marker(**json.loads(raw))
         writers = tuple(sorted(marker.checkpoints))
         return RestorePlan(
             "finish an interrupted restore", holds=writers, drains=writers, leases=(self.subject,),
-            loaded=loaded, to=marker.to, marker=marker,
+            table=table, to=marker.to, marker=marker,
         )  # fmt: skip
 
     def completes(self, interrupted: RestorePlan) -> bool:
@@ -90,10 +90,41 @@ class Restore(Operation[RestorePlan]):
         return self._settle(marker, held)
 
     def _move(self, now: RestorePlan) -> Marker:
-        """The one commit, on exactly the metadata that was read after the writers stopped."""
+        """The one commit, on exactly what was read after the writers stopped.
+
+        A commit that another writer made first (a compaction) is no obstacle if the plan on it is the same.
+        """
+        for _ in range(ATTEMPTS):
+            marker = self._marker(now)
+            properties = {
+                position.key(back.stream): None if back.position is None else back.position.to_json()
+                for back in now.backs
+            }
+            failpoints.hit("restore-before-commit")
+            try:
+                now.table.move(
+                    now.to, {**properties, MARKER: marker.text()}, now.verified,
+                    f"{WORD}/{now.table.noun}-{now.to}/{self.context.author}",
+                )  # fmt: skip
+            except Fenced as error:
+                fenced, again = error, self.drained_plan(now)
+                if again.key != now.key:
+                    raise Fenced(
+                        error.what,
+                        why=f"{error.why}; the plan is another one now: {'; '.join((again.text, *again.lines))}",
+                        next=error.next,
+                        code="LW-3530",
+                    ) from None
+                now = again
+            else:
+                return marker
+        raise fenced
+
+    @staticmethod
+    def _marker(now: RestorePlan) -> Marker:
         # People see what they approved; the exact batches are known only now.
         data = {**now.data, "streams": [{**entry, "end": None} for entry in now.data["streams"]]}
-        marker = Marker(
+        return Marker(
             now.to,
             datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
             {
@@ -103,22 +134,15 @@ class Restore(Operation[RestorePlan]):
             },
             data,
         )
-        properties = {
-            position.key(back.stream): None if back.position is None else back.position.to_json() for back in now.backs
-        }
-        at = now.loaded.metadata.refs.get(BRANCH)
-        branches = {} if at is None or at.snapshot_id == now.verified else {BRANCH: now.verified}
-        failpoints.hit("restore-before-commit")
-        rollback.move(now.loaded, now.to, {**properties, MARKER: marker.text()}, branches)
-        return marker
 
     def _settle(self, marker: Marker, held: HeldLocks) -> Outcome:
         """The steps after the commit. Each is idempotent."""
         for stream, old in sorted(marker.checkpoints.items()):
             self._new_checkpoint(stream, old, marker)
             failpoints.hit("restore-one-settled")
+        table = planning.open_table(self.context, self.subject)
         detail = (
-            f"{self.subject} is at snapshot {marker.to} again ({marker.data['records_before']:,} to "
+            f"{self.subject} is at {table.noun} {marker.to} again ({marker.data['records_before']:,} to "
             f"{marker.data['records_after']:,} rows)"
         )
         with self.context.connect() as connection:
@@ -131,8 +155,7 @@ class Restore(Operation[RestorePlan]):
                     connection, "table", self.subject, WORD, f"{detail} (by {self.context.author})",
                     comment=self.request.comment,
                 )  # fmt: skip
-        catalog = planning.load(self.context, self.subject).catalog
-        rename.amend(catalog, self.subject, lambda _: {MARKER: None}, {MARKER: marker.text()})
+        table.forget(marker.text())
         return self.done(detail, marker.data)
 
     def _new_checkpoint(self, stream: str, old: str, marker: Marker) -> None:

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
-from typing import TYPE_CHECKING, NotRequired, TypedDict
+from typing import NotRequired, TypedDict
 
 from lakeward.connectors.commit_protocol.ancestry import Link
 from lakeward.connectors.commit_protocol.position import NO_DATA, Position
 from lakeward.connectors.kafka import position as kafka_position
-from lakeward.platform.text import count, whole_number
-
-if TYPE_CHECKING:
-    from pyiceberg.table import Table
+from lakeward.operations.restore.restorable import Restorable
+from lakeward.platform.text import count
 
 _SHOWN = 20
 
@@ -49,7 +46,7 @@ def of_stream(stream: str, before: Position, after: Position) -> tuple[RestoredS
     return {"stream": stream, "rows": rows, "replayed": replayed}, lines
 
 
-def lost_commits(table: Table, removed: list[Link], known: set[str]) -> tuple[list[int], list[str]]:
+def lost_commits(table: Restorable, removed: list[Link], known: set[str]) -> tuple[list[int], list[str]]:
     """Commits that no stream lands again, e.g. manual inserts and deletes: their snapshots, and lines.
 
     Rewrites are left out: maintenance repeats them.
@@ -59,30 +56,10 @@ def lost_commits(table: Table, removed: list[Link], known: set[str]) -> tuple[li
         if link.operation == "replace" or (link.attempt or link.wap_id or "").split("/")[0] in known:
             continue
         lost.append(link.snapshot)
-        extra = _summary(table, link.snapshot)
-        rows = f"{int(extra.get('added-records', 0)):,} rows added, {int(extra.get('deleted-records', 0)):,} removed"
         lines.append(
-            f"snapshot {link.snapshot} ({moment(table, link.snapshot)}, {link.operation}, {rows}) is not of a stream: "
-            "it is lost"
+            f"{table.noun} {link.snapshot} ({table.moment(link.snapshot)}, {link.operation}, "
+            f"{table.effect(link.snapshot)}) is not of a stream: it is lost"
         )
     if len(lines) > _SHOWN:
         lines[_SHOWN:] = [f"and {len(lines) - _SHOWN} more like these"]
     return lost, lines
-
-
-def records(table: Table, snapshot: int | None) -> int:
-    """Rows of the table at a snapshot."""
-    return whole_number(_summary(table, snapshot).get("total-records")) or 0
-
-
-def moment(table: Table, snapshot: int) -> str:
-    """When a snapshot was committed."""
-    link = table.metadata.snapshot_by_id(snapshot)
-    if link is None:
-        return "at an unknown time"
-    return f"{datetime.fromtimestamp(link.timestamp_ms / 1000, UTC):%Y-%m-%d %H:%M:%S} UTC"
-
-
-def _summary(table: Table, snapshot: int | None) -> dict[str, str]:
-    link = table.metadata.snapshot_by_id(snapshot) if snapshot is not None else None
-    return link.summary.additional_properties if link is not None and link.summary is not None else {}
