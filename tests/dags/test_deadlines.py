@@ -39,7 +39,7 @@ def test_a_run_that_does_not_use_a_streams_rows_in_time_is_an_incident_until_it_
     """`reports_from_fresh` is in `tests/support/other_dags/fresh.py`; its deadline is one line."""
     go = airflow.site.project.root / "go_fresh"
     with airflow.registry() as connection:
-        airflow_service.deploy(connection, "awaited", desired="stopped")
+        airflow_service.deploy(connection, "used_late", desired="stopped")
     run = airflow.trigger("reports_from_fresh")
 
     def incident() -> incidents.Incident | None:
@@ -50,7 +50,7 @@ def test_a_run_that_does_not_use_a_streams_rows_in_time_is_an_incident_until_it_
         airflow.eventually(incident, 400, "the incident")
         found = incident()
         assert found is not None
-        assert found.text.startswith("Dag reports_from_fresh has not used the rows of stream awaited within 1 s")
+        assert found.text.startswith("Dag reports_from_fresh has not used the rows of stream used_late within 1 s")
         assert page_links.run_of("https://a", found).startswith("https://a/dags/reports_from_fresh/runs/")
         go.touch()
         assert airflow.finished("reports_from_fresh", run) == "success"

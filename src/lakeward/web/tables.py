@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from functools import partial
 from math import inf
 from typing import Any, NotRequired, TypedDict, cast
 
@@ -180,11 +181,9 @@ def _row(
 
 def _pins(table: str, facts: StoredFacts) -> list[Pin]:
     """As the newest observation stored them; what another version stored may not be readable."""
-    stored = facts.facts.get("pins")
-    read = attempt(
-        f"pins of table {table}", lambda: [_pin(item) for item in cast("list[dict[str, Any]]", stored or [])]
-    )
-    return [] if isinstance(read, Failure) else read
+    stored = cast("list[dict[str, Any]]", facts.facts.get("pins") or [])
+    read = [attempt(f"a pin of table {table}", partial(_pin, item)) for item in stored]
+    return [pin for pin in read if not isinstance(pin, Failure)]
 
 
 def _pin(item: dict[str, Any]) -> Pin:

@@ -12,7 +12,7 @@ with DAG(
     "reports_from_fresh",
     schedule=None,
     is_paused_upon_creation=False,
-    deadline=freshness("awaited", within=timedelta(seconds=1)),
+    deadline=freshness("used_late", within=timedelta(seconds=1)),
 ):
 
     @task
