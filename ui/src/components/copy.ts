@@ -1,3 +1,22 @@
+const TOKENS = /(?:"[^"]*"|'[^']*'|[^\s"'])+|\s+/g;
+
+/** The command in a sentence that says what is next: what follows two spaces, a comma or a semicolon explains it. */
+export function commandIn(text: string): string {
+  const at = text.indexOf("lakeward ");
+  if (at < 0) return (text.split(/ {3,}/)[0] ?? "").trim();
+  const words: string[] = [];
+  for (const token of text.slice(at).match(TOKENS) ?? []) {
+    if (/^\s/.test(token)) {
+      if (token.length > 1) break;
+      continue;
+    }
+    if (token.startsWith("(")) break;
+    words.push(token.replace(/[,;]$/, ""));
+    if (/[,;]$/.test(token)) break;
+  }
+  return words.join(" ");
+}
+
 /** Copies a text; tells whether it did.
 
 Browsers give `navigator.clipboard` to https and localhost only, and Airflow is often served by plain http. The older way

@@ -3,7 +3,7 @@ import { type ReactNode, useState } from "react";
 
 import { ago, exact } from "../format";
 import type { Time } from "../types";
-import { copy } from "./copy";
+import { commandIn, copy } from "./copy";
 
 export function Section({ title, children }: { title: string; children: ReactNode }) {
   return (
@@ -19,7 +19,7 @@ export function When({ at, now }: { at: Time | null; now: Time }) {
   return <Text as="span" whiteSpace="nowrap" title={exact(at)}>{ago(at, now)}</Text>;
 }
 
-/** A command with a button that copies it. */
+/** What is next, with a button that copies its command. */
 export function Command({ text }: { text: string }) {
   const [said, setSaid] = useState<[text: string, word: string] | null>(null); // a new command is not copied yet
   return (
@@ -30,7 +30,7 @@ export function Command({ text }: { text: string }) {
         variant="outline"
         onClick={({ currentTarget }) => {
           const container = currentTarget.parentElement ?? document.body;
-          void copy(text, container).then((done) => setSaid([text, done ? "Copied" : "Select it and copy"]));
+          void copy(commandIn(text), container).then((done) => setSaid([text, done ? "Copied" : "Select it and copy"]));
         }}
       >
         {said?.[0] === text ? said[1] : "Copy"}

@@ -41,7 +41,7 @@ function Detail({ detail }: { detail: StreamDetail }) {
         ) : null}
         {it.unanswered?.map((line) => <Notice key={line} level="warning" title={line} />)}
         <Box>
-          <Text fontWeight="semibold">Next: {it.next_text || "nothing to do"}</Text>
+          <Text fontWeight="semibold">Next: {it.next_text === it.next ? "" : it.next_text || "nothing to do"}</Text>
           {it.next_effect ? <Text color="fg.muted">{it.next_effect}</Text> : null}
           {it.next ? <Command text={it.next} /> : null}
         </Box>
