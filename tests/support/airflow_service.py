@@ -328,6 +328,7 @@ STREAMS = {
             "moved",
             "muted",
             "awaited",
+            "used_late",
             "hourly",
             "shown",
             "browsed",
