@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from datetime import timedelta
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -16,10 +18,11 @@ from lakeward.cli.app import main
 from lakeward.connectors.iceberg.catalog import create_schema
 from lakeward.operations import waiting
 from lakeward.platform.runtime import Lake, Project, Runtime
-from lakeward.registry import generations, streams
+from lakeward.registry import drivers, generations, leases, observations, streams
 from lakeward.registry.engine import connect, engine
 from lakeward.spec.model.stream import StreamSpec
 from lakeward.spec.read.loader import load_project
+from lakeward.supervision.backends import identity
 
 ROOT = Path(__file__).parents[2]
 
@@ -172,3 +175,18 @@ def landed(site: Site) -> Callable[..., Any]:
         return table
 
     return make
+
+
+def running(site: Any, **observed: Any) -> None:
+    """As if the driver ran in this very process."""
+    with site.registry() as connection:
+        streams.set_desired(connection, ["flights"], "running")
+        drivers.record_intent(connection, "demo", token="t", previous=None, backend="local")
+        folder = site.runtime.drivers / "demo" / "one"
+        folder.mkdir(parents=True, exist_ok=True)
+        drivers.started(connection, "demo", "t", handle=identity.of(os.getpid()), host=identity.host(), log=str(folder))
+        drivers.beat(connection, "demo", "t", state="running")
+        leases.take(connection, "stream", "flights", "t", "demo", timedelta(seconds=60))
+        streams.set_state(connection, "flights", "starting", "its driver was launched")
+    with site.registry() as connection:  # what it landed is younger than its start
+        observations.record(connection, "flights", **observed)
