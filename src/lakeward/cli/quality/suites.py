@@ -139,7 +139,7 @@ def write(table: str, document: dict[str, Any], head: list[str], comments: Any =
 
 
 def _name(table: str) -> str:
-    from lakeward.spec.model.types import TableName
+    from lakeward.spec.model.table_names import TableName
 
     try:
         return str(TableName(table))

@@ -59,8 +59,8 @@ def plan(table: Optional = None) -> None:
 def policy(table: Table) -> None:
     """Every threshold of a table, and its origin. Reads the project's files only."""
     from lakeward.cli.config import with_origins
+    from lakeward.spec.model.table_names import TableName
     from lakeward.spec.model.tables import resolve_policy
-    from lakeward.spec.model.types import TableName
     from lakeward.spec.read.loader import load_project
     from lakeward.spec.read.problems import raise_if_any
     from lakeward.tables.context import class_of

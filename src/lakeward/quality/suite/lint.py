@@ -31,7 +31,7 @@ from lakeward.spec.checks.reference_files import exists
 from lakeward.spec.model.base import SpecModel
 from lakeward.spec.model.custom_expectations import OWN
 from lakeward.spec.model.stream import StreamSpec
-from lakeward.spec.model.types import TableName
+from lakeward.spec.model.table_names import TableName
 from lakeward.spec.read.document import Document, Path_
 from lakeward.spec.read.files import Files
 from lakeward.spec.read.loader import load_project

@@ -123,9 +123,9 @@ def read_suite(file: Path, project: Project) -> tuple[Suite | None, list[Problem
     document = files.document(file)
     if document is None:
         return None, files.problems
-    reading = usable_settings(project).reading
+    known = usable_settings(project).known_catalogs
     try:
-        return Suite.model_validate(document.data, context=reading), files.problems
+        return Suite.model_validate(document.data, context=known), files.problems
     except ValidationError as error:
         for finding in findings(error, Suite, document.data):
             files.found(file, document, finding)

@@ -10,7 +10,8 @@ from typing import Annotated, Self
 from pydantic import Field, Strict, model_validator
 
 from lakeward.spec.model.base import SpecModel, Text
-from lakeward.spec.model.types import Name, TableName
+from lakeward.spec.model.table_names import TableName
+from lakeward.spec.model.types import Name
 from lakeward.spec.sql.statements import Expression
 
 Limit = Annotated[float, Field(gt=0, le=1000, allow_inf_nan=False)]

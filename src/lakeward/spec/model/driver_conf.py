@@ -93,7 +93,7 @@ def _size(hosted: list[Mapping[str, Any]], base: DriverSettings) -> tuple[int, M
 
 
 def _on_yarn(specs: list[Mapping[str, Any]], base: DriverSettings) -> dict[str, str]:
-    """Executors on YARN, which does not know a limit of cores and starts two executors unless it is told a number."""
+    """Executors on YARN, which does not know a limit of cores and starts two executors unless a number is set."""
     given = {key: value for key, value in _spread(specs, base).items() if key != "spark.cores.max"}
     if "spark.dynamicAllocation.enabled" not in given:
         given["spark.executor.instances"] = str(_executors(specs, base).max)

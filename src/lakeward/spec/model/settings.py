@@ -10,6 +10,7 @@ from pydantic import Field, field_validator
 from lakeward.platform.runtime import CATALOG
 from lakeward.spec.model.base import Bool, Cores, PositiveInt, SpecModel, partial
 from lakeward.spec.model.stream import Executors, SparkConf, StreamSpec
+from lakeward.spec.model.table_names import KnownCatalogs
 from lakeward.spec.model.types import (
     Brokers,
     CatalogAddress,
@@ -22,7 +23,6 @@ from lakeward.spec.model.types import (
     Name,
     Namespace,
     ObjectPlace,
-    Reading,
     ResourceManagers,
     Span,
     SparkMaster,
@@ -268,13 +268,13 @@ class Settings(SpecModel):
         return self.lake_name if self.lake is not None and self.lake_name != CATALOG else ""
 
     @property
-    def reading(self) -> Reading:
+    def known_catalogs(self) -> KnownCatalogs:
         """What names of tables in the project's files are read with."""
-        return Reading(catalog=self.prefix, others=tuple(self.others))
+        return KnownCatalogs(catalog=self.prefix, others=tuple(self.others))
 
     @property
     def others(self) -> dict[str, LakeCatalog]:
-        """The catalogs beside the default one, by name; none while no default one is named."""
+        """The catalogs other than the default one, by name; none while no default one is named."""
         if self.lake is None:
             return {}
         return {str(name): each for name, each in self.catalogs.items() if name != self.lake_name}

@@ -12,7 +12,8 @@ from lakeward.spec.model.base import KeysProblem, PositiveInt, SpecModel, Text, 
 from lakeward.spec.model.format_source import FormatSink
 from lakeward.spec.model.sources import KAFKA_CONNECTION
 from lakeward.spec.model.table_layout import PartitionField
-from lakeward.spec.model.types import ColumnName, DeltaTableName, Name, PostgresTable, PythonCallable, TableName, Topic
+from lakeward.spec.model.table_names import DeltaTableName, PostgresTable, TableName
+from lakeward.spec.model.types import ColumnName, Name, PythonCallable, Topic
 from lakeward.spec.sql.statements import Expression
 
 Keys = Annotated[tuple[ColumnName, ...], Field(min_length=1)]

@@ -23,18 +23,9 @@ from lakeward.spec.model.decode import Decode
 from lakeward.spec.model.format_source import FormatSource
 from lakeward.spec.model.java_regex import no_pattern
 from lakeward.spec.model.position_columns import RECORD_COLUMNS, position_columns
+from lakeward.spec.model.table_names import PostgresTable, TableName
 from lakeward.spec.model.table_source import DeltaSource, IcebergSource
-from lakeward.spec.model.types import (
-    AwsRegion,
-    Duration,
-    KinesisStream,
-    Name,
-    PostgresTable,
-    Span,
-    StartingPosition,
-    TableName,
-    Topic,
-)
+from lakeward.spec.model.types import AwsRegion, Duration, KinesisStream, Name, Span, StartingPosition, Topic
 from lakeward.spec.sql.ddl import Ddl, ddl_columns
 
 KAFKA_CONNECTION = "lakeward_kafka"

@@ -10,9 +10,10 @@ from pydantic.json_schema import SkipJsonSchema
 from lakeward.spec.model.base import Bool, Cores, Int, KeysProblem, PositiveInt, PositiveLong, SpecModel, Text
 from lakeward.spec.model.sinks import Late, Quarantine, Sink
 from lakeward.spec.model.sources import Reference, Source
+from lakeward.spec.model.table_names import TableName
 from lakeward.spec.model.transform import Transform
 from lakeward.spec.model.trigger import Trigger
-from lakeward.spec.model.types import DriverName, Duration, Memory, Name, Span, SparkKey, StreamId, TableName, Tag
+from lakeward.spec.model.types import DriverName, Duration, Memory, Name, Span, SparkKey, StreamId, Tag
 from lakeward.spec.sql.statements import Expression
 
 SINGLE = "source"

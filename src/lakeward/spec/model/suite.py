@@ -12,7 +12,8 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, field_validator
 
 from lakeward.spec.model.base import Bool, SpecModel, Text
-from lakeward.spec.model.types import Duration, ExpectationType, Reading, Span, TableName, check_catalog
+from lakeward.spec.model.table_names import KnownCatalogs, TableName, check_catalog
+from lakeward.spec.model.types import Duration, ExpectationType, Span
 from lakeward.spec.sql.names import with_suffix, without_catalog
 
 _DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
@@ -64,7 +65,7 @@ class Expectation(SpecModel):
     @classmethod
     def _tables(cls, value: dict[str, Any], info: ValidationInfo) -> dict[str, Any]:
         """Names of other tables without the lake's catalog, as everywhere: the id of a check has one spelling."""
-        context: Reading | None = info.context
+        context: KnownCatalogs | None = info.context
         named = {key: value[key] for key in ("reference", "other") if isinstance(value.get(key), str)}
         if context is None or not named:
             return value

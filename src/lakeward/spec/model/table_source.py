@@ -8,7 +8,8 @@ from typing import Annotated, Literal, Self
 from pydantic import AfterValidator, Field, model_validator
 
 from lakeward.spec.model.base import Bool, Int, KeysProblem, PositiveInt, PositiveLong, SpecModel
-from lakeward.spec.model.types import Bytes, Name, TableName
+from lakeward.spec.model.table_names import TableName
+from lakeward.spec.model.types import Bytes, Name
 
 
 def moment(text: str) -> datetime:

@@ -10,7 +10,8 @@ from typing import Any, cast
 
 from lakeward.spec.model.base import SpecModel, Text, partial
 from lakeward.spec.model.policy import CLASS_DEFAULTS, FLOORS, REASONS, UNSET, Policy, TableClass
-from lakeward.spec.model.types import Duration, Glob, Size, Span
+from lakeward.spec.model.table_names import Glob
+from lakeward.spec.model.types import Duration, Size, Span
 from lakeward.spec.read.text_positions import Path_
 
 _CLASS = re.compile(r"\[(!?)(.)[^\]]*\]")

@@ -1,4 +1,4 @@
-"""Value types of specs: durations, sizes, schedules, names.
+"""Value types of specs: durations, sizes, schedules, names; those of tables are in `table_names`.
 
 Each keeps the text the user wrote, reports a problem in one sentence, and describes itself in the JSON Schema.
 """
@@ -8,14 +8,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from datetime import datetime, timedelta
-from typing import Annotated, Any, ClassVar, Self, TypedDict
+from typing import Annotated, Any, ClassVar, Self
 
 from croniter import croniter
 from pydantic import AfterValidator, Field, GetCoreSchemaHandler, GetJsonSchemaHandler
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, core_schema
-
-from lakeward.spec.sql.names import catalog_in, dotted, name_parts, namespace_of, without_catalog
 
 _IDENTIFIER = r"[A-Za-z_][A-Za-z0-9_]*"
 
@@ -41,46 +39,6 @@ class Written(str):
     @classmethod
     def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
         return {"type": "string", "pattern": f"^{cls.pattern.pattern}$", "examples": cls.examples}
-
-
-class Reading(TypedDict):
-    """What values are read with, as the context of a validation.
-
-    Attributes:
-        catalog: the name of the lake's catalog, which names of tables may begin with; empty: they may not.
-        others: names of catalogs whose tables are refused.
-    """
-
-    catalog: str
-    others: tuple[str, ...]
-
-
-def check_catalog(name: str, reading: Reading) -> None:
-    """Refuse a table of another catalog than the default one.
-
-    Raises:
-        ValueError: it is one.
-    """
-    if (other := catalog_in(name, reading["others"])) is not None:
-        raise ValueError(f"not yet: a table of {other}: only lakeward sql uses more than the default catalog")
-
-
-def _named(kind: type[Written]) -> CoreSchema:
-    """Names of tables, of which the name of the lake's catalog is no part."""
-
-    def read(text: Any, info: core_schema.ValidationInfo) -> Written:
-        context: Reading | None = info.context
-        if not isinstance(text, str) or context is None:
-            return kind(text)
-        catalog = context["catalog"]
-        check_catalog(text, context)
-        if catalog and text.startswith(f"{catalog}.") and text.count(".") == 1 and "*" in text:
-            raise ValueError(f"{catalog} is the catalog: its tables are *.*, those of a namespace are NAMESPACE.*")
-        return kind(without_catalog(text, catalog))
-
-    return core_schema.with_info_plain_validator_function(
-        read, serialization=core_schema.plain_serializer_function_ser_schema(str, when_used="json")
-    )
 
 
 class _Measured(Written):
@@ -192,122 +150,12 @@ class Memory(Written):
         return int(self[:-1]) << (20 if self.endswith("m") else 30)
 
 
-_TABLE_BYTES = 200
-"""Most bytes of a table's name: with a suffix of Lakeward, and as the name of a suite's file, it stays below 255."""
-_METADATA_TABLES = frozenset(
-    ["all_data_files", "all_delete_files", "all_entries", "all_files", "all_manifests", "changelog", "changes",
-     "data_files", "delete_files", "entries", "files", "history", "manifests", "metadata_log_entries", "partitions",
-     "position_deletes", "refs", "rewrite", "snapshots"]
-)  # fmt: skip
-"""What Iceberg reads behind a table's name: `nyc.flights.files` are the files of `nyc.flights`."""
-_SELECTORS = re.compile(r"(?:at_timestamp_|snapshot_id_)[0-9]+|(?:branch|tag)_.+", re.DOTALL)
-_NOT_IN_PATHS = "/:*?#"
-"""A table's name is a folder's name: these characters mean something else in a path, a URL or a Hadoop path."""
-
-
-class TableName(Written):
-    """A table of the lake: `namespace.table`, or `outer.inner.table` in a nested namespace.
-
-    A table's part that has a dot is in backticks, as in SQL. Two spellings of one name are equal.
-    """
-
-    pattern = re.compile(r"(?:[^.`]+|`(?:[^`]|``)+`)(?:\.(?:[^.`]+|`(?:[^`]|``)+`))+")
-    syntax = (
-        "a table is namespace.table or outer.inner.table, for example nyc.flights; a part has letters, digits and "
-        f"other printable characters except {' '.join(_NOT_IN_PATHS)}, no space at its ends, and a table with a dot "
-        f"or a backtick is in backticks: nyc.`v1.2`; {_TABLE_BYTES} bytes at most"
-    )
-    examples: ClassVar[list[str]] = ["nyc.flights", "eu.nyc.flights", "nyc.`v1.2`"]
-
-    @classmethod
-    def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        return _named(cls)
-
-    def __new__(cls, text: str) -> Self:
-        written = super().__new__(cls, text)
-        problem = cls._problem(name_parts(written))
-        if problem:
-            raise ValueError(f"{problem}; {cls.syntax}")
-        return super().__new__(cls, dotted(name_parts(written)))
-
-    @classmethod
-    def _problem(cls, parts: tuple[str, ...]) -> str:
-        """Why a lake cannot have a table of this name; empty if it can."""
-        for part in parts:
-            bad = next((each for each in part if each in _NOT_IN_PATHS or not each.isprintable()), None)
-            if bad is not None:
-                return f"{bad!r} cannot be in a name"
-            if part != part.strip() or part in (".", ".."):
-                return f"{part!r} is no name of a folder"
-        inner = next((part for part in parts[:-1] if "." in part), None)
-        if inner is not None:
-            return f"the catalog takes a namespace {inner!r} for nested ones"
-        if len(dotted(parts).encode()) > _TABLE_BYTES:
-            return f"the name has {len(dotted(parts).encode())} bytes"
-        last = parts[-1].lower()
-        if len(parts) > 2 and (last in _METADATA_TABLES or _SELECTORS.fullmatch(last)):
-            return f"Iceberg takes {dotted(parts)} for metadata of a table {dotted(parts[:-1])}"
-        return ""
-
-    @property
-    def parts(self) -> tuple[str, ...]:
-        """The namespaces, outermost first, and the table."""
-        return name_parts(self)
-
-    @property
-    def namespace(self) -> str:
-        """The namespace's name."""
-        return namespace_of(self)
-
-    @property
-    def name(self) -> str:
-        """The last part."""
-        return self.parts[-1]
-
-
-class DeltaTableName(TableName):
-    """A Delta table: Spark's own catalog has one level of namespaces, and takes upper and lower case for one."""
-
-    pattern = re.compile(r"[A-Za-z0-9_]+\.[A-Za-z0-9_]+")
-    syntax = (
-        f"a Delta table is namespace.table (letters, digits, _; {_TABLE_BYTES} bytes at most), for example nyc.flights"
-    )
-    examples: ClassVar[list[str]] = ["nyc.flights"]
-
-
 class ColumnName(Written):
     """The name of a column, as it is, without quotes."""
 
     pattern = re.compile(r"[^\x00-\x1f\x7f]{1,255}")
     syntax = "a column is its name, without quotes: 1 to 255 characters, no control characters"
     examples: ClassVar[list[str]] = ["dep_delay", "@timestamp"]
-
-
-class PostgresTable(Written):
-    """A table of PostgreSQL, `table` or `schema.table`; not the table of Lakeward's positions."""
-
-    pattern = re.compile(r"(?:(?:[^.`]+|`(?:[^`]|``)+`)\.)?(?:[^.`]+|`(?:[^`]|``)+`)")
-    syntax = (
-        "a table of PostgreSQL is table or schema.table (each at most 63 bytes, printable; a part with a dot in "
-        "backticks), for example public.flights; lakeward_positions is Lakeward's own"
-    )
-    examples: ClassVar[list[str]] = ["public.flights"]
-
-    def __new__(cls, text: str) -> Self:
-        written = super().__new__(cls, text)
-        parts = name_parts(written)
-        # PostgreSQL cuts a longer name silently.
-        if (
-            any(not part.isprintable() or len(part.encode()) > 63 for part in parts)
-            or parts[-1] == "lakeward_positions"
-        ):
-            raise ValueError(cls.syntax)
-        return super().__new__(cls, dotted(parts))
-
-    @property
-    def whole(self) -> str:
-        """With its schema."""
-        return str(self) if len(name_parts(self)) == 2 else f"public.{self}"
 
 
 class StreamId(Written):
@@ -499,18 +347,6 @@ class SparkKey(Written):
     pattern = re.compile(r"spark\.[A-Za-z0-9_.\-]+")
     syntax = "a Spark setting's name starts with spark. (spark.sql.shuffle.partitions)"
     examples: ClassVar[list[str]] = ["spark.sql.shuffle.partitions"]
-
-
-class Glob(Written):
-    """Tables by pattern, over `namespace.table`."""
-
-    pattern = re.compile(r"[^\x00-\x1f\x7f]+\.[^\x00-\x1f\x7f]+")
-    syntax = "tables are matched as namespace.table with * and ?, for example nyc.*"
-    examples: ClassVar[list[str]] = ["nyc.*"]
-
-    @classmethod
-    def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        return _named(cls)
 
 
 class ExpectationType(Written):

@@ -25,8 +25,8 @@ from lakeward.spec.checks.project import (
 from lakeward.spec.model.settings import Settings
 from lakeward.spec.model.stream import StreamSpec, written_path
 from lakeward.spec.model.suite import Suite
+from lakeward.spec.model.table_names import KnownCatalogs
 from lakeward.spec.model.tables import Tables
-from lakeward.spec.model.types import Reading
 from lakeward.spec.read.document import Document, Path_
 from lakeward.spec.read.files import Files
 from lakeward.spec.read.messages import Finding, findings, known_keys
@@ -134,7 +134,7 @@ class _Loading:
         self.documents: dict[str, tuple[Path, Document]] = {}  # stream id, lakeward.yaml -> its file
         self.compared: list[StreamSpec] = []  # the streams with enough valid parts
         self.all_compared = True
-        self.reading = Reading(catalog="", others=())
+        self.known_catalogs = KnownCatalogs(catalog="", others=())
 
     def load(self) -> Loaded:
         settings = self._settings()
@@ -169,12 +169,12 @@ class _Loading:
             return _Read(None, None, None)
         self.documents[file.name] = (file, document)
         try:
-            whole = kind.model_validate(document.data, by_name=False, context=self.reading)
+            whole = kind.model_validate(document.data, by_name=False, context=self.known_catalogs)
         except ValidationError as error:
             problems = findings(error, kind, document.data)
         else:
             return _Read(document, whole, whole)
-        rest = repaired(kind, document.data, problems, self.reading)
+        rest = repaired(kind, document.data, problems, self.known_catalogs)
         for finding in (*problems, *rest.later):
             self.files.found(file, document, finding)
         return _Read(document, rest.spec, None, rest.doubtful)
@@ -195,7 +195,7 @@ class _Loading:
         read = self._read_if_there(self.project.settings_file, Settings)
         if read.model is not None:
             self._follow(self.project.settings_file, read, settings_findings(read.model))
-            self.reading = read.model.reading
+            self.known_catalogs = read.model.known_catalogs
         return read
 
     def _usable_defaults(self, document: Document | None) -> Defaults:
@@ -229,7 +229,7 @@ class _Loading:
             if file.suffix != ".yaml":
                 self.files.report_ignored(file)
                 continue
-            stream = StreamReader(self.project, self.files, settings_document, defaults, self.reading).read(file)
+            stream = StreamReader(self.project, self.files, settings_document, defaults, self.known_catalogs).read(file)
             if stream is None or ("id",) in stream.doubtful:
                 self.all_compared = False
                 continue

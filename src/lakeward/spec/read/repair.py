@@ -12,7 +12,7 @@ from typing import Any, Generic, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from lakeward.spec.model.types import Reading
+from lakeward.spec.model.table_names import KnownCatalogs
 from lakeward.spec.read.messages import Finding, findings
 from lakeward.spec.read.text_positions import Path_
 
@@ -49,7 +49,7 @@ class Repaired(Generic[_Model]):
 
 
 def repaired(
-    kind: type[_Model], data: dict[str, Any], problems: Iterable[Finding], reading: Reading | None = None
+    kind: type[_Model], data: dict[str, Any], problems: Iterable[Finding], known_catalogs: KnownCatalogs | None = None
 ) -> Repaired[_Model]:
     """A model of the valid parts of the data, which has these problems."""
     rest, doubtful, later = deepcopy(data), set[Path_](), list[Finding]()
@@ -60,7 +60,7 @@ def repaired(
             doubtful |= _cured(rest, finding)
         try:
             return Repaired(
-                kind.model_validate(rest, by_name=False, context=reading), frozenset(doubtful), tuple(later)
+                kind.model_validate(rest, by_name=False, context=known_catalogs), frozenset(doubtful), tuple(later)
             )
         except ValidationError as error:
             problems = findings(error, kind, rest)

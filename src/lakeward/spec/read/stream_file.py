@@ -16,8 +16,9 @@ from lakeward.spec.checks.reference_files import exists, unreachable
 from lakeward.spec.checks.secrets import holds_token
 from lakeward.spec.model.sinks import Quarantine
 from lakeward.spec.model.stream import SINGLE, StreamSpec, long_form, mixed_forms, written_path
+from lakeward.spec.model.table_names import KnownCatalogs, TableName
 from lakeward.spec.model.tables import merged
-from lakeward.spec.model.types import DriverName, Reading, TableName
+from lakeward.spec.model.types import DriverName
 from lakeward.spec.python.stream_python import PythonReader
 from lakeward.spec.read.document import Document, Path_
 from lakeward.spec.read.files import Files
@@ -68,13 +69,18 @@ class StreamReader:
     """Reads one stream file."""
 
     def __init__(
-        self, project: Project, files: Files, settings: Document | None, defaults: Defaults, reading: Reading
+        self,
+        project: Project,
+        files: Files,
+        settings: Document | None,
+        defaults: Defaults,
+        known_catalogs: KnownCatalogs,
     ) -> None:
         self.project = project
         self.files = files
         self.settings = settings
         self.defaults = defaults
-        self.reading = reading
+        self.known_catalogs = known_catalogs
         self.document: Document | None = None
         self.sql_file: Path | None = None
         self.sql_text: str | None = None
@@ -141,11 +147,11 @@ class StreamReader:
             self._found(hint)
             self.doubtful |= {hint.path}
         try:
-            return StreamSpec.model_validate(data, by_name=False, context=self.reading)
+            return StreamSpec.model_validate(data, by_name=False, context=self.known_catalogs)
         except ValidationError as error:
             problems = findings(error, StreamSpec, data)
         unique = {(problem.path, problem.message): problem for problem in (*problems, *two_forms(StreamSpec, data))}
-        rest = repaired(StreamSpec, data, unique.values(), self.reading)
+        rest = repaired(StreamSpec, data, unique.values(), self.known_catalogs)
         for finding in (unique | {(later.path, later.message): later for later in rest.later}).values():
             if not (finding.missing and finding.path[0] in self.defaults.unknown):
                 self._found(finding)

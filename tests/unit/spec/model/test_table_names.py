@@ -13,7 +13,8 @@ from seeds import seed
 from lakeward.platform.runtime import Project
 from lakeward.platform.text import word
 from lakeward.spec.model.table_layout import PartitionField
-from lakeward.spec.model.types import DeltaTableName, PostgresTable, TableName, Topic
+from lakeward.spec.model.table_names import DeltaTableName, PostgresTable, TableName
+from lakeward.spec.model.types import Topic
 from lakeward.spec.read.loader import Loaded, load_project
 from lakeward.spec.sql.names import dotted, name_parts, namespace_of, with_suffix
 from lakeward.spec.sql.statements import quote

@@ -6,7 +6,8 @@ import pytest
 from pydantic import TypeAdapter, ValidationError
 
 from lakeward.spec.model.table_layout import PartitionField
-from lakeward.spec.model.types import Brokers, Cron, Duration, Memory, Name, Size, Span, StreamId, TableName, Tag
+from lakeward.spec.model.table_names import TableName
+from lakeward.spec.model.types import Brokers, Cron, Duration, Memory, Name, Size, Span, StreamId, Tag
 
 
 @pytest.mark.parametrize(
