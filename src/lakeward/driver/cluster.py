@@ -19,6 +19,7 @@ from lakeward.driver.main import run
 from lakeward.platform.errors import LakewardError, SpecError
 from lakeward.platform.runtime import Launch
 from lakeward.registry import engine, launches
+from lakeward.registry.drivers import Handle
 
 URL_FILE = "LAKEWARD_REGISTRY_URL_FILE"
 _HOW = "docs/how-to/run-on-a-spark-cluster.md"
@@ -86,18 +87,29 @@ def take(launch_id: str, address: Address, folder: Path) -> Launch:
 
 def main(arguments: list[str]) -> int:
     """Run the driver of a launch."""
+    # The worker's folder of this driver alone; its name is the submission.
+    return run_launch("lakeward.driver.cluster", arguments, Path.cwd())
+
+
+def run_launch(module: str, arguments: list[str], folder: Path, handle: Handle | None = None) -> int:
+    """Run the driver of the launch that the arguments of an entry point name.
+
+    Args:
+        module: the entry point, for its usage.
+        folder: of this driver alone.
+        handle: its identity; None: that of a submission.
+    """
     if len(arguments) != 2:
-        sys.stderr.write("usage: python -m lakeward.driver.cluster LAUNCH_ID URL_FILE\n")
+        sys.stderr.write(f"usage: python -m {module} LAUNCH_ID URL_FILE\n")
         return 2
     launch_id, given = arguments
-    folder = Path.cwd()  # the worker's folder of this driver alone; its name is the submission
     try:
         address = Address.of(given)
         launch = take(launch_id, address, folder)
     except LakewardError as error:
         sys.stderr.write(f"{error}\n")
         return error.exit_code
-    return run(launch, LaunchReporter(launch, address.url, address.pgpass))
+    return run(launch, LaunchReporter(launch, address.url, address.pgpass, handle=handle))
 
 
 if __name__ == "__main__":

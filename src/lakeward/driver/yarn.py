@@ -13,10 +13,7 @@ import sys
 from pathlib import Path
 
 from lakeward.driver.__main__ import end
-from lakeward.driver.cluster import Address, take
-from lakeward.driver.launch_row import LaunchReporter
-from lakeward.driver.main import run
-from lakeward.platform.errors import LakewardError
+from lakeward.driver.cluster import run_launch
 from lakeward.registry.drivers import Handle
 
 _CONTAINER = re.compile(r"container_(?:e\d+_)?(\d+)_(\d+)_\d+_\d+")
@@ -24,18 +21,8 @@ _CONTAINER = re.compile(r"container_(?:e\d+_)?(\d+)_(\d+)_\d+_\d+")
 
 def main(arguments: list[str]) -> int:
     """Run the driver of a launch."""
-    if len(arguments) != 2:
-        sys.stderr.write("usage: python -m lakeward.driver.yarn LAUNCH_ID URL_FILE   (in a container of YARN)\n")
-        return 2
-    launch_id, given = arguments
     folder = Path(os.environ.get("LOG_DIRS", "").split(",")[0] or Path.cwd())
-    try:
-        address = Address.of(given)
-        launch = take(launch_id, address, folder)
-    except LakewardError as error:
-        sys.stderr.write(f"{error}\n")
-        return error.exit_code
-    return run(launch, LaunchReporter(launch, address.url, address.pgpass, handle=handle()))
+    return run_launch("lakeward.driver.yarn", arguments, folder, handle())
 
 
 def handle() -> Handle:

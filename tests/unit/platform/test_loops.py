@@ -49,6 +49,7 @@ ELSEWHERE = {
     "supervision/abandoned_operations:finish": "a savepoint for each operation, as for incidents",
     "supervision/backends/kubernetes:_remove_ended": "tests/unit/supervision/backends/test_kubernetes.py",
     "supervision/backends/kubernetes:find": "tests/unit/supervision/backends/test_kubernetes.py",
+    "supervision/backends/launch_rows:judged": "tests/unit/supervision/backends/test_standalone.py",
     "supervision/backends/local:_launched": "tests/unit/supervision/test_unreadable_rows.py",
     "supervision/backends/local:find": "tests/unit/supervision/test_unreadable_rows.py",
     "supervision/backends/standalone:find": "tests/unit/supervision/backends/test_standalone.py",

@@ -23,7 +23,7 @@ from lakeward.platform.runtime import Launch, PodPlace
 from lakeward.registry import launches
 from lakeward.registry.drivers import Handle
 from lakeward.registry.launches import LaunchRow
-from lakeward.supervision.backends import pods, row_requests
+from lakeward.supervision.backends import launch_rows, pods
 from lakeward.supervision.backends.base import ExitRecord, Job, Known, Life
 from lakeward.supervision.backends.identity import deployment
 from lakeward.supervision.observe import Connect
@@ -76,29 +76,19 @@ class KubernetesBackend:
         read = [attempt(f"place of launch {row.id}", partial(_place, row)) for row in rows]
         places = {_key(place): place for place in read if not isinstance(place, Failure)}
         lists = {key: self._listing(place) for key, place in places.items()}
-        jobs = []
-        for row in rows:
-            job = attempt(f"launch {row.id}", partial(_job_of, row, lists))
-            unknown = Job(row.driver, row.token, Life.UNKNOWN, row.handle, _host(row.handle), row.log or "")
-            jobs.append(unknown if isinstance(job, Failure) else job)  # unknown is not dead
-        self._keep_ends(rows, jobs)
+        jobs = launch_rows.judged(rows, partial(_job_of, lists=lists), _host)
+        launch_rows.keep_ends(self._connect, rows, jobs)
         for key, listed in lists.items():
             if listed is not None:
                 self._remove_ended(places[key], listed, {row.id for row in rows})
-        return row_requests.with_unrecorded(jobs, known, _host)
+        return launch_rows.with_unrecorded(jobs, known, _host)
 
     def stop(self, job: Job, *, grace_s: float) -> bool:
         """Ask the driver in its row, and by SIGTERM, to end at a batch boundary; after `grace_s` it is killed."""
         if job.waits:
             return self.kill(job)
-        try:
-            with self._connect() as connection:
-                launches.request_end(connection, job.token)
-            if self._deleted(job, max(_NOW, int(grace_s)), within_s=grace_s + KILL_S):
-                return True
-        except LakewardError as error:
-            log.warning("driver not asked to end", driver=job.driver, error=error.what, why=error.why)
-        return self.kill(job)
+        ended = partial(self._deleted, job, max(_NOW, int(grace_s)), within_s=grace_s + KILL_S)
+        return launch_rows.ended_when_asked(self._connect, job, ended) or self.kill(job)
 
     def kill(self, job: Job) -> bool:
         """Delete its pod with a second of grace, which its node confirms; without its word, remove it from the API.
@@ -116,7 +106,7 @@ class KubernetesBackend:
 
     def dump(self, job: Job) -> str | None:
         """Ask the driver in its row for a thread dump, which it writes there."""
-        return row_requests.thread_dump(self._connect, job)
+        return launch_rows.thread_dump(self._connect, job)
 
     def _deleted(self, job: Job, grace_s: int, *, within_s: float) -> bool:
         """Delete the pod of a job; True if its node confirmed its end, or it never had one."""
@@ -152,14 +142,6 @@ class KubernetesBackend:
                 "Kubernetes not available", namespace=place.namespace, error=error.what, why=error.why, next=error.next
             )
             return None
-
-    def _keep_ends(self, rows: Sequence[LaunchRow], jobs: Sequence[Job]) -> None:
-        """Write the ends that only pods tell into the registry: pods are removed, by Lakeward and by others."""
-        ends = [(row, job) for row, job in zip(rows, jobs, strict=True) if row.exit is None and job.life is Life.GONE]
-        if ends:
-            with self._connect() as connection:
-                for row, job in ends:
-                    launches.keep_exit(connection, row.id, dict(job.exit or {}))
 
     def _remove_ended(self, place: PodPlace, listed: Pods, followed: set[str]) -> None:
         """Remove ended pods, except those of the newest launches, which people look at."""

@@ -28,7 +28,7 @@ from lakeward.platform.runtime import ClusterPlace, Launch
 from lakeward.registry import launches
 from lakeward.registry.drivers import Handle
 from lakeward.registry.launches import LaunchRow
-from lakeward.supervision.backends import row_requests
+from lakeward.supervision.backends import launch_rows
 from lakeward.supervision.backends.base import ExitRecord, Job, Known, Life
 from lakeward.supervision.observe import Connect
 
@@ -80,28 +80,19 @@ class StandaloneBackend:
         with self._connect() as connection:
             rows = [row for row in launches.current(connection) if "master" in row.place]
         listings: dict[str, Listing | None] = {}
-        jobs = []
         for row in rows:
-            key = str(sorted(row.place.items()))
-            if row.handle is not None and key not in listings:
-                listings[key] = _listing(_place(row))
-            job = attempt(f"launch {row.id}", partial(_job, row, listings.get(key)))
-            unasked = Job(row.driver, row.token, Life.UNKNOWN, row.handle, _host(row.handle), row.log or "")
-            jobs.append(unasked if isinstance(job, Failure) else job)  # unknown is not dead
-        return row_requests.with_unrecorded(jobs, known, _host)
+            if row.handle is not None and _key(row) not in listings:
+                place = attempt(f"place of launch {row.id}", partial(_place, row))
+                listings[_key(row)] = None if isinstance(place, Failure) else _listing(place)
+        jobs = launch_rows.judged(rows, lambda row: _job(row, listings.get(_key(row))), _host)
+        return launch_rows.with_unrecorded(jobs, known, _host)
 
     def stop(self, job: Job, *, grace_s: float) -> bool:
         """Ask the driver in its row to end at a batch boundary; after `grace_s` it is killed."""
         if job.waits:
             return self.kill(job)
-        try:
-            with self._connect() as connection:
-                launches.request_end(connection, job.token)
-            if self._ended(job, within_s=grace_s):
-                return True
-        except LakewardError as error:
-            log.warning("driver not asked to end", driver=job.driver, error=error.what, why=error.why)
-        return self.kill(job)
+        ended = partial(self._ended, job, within_s=grace_s)
+        return launch_rows.ended_when_asked(self._connect, job, ended) or self.kill(job)
 
     def kill(self, job: Job) -> bool:
         """Ask the master to kill it: SIGTERM to its JVM, then SIGKILL; its Python process ends with the JVM."""
@@ -117,7 +108,7 @@ class StandaloneBackend:
 
     def dump(self, job: Job) -> str | None:
         """Ask the driver in its row for a thread dump, which it writes there. A hung JVM cannot answer."""
-        return row_requests.thread_dump(self._connect, job)
+        return launch_rows.thread_dump(self._connect, job)
 
     def _ended(self, job: Job, *, within_s: float) -> bool:
         place, name = self._submission(job)
@@ -188,6 +179,11 @@ def _judge(row: LaunchRow, listed: Listing | None, found: Submission | None) -> 
 
 def _place(row: LaunchRow) -> ClusterPlace:
     return ClusterPlace.model_validate(row.place)
+
+
+def _key(row: LaunchRow) -> str:
+    """One for all launches of a place."""
+    return str(sorted(row.place.items()))
 
 
 def _host(handle: Mapping[str, object] | None) -> str:

@@ -25,7 +25,7 @@ from lakeward.platform.runtime import Launch, YarnPlace
 from lakeward.registry import launches
 from lakeward.registry.drivers import Handle
 from lakeward.registry.launches import LaunchRow
-from lakeward.supervision.backends import applications, row_requests
+from lakeward.supervision.backends import applications, launch_rows
 from lakeward.supervision.backends.base import ExitRecord, Job, Known, Life
 from lakeward.supervision.backends.identity import deployment
 from lakeward.supervision.observe import Connect
@@ -87,26 +87,16 @@ class YarnBackend:
         read = [attempt(f"place of launch {row.id}", partial(_place, row)) for row in rows]
         places = {_key(place): place for place in read if not isinstance(place, Failure)}
         lists = {key: self._listing(place) for key, place in places.items()}
-        jobs = []
-        for row in rows:
-            job = attempt(f"launch {row.id}", partial(_job_of, row, lists))
-            unknown = Job(row.driver, row.token, Life.UNKNOWN, row.handle, _host(row.handle), row.log or "")
-            jobs.append(unknown if isinstance(job, Failure) else job)  # unknown is not dead
-        self._keep_ends(rows, jobs)
-        return row_requests.with_unrecorded(jobs, known, _host)
+        jobs = launch_rows.judged(rows, partial(_job_of, lists=lists), _host)
+        launch_rows.keep_ends(self._connect, rows, jobs)
+        return launch_rows.with_unrecorded(jobs, known, _host)
 
     def stop(self, job: Job, *, grace_s: float) -> bool:
         """Ask the driver in its row to end at a batch boundary; after `grace_s` it is killed."""
         if job.waits:
             return self.kill(job)
-        try:
-            with self._connect() as connection:
-                launches.request_end(connection, job.token)
-            if self._ended(job, within_s=grace_s):
-                return True
-        except LakewardError as error:
-            log.warning("driver not asked to end", driver=job.driver, error=error.what, why=error.why)
-        return self.kill(job)
+        ended = partial(self._ended, job, within_s=grace_s)
+        return launch_rows.ended_when_asked(self._connect, job, ended) or self.kill(job)
 
     def kill(self, job: Job) -> bool:
         """Have the ResourceManager kill its application. False if it does not confirm that, or does not know it."""
@@ -122,7 +112,7 @@ class YarnBackend:
 
     def dump(self, job: Job) -> str | None:
         """Ask the driver in its row for a thread dump, which it writes there."""
-        return row_requests.thread_dump(self._connect, job)
+        return launch_rows.thread_dump(self._connect, job)
 
     def _ended(self, job: Job, *, within_s: float) -> bool:
         place, name = _place(self._row(job)), _name(job)
@@ -149,14 +139,6 @@ class YarnBackend:
             log.warning("YARN not available", queue=place.queue, error=error.what, why=error.why, next=error.next)
             return None
         return {tag: app for app in found for tag in str(app.get("applicationTags") or "").split(",")}
-
-    def _keep_ends(self, rows: Sequence[LaunchRow], jobs: Sequence[Job]) -> None:
-        """Write the ends that only YARN tells into the registry: the ResourceManager forgets applications."""
-        ends = [(row, job) for row, job in zip(rows, jobs, strict=True) if row.exit is None and job.life is Life.GONE]
-        if ends:
-            with self._connect() as connection:
-                for row, job in ends:
-                    launches.keep_exit(connection, row.id, dict(job.exit or {}))
 
 
 def _job_of(row: LaunchRow, lists: Mapping[tuple[str, ...], Listing | None]) -> Job:
