@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import Any, Literal
 
 from lakeward.connectors.iceberg.catalogs.examine import answers_of
@@ -53,9 +54,7 @@ def catalog_problems(project: Project, home: Home, loaded: Loaded) -> list[Probl
 
 def cluster_problems(project: Project, home: Home, loaded: Loaded) -> list[Problem]:
     """Why Kubernetes or YARN would not run drivers of the settings: at their places in `conf/lakeward.yaml`."""
-    answers: list[kubernetes.Answer | yarn.Answer] = [
-        *kubernetes.examine(loaded.settings, home.secrets), *yarn.examine(loaded.settings, home.secrets),
-    ]  # fmt: skip
+    answers = chain(kubernetes.examine(loaded.settings, home.secrets), yarn.examine(loaded.settings, home.secrets))
     found = [each for each in answers if each.next]
     if not found:
         return []

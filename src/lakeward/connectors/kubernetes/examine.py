@@ -4,9 +4,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
+from lakeward.connectors.driver_place import Answer
 from lakeward.connectors.kubernetes.access import HOW
 from lakeward.connectors.kubernetes.client import Apis
 from lakeward.platform.errors import LakewardError
@@ -14,16 +14,6 @@ from lakeward.spec.model.driver_conf import pod
 from lakeward.spec.model.settings import Settings
 
 VERBS = ("create", "get", "list", "delete")
-
-
-@dataclass(frozen=True)
-class Answer:
-    """What was found at the place of one driver. `next`: the command that repairs it; empty if it can run there."""
-
-    driver: str
-    place: str
-    found: str
-    next: str = ""
 
 
 def examine(settings: Settings, connections: Path | None) -> Iterator[Answer]:

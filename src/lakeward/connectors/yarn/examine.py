@@ -3,24 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
+from lakeward.connectors.driver_place import Answer
 from lakeward.connectors.yarn.client import Queue, ResourceManager
 from lakeward.connectors.yarn.site import HOW, settled
 from lakeward.platform.errors import LakewardError
 from lakeward.spec.model.driver_conf import yarn
 from lakeward.spec.model.settings import Settings
-
-
-@dataclass(frozen=True)
-class Answer:
-    """What was found at the place of one driver. `next`: the command that repairs it; empty if it can run there."""
-
-    driver: str
-    place: str
-    found: str
-    next: str = ""
 
 
 def examine(settings: Settings, connections: Path | None) -> Iterator[Answer]:
