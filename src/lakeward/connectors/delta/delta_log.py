@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import time
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -200,6 +201,35 @@ def _complete_checkpoints(names: Sequence[str]) -> dict[int, tuple[str, ...]]:
         elif (match := _NEWER.fullmatch(name)) is not None:
             newer[int(match[1])] = (name,)
     return newer | {version: tuple(files) for version, files in checkpoints.items() if len(files) >= parts[version]}
+
+
+def commit_info(
+    operation: str,
+    read: int,
+    *,
+    attempt: str = "",
+    parameters: Mapping[str, Any] | None = None,
+    metrics: Mapping[str, int] | None = None,
+) -> dict[str, Any]:
+    """The action `commitInfo` of a commit without Spark, for `DESCRIBE HISTORY`.
+
+    Args:
+        read: the version it was made on.
+        attempt: its user metadata.
+    """
+    info = {
+        "timestamp": int(time.time() * 1000),
+        "operation": operation,
+        "operationParameters": dict(parameters or {}),
+        "readVersion": read,
+        "isolationLevel": "Serializable",
+        "isBlindAppend": False,
+        "operationMetrics": {name: str(value) for name, value in (metrics or {}).items()},
+        "userMetadata": attempt,
+        "engineInfo": "Lakeward",
+        "txnId": str(uuid.uuid4()),
+    }
+    return {"commitInfo": info}
 
 
 def _is_set(value: Any) -> bool:

@@ -216,14 +216,16 @@ def domains(folder: Path, version: int) -> dict[str, str] | None:
     domains: dict[str, str] = {}
     try:
         for _, action in delta_log.replay(delta_log.listing(), version, ("domainMetadata",), "domainMetadata"):
-            _set_domain(domains, action)
+            set_domain(domains, action)
     except FileNotFoundError:
         return None
     return domains
 
 
-def _set_domain(domains: dict[str, str], action: Action) -> None:
-    if (domain := action.get("domainMetadata")) is None:
+def set_domain(domains: dict[str, str], action: Action) -> None:
+    """Apply an action to the domain metadata; other kinds of actions, and a checkpoint's empty ones, change nothing."""
+    domain = action.get("domainMetadata")
+    if domain is None or not domain.get("domain"):
         return
     if domain.get("removed"):
         domains.pop(domain["domain"], None)
@@ -282,7 +284,7 @@ def read(folder: Path, *, deletion_vectors: bool = False) -> TableLog | None:
             if (remove := action.get("remove")) is not None:
                 files.pop(remove["path"], None)
                 vectors.pop(remove["path"], None)
-            _set_domain(domains, action)
+            set_domain(domains, action)
             metadata = action.get("metaData") or metadata
             if (protocol := action.get("protocol")) is not None and protocol.get("minReaderVersion"):
                 newest_protocol = protocol

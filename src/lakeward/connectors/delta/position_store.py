@@ -7,8 +7,6 @@ the compare-and-set. The commit has no rows: only `commitInfo` and the domain, a
 
 from __future__ import annotations
 
-import time
-import uuid
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,7 +24,7 @@ from lakeward.connectors.commit_protocol.position_store import (
 )
 from lakeward.connectors.delta import log
 from lakeward.connectors.delta.check import DOMAINS, TableState, check_table
-from lakeward.connectors.delta.delta_log import DeltaLog
+from lakeward.connectors.delta.delta_log import DeltaLog, commit_info
 from lakeward.connectors.delta.log import Head
 from lakeward.platform.errors import LakewardError, Refused, Transient
 
@@ -133,20 +131,8 @@ class DeltaPositionStore(PositionStore):
         )
 
     def _commit(self, head: Head, stored: Position) -> list[dict[str, Any]]:
-        info = {
-            "timestamp": int(time.time() * 1000),
-            "operation": OPERATION,
-            "operationParameters": {},
-            "readVersion": head.version,
-            "isolationLevel": "Serializable",
-            "isBlindAppend": False,
-            "operationMetrics": {},
-            "userMetadata": stored.attempt,
-            "engineInfo": "Lakeward",
-            "txnId": str(uuid.uuid4()),
-        }
         domain = {"domain": position.key(self.stream), "configuration": stored.to_json(), "removed": False}
-        return [{"commitInfo": info}, {"domainMetadata": domain}]
+        return [commit_info(OPERATION, head.version, attempt=stored.attempt), {"domainMetadata": domain}]
 
     def _read_back(self, version: int, stored: Position) -> None:
         """Check that the version was not replaced: a writer without our log store renames over it (ADR 45)."""

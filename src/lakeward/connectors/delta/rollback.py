@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import json
 import time
-import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from itertools import groupby
 from operator import itemgetter
@@ -22,7 +21,7 @@ import pyarrow.parquet as pq
 from lakeward.connectors.delta import log
 from lakeward.connectors.delta.check import DOMAINS
 from lakeward.connectors.delta.deletion_vectors import file_of
-from lakeward.connectors.delta.delta_log import DeltaLog
+from lakeward.connectors.delta.delta_log import DeltaLog, commit_info
 from lakeward.connectors.delta.position_store import IN_COMMIT_TIMESTAMPS, INDIFFERENT
 from lakeward.platform.errors import Fenced, Refused, Transient
 from lakeward.platform.text import count
@@ -106,11 +105,7 @@ def at_version(folder: Path, version: int) -> TableVersion:
                     added[add["path"]] = add
                 if (remove := action.get("remove")) is not None:
                     files.pop(remove["path"], None)
-                if (domain := action.get("domainMetadata")) is not None and domain.get("domain"):
-                    if domain.get("removed"):
-                        domains.pop(domain["domain"], None)
-                    else:
-                        domains[domain["domain"]] = domain["configuration"]
+                log.set_domain(domains, action)
                 if (found := action.get("metaData")) is not None and found.get("id"):
                     metadata = found
                 if (found := action.get("protocol")) is not None and found.get("minReaderVersion"):
@@ -131,16 +126,22 @@ def at_version(folder: Path, version: int) -> TableVersion:
 
 def rows_of(folder: Path, add: Mapping[str, Any]) -> int:
     """The rows of an added file, without the deleted ones."""
-    rows = json.loads(add.get("stats") or "{}").get("numRecords")
-    if rows is None:
-        rows = pq.read_metadata(log.absolute(folder, add["path"])).num_rows
-    return int(rows) - int((add.get("deletionVector") or {}).get("cardinality") or 0)
+    rows = _recorded_rows(add)
+    return (pq.read_metadata(log.absolute(folder, add["path"])).num_rows if rows is None else rows) - _deleted(add)
 
 
 def rows_in_log(add: Mapping[str, Any]) -> int:
     """The rows of an added file by its statistics; 0 if its writer did not record them."""
-    rows = json.loads(add.get("stats") or "{}").get("numRecords") or 0
-    return max(0, int(rows) - int((add.get("deletionVector") or {}).get("cardinality") or 0))
+    return max(0, (_recorded_rows(add) or 0) - _deleted(add))
+
+
+def _recorded_rows(add: Mapping[str, Any]) -> int | None:
+    rows = json.loads(add.get("stats") or "{}").get("numRecords")
+    return None if rows is None else int(rows)
+
+
+def _deleted(add: Mapping[str, Any]) -> int:
+    return int((add.get("deletionVector") or {}).get("cardinality") or 0)
 
 
 def check(table: str, now: TableVersion, to: TableVersion) -> None:
@@ -237,8 +238,8 @@ def _set_up_differently(now: TableVersion, to: TableVersion) -> str | None:
     return next((kind for kind, one, other in kinds if one != other), None)
 
 
-def _some(table: TableVersion, wanted: Any) -> dict[str, str]:
-    return {name: value for name, value in table.properties.items() if wanted(name)}
+def _some(table: TableVersion, which: Callable[[str], bool]) -> dict[str, str]:
+    return {name: value for name, value in table.properties.items() if which(name)}
 
 
 def _protocol(table: TableVersion) -> tuple[Any, ...]:
@@ -290,7 +291,7 @@ def actions(
     }
     parameters = {"version": to.version, "timestamp": None}
     return [
-        {"commitInfo": _info("RESTORE", now.version, at, parameters, metrics, attempt)},
+        commit_info("RESTORE", now.version, attempt=attempt, parameters=parameters, metrics=metrics),
         *(_domain(name, text) for name, text in domains.items() if text is not None or name in now.domains),
         *(
             {
@@ -314,23 +315,6 @@ def _fields(add: Mapping[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
 
 def _domain(name: str, text: str | None) -> dict[str, Any]:
     return {"domainMetadata": {"domain": name, "configuration": text or "", "removed": text is None}}
-
-
-def _info(
-    operation: str, read: int, at: int, parameters: Mapping[str, Any], metrics: Mapping[str, int], attempt: str
-) -> dict[str, Any]:
-    return {
-        "timestamp": at,
-        "operation": operation,
-        "operationParameters": parameters,
-        "readVersion": read,
-        "isolationLevel": "Serializable",
-        "isBlindAppend": False,
-        "operationMetrics": {name: str(value) for name, value in metrics.items()},
-        "userMetadata": attempt,
-        "engineInfo": "Lakeward",
-        "txnId": str(uuid.uuid4()),
-    }
 
 
 def move(table: str, now: TableVersion, to: TableVersion, domains: Mapping[str, str | None], attempt: str) -> int:
@@ -367,8 +351,7 @@ def forget(table: str, folder: Path, domain: str, text: str) -> None:
         domains = None if head is None else log.domains(folder, head.version)
         if head is None or domains is None or domains.get(domain) != text:
             return
-        info = _info(SETTLED, head.version, int(time.time() * 1000), {}, {}, "")
-        if DeltaLog(folder).put(head.version + 1, [{"commitInfo": info}, _domain(domain, None)]):
+        if DeltaLog(folder).put(head.version + 1, [commit_info(SETTLED, head.version), _domain(domain, None)]):
             return
     raise Transient(
         f"The restore of {table} is done, but its marker could not be removed: contention",

@@ -8,7 +8,7 @@ beginning where the previous one ended, and the last ending exactly at the table
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from lakeward.connectors.commit_protocol import ancestry, ranges
@@ -42,13 +42,21 @@ class EarlierState:
     removed: tuple[int, ...] = ()
 
 
-def chain(head: int | None, look_up: LookUp) -> list[Link]:
-    """A snapshot and its known ancestors, newest first."""
-    links: list[Link] = []
+def ancestors(head: int | None, look_up: LookUp) -> Iterator[Link]:
+    """A snapshot and its known ancestors, newest first; each is looked up when it is asked for."""
     current = look_up(head) if head is not None else None
     while current is not None:
-        links.append(current)
+        yield current
         current = look_up(current.parent) if current.parent is not None else None
+
+
+def chain(head: int | None, look_up: LookUp, until: int | None = None) -> list[Link]:
+    """A snapshot and its known ancestors, newest first, down to the snapshot `until` if it is one of them."""
+    links: list[Link] = []
+    for link in ancestors(head, look_up):
+        links.append(link)
+        if link.snapshot == until:
+            break
     return links
 
 
@@ -65,10 +73,14 @@ def batches_after(stream: str, position: Position, target: Link, look_up: LookUp
     """
     if ancestry.walk(target.snapshot, look_up, position.snapshot, position.snapshot_seq).right:
         return []
-    remaining = {link.snapshot for link in chain(target.snapshot, look_up)}
+    remaining: set[int] = set()
     links: list[Link] = []
     current = look_up(position.snapshot) if position.snapshot is not None else None
-    while current is not None and current.snapshot not in remaining:
+    while current is not None and current.snapshot != target.snapshot:
+        if current.seq <= target.seq:  # a younger one is no ancestor of the target, whose history may be long
+            remaining = remaining or {link.snapshot for link in ancestors(target.snapshot, look_up)}
+            if current.snapshot in remaining:
+                break
         if seq_of(current, stream):
             links.append(current)
         current = look_up(current.parent) if current.parent is not None else None

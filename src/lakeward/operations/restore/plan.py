@@ -118,7 +118,7 @@ def plan(context: Context, name: str, to: int, *, settled: bool = False) -> Rest
     table = open_table(context, name)
     table.movable()
     head = table.head
-    main = history.chain(head, table.look_up)
+    main = history.chain(head, table.look_up, until=to)
     target = _target(table, to, main)
     with context.connect() as connection:
         not_held(connection, name)
@@ -305,22 +305,23 @@ def _back(
 
 def _verified(connection: Connection, table: Restorable, target: Link, before: int | None) -> int | None:
     """The verified snapshot after the restore: unchanged, or the newest proven snapshot that stays."""
-    remaining = [link.snapshot for link in history.chain(target.snapshot, table.look_up)]
-    if before is None or before in remaining:
+    if before is None or any(link.snapshot == before for link in history.ancestors(target.snapshot, table.look_up)):
         return before
     proved = table.proven(connection)
-    return next((snapshot for snapshot in remaining if snapshot in proved), None)
+    return next(
+        (link.snapshot for link in history.ancestors(target.snapshot, table.look_up) if link.snapshot in proved), None
+    )
 
 
 def _read_past(connection: Connection, table: Restorable, target: Link) -> list[str]:
     """Streams that read the table incrementally and have read removed snapshots."""
-    remaining = {link.snapshot for link in history.chain(target.snapshot, table.look_up)}
-    return sorted(
-        reader.stream
+    known = [
+        (reader.stream, at)
         for reader in readers.registered(connection).get(table.name, ())
         if reader.format == table.format
         and reader.at is not None
         and (at := table.read_up_to(reader.at)) is not None
-        and at not in remaining
         and table.look_up(at)
-    )
+    ]
+    remaining = {link.snapshot for link in history.ancestors(target.snapshot, table.look_up)} if known else set()
+    return sorted(stream for stream, at in known if at not in remaining)
