@@ -176,7 +176,7 @@ def lake_of(settings: Settings, home: Home, port: int, host: str = ports.HOST) -
 
 
 def _other(name: str, catalog: LakeCatalog, home: Home) -> Lake:
-    """A catalog beside the default one. Its warehouse is its server's, or in its properties."""
+    """A catalog other than the default one. Its warehouse is its server's, or in its properties."""
     login, keys = catalog.connection, catalog.store
     return Lake(
         name=name,

@@ -362,8 +362,8 @@ class _Sweep:
             if self._taken + self._missing == found.orphans
             else f" of {found.orphans}; the next run removes the rest"
         )
-        gone = f"; {count(self._missing, 'file')} removed by somebody else meanwhile" if self._missing else ""
-        return f"{count(self._taken, 'orphan file')} of {size(self._taken_bytes)} {done}{rest}{gone}"
+        others = f"; {count(self._missing, 'file')} removed by somebody else meanwhile" if self._missing else ""
+        return f"{count(self._taken, 'orphan file')} of {size(self._taken_bytes)} {done}{rest}{others}"
 
 
 @contextmanager

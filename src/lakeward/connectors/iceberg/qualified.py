@@ -1,7 +1,7 @@
 """The name of the lake's catalog in a Spark session, and names of tables with it.
 
 The deployment names its catalog (`catalogs: {prod: ..}` in `conf/lakeward.yaml`); `catalog.spark_conf` writes the name
-into the conf of each application, so that whoever has a session has the name.
+into the conf of each application, so that all code with a session has the name.
 """
 
 from __future__ import annotations

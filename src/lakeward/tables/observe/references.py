@@ -85,7 +85,7 @@ def hinted(table: Table, content: Callable[[str], bytes | None]) -> Iterator[Ref
             metadata = FromInputFile.table_metadata(table.io.new_input(path))
         except (ValueError, ValidationError) as error:
             raise Refused(
-                f"Orphans of {dotted(table.name())} cannot be told: {path} cannot be read",
+                f"Orphans of {dotted(table.name())} are not known: {path} cannot be read",
                 why="version-hint.text leads readers without the catalog to it, and the files that it names are theirs",
                 next=f"repair or delete version-hint.text, then: lakeward tables maintain {word(dotted(table.name()))} "
                 "--actions orphans --dry-run",
