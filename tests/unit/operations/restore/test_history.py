@@ -61,6 +61,25 @@ def test_it_stood_where_the_first_batch_that_goes_began() -> None:
     assert found.totals == Totals(consumed=20, landed=18, quarantined=2)
 
 
+def test_the_history_below_the_target_is_not_read() -> None:
+    """A Delta log has a file for each of weeks of commits."""
+    seen: list[int] = []
+
+    def look_up(snapshot: int) -> Link | None:
+        seen.append(snapshot)
+        return LINKS.get(snapshot)
+
+    assert [each.snapshot for each in chain(40, look_up, until=20)] == [40, 35, 30, 25, 20]
+    assert batches_after(S, HERE, LINKS[20], look_up) == gone()
+    assert 10 not in seen
+
+
+def test_a_head_on_another_line_is_followed_down_to_where_they_part() -> None:
+    links = {**LINKS, 60: link(60, 10, 3), 50: link(50, 10, 2)}
+    on_another = HERE.model_copy(update={"snapshot": 60, "snapshot_seq": 60})
+    assert [each.snapshot for each in batches_after(S, on_another, links[50], links.get)] == [60]
+
+
 def test_nothing_of_it_goes_where_its_last_batch_stays() -> None:
     assert gone(HERE.model_copy(update={"snapshot": 20, "snapshot_seq": 20})) == []
     cut = {name: each for name, each in LINKS.items() if name != 10}

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 import pytest
 from small_streams import connected, registry_file, runtime
 from spark_master import SparkMaster, running
-from sqlalchemy import text
+from sqlalchemy import text, update
 
 from lakeward.connectors.kubernetes.client import Apis
 from lakeward.platform.errors import DependencyDown
@@ -251,4 +251,16 @@ def test_a_launch_that_cannot_be_judged_is_unknown_and_the_others_are_judged(
     launched("t2", "t1")
     master.states = {"driver-0001": "ERROR", "driver-0002": "RUNNING"}
     master.answers["/v1/submissions/status"] = (500, "no JSON")
+    assert [(job.token, job.life) for job in cluster.find()] == [("t1", Life.UNKNOWN), ("t2", Life.ALIVE)]
+
+
+def test_a_launch_whose_place_cannot_be_read_is_unknown_and_the_others_are_judged(
+    launched: Callable[..., Job], master: SparkMaster, cluster: StandaloneBackend, connected: Connect
+) -> None:
+    launched()
+    launched("t2", "t1")
+    master.states = {"driver-0001": "RUNNING", "driver-0002": "RUNNING"}
+    with connected() as connection:
+        odd = rows.c.token == "t1"
+        connection.execute(update(rows).where(odd).values(place={"master": "spark://h:7077", "odd": 1}))
     assert [(job.token, job.life) for job in cluster.find()] == [("t1", Life.UNKNOWN), ("t2", Life.ALIVE)]
