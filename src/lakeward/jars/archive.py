@@ -17,9 +17,10 @@ from pathlib import Path
 
 from lakeward.jars import fitting, places
 from lakeward.jars.java import locate
+from lakeward.platform import process_group
 from lakeward.platform.errors import LakewardError
 
-TRAINING_S = 600
+TRAINING_S = 1800  # a minute or two on two quiet cores; twelve were seen on cores that others used
 # Java would print on stdout why it does not use an archive, which would break `-o json` and drivers' logs.
 QUIET = ("-Xlog:disable", "-Xlog:all=error:stderr")
 
@@ -76,24 +77,27 @@ def ensure(progress: Callable[[str], None] = lambda line: None) -> Path | None:
             for old in archive.parent.glob("spark-*.jsa"):
                 old.unlink()
             fresh.replace(archive)
-    except (OSError, subprocess.SubprocessError) as error:
-        progress(f"Spark starts slower here: its class archive could not be created ({error})")
+    except OSError as error:
+        again = "`python -m lakeward.jars` tries again"
+        progress(f"Spark starts slower here: its class archive could not be created ({error}); {again}")
         return None
     return archive
 
 
 def train(folder: Path, archive: Path) -> None:
-    """Run the training in a separate process.
+    """Run the training in a separate process; its JVM ends with it.
 
     Raises:
-        OSError: it wrote no archive.
-        subprocess.TimeoutExpired: it took longer than `TRAINING_S`.
+        OSError: it wrote no archive, or took longer than `TRAINING_S`.
     """
     command = [sys.executable, "-m", "lakeward.jars.training", str(folder), str(archive)]
     environment = {**os.environ, "SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable}
-    done = subprocess.run(
-        command, env=environment, capture_output=True, text=True, timeout=TRAINING_S, check=False, cwd=folder
-    )
-    if done.returncode != 0 or not archive.is_file():
-        last = [line for line in done.stderr.splitlines() if line.strip()][-1:]
-        raise OSError(f"training ended with exit code {done.returncode}: {''.join(last)[:300]}")
+    log = folder / "training.log"
+    try:
+        with log.open("wb") as output:
+            code = process_group.run(command, limit_s=TRAINING_S, env=environment, cwd=folder, output=output)
+    except subprocess.TimeoutExpired:
+        raise OSError(f"training took longer than {TRAINING_S // 60} minutes") from None
+    if code != 0 or not archive.is_file():
+        last = [line for line in log.read_text(errors="replace").splitlines() if line.strip()][-1:]
+        raise OSError(f"training ended with exit code {code}: {''.join(last)[:300]}")

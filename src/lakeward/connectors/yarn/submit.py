@@ -10,18 +10,17 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-import signal
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 from pathlib import Path
 
 from lakeward import jars
 from lakeward.connectors.iceberg import catalog
 from lakeward.connectors.yarn.site import CONF, HOW
 from lakeward.jars.java import DEEP_STACK, ROOM_FOR_CLASSES
+from lakeward.platform import process_group
 from lakeward.platform.errors import DependencyDown, LakewardError, expect
 from lakeward.platform.runtime import Launch, YarnPlace
 
@@ -134,19 +133,11 @@ def _run(command: list[str], environment: Mapping[str, str], log: Path) -> int |
     """Its exit code; None if it took too long, and was ended."""
     with log.open("wb") as sink:
         try:
-            process = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=sink, stderr=sink, env=dict(environment), cwd=log.parent,
-                start_new_session=True,
-            )  # fmt: skip
+            return process_group.run(command, limit_s=SUBMIT_S, env=environment, cwd=log.parent, output=sink)
         except OSError as error:
             sink.write(f"{command[0]}: {error.strerror}".encode())
             return 127
-        try:
-            return process.wait(SUBMIT_S)
         except subprocess.TimeoutExpired:
-            with suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
             return None
 
 
