@@ -160,7 +160,7 @@ class TableModel:
             metadata_location=f"{self._last}.json", format_version=2, snapshot_id=self._last or None,
             sequence=self._last, properties={},
             refs=self._tags | ({"main": Ref("branch", self._last)} if self._last else {}),
-            snapshots=tuple(self._snapshots.values()), metadata_files=1, streams=(), profile=profile,
+            snapshots=tuple(self._snapshots.values()), metadata_files=1, streams=(), profile=profile, catalog="lake",
         )  # fmt: skip
 
     @property

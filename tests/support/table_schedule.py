@@ -238,6 +238,7 @@ class Schedule:
             format_version=2, snapshot_id=self.head, sequence=self.head or 0, properties=properties,
             refs=main | self.refs, snapshots=tuple(self.snapshots.values()), metadata_files=1,
             streams=tuple([STREAM] if self.position else ()), profile=Profile(self.head, Thresholds(100, 75, 12)),
+            catalog="lake",
         )  # fmt: skip
 
     def wrong(self) -> str:

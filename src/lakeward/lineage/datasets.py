@@ -18,7 +18,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from urllib.parse import unquote, urlsplit
 
-from lakeward.platform.runtime import CATALOG
 from lakeward.spec.model.sinks import Sink
 from lakeward.spec.model.sources import Reference, Source
 
@@ -32,14 +31,14 @@ class Dataset:
     Attributes:
         table: its name in the catalog; None for what has none.
         format: iceberg | delta; None for what is no table of the lake.
-        catalog: the name of its catalog, for an Iceberg table.
+        catalog: the name of its catalog in Spark; None for what is no table of the lake.
     """
 
     namespace: str
     name: str
     table: str | None = None
     format: str | None = None
-    catalog: str = CATALOG
+    catalog: str | None = None
 
 
 @dataclass(frozen=True)
@@ -58,18 +57,18 @@ class Addresses:
     Attributes:
         brokers: Kafka connection -> `host:port,host:port`; None if the connection is not known here.
         postgres: PostgreSQL connection -> its address; None likewise.
+        catalog: the name of the lake's catalog.
         locations: table -> its location, as the last observation recorded it.
         formats: table -> iceberg | delta, likewise.
         project: folder that relative paths of a spec start from.
-        catalog: the name of the lake's catalog.
     """
 
     brokers: Callable[[str], str | None]
     postgres: Callable[[str], Postgres | None]
+    catalog: str
     locations: Mapping[str, str] = field(default_factory=dict)
     formats: Mapping[str, str] = field(default_factory=dict)
     project: str = "/"
-    catalog: str = CATALOG
 
 
 def by_location(location: str, project: str = "/") -> Dataset:
@@ -89,7 +88,8 @@ def of_table(name: str, addresses: Addresses) -> Dataset | None:
     if location is None:
         return None
     place = by_location(location)
-    return Dataset(place.namespace, place.name, name, addresses.formats.get(name), addresses.catalog)
+    of = addresses.formats.get(name)
+    return Dataset(place.namespace, place.name, name, of, "spark_catalog" if of == "delta" else addresses.catalog)
 
 
 def of_topic(connection: str, topic: str, addresses: Addresses) -> Dataset | None:

@@ -116,10 +116,10 @@ def addresses_of(runtime: Runtime, project: str) -> Callable[[Connection], Addre
         return Addresses(
             brokers,
             database,
+            runtime.lake.name,
             {name: table.location for name, table in tables.items() if table.location is not None},
             {name: table.format for name, table in tables.items()},
             project,
-            runtime.lake.name,
         )
 
     return read

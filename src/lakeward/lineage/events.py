@@ -54,10 +54,9 @@ def make(
 def table_facets(item: Dataset, snapshot: int | None = None) -> dict[str, facet_v2.DatasetFacet]:
     """Name in the catalog, format and version of a table; empty for what is no table of the lake."""
     facets: dict[str, facet_v2.DatasetFacet] = {}
-    if item.table is not None and item.format is not None:
+    if item.table is not None and item.catalog is not None and item.format is not None:
         symlinks = facet_v2.symlinks_dataset
-        catalog = item.catalog if item.format == "iceberg" else "spark_catalog"
-        facets["symlinks"] = symlinks.SymlinksDatasetFacet([symlinks.Identifier(catalog, item.table, "TABLE")])
+        facets["symlinks"] = symlinks.SymlinksDatasetFacet([symlinks.Identifier(item.catalog, item.table, "TABLE")])
         facets["storage"] = facet_v2.storage_dataset.StorageDatasetFacet(item.format, "parquet")
     if snapshot is not None:
         facets["version"] = facet_v2.dataset_version_dataset.DatasetVersionDatasetFacet(str(snapshot))

@@ -12,7 +12,6 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from lakeward.connectors.commit_protocol.ancestry import Link, walk
-from lakeward.platform.runtime import CATALOG
 from lakeward.platform.text import count, whole_number
 
 MAIN = "main"
@@ -217,10 +216,10 @@ class TableFacts:
         metadata_location: changes with every commit.
         snapshot_id, sequence: main's head; None and 0 without any.
         streams: streams that have a position in the table.
+        catalog: the name of the lake's catalog; of a Delta table: `spark_catalog`.
         tombstones: for a Delta table: file -> when it was removed; it stays in the folder until a VACUUM.
         columns: column names, nested ones with dots.
         partition_fields: names of the partition fields of every spec that the table had.
-        catalog: the name of the lake's catalog; without meaning for a Delta table.
     """
 
     table: str
@@ -237,10 +236,10 @@ class TableFacts:
     metadata_files: int
     streams: tuple[str, ...]
     profile: Profile
+    catalog: str
     tombstones: Mapping[str, datetime] = field(default_factory=dict)
     columns: tuple[str, ...] = ()
     partition_fields: tuple[str, ...] = ()
-    catalog: str = CATALOG
 
     def by_id(self) -> dict[int, Snapshot]:
         """Snapshot id -> snapshot."""

@@ -117,7 +117,7 @@ def test_a_server_that_cannot_say_is_not_believed(site, piled):
             return super().execute("SELECT raise_error('gone')")
 
     before, action = facts(site, piled), Action("deletes", "")
-    Statements(piled.spark).execute(merge_deletes(piled.name, ()))
+    Statements(piled.spark).execute(merge_deletes(piled.name, (), "lake"))
     after = facts(site, piled)
     good = verify_deletes(action, before, after)
     assert live_rows.verify_live_rows(Statements(piled.spark).execute, action, before, after, good) == good

@@ -13,6 +13,7 @@ from lakeward.spec.model.sources import Source
 ADDRESSES = Addresses(
     brokers=lambda connection: "k1:9092, k2:9092" if connection == "lakeward_kafka" else None,
     postgres=lambda connection: Postgres("db", 5432, "shop") if connection == "shop" else None,
+    catalog="lake",
     locations={"nyc.flights": "s3://lake/nyc/flights", "nyc.odd": "file:///lake/o%20dd"},
     formats={"nyc.flights": "iceberg", "nyc.odd": "delta"},
     project="/srv/project",
@@ -35,8 +36,8 @@ def test_a_location_has_one_name(location: str, dataset: Dataset) -> None:
 
 
 def test_a_table_is_named_by_its_location_and_has_none_before_it_was_observed() -> None:
-    assert of_table("nyc.flights", ADDRESSES) == Dataset("s3://lake", "nyc/flights", "nyc.flights", "iceberg")
-    assert of_table("nyc.odd", ADDRESSES) == Dataset("file", "/lake/o dd", "nyc.odd", "delta")
+    assert of_table("nyc.flights", ADDRESSES) == Dataset("s3://lake", "nyc/flights", "nyc.flights", "iceberg", "lake")
+    assert of_table("nyc.odd", ADDRESSES) == Dataset("file", "/lake/o dd", "nyc.odd", "delta", "spark_catalog")
     assert of_table("nyc.new", ADDRESSES) is None
 
 

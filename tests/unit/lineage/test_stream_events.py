@@ -15,6 +15,7 @@ EVERY = timedelta(minutes=5)
 ADDRESSES = Addresses(
     brokers=lambda _: "k1:9092",
     postgres=lambda _: None,
+    catalog="lake",
     locations={"nyc.flights": "s3://lake/nyc/flights", "nyc.bad": "s3://lake/nyc/bad"},
     formats={"nyc.flights": "iceberg", "nyc.bad": "iceberg"},
 )

@@ -66,6 +66,7 @@ def facts() -> Callable[..., TableFacts]:
             snapshots=snapshots,
             metadata_files=1,
             streams=tuple(sorted(positions or {})),
+            catalog="lake",
             profile=Profile(
                 newest,
                 thresholds or Thresholds(target=128 * MB, small=96 * MB, fragment=16 * MB),

@@ -6,11 +6,9 @@ from dataclasses import dataclass
 
 from lakeward.connectors.commit_protocol import ranges
 from lakeward.connectors.commit_protocol.ancestry import Ancestry, Finding, Link, seq_of
-from lakeward.connectors.commit_protocol.batch import RunningBatch
-from lakeward.connectors.commit_protocol.follow import BlockReason, Decision, follow
+from lakeward.connectors.commit_protocol.follow import BlockReason
 from lakeward.connectors.commit_protocol.position import Position
 from lakeward.connectors.iceberg.qualified import procedure
-from lakeward.platform.runtime import CATALOG
 from lakeward.platform.text import word
 from lakeward.spec.sql.statements import argument, call_name
 
@@ -38,11 +36,6 @@ class TableState:
     position: Position | None
     ancestry: Ancestry
     newest_seq: int | None = None
-
-
-def decide(state: TableState, batch: RunningBatch, catalog: str = CATALOG) -> Decision:
-    """Decide about `batch` by the table's state."""
-    return check_table(state, catalog) or follow(state.stream, state.table, state.position, batch)
 
 
 def check_table(state: TableState, catalog: str) -> BlockReason | None:

@@ -10,7 +10,6 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 
 from lakeward.platform.errors import Internal
-from lakeward.platform.runtime import CATALOG
 from lakeward.spec.model.policy import Policy
 from lakeward.spec.sql.statements import call_name, quote, quote_table, quote_text
 from lakeward.tables.observe.predicate import in_catalog
@@ -19,7 +18,7 @@ from lakeward.tables.plan.model import Action, Rewrite, Tag
 _AT_ONCE = 2  # file groups rewritten in parallel: the server is shared
 
 
-def statements(table: str, action: Action, policy: Policy, catalog: str = CATALOG) -> list[str]:
+def statements(table: str, action: Action, policy: Policy, catalog: str) -> list[str]:
     """The statements of a planned action, in order.
 
     Args:
@@ -38,7 +37,7 @@ def statements(table: str, action: Action, policy: Policy, catalog: str = CATALO
     raise Internal(f"Action {action.action} of an Iceberg table has no statement", code="LW-4102")
 
 
-def rewrite(table: str, planned: Rewrite, policy: Policy, catalog: str = CATALOG) -> str:
+def rewrite(table: str, planned: Rewrite, policy: Policy, catalog: str) -> str:
     """Compaction of partitions, in one commit unless it exceeds the bytes of one file group."""
     options: dict[str, str | int | float] = {
         "target-file-size-bytes": planned.target,
@@ -68,7 +67,7 @@ def rewrite(table: str, planned: Rewrite, policy: Policy, catalog: str = CATALOG
     return _call("rewrite_data_files", table, catalog, {**order, **_where(planned.where, catalog)}, chosen)
 
 
-def merge_deletes(table: str, where: Sequence[str], catalog: str = CATALOG) -> str:
+def merge_deletes(table: str, where: Sequence[str], catalog: str) -> str:
     """Merge of the position deletes of partitions into as few files as the table's granularity allows."""
     return _call("rewrite_position_delete_files", table, catalog, _where(where, catalog), {"min-input-files": "2"})
 
@@ -83,7 +82,7 @@ def set_properties(place: str, properties: Mapping[str, str]) -> str:
     return f"ALTER TABLE {place} SET TBLPROPERTIES ({pairs})"
 
 
-def make_tag(table: str, tag: Tag, catalog: str = CATALOG) -> str:
+def make_tag(table: str, tag: Tag, catalog: str) -> str:
     """A tag that expiry drops once its snapshot is old enough. An existing tag is left alone, to keep its snapshot."""
     max_age = f"{tag.max_age // timedelta(minutes=1)} MINUTES"
     at = f"AS OF VERSION {tag.snapshot_id:d} RETAIN {max_age}"

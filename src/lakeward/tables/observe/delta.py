@@ -59,6 +59,7 @@ def table_facts(name: str, state: State, judge: Judge, known: Profile | None = N
         metadata_files=len(list((state.folder / "_delta_log").iterdir())),
         streams=tuple(position.streams_of(state.domains)),
         profile=_profile(state, thresholds, known),
+        catalog="spark_catalog",
         tombstones={path: instant(at_ms) for path, at_ms in state.removed.items()},
         columns=state.names,
     )

@@ -8,15 +8,20 @@ import pytest
 
 from lakeward.connectors.commit_protocol.ancestry import Ancestry, Finding, Link
 from lakeward.connectors.commit_protocol.batch import RunningBatch
-from lakeward.connectors.commit_protocol.follow import AlreadyLanded, BlockReason, Land
+from lakeward.connectors.commit_protocol.follow import AlreadyLanded, BlockReason, Decision, Land, follow
 from lakeward.connectors.commit_protocol.position import Position
-from lakeward.connectors.iceberg.check import TableState, decide
+from lakeward.connectors.iceberg.check import TableState, check_table
 
 HEAD = Link(77, 7, 70)
 POSITION = Position(seq=5, query_id="q", batch=4, end={"s": "50"}, topic_ids={"t": "id-1"}, snapshot=77, snapshot_seq=7)
 TABLE = TableState("flights", "nyc.flights", True, POSITION.to_json(), POSITION, Ancestry(Finding.MET, HEAD))
 NEXT = RunningBatch("q", 5, {"s": "50"}, {"s": "60"}, {"t": "id-1"})
 REPLAY = RunningBatch("q", 4, {"s": "40"}, {"s": "50"}, {"t": "id-1"})
+
+
+def decide(state: TableState, batch: RunningBatch) -> Decision:
+    """As the writer decides."""
+    return check_table(state, "lake") or follow(state.stream, state.table, state.position, batch)
 
 
 def _halt(state: TableState, batch: RunningBatch) -> BlockReason:
@@ -143,6 +148,6 @@ def test_a_batch_that_went_round_the_position_blocks_until_it_is_dealt_with() ->
     ],
 )
 def test_a_command_names_the_catalog_of_the_deployment(state: TableState, command: str) -> None:
-    decision = decide(state, NEXT, "prod")
-    assert isinstance(decision, BlockReason)
-    assert command in decision.next
+    blocked = check_table(state, "prod")
+    assert blocked is not None
+    assert command in blocked.next

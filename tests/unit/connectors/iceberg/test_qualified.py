@@ -24,13 +24,8 @@ REST = {"type": "rest", "uri": "https://c"}
 DEFAULT_ONLY = {
     "connectors/iceberg/qualified.py",  # the name of a session without one
     "connectors/iceberg/catalog.py",  # which is not written
-    "connectors/iceberg/source/history.py",
-    "connectors/iceberg/check.py",
-    "lineage/datasets.py",
     "platform/runtime.py",
     "spec/model/settings.py",
-    "tables/act/statements.py",
-    "tables/facts.py",
     "tables/observe/predicate.py",  # conditions are recorded with it
 }
 """Files that know the default name."""

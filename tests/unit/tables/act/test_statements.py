@@ -17,7 +17,7 @@ REWRITE = Rewrite("final", ("o=O'Hare", "o=x"), ("`o` = 'O\\'Hare'", "`o` = 'x'"
 
 
 def test_partitions_are_joined_and_quoted_once_more():
-    text = rewrite("nyc.flights", REWRITE, Policy())
+    text = rewrite("nyc.flights", REWRITE, Policy(), "lake")
     assert text.startswith("CALL `lake`.`system`.`rewrite_data_files`(table => 'lake.nyc.flights', where => '")
     assert "(`o` = \\'O\\\\\\'Hare\\') OR (`o` = \\'x\\')" in text
     inner = sqlglot.parse_one(text.split("where => ")[1].split(", options")[0], dialect="spark").this
@@ -25,16 +25,16 @@ def test_partitions_are_joined_and_quoted_once_more():
 
 
 def test_one_commit_unless_it_is_more_than_a_group():
-    assert "partial-progress" not in rewrite("a.t", REWRITE, Policy())
+    assert "partial-progress" not in rewrite("a.t", REWRITE, Policy(), "lake")
     big = Rewrite("final", ("",), (), 96 * MB, 128 * MB, 6, 2, 11 << 30)
-    text = rewrite("a.t", big, Policy())
+    text = rewrite("a.t", big, Policy(), "lake")
     assert "'partial-progress.enabled', 'true'" in text
     assert "'partial-progress.max-failed-commits', '3'" in text
     assert "where" not in text
 
 
 def test_delete_files_are_applied_by_the_policys_limits():
-    text = rewrite("a.t", Rewrite("final", ("",), (), 96, 128, 6, 2, 60, delete_files=3), Policy())
+    text = rewrite("a.t", Rewrite("final", ("",), (), 96, 128, 6, 2, 60, delete_files=3), Policy(), "lake")
     assert "'delete-file-threshold', '5', 'delete-ratio-threshold', '0.1', 'remove-dangling-deletes', 'true'" in text
 
 
@@ -45,10 +45,10 @@ def test_a_moment_is_truncated_to_milliseconds():
 
 def test_every_planned_action_has_its_statements():
     at = datetime(2026, 3, 1, tzinfo=UTC)
-    assert len(statements("a.t", Action("compact", "", rewrites=(REWRITE, REWRITE)), Policy())) == 2
-    assert "rewrite_manifests" in statements("a.t", Action("manifests", ""), Policy())[0]
+    assert len(statements("a.t", Action("compact", "", rewrites=(REWRITE, REWRITE)), Policy(), "lake")) == 2
+    assert "rewrite_manifests" in statements("a.t", Action("manifests", ""), Policy(), "lake")[0]
     with pytest.raises(Internal, match="has no statement"):  # it is a commit without an engine
-        statements("a.t", Action("expire", "", older_than=at, retain_last=1), Policy())
+        statements("a.t", Action("expire", "", older_than=at, retain_last=1), Policy(), "lake")
 
 
 def test_text_cannot_leave_its_literal():

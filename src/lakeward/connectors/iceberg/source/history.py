@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from lakeward.connectors.iceberg.catalog import pyiceberg_properties
 from lakeward.connectors.iceberg.source.position import Offset
 from lakeward.platform.errors import DependencyDown
-from lakeward.platform.runtime import CATALOG, Runtime
+from lakeward.platform.runtime import Runtime
 from lakeward.spec.sql.names import name_parts
 
 if TYPE_CHECKING:
@@ -46,16 +46,16 @@ class History:
 
     Attributes:
         table, uuid: its name and id; a recreated table of the same name has another id.
+        catalog: the name of the lake's catalog, for commands.
         main: the commits.
         others: snapshots that are not on main -> when they were committed.
-        catalog: the name of the lake's catalog, for commands.
     """
 
     table: str
     uuid: str
+    catalog: str
     main: tuple[Commit, ...] = ()
     others: Mapping[int, datetime] = field(default_factory=dict)
-    catalog: str = CATALOG
 
     @property
     def complete(self) -> bool:
@@ -123,7 +123,7 @@ def read(runtime: Runtime, table: str) -> History | None:
         ) from None
 
 
-def of(table: str, metadata: TableMetadata, catalog: str = CATALOG) -> History:
+def of(table: str, metadata: TableMetadata, catalog: str) -> History:
     """The history from one version of the metadata."""
     known = {snapshot.snapshot_id: snapshot for snapshot in metadata.snapshots}
     ref = metadata.refs.get("main")
@@ -134,7 +134,7 @@ def of(table: str, metadata: TableMetadata, catalog: str = CATALOG) -> History:
         current = known.get(current.parent_snapshot_id) if current.parent_snapshot_id is not None else None
     on_main = {commit.snapshot for commit in main}
     others = {other.snapshot_id: _when(other) for other in metadata.snapshots if other.snapshot_id not in on_main}
-    return History(table, str(metadata.table_uuid), tuple(main), others)
+    return History(table, str(metadata.table_uuid), catalog, tuple(main), others)
 
 
 def _when(snapshot: Any) -> datetime:

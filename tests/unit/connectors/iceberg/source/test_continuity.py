@@ -23,7 +23,7 @@ def chain(first_: int, last: int, *, others: tuple[int, ...] = (), **operations:
                10 * n)
         for n in range(first_, last + 1)
     ]  # fmt: skip
-    return History("ns.up", "u", tuple(reversed(made)), {n: NOW + timedelta(minutes=n) for n in others})
+    return History("ns.up", "u", "prod", tuple(reversed(made)), {n: NOW + timedelta(minutes=n) for n in others})
 
 
 def source(**more: Any) -> IcebergSource:
@@ -67,18 +67,18 @@ def test_what_is_gone_is_told_by_how_it_went() -> None:
     assert blocked(Offset(9), chain(1, 6)).reason == "source-replaced"
     again = chain(1, 6, others=(0,))  # committed before the first commit of main
     assert blocked(Offset(0), again).reason == "source-replaced"
-    assert blocked(Offset(9), History("ns.up", "u", (), {9: NOW})).reason == "source-replaced"
+    assert blocked(Offset(9), History("ns.up", "u", "prod", (), {9: NOW})).reason == "source-replaced"
 
 
 def test_a_table_that_was_rolled_back_is_rolled_forward_unless_it_went_on_since() -> None:
     new_id = "give the stream a new id and a new table (conf/streams/s.yaml), then: lakeward deploy"
     forward, other = blocked(Offset(9), chain(1, 6, others=(9,))).next.split("; or ")
     assert forward == (
-        "lakeward sql --write \"CALL lake.system.set_current_snapshot('ns.up', 9)\"   restores its rows; "
+        "lakeward sql --write \"CALL prod.system.set_current_snapshot('ns.up', 9)\"   restores its rows; "
         "then: lakeward streams start s"
     )
     assert other == new_id
-    went_on = History("ns.up", "u", chain(1, 6).main, {9: NOW + timedelta(minutes=5)})
+    went_on = History("ns.up", "u", "prod", chain(1, 6).main, {9: NOW + timedelta(minutes=5)})
     assert blocked(Offset(9), went_on).next == new_id
 
 
@@ -94,7 +94,7 @@ def test_a_dropped_table_is_registered_from_its_newest_metadata() -> None:
 def test_a_stream_begins_with_the_whole_history_or_where_it_is_told() -> None:
     whole = chain(1, 4)
     assert first("s", "source", source(), whole) == Offset(1)
-    assert first("s", "source", source(), History("ns.up", "u")) == Offset(None)
+    assert first("s", "source", source(), History("ns.up", "u", "prod")) == Offset(None)
     assert first("s", "source", source(starting="latest"), whole) == Offset(4, 2)
     assert first("s", "source", source(starting_snapshot=3), whole) == Offset(3)
     assert first("s", "source", source(starting_timestamp="2026-03-01T13:01:30+01:00"), whole) == Offset(2)
