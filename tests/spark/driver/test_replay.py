@@ -87,13 +87,13 @@ def _is_left_to_the_stream(lab: Any, before: dict[str, Any], fixed: dict[str, An
 @pytest.mark.parametrize(
     "steps",
     [
-        (),
+        (("before-publish", 2),),
         pytest.param(
             (("replay-claimed", 1), ("before-publish", 2)),
             marks=pytest.mark.campaign(held_by="test_what_is_good_by_now_lands_once_wherever_the_replay_dies"),
         ),
     ],
-    ids=["after publication", "each step"],
+    ids=["a step", "each step"],
 )
 def test_what_is_good_by_now_lands_once_wherever_the_replay_dies(lab: Any, steps: tuple[tuple[str, int], ...]) -> None:
     topic, before, fixed = _stream(lab)
@@ -193,7 +193,6 @@ def test_an_older_row_does_not_replace_a_newer_one(lab: Any, registry: Registry,
 
     with failpoints.on("replay-claimed", at(1, die)), pytest.raises(Died):
         _replay(lab, fixed)
-    assert _audit(lab, fixed)[:2] == (2, 4), "nothing of it counts"
     deployed(registry, fixed, lab.wanted(fixed).checkpoint)
     request = Request(Replay.name, f"{lab.namespace}.t", "the rule was wrong")
     (told,) = operator.run(Replay(operator, request, lambda streams: nullcontext(lab.spark))).data["streams"]
