@@ -27,6 +27,7 @@ class Maintenance:
                 "spark.driver.memory": "1g", "spark.ui.enabled": "false", "spark.driver.extraJavaOptions": QUICK,
                 "spark.databricks.delta.vacuum.logging.enabled": "false",
                 "spark.databricks.delta.retentionDurationCheck.enabled": "false",
+                "spark.sql.sources.parallelPartitionDiscovery.parallelism": "2",  # VACUUM lists by 10,000 tasks
             },
         )  # fmt: skip
         self._runtime = runtime

@@ -46,7 +46,7 @@ def load(lab: Any, name: str, tmp_path: Path, topics: dict[str, str]) -> dict[st
             source["kafka"]["max_offsets_per_trigger"] = 450  # several batches
         else:
             source["iceberg"]["max_files_per_trigger"] = 1
-    return {**document, "trigger": {"every": "100ms"}}
+    return {**document, "trigger": {"every": "500ms"}}
 
 
 def counted(rows: Any) -> dict[str, int]:

@@ -70,7 +70,7 @@ class Lab:
             "transform": {"sql": "SELECT * FROM source"},
             "sink": {"iceberg": {"table": f"{self.namespace}.t"}},
             "quarantine": {"table": f"{self.namespace}.q"},
-            "trigger": {"every": "200ms"},
+            "trigger": {"every": "500ms"},  # a stream without records costs a seventh of a core at 200 ms, here little
             **more,
         }
 
@@ -116,7 +116,29 @@ class Lab:
                 failure = running.failure()
                 assert failure is None, f"{what} did not come: {failure}"
             assert time.monotonic() < end, f"{what} did not come within {PATIENCE_S:.0f} s"
-            time.sleep(min(max(0.05, 2 * looked_s), 2.0))  # a look may be a query, which the stream has to wait for
+            time.sleep(min(max(0.05, 5 * looked_s), 2.0))  # a look may be a query, which the stream has to wait for
+
+    def until_batch(self, what: str, done: Callable[[], Any]) -> None:
+        """Wait for what a batch brings about: a look that costs a query is repeated when another batch has finished."""
+        seen = -1
+
+        def look() -> Any:
+            nonlocal seen
+            if len(self.done) == seen:
+                return False
+            seen = len(self.done)
+            return done()
+
+        self.until(what, look)
+
+    def until_rows(self, number: int, table: str = "t") -> None:
+        self.until_batch(f"{number} rows", lambda: len(self.rows(table, "1")) >= number)
+
+    def land(self, topic: str, *values: Any) -> None:
+        """Send records to the stream that runs, and wait until it consumed them."""
+        before = sum(done.consumed for done in self.done)
+        self.produce(topic, values)
+        self.until("the records", lambda: sum(done.consumed for done in self.done) >= before + len(values))
 
     def run(self, document: dict[str, Any], records: int) -> Any:
         """Start a stream, wait until it consumed that many records, stop it between two batches."""
@@ -128,8 +150,10 @@ class Lab:
 
     def fail(self, document: dict[str, Any]) -> BaseException:
         """Start a stream and wait for its failure."""
-        running = self.starter().start(self.wanted(document))
-        self.started.append(running)
+        return self.failed(self.start(document))
+
+    def failed(self, running: Any) -> BaseException:
+        """Wait for the failure of a running stream."""
         end = time.monotonic() + PATIENCE_S
         while running.active:
             assert time.monotonic() < end, "the query did not fail"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -50,15 +49,6 @@ class Plain:
         return str(query.id)
 
 
-def ours(lab: Any, topic: str, more: Callable[[], None]) -> tuple[dict[str, Any], Path]:
-    """Our stream after two batches, `more` between them."""
-    document = lab.spec(topic)
-    lab.run(document, 2)
-    more()
-    lab.run(document, 2)
-    return document, Path(lab.wanted(document).checkpoint)
-
-
 def refusal(lab: Any, document: dict[str, Any], **more: Any) -> Blocked:
     with pytest.raises(Blocked) as raised:
         lab.start(document, **more)
@@ -96,7 +86,8 @@ def test_without_a_checkpoint_spark_begins_anew_and_leaves_a_gap(lab: Any) -> No
     assert plain.seen == ["a", "c"], "b is lost without a word"
 
 
-@pytest.mark.parametrize("damage", ["older copy", pytest.param("wiped", marks=pytest.mark.campaign)])
+@pytest.mark.campaign(held_by="test_state_frozen_options_and_a_change_of_shape")
+@pytest.mark.parametrize("damage", ["older copy", "wiped"])
 def test_an_older_copy_loses_what_the_table_takes_for_landed(lab: Any, damage: str) -> None:
     topic = lab.topic()
     table = f"lake.{lab.namespace}.plain"
@@ -132,6 +123,7 @@ def test_an_older_copy_loses_what_the_table_takes_for_landed(lab: Any, damage: s
     assert sorted(row["n"] for row in lab.rows()) == [1, 2, 3]
 
 
+@pytest.mark.campaign(held_by="test_a_checkpoint_that_is_damaged_or_of_another_stream_is_refused_by_name")
 def test_a_first_batch_whose_beginning_is_lost_is_empty_for_spark(lab: Any) -> None:
     topic = lab.topic()
     lab.produce(topic, ["a", "b"])
@@ -147,21 +139,6 @@ def test_a_first_batch_whose_beginning_is_lost_is_empty_for_spark(lab: Any) -> N
     lab.until("what comes next", lambda: plain.seen)
     query.stop()
     assert plain.seen == ["c"], "a and b were planned, and are lost without a word"
-
-    document = lab.spec(topic)
-    document["id"] = f"{document['id']}_first"
-
-    def die() -> None:
-        raise RuntimeError("died in the batch")
-
-    with failpoints.on("batch-start", die):
-        lab.fail(document)
-    lab.started.clear()
-    checkpoint = Path(lab.wanted(document).checkpoint)
-    shutil.rmtree(checkpoint / "sources")
-    error = refusal(lab, document)
-    assert error.reason == "checkpoint-truncated"
-    assert f"{checkpoint}/sources/0/0" in error.why
 
 
 @pytest.mark.campaign(held_by="test_ours_refuses_sources_that_came_went_or_changed_places")
@@ -205,17 +182,6 @@ def test_ours_refuses_sources_that_came_went_or_changed_places(lab: Any) -> None
         assert words in error.why, changed
 
 
-def test_a_file_edited_by_hand_is_named(lab: Any) -> None:
-    topic = lab.topic()
-    lab.produce(topic, [{"n": 1}, {"n": 2}])
-    document, checkpoint = ours(lab, topic, lambda: lab.produce(topic, [{"n": 3}, {"n": 4}]))
-    newest = max((checkpoint / "offsets").glob("[0-9]*"), key=lambda file: int(file.name))
-    newest.write_text(newest.read_text().replace('"0":4', '"0":3'))
-    error = refusal(lab, document)
-    assert error.reason == "checkpoint-truncated"
-    assert f"{checkpoint}/offsets/{newest.name}: its checksum" in error.why
-
-
 def test_state_frozen_options_and_a_change_of_shape(lab: Any) -> None:
     topic = lab.topic()
     windows = {
@@ -249,15 +215,51 @@ def test_state_frozen_options_and_a_change_of_shape(lab: Any) -> None:
     assert refusal(lab, document).reason == "older-checkpoint"
 
 
-def test_two_streams_on_one_checkpoint_and_a_stream_under_a_new_name(lab: Any) -> None:
+def test_a_checkpoint_that_is_damaged_or_of_another_stream_is_refused_by_name(lab: Any) -> None:
     topic = lab.topic()
     lab.produce(topic, [{"n": 1}])
     document = lab.spec(topic)
+    checkpoint = Path(lab.wanted(document).checkpoint)
+
+    # The first batch is planned and has not landed, and where it begins is lost.
+    def die() -> None:
+        raise RuntimeError("died in the batch")
+
+    with failpoints.on("batch-start", die):
+        lab.fail(document)
+    lab.started.clear()
+    sources = checkpoint / "sources"
+    sources.rename(checkpoint / "away")
+    error = refusal(lab, document)
+    assert error.reason == "checkpoint-truncated"
+    assert f"{checkpoint}/sources/0/0" in error.why
+    (checkpoint / "away").rename(sources)
     lab.run(document, 1)
-    lab.declared = lambda: {document["id"]: lab.wanted(document).checkpoint, "twin": lab.wanted(document).checkpoint}
+
+    # A file was edited by hand.
+    newest = max((checkpoint / "offsets").glob("[0-9]*"), key=lambda file: int(file.name))
+    good = newest.read_text()
+    newest.write_text(good.replace('"0":1', '"0":0'))
+    assert newest.read_text() != good
+    error = refusal(lab, document)
+    assert error.reason == "checkpoint-truncated"
+    assert f"{checkpoint}/offsets/{newest.name}: its checksum" in error.why
+    newest.write_text(good)
+
+    # It lies in the folder of the table.
+    described = lab.spark.sql(f"DESCRIBE TABLE EXTENDED lake.{lab.namespace}.t")
+    inside = Path(described.where("col_name = 'Location'").first()[1]) / "checkpoint"
+    shutil.copytree(checkpoint, inside)
+    with pytest.raises(Blocked) as raised:
+        lab.starter().start(replace(lab.wanted(document), checkpoint=str(inside)))
+    assert raised.value.reason == "checkpoint-in-table"
+
+    # Two streams have it.
+    lab.declared = lambda: {document["id"]: str(checkpoint), "twin": str(checkpoint)}
     error = refusal(lab, document)
     assert (error.reason, "twin" in error.what) == ("shared-checkpoint", True)
 
+    # The stream has a new name.
     renamed = {**document, "id": f"{document['id']}_2"}
     lab.declared = lambda: {renamed["id"]: lab.wanted(renamed).checkpoint}
     error = refusal(lab, renamed)
@@ -267,18 +269,3 @@ def test_two_streams_on_one_checkpoint_and_a_stream_under_a_new_name(lab: Any) -
     lab.spark.sql(error.next.split('"')[1])
     lab.run(renamed, 1)
     assert [row["n"] for row in lab.rows()] == [1, 1]
-
-
-def test_a_checkpoint_inside_the_tables_folder(lab: Any) -> None:
-    topic = lab.topic()
-    lab.produce(topic, [{"n": 1}])
-    document = lab.spec(topic)
-    lab.run(document, 1)
-    location = (
-        lab.spark.sql(f"DESCRIBE TABLE EXTENDED lake.{lab.namespace}.t").where("col_name = 'Location'").first()[1]
-    )
-    inside = Path(location) / "checkpoint"
-    shutil.copytree(lab.wanted(document).checkpoint, inside)
-    with pytest.raises(Blocked) as raised:
-        lab.starter().start(replace(lab.wanted(document), checkpoint=str(inside)))
-    assert raised.value.reason == "checkpoint-in-table"

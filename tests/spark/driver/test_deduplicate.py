@@ -41,20 +41,21 @@ def test_duplicates_are_dropped_and_counted_as_filtered(lab: Any) -> None:
         return sorted(row["id"] for row in lab.rows())
 
     lab.produce(topic, [event(1), event(1), event(2), "junk", {"id": 7}])
-    lab.run(document, 5)
+    running = lab.start(document)
+    lab.until("the first batch", lambda: sum(done.consumed for done in lab.done) == 5)
     assert ids() == [1, 2, 7], "a record without event time is compared too"
-    lab.produce(topic, [event(1), event(3)])
 
     def die() -> None:
         raise RuntimeError("killed after the table was told, before Spark was")
 
     with failpoints.on("before-return", die):
-        lab.fail(document)
+        lab.produce(topic, [event(1), event(3)])
+        lab.failed(running)
     lab.started.clear()
-    lab.run(document, 2)
+    lab.start(document)
+    lab.until("the batch again", lambda: sum(done.consumed for done in lab.done) == 7)
     assert lab.done[-1].outcome.already
-    lab.produce(topic, [event(3), event(4, hour=20)])
-    lab.run(document, 2)
+    lab.land(topic, event(3), event(4, hour=20))
     assert ids() == [1, 2, 3, 4, 7], "the state of a batch that was landed already is kept"
 
     lake = load_catalog("lake", **pyiceberg_properties(lab.runtime.lake, lab.runtime.pgpass))

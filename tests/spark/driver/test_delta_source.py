@@ -109,7 +109,7 @@ def test_a_lost_checkpoint_goes_on_in_the_middle_of_the_table_and_what_waits_is_
     of_table = StreamSpec.model_validate(document)
     before, _ = measure(lab.runtime, of_table, {})
     running = lab.start(document | {"trigger": {"every": "1h"}})
-    lab.until("the first of three files", lambda: lab.rows())
+    lab.until_rows(1)
     assert running.stop(60)
     first = len(lab.rows())
     assert 0 < first < 6

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import time
 from pathlib import Path
 from typing import Any
 
@@ -29,14 +28,9 @@ from lakeward.telemetry import failpoints
 def failure(lab: Any, running: Any) -> Blocked:
     """What the running stream fails of."""
     lab.started.clear()
-    end = time.monotonic() + 600
-    while running.active:
-        assert time.monotonic() < end, "the query did not fail"
-        time.sleep(0.05)
-    found = running.failure()
-    assert found is not None
-    assert isinstance(found[0], Blocked), found
-    return found[0]
+    found = lab.failed(running)
+    assert isinstance(found, Blocked), found
+    return found
 
 
 def refused(lab: Any, document: dict[str, Any], **more: Any) -> Blocked:
@@ -115,9 +109,7 @@ def test_a_dropped_quarantine_table_is_made_anew_only_while_no_rejected_record_w
     lab.spark.sql(f"DROP TABLE lake.{table}")
     lab.produce(topic, ["no json"])
     lab.started.clear()
-    while running.active:
-        time.sleep(0.05)
-    assert isinstance(running.failure()[0], Transient), running.failure()
+    assert isinstance(lab.failed(running), Transient), running.failure()
     lab.run(document, 1)
     assert [row["raw"] for row in lab.rows("q")] == [b"no json"]
 
@@ -192,18 +184,19 @@ def test_a_dropped_table_of_late_records_is_made_anew_only_while_no_late_record_
         spark={"spark.sql.shuffle.partitions": 2, "spark.sql.streaming.noDataMicroBatches.enabled": False},
     )
 
-    def send(time: str) -> None:
-        lab.produce(topic, [{"k": time, "at": f"2026-03-01T{time}Z"}])
+    def at(time: str) -> dict[str, str]:
+        return {"k": time, "at": f"2026-03-01T{time}Z"}
 
-    send("10:05:00")
+    lab.produce(topic, [at("10:05:00")])
     lab.run(document, 1)
     lab.spark.sql(f"DROP TABLE lake.{table}")
     lab.late_kept = lambda stream, name: (0, ())
-    send("10:06:00")
-    lab.run(document, 1)
+    lab.produce(topic, [at("10:06:00")])
+    running = lab.start(document)
+    lab.until("the record", lambda: sum(done.consumed for done in lab.done) == 2)
     assert lab.rows("late") == []
-    send("09:00:00")
-    lab.run(document, 1)
+    lab.land(topic, at("09:00:00"))
+    assert running.stop(60)
     assert [json.loads(row["row"])["k"] for row in lab.rows("late")] == ["09:00:00"]
 
     lab.spark.sql(f"DROP TABLE lake.{table}")
@@ -222,7 +215,7 @@ def test_a_dropped_table_of_late_records_is_made_anew_only_while_no_late_record_
 
     lab.spark.sql(f"DROP TABLE lake.{table} PURGE")
     lab.spark.sql(refused(lab, document).next.split("'")[1])  # gives them up
-    send("09:01:00")
+    lab.produce(topic, [at("09:01:00")])
     lab.run(document, 1)
     assert [json.loads(row["row"])["k"] for row in lab.rows("late")] == ["09:01:00"]
 

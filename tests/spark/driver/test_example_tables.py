@@ -97,6 +97,9 @@ def _as_text(rows: Any) -> dict[str, Any]:
     return {name: F.date_format(name, "yyyy-MM-dd HH:mm:ss'+00'") for name, kind in rows.dtypes if kind == "timestamp"}
 
 
+@pytest.mark.campaign(
+    held_by="tests/spark/driver/test_deduplicate.py::test_duplicates_are_dropped_and_counted_as_filtered"
+)
 def test_what_was_sent_twice_lands_once(lab: Any, tmp_path: Path, departures: Records) -> None:
     topic = lab.topic()
     document = load(lab, "departures_once", tmp_path, {"departures": topic})

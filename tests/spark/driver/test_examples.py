@@ -157,7 +157,7 @@ def test_an_example_lands_what_a_recomputation_gives(
             table = table.where(f"{FINAL[name]} <= TIMESTAMP '{until:%Y-%m-%d %H:%M:%S}'")
         return counted(table)
 
-    lab.until("every row", lambda: _idle(lab, by_topic) and sum(landed().values()) >= sum(wanted.values()))
+    lab.until_batch("every row", lambda: _idle(lab, by_topic) and sum(landed().values()) >= sum(wanted.values()))
     assert running.stop(60)
     assert landed() == wanted
 
@@ -172,7 +172,8 @@ def _idle(lab: Any, by_topic: dict[str, list[dict[str, Any]]]) -> bool:
     return sum(each.consumed for each in lab.done) >= sum(map(len, by_topic.values()))
 
 
-@pytest.mark.parametrize("name", ["late_departures", pytest.param("late_departures_now", marks=pytest.mark.campaign)])
+@pytest.mark.campaign(held_by="tests/spark/driver/test_landing.py::test_alerts_reach_kafka_with_key_and_position")
+@pytest.mark.parametrize("name", ["late_departures", "late_departures_now"])
 def test_the_alerts_of_the_examples_come_as_messages(
     lab: Any, tmp_path: Path, recorded: dict[str, list[dict[str, Any]]], name: str
 ) -> None:

@@ -89,18 +89,10 @@ def test_a_batch_that_runs_twice_lands_and_quarantines_once(lab: Any) -> None:
     assert lab.done[-1].outcome.already
 
 
-def test_a_stop_replays_nothing(lab: Any) -> None:
-    topic = lab.topic()
-    document = lab.spec(topic)
-    for round_ in range(2):
-        lab.produce(topic, [{"n": round_ * 10 + each} for each in range(10)])
-        lab.run(document, 10)
-    assert [done.outcome.already for done in lab.done] == [False] * len(lab.done)
-    assert sorted(row["n"] for row in lab.rows()) == list(range(20))
-    seqs = [done.outcome.seq for done in lab.done]
-    assert seqs == sorted(set(seqs))
-
-
+@pytest.mark.campaign(
+    held_by="tests/spark/driver/test_references.py::"
+    "test_each_batch_joins_the_newest_version_and_needs_it_no_more_once_read"
+)
 def test_a_reference_is_read_again_without_a_restart(lab: Any) -> None:
     topic, file = lab.topic(), Path(lab.folder) / "names.csv"
     file.write_text("n,name\n1,one\n")
@@ -172,7 +164,7 @@ def test_alerts_reach_kafka_with_key_and_position(lab: Any) -> None:
     assert (lab.done[0].consumed, lab.done[0].outcome.landed, lab.done[0].outcome.filtered) == (10, 3, 7)
 
 
-def test_key_and_headers_are_columns_as_the_producer_sent_them(lab: Any) -> None:
+def test_key_and_headers_are_columns_as_the_producer_sent_them_and_a_stop_replays_nothing(lab: Any) -> None:
     from confluent_kafka import Producer
 
     topic, producer = lab.topic(), Producer({"bootstrap.servers": lab.kafka.bootstrap})
@@ -188,6 +180,13 @@ def test_key_and_headers_are_columns_as_the_producer_sent_them(lab: Any) -> None
     sent = [(each["key"], None if each["value"] is None else bytes(each["value"])) for each in first["_kafka_headers"]]
     assert sent == headers
     assert [row["_kafka_offset"] for row in lab.rows("q")] == [2]
+
+    lab.produce(topic, [{"n": 3}])
+    lab.run(document, 1)
+    assert [done.outcome.already for done in lab.done] == [False] * len(lab.done), "a stop replays nothing"
+    assert sorted(row["n"] for row in lab.rows()) == [1, 2, 3]
+    seqs = [done.outcome.seq for done in lab.done]
+    assert seqs == sorted(set(seqs))
 
 
 def _position(lab: Any, document: dict[str, Any]) -> str:
@@ -232,7 +231,7 @@ def test_a_record_dated_2099_is_quarantined_and_every_other_one_is_counted(lab: 
     document, send = _dated_2099(lab)
     running = lab.start(document)
     send()
-    lab.until("all windows", lambda: sum(row["n"] for row in lab.rows()) >= 900)
+    lab.until_batch("all windows", lambda: sum(row["n"] for row in lab.rows()) >= 900)
     assert running.stop(60)
     assert sum(row["n"] for row in lab.rows()) == 900
     [kept] = lab.rows("q")

@@ -32,7 +32,7 @@ from lakeward.telemetry import failpoints
 def go_on(lab: Any, wanted: Any, rows: int) -> None:
     running = lab.starter().start(wanted)
     lab.started.append(running)
-    lab.until(f"{rows} rows", lambda: len(lab.rows()) >= rows)
+    lab.until_rows(rows)
     assert running.stop(60)
 
 
@@ -135,6 +135,7 @@ def test_a_position_in_postgresql_is_moved_by_the_same_operations(
     assert running.stop(60)
 
 
+@pytest.mark.campaign(held_by="test_a_position_in_postgresql_is_moved_by_the_same_operations")
 def test_a_recovery_whose_position_moved_since_it_was_planned_changes_nothing(
     lab: Any, registry: Registry, operator: Runner
 ) -> None:
@@ -254,6 +255,7 @@ def test_a_poisoned_batch_that_was_skipped_is_passed_and_the_audit_accounts_for_
     assert (at.totals.skipped, found.skipped, found.missing, found.duplicates) == (1, 1, 0, 0)
 
 
+@pytest.mark.campaign(held_by="test_a_position_in_postgresql_is_moved_by_the_same_operations")
 def test_a_reset_back_reads_again_just_what_it_said(lab: Any, registry: Registry, operator: Runner) -> None:
     document = landing(lab, lab.topic(), 3)
     wanted = lab.wanted(document)
@@ -323,7 +325,7 @@ def test_a_lost_checkpoint_of_a_table_goes_on_in_the_middle_of_a_commit(
     document = lab.spec("none", source=feed, trigger={"every": "1h"})
     document.pop("decode")
     running = lab.start(document)
-    lab.until("the first of three files", lambda: lab.rows())
+    lab.until_rows(1)
     assert running.stop(60)
     first = len(lab.rows())
     assert 0 < first < 6

@@ -51,13 +51,13 @@ def test_files_land_once_whenever_the_driver_dies(lab: Any, steps: tuple[str, ..
         with failpoints.on(step, die):
             lab.fail(document)
         lab.started.clear()
-    lab.run(document, 4)
+    running = lab.start(document)
+    lab.until("the batch again", lambda: lab.done)
     assert lab.done[-1].outcome.already
     assert (read(lab, document), len(lab.rows("q"))) == ([1, 2, 3], 1)
-    lab.produce(topic, ["junk"])
-    lab.run(document, 1)
-    lab.produce(topic, [{"n": 4, "s": "a"}])
-    lab.run(document, 1)
+    lab.land(topic, "junk")
+    lab.land(topic, {"n": 4, "s": "a"})
+    assert running.stop(60)
     assert read(lab, document) == [1, 2, 3, 4]
 
     path = Path(document["sink"]["files"]["path"])
@@ -131,9 +131,9 @@ def test_a_function_is_called_again_with_the_same_batch_and_can_tell(
     with failpoints.on("before-return", die):
         lab.fail(document)
     lab.started.clear()
-    lab.run(document, 2)
-    lab.produce(topic, ["junk"])
-    lab.run(document, 1)
+    lab.start(document)
+    lab.until("the batch again", lambda: lab.done)
+    lab.land(topic, "junk")
 
     import hooks_of_a_test  # type: ignore[import-not-found]  # written above
 

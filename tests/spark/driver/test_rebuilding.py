@@ -96,7 +96,7 @@ class Rig:
         """Records, and the running query has landed them."""
         self.lab.produce(self.topic, list(values))
         self.sent += len(values)
-        self.lab.until("the live rows", lambda: self.end() == self.sent)
+        self.lab.until_batch("the live rows", lambda: self.end() == self.sent)
 
     def position(self, table: str | None = None) -> position.Position:
         loaded = self.catalog.load_table(table or self.table)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,7 @@ LEFT JOIN names ON names.n = source.n LEFT JOIN places ON places.n = source.n LE
 
 
 @pytest.fixture
-def tables(lab: Any) -> Iterator[Any]:
+def tables(lab: Any) -> Callable[..., None]:
     """Runs SQL in which `{names}` is an Iceberg table, `{places}` a Delta table."""
     folder = location.folder_of(lab.runtime.lake, f"{lab.namespace}.places")
     names = {"names": f"lake.{lab.namespace}.names", "places": location.by_path(folder)}
@@ -31,9 +31,15 @@ def tables(lab: Any) -> Iterator[Any]:
             lab.spark.sql(each.format(**names))
 
     run("CREATE TABLE {names} (n INT, name STRING) USING iceberg")
+    return run
+
+
+@pytest.fixture
+def places(lab: Any) -> Iterator[None]:
+    """The Delta table that `tables` names."""
     schema = lab.spark.createDataFrame([], "n INT, place STRING").schema
     delta_table.create(lab.spark, lab.runtime.lake, f"{lab.namespace}.places", schema)
-    yield run
+    yield
     lab.spark.sql(f"DROP TABLE IF EXISTS spark_catalog.{lab.namespace}.places")
 
 
@@ -64,7 +70,9 @@ def _joined(lab: Any, topic: str, n: int) -> tuple[Any, Any, Any]:
     ],
     ids=["gone", "gone and back"],
 )
-def test_each_batch_joins_the_newest_version_and_needs_it_no_more_once_read(lab: Any, tables: Any, back: bool) -> None:
+def test_each_batch_joins_the_newest_version_and_needs_it_no_more_once_read(
+    lab: Any, tables: Any, places: None, back: bool
+) -> None:
     topic, file = lab.topic(), Path(lab.folder) / "files.csv"
     file.write_text("n,file\n1,one\n")
     tables("INSERT INTO {names} VALUES (1, 'one')", "INSERT INTO {places} VALUES (1, 'here')")
@@ -157,7 +165,7 @@ def test_columns_that_were_renamed_or_added_since_the_newest_snapshot(lab: Any, 
     assert len(lab.rows()) == 1
 
 
-def test_a_table_that_is_not_there_is_named_with_those_that_are(lab: Any, tables: Any) -> None:
+def test_a_table_that_is_not_there_is_named_with_those_that_are(lab: Any, tables: Any, places: None) -> None:
     topic = lab.topic()
     for kind, like in (("iceberg", "names"), ("delta", "places")):
         document = lab.spec(

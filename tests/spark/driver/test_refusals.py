@@ -107,9 +107,10 @@ def test_bad_rows_without_a_quarantine_stop_the_stream(lab: Any) -> None:
 def test_a_foreign_rollback_blocks_with_the_lost_range(lab: Any) -> None:
     topic = lab.topic()
     document = lab.spec(topic)
+    running = lab.start(document)
     for n in range(3):
-        lab.produce(topic, [{"n": n}])
-        lab.run(document, 1)
+        lab.land(topic, {"n": n})
+    assert running.stop(60)
     first = lab.spark.sql(f"SELECT snapshot_id FROM lake.{lab.namespace}.t.history ORDER BY made_current_at").first()[0]
     lab.spark.sql(f"CALL lake.system.rollback_to_snapshot('{lab.namespace}.t', {first})")
     with pytest.raises(Blocked) as raised:

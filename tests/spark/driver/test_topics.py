@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import time
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -19,6 +19,8 @@ from lakeward.operations.quarantine.remove import Failing, quarantine_rows
 from lakeward.operations.request import Request, StreamOperation
 from lakeward.operations.runner import Runner
 from lakeward.platform.errors import Blocked, Refused
+from lakeward.registry import generations, streams
+from lakeward.spec.model.stream import StreamSpec
 
 
 @pytest.fixture
@@ -45,16 +47,6 @@ def give_up(admin: Any, topic: str, before: int, partition: int = 0) -> None:
         done.result(30)
 
 
-def failed(running: Any) -> BaseException:
-    """Wait for the query's failure."""
-    end = time.monotonic() + 120
-    while running.active and time.monotonic() < end:
-        time.sleep(0.05)
-    failure = running.failure()
-    assert failure is not None
-    return failure[0]
-
-
 def landed(lab: Any) -> list[tuple[int, int]]:
     return sorted((row["_kafka_partition"], row["_kafka_offset"]) for row in lab.rows())
 
@@ -74,12 +66,12 @@ def test_a_partition_that_comes_while_a_stream_runs_or_is_stopped_is_read_from_i
     produce(lab, topic, 0, range(3))
     document = lab.spec(topic, **more)
     running = lab.start(document)
-    lab.until("the first rows", lambda: len(lab.rows()) == 3)
+    lab.until_rows(3)
     admin.create_partitions([NewPartitions(topic, 2)])[topic].result(30)
     produce(lab, topic, 1, range(10, 14))
-    lab.until("the new partition", lambda: len(lab.rows()) >= 7)
+    lab.until_rows(7)
     produce(lab, topic, 0, range(3, 5))
-    lab.until("both", lambda: len(lab.rows()) >= 9)
+    lab.until_rows(9)
     assert running.stop(60)
     assert landed(lab) == [(0, n) for n in range(5)] + [(1, n) for n in range(4)]
 
@@ -99,7 +91,7 @@ def test_retention_that_passes_a_running_stream_blocks_it_with_the_range_and_wha
     running = lab.start(document)
     lab.until("the first batch", lambda: len(lab.done) >= 1)
     give_up(admin, topic, 30)
-    failed(running)
+    lab.failed(running)
     had = len(lab.rows())
     assert had < 30
 
@@ -117,7 +109,7 @@ def test_retention_that_passes_a_running_stream_blocks_it_with_the_range_and_wha
     operator.run(request)
     running = lab.starter().start(accepted(registry, document["id"], lab.wanted(document)))
     lab.started.append(running)
-    lab.until("what is left", lambda: len(lab.rows()) >= had + 10)
+    lab.until_rows(had + 10)
     assert running.stop(60)
     assert landed(lab) == [(0, n) for n in [*range(had), *range(30, 40)]]
     table = sink_position.lake_of(lab.runtime).load_table(f"{lab.namespace}.t")
@@ -126,66 +118,59 @@ def test_retention_that_passes_a_running_stream_blocks_it_with_the_range_and_wha
     assert (found.skipped, found.missing, found.duplicates) == (30 - had, 0, 0)
 
 
-def test_a_new_partition_that_lost_its_first_records_blocks_the_stream_and_what_is_left_can_be_landed(
+def test_what_came_and_lost_its_first_records_blocks_the_stream_and_what_is_left_can_be_landed(
     lab: Any, admin: Any, registry: Registry, operator: Runner
 ) -> None:
     from confluent_kafka.admin import NewPartitions
 
-    topic = lab.topic()
+    topic, added = lab.topic(), lab.topic()
     document = {**lab.spec(topic), "lineage": "rows"}
+    wanted = lab.wanted(document)
+
+    def land_what_is_left(rows: int, skipped: int) -> None:
+        request = Request(StreamOperation.RESET, document["id"], comment="retention", to="available", wait=False)
+        plan, request = approved(operator, request)
+        assert (plan.data["skipped"], plan.data["read_again"]) == (skipped, 0)
+        operator.run(request)
+        running = lab.starter().start(replace(accepted(registry, document["id"], wanted), document=document))
+        lab.started.append(running)
+        lab.until_rows(rows)
+        assert running.stop(60)
+
     produce(lab, topic, 0, range(3))
     lab.run(document, 3)
+    deployed(registry, document, wanted.checkpoint)
     admin.create_partitions([NewPartitions(topic, 2)])[topic].result(30)
     produce(lab, topic, 1, range(10))
     give_up(admin, topic, 6, partition=1)
     with pytest.raises(Blocked) as told:  # Spark would fail for ever: "added partition starts from 6 instead of 0"
         lab.start(document)
     assert (told.value.reason, f"{topic}/1: 0 to 5 (6 offsets)" in told.value.why) == ("source-expired", True)
-
-    deployed(registry, document, lab.wanted(document).checkpoint)
-    request = Request(StreamOperation.RESET, document["id"], comment="retention", to="available", wait=False)
-    plan, request = approved(operator, request)
-    assert (plan.data["skipped"], plan.data["read_again"]) == (6, 0)
-    operator.run(request)
-    running = lab.starter().start(accepted(registry, document["id"], lab.wanted(document)))
-    lab.started.append(running)
-    lab.until("what is left", lambda: len(lab.rows()) >= 7)
-    assert running.stop(60)
+    land_what_is_left(7, skipped=6)
     assert landed(lab) == [(0, n) for n in range(3)] + [(1, n) for n in range(6, 10)]
+
+    # A topic that is added is read from its first available record.
+    produce(lab, added, 0, range(10))
+    give_up(admin, added, 6)
+    document["source"] = {"kafka": {"topics": [topic, added], "max_offsets_per_trigger": 1000}}
+    now = replace(accepted(registry, document["id"], wanted), document=document)
+    with pytest.raises(Blocked) as told:  # Spark would fail for ever
+        lab.starter().start(now)
+    assert told.value.reason == "topic-added-late" and f"{added}/0: 0 to 5 (6 offsets)" in told.value.why
+    with registry() as connection:
+        generation = streams.get(connection, document["id"]).generation + 1
+        generations.add(
+            connection, stream=document["id"], generation=generation,
+            spec=StreamSpec.model_validate(document).document(), digest="e", sql=None, code={}, versions={},
+            author="ann", checkpoint=now.checkpoint,
+        )  # fmt: skip
+        streams.accept(connection, document["id"], generation=generation, driver="d")
+    land_what_is_left(11, skipped=0)
+    assert landed(lab) == [(0, n) for n in [0, 1, 2, 6, 7, 8, 9]] + [(1, n) for n in range(6, 10)]
     table = sink_position.lake_of(lab.runtime).load_table(f"{lab.namespace}.t")
     at = position.parse(table.properties[position.key(document["id"])], document["id"], "t")
     found = auditing.audit(table, document["id"], at)
     assert (found.skipped, found.missing, found.duplicates) == (6, 0, 0)
-
-
-def test_a_topic_added_after_its_first_records_expired_begins_at_its_first_available_record(
-    lab: Any, admin: Any, registry: Registry, operator: Runner
-) -> None:
-    topic, added = lab.topic(), lab.topic()
-    document = {**lab.spec(topic), "lineage": "rows"}
-    produce(lab, topic, 0, range(3))
-    lab.run(document, 3)
-    produce(lab, added, 0, range(10))
-    give_up(admin, added, 6)
-    document["source"] = {"kafka": {"topics": [topic, added], "max_offsets_per_trigger": 1000}}
-    with pytest.raises(Blocked) as told:  # Spark would fail for ever
-        lab.start(document)
-    assert told.value.reason == "topic-added-late" and f"{added}/0: 0 to 5 (6 offsets)" in told.value.why
-
-    deployed(registry, document, lab.wanted(document).checkpoint)
-    request = Request(StreamOperation.RESET, document["id"], comment="added", to="available", wait=False)
-    plan, request = approved(operator, request)
-    assert (plan.data["skipped"], plan.data["read_again"]) == (0, 0)
-    operator.run(request)
-    running = lab.starter().start(accepted(registry, document["id"], lab.wanted(document)))
-    lab.started.append(running)
-    lab.until("what is left", lambda: len(lab.rows()) >= 7)
-    assert running.stop(60)
-    assert landed(lab) == [(0, n) for n in [0, 1, 2, 6, 7, 8, 9]]
-    table = sink_position.lake_of(lab.runtime).load_table(f"{lab.namespace}.t")
-    at = position.parse(table.properties[position.key(document["id"])], document["id"], "t")
-    found = auditing.audit(table, document["id"], at)
-    assert (found.skipped, found.missing, found.duplicates) == (0, 0, 0)
 
 
 def test_a_topic_made_anew_under_a_running_stream_blocks_it(lab: Any, admin: Any) -> None:
@@ -193,7 +178,7 @@ def test_a_topic_made_anew_under_a_running_stream_blocks_it(lab: Any, admin: Any
     produce(lab, topic, 0, range(5))
     document = {**lab.spec(topic), "lineage": "rows"}
     running = lab.start(document)
-    lab.until("the first rows", lambda: len(lab.rows()) == 5)
+    lab.until_rows(5)
     admin.delete_topics([topic])[topic].result(30)
     from confluent_kafka.admin import NewTopic
 
@@ -202,7 +187,7 @@ def test_a_topic_made_anew_under_a_running_stream_blocks_it(lab: Any, admin: Any
         future = admin.create_topics([NewTopic(topic, 1, 1)])[topic]
         made = future.exception(30) is None
     produce(lab, topic, 0, range(100, 120))
-    failed(running)
+    lab.failed(running)
     lab.started.clear()
     with pytest.raises(Blocked, match="was deleted and created again") as told:
         lab.starter().start(lab.wanted(document))

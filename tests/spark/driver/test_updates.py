@@ -54,11 +54,12 @@ def test_each_change_is_sent_once_it_happens_and_again_when_its_batch_runs_again
     spec = document(topic, changes)
     first = [at(5), at(5), at(6), at(6, "EWR")]
     lab.produce(topic, first)
-    lab.run(spec, 4)
+    running = lab.start(spec)
+    lab.until("the first batch", lambda: sum(done.consumed for done in lab.done) == 4)
     assert sorted(read(lab, changes)) == [(5, "JFK", 2), (6, "EWR", 1), (6, "JFK", 1)], "no window is over yet"
     second = [at(5), at(7), at(7)]
-    lab.produce(topic, second)
-    lab.run(spec, 3)
+    lab.land(topic, *second)
+    assert running.stop(60)
     told = read(lab, changes)
     assert sorted(told[3:]) == [(5, "JFK", 3), (7, "JFK", 2)], "what did not change is not sent"
     # As after a kill between the send and Spark's own note of the batch.

@@ -29,13 +29,15 @@ def held(lab: Any) -> dict[Any, Any]:
 
 def test_the_newest_row_of_each_key_stays_within_a_batch_and_across_batches(lab: Any) -> None:
     topic = lab.topic()
-    spec = upsert(lab, topic, order_by="at", delete_when="op = 'd'")
+    spec = upsert(lab, topic, order_by="at", delete_when="op = 'd'", write="merge-on-read")
     lab.produce(topic, [event(1, "a", 1), event(1, "b", 3), event(1, "old", 2), event(2, "x", 1), event(None, "n", 1)])
-    lab.run(spec, 5)
+    lab.start(spec)
+    lab.until("the first batch", lambda: lab.done)
     assert held(lab) == {1: "b", 2: "x", None: "n"}
-    lab.produce(topic, [event(1, "late", 2), event(2, "y", 5), event(2, "gone", 6, "d"), event(3, "z", 1, "d")])
-    lab.produce(topic, [event(None, "m", 2)])
-    lab.run(spec, 5)
+    lab.land(
+        topic, event(1, "late", 2), event(2, "y", 5), event(2, "gone", 6, "d"), event(3, "z", 1, "d"),
+        event(None, "m", 2),
+    )  # fmt: skip
     assert held(lab) == {1: "b", None: "m"}
     assert len(lab.rows()) == 2
     last = lab.done[-1]
@@ -44,17 +46,25 @@ def test_the_newest_row_of_each_key_stays_within_a_batch_and_across_batches(lab:
     properties = {row["key"]: row["value"] for row in shown}
     totals = json.loads(properties[f"lakeward.stream.{spec['id']}.position"])["totals"]
     assert (totals["consumed"], totals["filtered"]) == (10, 0), "every record counts, not the newest of each key"
+    lab.land(topic, event(1, "late", 1), event(2, "never there", 1, "d"), event(1, "late", 2, "d"))
+    assert held(lab) == {1: "b", None: "m"}
+    assert [each.outcome.seq for each in lab.done] == [1, 2, 3], "a batch that changes nothing moves the position too"
 
 
 def test_without_order_by_the_later_record_wins(lab: Any) -> None:
     topic = lab.topic()
-    spec = upsert(lab, topic)
+    spec = upsert(lab, topic, write="copy-on-write")
     lab.produce(topic, [event(1, "a", 1), event(1, "b", 1)])
-    lab.run(spec, 2)
+    lab.start(spec)
+    lab.until("the first batch", lambda: lab.done)
     assert held(lab) == {1: "b"}
-    lab.produce(topic, [event(1, "c", 0)])
-    lab.run(spec, 1)
+    lab.land(topic, event(1, "c", 0))
     assert held(lab) == {1: "c"}
+    lab.land(topic, b"junk")
+    assert held(lab) == {1: "c"}
+    assert [each.outcome.seq for each in lab.done] == [1, 2, 3], "a batch without any row moves the position too"
+    [properties] = lab.spark.sql(f"SHOW TBLPROPERTIES lake.{lab.namespace}.t ('write.merge.mode')").collect()
+    assert properties["value"] == "copy-on-write"
 
 
 def test_two_rows_of_a_key_of_which_nobody_knows_the_newer_stop_the_stream(lab: Any) -> None:
@@ -73,7 +83,8 @@ def test_keys_that_are_no_columns_are_refused_before_anything_runs(lab: Any) -> 
     assert not lab.spark.catalog.tableExists(f"lake.{lab.namespace}.t")
 
 
-@pytest.mark.parametrize("how", [pytest.param("merge-on-read", marks=pytest.mark.campaign), "copy-on-write"])
+@pytest.mark.campaign(held_by="test_without_order_by_the_later_record_wins")
+@pytest.mark.parametrize("how", ["merge-on-read", "copy-on-write"])
 def test_a_batch_without_any_row_moves_the_position_all_the_same(lab: Any, how: str) -> None:
     topic = lab.topic()
     spec = upsert(lab, topic, write=how)
@@ -87,7 +98,8 @@ def test_a_batch_without_any_row_moves_the_position_all_the_same(lab: Any, how: 
     assert properties["value"] == how
 
 
-@pytest.mark.parametrize("how", ["merge-on-read", pytest.param("copy-on-write", marks=pytest.mark.campaign)])
+@pytest.mark.campaign(held_by="test_the_newest_row_of_each_key_stays_within_a_batch_and_across_batches")
+@pytest.mark.parametrize("how", ["merge-on-read", "copy-on-write"])
 def test_a_batch_that_changes_nothing_moves_the_position_all_the_same(lab: Any, how: str) -> None:
     topic = lab.topic()
     spec = upsert(lab, topic, order_by="at", delete_when="op = 'd'", write=how)
@@ -119,9 +131,9 @@ def test_complete_replaces_the_whole_result(lab: Any) -> None:
     table = {"table": f"{lab.namespace}.t", "mode": "complete"}
     spec = lab.spec(topic, transform={"sql": "SELECT s, count(*) AS c FROM source GROUP BY s"}, sink={"iceberg": table})
     lab.produce(topic, [{"n": 1, "s": "a"}, {"n": 2, "s": "a"}, {"n": 3, "s": "b"}])
-    lab.run(spec, 3)
-    lab.produce(topic, [{"n": 4, "s": "b"}, {"n": 5, "s": "c"}])
-    lab.run(spec, 2)
+    lab.start(spec)
+    lab.until("the first batch", lambda: lab.done)
+    lab.land(topic, {"n": 4, "s": "b"}, {"n": 5, "s": "c"})
     assert {row["s"]: row["c"] for row in lab.rows()} == {"a": 2, "b": 2, "c": 1}
     assert lab.done[-1].outcome.seq == 2
 
