@@ -40,8 +40,9 @@ def tokens(deployed: AirflowService) -> dict[str, str]:
 def ask(service: AirflowService, method: str, path: str, token: str | None = None) -> httpx.Response:
     headers = {} if token is None else {"Authorization": f"Bearer {token}"}
     options: dict[str, Any] = {"json": {"op": "start"}} if method == "POST" else {}
-    address = f"{service.url}/lakeward{path}"
-    return httpx.request(method, address, headers=headers, timeout=120, trust_env=False, **options)
+    answer = service.http.request(method, f"{service.url}/lakeward{path}", headers=headers, **options)
+    service.http.cookies.clear()  # each call says by its header who calls
+    return answer
 
 
 @pytest.mark.parametrize(("method", "path"), ROUTES)
@@ -80,7 +81,7 @@ def test_the_ui_is_told_where_the_page_is_and_can_load_it(deployed) -> None:
     names = [app["name"] for app in ours["react_apps"]]
     assert len(set(names)) == len(names), "Airflow would show one bundle in place of another"
     for address in places.values():
-        bundle = httpx.get(f"{deployed.url}{address}", timeout=60, trust_env=False)
+        bundle = deployed.http.get(f"{deployed.url}{address}")
         assert (bundle.status_code, bundle.headers["content-type"].split(";")[0]) == (200, "application/javascript")
         assert "AirflowPlugin" in bundle.text
     for path in ("/docs", "/openapi.json", "/redoc"):

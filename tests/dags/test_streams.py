@@ -105,7 +105,7 @@ def test_a_killed_driver_comes_back_with_a_red_report_and_then_a_green_one(landi
     assert "\nnext " in told
 
 
-def test_a_report_reads_line_by_line_and_changes_nothing(landing: AirflowService) -> None:
+def test_a_report_reads_line_by_line_links_to_the_spark_ui_and_changes_nothing(landing: AirflowService) -> None:
     landing.eventually(lambda: landing.stream("alerts").state == "healthy", 400, "alerts to be healthy")
     before = landing.driver("nyc").token
     run = landing.trigger("stream__alerts", op="report")
@@ -115,12 +115,7 @@ def test_a_report_reads_line_by_line_and_changes_nothing(landing: AirflowService
     places = [told.index(word) for word in words]
     assert places == sorted(places)
     assert landing.driver("nyc").token == before
-
-
-def test_a_run_links_to_the_spark_ui_of_its_driver(landing: AirflowService) -> None:
     assert landing.call("GET", "/plugins/importErrors").json()["import_errors"] == []
-    run = landing.trigger("stream__alerts", op="report")
-    landing.finished("stream__alerts", run)
     links = landing.call("GET", f"/dags/stream__alerts/dagRuns/{run}/taskInstances/operate/links").json()
     assert links["extra_links"] == {
         "Spark UI": "http://127.0.0.1:4040",

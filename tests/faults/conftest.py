@@ -119,6 +119,25 @@ def apart_world(
     postgres.drop_database(catalog)
 
 
+@pytest.fixture(scope="module")
+def host(postgres: Any, kafka: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    """A world whose driver runs, for streams that tests deploy on it and remove; a stream of its own keeps it up."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PGPASSFILE", str(postgres.pgpass))
+        registry, catalog = postgres.create_registry(), postgres.create_database()
+        made = make_world(
+            postgres, postgres.pgpass, postgres.url(registry), catalog, kafka, tmp_path_factory.mktemp("host")
+        )
+        made.interpretation = interpretation.of_the_gate()
+        keeper = f"{made.name}_keeper"
+        made.deploy(simple_stream(keeper, kafka.create_topic(), f"{made.name}.keeper", trigger={"every": "10s"}))
+        made.launch()
+        yield made
+        made.end()
+        for database in (registry, catalog):
+            postgres.drop_database(database)
+
+
 @pytest.fixture
 def simple() -> Callable[..., dict[str, Any]]:
     """Makes the spec of a stream that lands `{"n", "s"}` records row by row."""

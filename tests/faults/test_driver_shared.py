@@ -1,35 +1,41 @@
-"""Streams that share a driver: what happens to one is nothing to the others; and the driver's life as a process."""
+"""Streams that share a driver: what happens to one is nothing to the others, and none of it takes a restart.
+
+One driver runs for all tests here: it takes up the streams that a test deploys, and goes on when they are removed.
+"""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable
+import os
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from datetime import timedelta
+from itertools import count
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from consumer_groups import committed
+from world import World, no_password_in
 
-from lakeward.registry import batches, drivers, events, leases, streams
+from lakeward.operations.request import Request, StreamOperation
+from lakeward.operations.runner import Runner
+from lakeward.platform.errors import Unhealthy
+from lakeward.registry import backpressure, drivers, events, generations, leases, streams, writer_pauses
+from lakeward.registry.backpressure import Level
+from lakeward.spec.model.stream import StreamSpec
+from lakeward.supervision.backends.base import Life
+from lakeward.supervision.backends.local import LocalBackend
+from lakeward.tables.act.writer_pause import pause_writers
 
 pytestmark = pytest.mark.timeout(1200)  # a bound for a hang; a busy machine may need minutes
 
 HANGS = "SELECT *, CASE WHEN n = 666 THEN java_method('java.lang.Thread', 'sleep', 3600000L) END AS slept FROM source"
 POISON = "SELECT *, CASE WHEN n = 13 THEN CAST(raise_error('unlucky') AS INT) END AS luck FROM source"
-MEMORY = "SELECT *, length(repeat(s, CASE WHEN n = 13 THEN 300000000 ELSE 1 END)) AS long FROM source"
-
-STOP_THE_CONTEXT = """
-import os, pathlib, threading, time
-
-def wait():
-    while not pathlib.Path(os.environ["STOP_THE_CONTEXT"]).exists():
-        time.sleep(0.1)
-    from pyspark import SparkContext
-    SparkContext._active_spark_context._jsc.sc().stop()
-
-if "STOP_THE_CONTEXT" in os.environ:
-    threading.Thread(target=wait, daemon=True).start()
-"""
+REWRITE = "CALL lake.system.rewrite_data_files(table => 'lake.{}', options => map('rewrite-all', 'true'))"
 
 
 def _run_id(world: Any, stream: str) -> str | None:
@@ -43,9 +49,9 @@ def _events(world: Any, stream: str, kind: str) -> list[events.Event]:
 
 
 def test_a_neighbour_that_comes_changes_goes_fails_or_hangs_leaves_the_others_running(
-    world: Any, simple: Callable[..., Any]
+    host: World, simple: Callable[..., Any]
 ) -> None:
-    """Then the driver ends, and a second life goes on where the first one ended, and replays nothing."""
+    world, driver = host, host.started[0]
     topic = world.kafka.create_topic(partitions=2)
     calm, other, poison, hangs = (f"{world.name}_{name}" for name in ("calm", "other", "poison", "hangs"))
 
@@ -56,7 +62,6 @@ def test_a_neighbour_that_comes_changes_goes_fails_or_hangs_leaves_the_others_ru
     deploy(other)
     sent = list(range(1000, 1600))  # more than one batch
     world.numbers(topic, sent)
-    driver = world.launch()
 
     def more(*numbers: int) -> None:
         world.numbers(topic, numbers)
@@ -125,89 +130,254 @@ def test_a_neighbour_that_comes_changes_goes_fails_or_hangs_leaves_the_others_ru
     )
     with world.connect() as connection:
         assert leases.current(connection, "stream", [calm])[calm].live
-
-    assert driver.terminate() == 0, driver.said()
-    assert driver.exit_file()["exit_code"] == 0
-    with world.connect() as connection:
-        found = drivers.find(connection, world.name)
-        assert (found.state, found.exit_code) == ("exited", 0)
-        assert leases.current(connection, "stream", [calm]) == {}
-    stopped = [line for line in driver.events("stream stopped") if line["stream"] == calm]
-    assert [line["at_a_boundary"] for line in stopped] == [True]
-
-    # A second life goes on where the first one ended, and replays nothing.
-    more(*range(3000, 3300))
-    again = world.launch()
-    all_landed()
-    world.desire(calm, "stopped")
-    assert again.exit() == 0, again.said()
-    assert sorted(row["n"] for row in world.rows(f"{world.name}.{calm}")) == sorted(sent)
-    assert sum(committed(world.kafka.bootstrap, group, topic, 2).values()) == len(sent), "also of a stopped stream"
-    with world.connect() as connection:
-        kept = batches.newest(connection, calm, limit=1000)
-    assert not any(each.replayed for each in kept)
-    assert sum(each.landed for each in kept) == len(sent)
-    assert [each.seq for each in reversed(kept)] == list(range(1, len(kept) + 1))
-
-    # What an on-call engineer reads. The event log is there to be opened.
-    for line in driver.log() + again.log():
+        for each in (calm, bad, poison, hangs):
+            streams.remove(connection, each)
+    for line in driver.log():
         assert {"event", "level", "timestamp"} <= set(line), line
         # Py4J says by itself that the call of the hung batch was cut off.
-        assert "driver" in line or (line["logger"] == "root" and line not in again.log()), line
-    assert not [line for line in again.log() if line["level"] == "error"], again.said()
-    secret = world.pgpass.read_text().strip().splitlines()[0].rsplit(":", 1)[-1]
-    for each in (driver, again):
-        for name in ("driver.log", "spark.log", "stdout.log", "launch.json", "exit.json"):
-            assert secret not in (each.launch.folder / name).read_text(), f"the password stands in {name}"
-    for name in ("driver.log", "spark.log"):
-        for line in (again.launch.folder / name).read_text().splitlines():
-            assert isinstance(json.loads(line), dict), f"{name} is JSON lines"
-    [log] = (driver.launch.folder / "events").iterdir()
-    assert any(each.name.startswith("events_1_") for each in log.iterdir())
+        assert "driver" in line or line["logger"] == "root", line
+    no_password_in(world, driver)
 
 
-def test_a_jvm_that_dies_or_loses_its_spark_context_under_its_driver_is_named(
-    world: Any, simple: Callable[..., Any], tmp_path: Path
+@pytest.mark.parametrize(
+    "rewrites",
+    [
+        False,
+        pytest.param(
+            True,
+            marks=pytest.mark.campaign(
+                held_by="test_it_rests_for_the_rewrite_and_goes_on_after_it_also_when_the_maintenance_dies"
+            ),
+        ),
+    ],
+)
+def test_it_rests_for_the_rewrite_and_goes_on_after_it_also_when_the_maintenance_dies(
+    host: World, simple: Callable[..., Any], rewrites: bool
 ) -> None:
-    """An error that is fatal to one of the JVM's threads stops the context: the JVM runs on, and nothing ever lands."""
-    topic, hook, flag = world.kafka.create_topic(), tmp_path / "hook", tmp_path / "now"
-    hook.mkdir()
-    (hook / "sitecustomize.py").write_text(STOP_THE_CONTEXT)
-    stream, table = f"{world.name}_s", f"{world.name}.t"
-    world.deploy(simple(stream, topic, table, transform={"sql": MEMORY}))
-    world.numbers(topic, range(14, 19))
-    first = world.launch(env={"PYTHONPATH": str(hook), "STOP_THE_CONTEXT": str(flag)})
-    world.wait_landed(table, stream, 5)
-    flag.touch()
-    assert first.exit() == 1, first.said()
-    told = first.exit_file()
-    assert (told["failure_class"], told["cause"]) == ("infra", "dead JVM")
-    assert "its Spark context was stopped" in told["error"]
-    assert world.stream(stream).blocked is None
+    """Without a rewrite the pause lasts as long as several batches: nothing lands in it."""
+    world, driver = host, host.started[0]
+    name = f"rewritten_{rewrites}".lower()
+    topic, stream, table = world.kafka.create_topic(), f"{world.name}_{name}", f"{world.name}.{name}"
+    sink = {"iceberg": {"table": table, "mode": "upsert", "keys": ["n"], "order_by": "at"}}
+    sql = {"sql": "SELECT n, s, _kafka_offset AS at FROM source"}
+    limits = {"freshness": "15m", "stall": "30m"}
+    more = {"lineage": "none", "limits": limits, "trigger": {"every": "2s"}}
+    world.deploy(simple(stream, topic, table, sink=sink, transform=sql, **more))
+    world.numbers(topic, range(5))
 
-    # The next one lands what came meanwhile, and its JVM is killed.
-    world.numbers(topic, range(19, 24))
-    driver = world.launch()
-    world.wait_landed(table, stream, 10)
-    assert sorted(row["n"] for row in world.rows(table)) == list(range(14, 24))
-    driver.jvm().kill()
-    assert driver.exit() == 1, driver.said()
-    said = driver.exit_file()
-    assert (said["failure_class"], said["cause"]) == ("infra", "dead JVM"), said
-    assert "killed by signal 9" in said["error"]
+    def seq() -> int:
+        return int((world.position(table, stream) or {"seq": 0})["seq"])
 
-    # A record that takes all the memory there is: the batch is named, with its offsets.
-    world.forget_leases()
-    world.numbers(topic, [13])
-    again = world.launch()
-    assert again.exit() == 1, again.said()
-    said = again.exit_file()
-    assert (said["failure_class"], said["cause"], said["stream"]) == ("infra", "out of memory", stream), said
-    assert (said["batch_id"], said["offsets"]["source"]["end"]) == (2, f'{{"{topic}":{{"0":11}}}}')
+    world.wait_for("its first batch", seq)
+
+    over = threading.Event()
+
+    def send() -> None:
+        while not over.wait(0.5):
+            world.numbers(topic, range(5))
+
+    sender = threading.Thread(target=send)
+    sender.start()
+    try:
+        before = seq()
+        world.wait_for("batches without a pause", lambda: seq() > before + 2)
+        with pause_writers(world.connect, table, [stream], wait_s=300) as rested:
+            assert rested.awake == ()
+            stands = seq()
+            if rewrites:
+                world.lake_sql(REWRITE.format(table))  # takes many times as long as a batch
+                head = world.catalog().load_table(table).current_snapshot()
+                assert head.summary.operation.value == "replace", "the rewrite landed"
+            else:
+                time.sleep(6)  # at an interval of two seconds
+            assert seq() == stands, "no batch landed beside the rewrite"
+        world.wait_for("it to go on", lambda: seq() > stands)
+        assert world.stream(stream).blocked is None
+
+        with world.connect() as connection:  # a maintenance that dies at once: nobody renews
+            assert leases.take(connection, writer_pauses.WINDOW, table, "dead", "nobody", timedelta(seconds=20))
+        world.wait_for("it to rest", lambda: not asleep(world, stream))
+        stands, since = seq(), time.monotonic()
+        world.wait_for("it to go on by itself", lambda: seq() > stands)
+        assert time.monotonic() - since < 300
+
+        with world.connect() as connection:  # maintenance is behind, and the stream is to wait for it
+            backpressure.set_level(connection, table, Level.HOLD, "1000 commits")
+        world.wait_for("it to wait", lambda: driver.events("back-pressure: stream waits for maintenance"))
+        world.wait_for("the batch under way to end", lambda: held_for(seq, 6))
+        with world.connect() as connection:
+            backpressure.set_level(connection, table, Level.OK, "")
+        stands = seq()
+        world.wait_for("it to go on at its own pace", lambda: seq() > stands)
+    finally:
+        over.set()
+        sender.join()
+        with world.connect() as connection:
+            streams.remove(connection, stream)
+
+
+def held_for(seq: Callable[[], int], seconds: float) -> bool:
+    """Whether nothing landed meanwhile, although records kept coming."""
+    stands = seq()
+    time.sleep(seconds)
+    return seq() == stands
+
+
+def asleep(world: Any, stream: str) -> list[str]:
     with world.connect() as connection:
-        told = events.newest(connection, "driver", world.name)
-    assert [each.fields["cause"] for each in told if each.kind == "ended"] == [
-        "dead JVM",
-        "dead JVM",
-        "out of memory",
-    ]
+        return writer_pauses.running(connection, [stream])
+
+
+@pytest.fixture
+def disks(host: World) -> Iterator[dict[str, Path]]:
+    """Two small disks of the stream `full` alone: for its checkpoint, and for its table."""
+    if os.geteuid() != 0:
+        pytest.skip("only root mounts a disk of its own")
+    stream, lake = f"{host.name}_full", Path(host.runtime.lake.warehouse)
+    made = {"checkpoints": Path(host.runtime.checkpoints) / stream, "warehouse": lake / host.name / "full"}
+    with ExitStack() as held:
+        for place in made.values():
+            place.mkdir(parents=True)
+            done = subprocess.run(
+                ["mount", "-t", "tmpfs", "-o", "size=24m", "tmpfs", str(place)], capture_output=True, check=False
+            )
+            if done.returncode:
+                pytest.skip(f"no disk can be mounted here: {done.stderr.decode().strip()}")
+            held.callback(subprocess.run, ["umount", "--lazy", str(place)], check=True)
+        yield made
+
+
+def fill(disk: Path) -> Path:
+    """Leave no byte free on it."""
+    filler = disk / "somebody-elses-file"
+    with filler.open("wb", buffering=0) as stream:
+        for size in (1 << 20, 4096, 1):
+            try:
+                while True:
+                    stream.write(b"\0" * size)
+            except OSError:
+                continue
+    return filler
+
+
+def test_a_full_disk_is_named_burns_no_patience_and_loses_nothing(
+    host: World, simple: Callable[..., Any], disks: dict[str, Path]
+) -> None:
+    world, driver = host, host.started[0]
+    topic, table = world.kafka.create_topic(), f"{world.name}.full"
+    stream = world.deploy(simple(f"{world.name}_full", topic, table, restart={"max_backoff": "1s"}))
+    world.numbers(topic, range(100))
+    world.wait_landed(table, stream, 100)
+
+    def failures() -> list[dict[str, Any]]:
+        return [each for each in driver.events("stream failed, will restart") if each["stream"] == stream]
+
+    for number, place in enumerate(disks, start=1):
+        before = len(failures())
+        filler = fill(disks[place])
+        world.numbers(topic, range(100 * number, 100 * (number + 1)))
+        *_, failed = world.wait_for(
+            f"the failure for want of room in {place}",
+            lambda before=before: failures()[before:],
+        )
+        assert (failed["failure_class"], failed["cause"]) == ("dependency", "disk full"), driver.said()
+        seen = world.wait_for(
+            "the record", lambda: (found := world.observation(stream)) is not None and found.error and found
+        )
+        assert seen.error["class"] == "dependency"
+        assert world.stream(stream).blocked is None
+        filler.unlink()
+        world.wait_landed(table, stream, 100 * (number + 1))
+
+    with world.connect() as connection:
+        streams.remove(connection, stream)
+    world.wait_for("its stop", lambda: world.observation(stream).query_state == "stopped")
+    assert sorted(row["n"] for row in world.rows(table)) == list(range(300))
+
+
+@pytest.fixture
+def lone(world: World) -> Iterator[World]:
+    """A world whose drivers the backend starts."""
+    yield world
+    backend = LocalBackend(world.runtime.drivers)
+    for job in backend.find():
+        if job.life is not Life.GONE:
+            backend.kill(job)
+
+
+@pytest.mark.parametrize(
+    "restarted",
+    [
+        False,
+        pytest.param(
+            True,
+            marks=pytest.mark.campaign(
+                held_by="tests/unit/operations/test_operations.py::test_restart_is_a_new_launch_of_a_lone_stream"
+            ),
+        ),
+    ],
+)
+def test_a_generation_proves_itself_or_gives_way_and_any_can_come_back(
+    request: Any, simple: Callable[..., Any], restarted: bool
+) -> None:
+    """No row is lost or doubled. What is `restarted` is a driver of the stream's own, which the backend starts."""
+    world = request.getfixturevalue("lone" if restarted else "host")
+    backend = LocalBackend(world.runtime.drivers)
+    topic, table = world.kafka.create_topic(), f"{world.name}.generations"
+    document = simple(f"{world.name}_generations", topic, table, resources={"driver": world.name})
+    stream = world.deploy(document, desired="stopped")
+    sent = count()
+
+    def meanwhile(seconds: float) -> None:
+        """While somebody waits, records go on coming."""
+        world.numbers(topic, [next(sent) for _ in range(10)])
+        time.sleep(seconds)
+
+    operator = Runner(
+        world.connect, world.runtime, author="ann", holder="a test", backend=backend, timeout_s=900.0,
+        sleep=meanwhile, analyse=lambda spec, has, runtime: [],
+    )  # fmt: skip
+
+    def pend(number: int, **changed: Any) -> None:
+        spec = StreamSpec.model_validate({"owner": "tests", **document, **changed})
+        with world.connect() as connection:
+            generations.add(
+                connection, stream=stream, generation=number, spec=spec.document(), digest=uuid4().hex, sql=None,
+                code={}, versions={}, author="ann", checkpoint=f"{world.runtime.checkpoints}/{stream}/1",
+            )  # fmt: skip
+            streams.set_pending(connection, stream, number)
+
+    def launched() -> str:
+        with world.connect() as connection:
+            row = drivers.find(connection, world.name)
+        assert row is not None
+        return str(row.token)
+
+    meanwhile(0.0)
+    operator.run(Request(StreamOperation.START, stream))
+    first = launched()
+
+    pend(2, trigger={"every": "300ms"})
+    assert "generation 2 is stable" in operator.run(Request(StreamOperation.UPGRADE, stream)).detail
+
+    assert launched() == first, "an upgrade does not restart the driver"
+
+    pend(3, transform={"sql": "SELECT *, 1 AS extra FROM source"})  # the table has no such column
+    with pytest.raises(Unhealthy, match="generation 2 runs again") as failed:
+        operator.run(Request(StreamOperation.UPGRADE, stream))
+    assert "other columns than table" in failed.value.why
+    assert world.stream(stream).generation == 2
+
+    operator.run(Request(StreamOperation.ROLLBACK, stream, generation=1))
+    assert world.stream(stream).generation == 1
+
+    if restarted:
+        operator.run(Request(StreamOperation.RESTART, stream))
+        assert launched() != first
+    operator.run(Request(StreamOperation.STOP, stream))
+    with world.connect() as connection:
+        streams.remove(connection, stream)
+    end = next(sent)
+    rows = sorted(row["n"] for row in world.rows(table))
+    assert rows == list(range(len(rows)))
+    assert len(rows) <= end

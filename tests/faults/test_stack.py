@@ -1,6 +1,7 @@
 """The real stack, as small as it gets (PostgreSQL under its supervisor), and what can happen to it.
 
-Initialising a home takes many times as long as starting it again: all tests but the first have one home, one at a time.
+Initialising a home takes many times as long as starting it again, and a start several seconds of CPU: the tests have
+one home, one at a time, and what happens to a running stack happens to one after the other.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from pathlib import Path
 import psutil
 import psycopg2
 import pytest
+from desk import here
 from pyiceberg.catalog import load_catalog
 
 from lakeward import jars
@@ -30,7 +32,7 @@ from lakeward.platform.errors import LakewardError, Refused, Unhealthy
 from lakeward.platform.runtime import CATALOG, Home, Project, Runtime
 from lakeward.stack import session
 from lakeward.stack.stack import Stack
-from lakeward.stack.state import StackState
+from lakeward.stack.state import Process, StackState
 
 ONLY = ["postgres"]
 
@@ -50,14 +52,6 @@ def below(folder: Path) -> Iterator[Stack]:
         yield made
     finally:
         made.down(None, lambda line: None)
-
-
-@pytest.fixture
-def fresh(tmp_path: Path) -> Iterator[Stack]:
-    """A stack whose home does not exist yet."""
-    jars.ensure()
-    with below(tmp_path) as made:
-        yield made
 
 
 @pytest.fixture
@@ -97,8 +91,8 @@ def ask(stack: Stack, statement: str, database: str = "lakeward", user: str = "l
         return rows
 
 
-def test_up_twice_status_and_down(fresh: Stack) -> None:
-    stack, lines = fresh, list[str]()
+def test_a_stack_goes_on_after_stops_and_kills_and_nothing_of_it_is_left_or_lost(stack: Stack) -> None:
+    lines = list[str]()
     found = stack.up(ONLY, None, lines.append)
 
     assert set(found) == {"home", "postgres", "timings_s"}
@@ -121,79 +115,92 @@ def test_up_twice_status_and_down(fresh: Stack) -> None:
         cursor.execute("SELECT count(*) FROM streams")
         assert cursor.fetchone() == (0,), "the registry's migrations ran"
     assert ask(stack, "SELECT count(*) FROM iceberg_tables", "catalog", "catalog") == [(0,)]
-
     first = pid_of(stack)
     assert up(stack) == first, "a second up starts nothing"
     [part] = stack.status()
     assert (part.name, part.state) == ("postgres", "up")
     assert part.pss_bytes and part.pss_bytes > 1_000_000
     assert part.log.exists()
+    no_secret_on_a_command_line(stack)
 
-    supervisor = StackState.load(stack.home).supervisor
+    # A part that is killed comes back by itself, with its data.
+    ask(stack, "CREATE TABLE kept AS SELECT 7 AS x")
+    os.kill(first, signal.SIGKILL)
+    until(lambda: (part := stack.status()[0]).state == "up" and part.pid != first)
+    assert ask(stack, "SELECT x FROM kept") == [(7,)]
+
+    # Drivers are stopped between Airflow and the databases: one that does not end keeps PostgreSQL.
+    answered: list[object] = []
+
+    def stop_drivers() -> None:
+        answered.extend(ask(stack, "SELECT 1"))
+        raise LakewardError("a driver does not end")
+
+    with pytest.raises(LakewardError, match="does not end"):
+        stack.down(stop_drivers, lambda line: None)
+    assert answered == [(1,)], "PostgreSQL still answers while drivers finish their batch"
+    last = pid_of(stack)
+    assert psutil.pid_exists(last), "and it is not taken away from a driver that goes on"
+
+    # Down ends everything, and twice is as good as once.
+    supervisor, port = StackState.load(stack.home).supervisor, StackState.load(stack.home).ports["postgres"]
     assert supervisor is not None
     stack.down(None, lambda line: None)
     assert session.members(supervisor) == []
-    assert not psutil.pid_exists(first) or psutil.Process(first).status() == psutil.STATUS_ZOMBIE
+    assert not psutil.pid_exists(last) or psutil.Process(last).status() == psutil.STATUS_ZOMBIE
     assert [part.state for part in stack.status()] == ["down"]
     assert stack.down(None, lambda line: None) == {}, "a second down has nothing to do"
 
-
-def test_what_was_written_is_there_after_down_and_up(stack: Stack) -> None:
-    up(stack)
-    ask(stack, "CREATE TABLE kept_by_down AS SELECT 7 AS x")
-    stack.down(None, lambda line: None)
-    up(stack)
-    assert ask(stack, "SELECT x FROM kept_by_down") == [(7,)]
-
-
-def test_a_killed_part_comes_back_with_its_data(stack: Stack) -> None:
-    first = up(stack)
-    ask(stack, "CREATE TABLE kept_by_kill AS SELECT 7 AS x")
-    os.kill(first, signal.SIGKILL)
-    until(lambda: (part := stack.status()[0]).state == "up" and part.pid != first)
-    assert ask(stack, "SELECT x FROM kept_by_kill") == [(7,)]
-
-
-def test_after_the_supervisor_was_killed_up_starts_afresh(stack: Stack) -> None:
-    orphan = up(stack)
-    killed = StackState.load(stack.home).supervisor
-    assert killed is not None
-    os.kill(killed.pid, signal.SIGKILL)
-    until(lambda: not killed.alive())
-    assert [part.state for part in stack.status()] == ["down"]
-
-    assert up(stack) != orphan
-    assert session.members(killed) == [], "the orphan was ended, not left beside the new one"
-    assert ask(stack, "SELECT 1") == [(1,)]
-
-
-def test_down_ends_the_orphans_of_a_killed_supervisor(stack: Stack) -> None:
-    up(stack)
-    killed = StackState.load(stack.home).supervisor
-    assert killed is not None
-    os.kill(killed.pid, signal.SIGKILL)
-    until(lambda: not killed.alive())
-    stack.down(None, lambda line: None)
-    assert session.members(killed) == []
-
-
-def test_a_port_somebody_took_meanwhile_is_avoided(stack: Stack) -> None:
-    up(stack)
-    port = StackState.load(stack.home).ports["postgres"]
-    stack.down(None, lambda line: None)
+    # A port that somebody took meanwhile is avoided; what was written is there.
     with socket.socket() as other:
         other.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         other.bind((ports.HOST, port))
         other.listen()
-        up(stack)
+        orphan = up(stack)
         assert StackState.load(stack.home).ports["postgres"] != port
-        assert ask(stack, "SELECT 1") == [(1,)], "runtime.json and pgpass follow the port"
+        assert ask(stack, "SELECT x FROM kept") == [(7,)], "runtime.json and pgpass follow the port"
         assert ports.answers(port), "the other program was left alone"
+
+    # After a kill of the supervisor the next up starts afresh, and down ends what another one leaves.
+    killed = supervisor_killed(stack)
+    assert [part.state for part in stack.status()] == ["down"]
+    assert up(stack) != orphan
+    assert session.members(killed) == [], "the orphan was ended, not left beside the new one"
+    assert ask(stack, "SELECT x FROM kept") == [(7,)]
+    killed = supervisor_killed(stack)
+    stack.down(None, lambda line: None)
+    assert session.members(killed) == []
+
+
+def supervisor_killed(stack: Stack) -> Process:
+    """Kill the supervisor alone."""
+    killed = StackState.load(stack.home).supervisor
+    assert killed is not None
+    os.kill(killed.pid, signal.SIGKILL)
+    until(lambda: not killed.alive())
+    return killed
+
+
+def no_secret_on_a_command_line(stack: Stack) -> None:
+    """Nor in a file that others may read."""
+    secrets = {
+        file.read_text().strip() for file in stack.home.secrets.iterdir() if file.suffix in {".password", ".token"}
+    }
+    supervisor = StackState.load(stack.home).supervisor
+    assert supervisor is not None
+    lines = [" ".join(process.cmdline()) for process in session.members(supervisor)]
+    assert len(secrets) >= 3
+    assert len(lines) >= 2
+    assert not [line for line in lines for secret in secrets if secret in line]
+    written = [*stack.home.secrets.iterdir(), *(stack.home.root / "supervisor").glob("*.json"), stack.home.runtime_file]
+    assert len(written) >= 8
+    assert not [file for file in written if file.stat().st_mode & 0o077]
 
 
 def test_a_part_that_cannot_start_names_its_log_and_last_lines(stack: Stack) -> None:
-    up(stack)
-    stack.down(None, lambda line: None)
+    if not (stack.home.root / "postgres" / "data").exists():
+        up(stack)
+        stack.down(None, lambda line: None)
     control = stack.home.root / "postgres" / "data" / "global" / "pg_control"
     away = control.rename(stack.home.root / "pg_control")
     try:
@@ -219,22 +226,6 @@ def test_two_stacks_live_side_by_side(stack: Stack, tmp_path: Path) -> None:
         other.down(None, lambda line: None)
 
 
-def test_no_secret_stands_on_a_command_line(stack: Stack) -> None:
-    up(stack)
-    secrets = {
-        file.read_text().strip() for file in stack.home.secrets.iterdir() if file.suffix in {".password", ".token"}
-    }
-    supervisor = StackState.load(stack.home).supervisor
-    assert supervisor is not None
-    lines = [" ".join(process.cmdline()) for process in session.members(supervisor)]
-    assert len(secrets) >= 3
-    assert len(lines) >= 2
-    assert not [line for line in lines for secret in secrets if secret in line]
-    written = [*stack.home.secrets.iterdir(), *(stack.home.root / "supervisor").glob("*.json"), stack.home.runtime_file]
-    assert len(written) >= 8
-    assert not [file for file in written if file.stat().st_mode & 0o077]
-
-
 def command(stack: Stack, *words: str, **environment: str) -> subprocess.CompletedProcess[str]:
     """The real command line, in a process of its own."""
     return subprocess.run(
@@ -249,16 +240,17 @@ def test_the_command_line_prints_one_json_and_notes_beside_it(stack: Stack) -> N
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["postgres"]["user"] == "lakeward"
     assert "postgres" in done.stderr
-    status = command(stack, "stack", "status", "-o", "json")
-    assert status.returncode == 0, status.stderr
-    [part] = json.loads(status.stdout)["parts"]
+    place = ["--home", str(stack.home.root), "--project", str(stack.project.root)]
+    code, status = here(["stack", "status", "-o", "json", *place], more=True)
+    assert code == 0, status
+    [part] = json.loads(status)["parts"]
     assert set(part) == {"name", "state", "pid", "since", "pss_bytes", "log"}
     doctor = command(stack, "doctor", "-o", "json")
     checks = {check["name"]: check for check in json.loads(doctor.stdout)["checks"]}
     assert checks["postgres"]["ok"] and checks["java"]["ok"] and checks["jars"]["ok"]
     assert command(stack, "stack", "down", "-o", "json").returncode == 0
-    assert command(stack, "stack", "status").returncode == 3
-    assert command(stack, "stack", "up", "--only", "postgers").returncode == 2
+    assert here(["stack", "status", *place], more=True)[0] == 3
+    assert here(["stack", "up", "--only", "postgers", *place], more=True)[0] == 2
 
 
 def test_an_old_java_stops_the_start_before_anything_runs(stack: Stack, tmp_path: Path) -> None:
@@ -289,20 +281,6 @@ def test_a_changed_jar_stops_the_start(stack: Stack, tmp_path: Path, monkeypatch
     assert not StackState.load(stack.home).running
 
 
-def test_drivers_are_stopped_between_airflow_and_the_databases(stack: Stack) -> None:
-    up(stack)
-    answered: list[object] = []
-
-    def stop_drivers() -> None:
-        answered.extend(ask(stack, "SELECT 1"))
-        raise LakewardError("a driver does not end")
-
-    with pytest.raises(LakewardError, match="does not end"):
-        stack.down(stop_drivers, lambda line: None)
-    assert answered == [(1,)], "PostgreSQL still answers while drivers finish their batch"
-    assert pid_of(stack), "and it is not taken away from a driver that goes on"
-
-
 CLIENT = """
 import os
 from pyspark.sql.connect.session import SparkSession
@@ -330,5 +308,6 @@ def test_spark_connect_serves_the_lake_to_whoever_has_the_token(stack: Stack) ->
     runtime = Runtime.load(stack.home.runtime_file)
     lake = load_catalog(CATALOG, **pyiceberg_properties(runtime.lake, runtime.pgpass))
     assert lake.load_table("ns.t").scan().to_arrow().to_pydict() == {"x": [7]}
-    lake.close()
     assert ask(stack, "SELECT iceberg_type FROM iceberg_tables", "catalog", "catalog") == [("TABLE",)]
+    lake.drop_table("ns.t")  # another test has this catalog
+    lake.close()

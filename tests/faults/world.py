@@ -39,7 +39,7 @@ def wait_for(what: str, done: Callable[[], Any], timeout_s: float = PATIENCE_S) 
         if found:
             return found
         assert time.monotonic() < end, f"{what} did not happen within {timeout_s:.0f} s"
-        time.sleep(0.25)  # a look at a table costs a connection and a catalog
+        time.sleep(0.25)
 
 
 @dataclass
@@ -115,6 +115,8 @@ class World:
     started: list[DriverProcess] = field(default_factory=list)
     interpretation: Mapping[str, str] = field(default_factory=dict)
     """Conf by which drivers interpret their queries; empty: they compile them, as in production."""
+    _held: dict[str, Any] = field(default_factory=dict)
+    """A catalog for each lake of the runtime so far, for the many looks at a table."""
 
     wait_for = staticmethod(wait_for)
 
@@ -213,34 +215,33 @@ class World:
         with self.connect() as connection:
             streams.set_desired(connection, [stream], desired)
 
-    def catalog(self) -> Any:
+    def catalog(self, **more: str) -> Any:
         from pyiceberg.catalog import load_catalog
 
         lake = self.runtime.lake
-        return load_catalog(lake.name, **addresses.pyiceberg_properties(lake, self.pgpass))
+        return load_catalog(lake.name, **addresses.pyiceberg_properties(lake, self.pgpass), **more)
+
+    def _look(self, table: str) -> Any:
+        """The table as it is now, by a catalog that is kept; None if it does not exist yet."""
+        from pyiceberg.exceptions import NoSuchTableError
+
+        which = self.runtime.lake.model_dump_json()
+        if which not in self._held:
+            # Tests stop PostgreSQL: a connection that ended with it is replaced.
+            self._held[which] = self.catalog(pool_pre_ping="true")
+        try:
+            return self._held[which].load_table(table)
+        except NoSuchTableError:
+            return None
 
     def rows(self, table: str) -> list[dict[str, Any]]:
         """All rows of a table, without a JVM; none if it does not exist yet."""
-        from pyiceberg.exceptions import NoSuchTableError
-
-        found = self.catalog()
-        try:
-            return list(found.load_table(table).scan().to_arrow().to_pylist())
-        except NoSuchTableError:
-            return []
-        finally:
-            found.close()
+        found = self._look(table)
+        return [] if found is None else list(found.scan().to_arrow().to_pylist())
 
     def position(self, table: str, stream: str) -> dict[str, Any] | None:
-        from pyiceberg.exceptions import NoSuchTableError
-
-        found = self.catalog()
-        try:
-            text = found.load_table(table).properties.get(f"lakeward.stream.{stream}.position")
-        except NoSuchTableError:
-            return None
-        finally:
-            found.close()
+        found = self._look(table)
+        text = None if found is None else found.properties.get(f"lakeward.stream.{stream}.position")
         return None if text is None else dict(json.loads(text))
 
     def landed(self, table: str, stream: str) -> int:
@@ -261,6 +262,9 @@ class World:
             if each.process.poll() is None:
                 os.killpg(each.pid, signal.SIGKILL)
                 each.process.wait(30)
+        for catalog in self._held.values():
+            catalog.close()
+        self._held.clear()
 
 
 def make_world(server: Any, passwords: Path, url: str, catalog: str, kafka: Any, folder: Path) -> World:
@@ -313,6 +317,14 @@ def with_database(world: World, database: str) -> World:
     where = Database(host=lake.host, port=lake.port, database=database, user=lake.user)
     world.runtime = world.runtime.model_copy(update={"postgres": {"there": where}})
     return world
+
+
+def no_password_in(world: World, driver: DriverProcess) -> None:
+    """No file of the launch holds the password of PostgreSQL."""
+    secret = world.pgpass.read_text().strip().splitlines()[0].rsplit(":", 1)[-1]
+    for name in ("driver.log", "spark.log", "stdout.log", "launch.json", "exit.json"):
+        file = driver.launch.folder / name
+        assert not file.exists() or secret not in file.read_text(), f"the password stands in {name}"
 
 
 def simple_stream(stream: str, topic: str, table: str, **more: Any) -> dict[str, Any]:

@@ -47,6 +47,9 @@ PARTS = (
     airflow_parts.Triggerer,
 )
 
+LOOKS_S = 1.0
+"""Between two looks of a wait: a look is a request to the API server, which cost more than the tasks waited for."""
+
 SCHEDULE = "0 0 29 2 *"
 STREAM = """
 owner: ops
@@ -89,6 +92,8 @@ class AirflowService:
     def environment(self) -> dict[str, str]:
         return airflow_parts.environment(self.site) | {
             "PYTHONWARNINGS": "ignore",
+            # No test changes a Dag file: each is parsed once, and not every minute in a process of its own.
+            "AIRFLOW__DAG_PROCESSOR__MIN_FILE_PROCESS_INTERVAL": "3600",
             "LAKEWARD_DRIVER_WRAPPER": f"{sys.executable} {SMALL_DRIVER}",
         }
 
@@ -242,7 +247,7 @@ class AirflowService:
             ended = [name for name, process in self.processes.items() if process.poll() is not None]
             assert not ended, f"{', '.join(ended)} ended while waiting for {what}\n{self.story()}"
             assert time.monotonic() < deadline, f"waited {within_s:g} s for {what}\n{self.story()}"
-            time.sleep(0.2)
+            time.sleep(LOOKS_S)
 
     def story(self) -> str:
         """What a person would look at when something does not happen."""
