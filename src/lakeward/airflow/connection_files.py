@@ -40,7 +40,7 @@ UNNAMED_S = 3600.0
 class AirflowConnection(Protocol):
     """The fields of an Airflow connection that are read here."""
 
-    conn_type: str
+    conn_type: str | None
     host: str | None
     port: int | None
     login: str | None
