@@ -76,7 +76,7 @@ def test_a_driver_is_launched_on_the_cluster_of_its_connection_and_not_without_i
     with connected() as connection:
         failure = restarts.newest(connection)["nyc", None]
     assert "LW-2581" in failure.error and "known connections: none" in failure.error
-    assert failure.failure_class == "config"
+    assert failure.failure_class == "infra"
     file = here.connections / "airflow" / "spark" / "prod.json"
     file.parent.mkdir(parents=True)
     file.write_text(json.dumps({"conn_type": "spark", "host": "spark://h", "port": 7077}))
