@@ -1,6 +1,7 @@
-"""All Dags of Lakeward by one line in a Dag file of an Airflow that has others:
+"""All Dags of Lakeward by two lines in a Dag file of an Airflow that has others:
 
-    from lakeward.airflow.dags import dags; globals().update(dags())
+    from lakeward.airflow.dags import dags
+    globals().update(dags())
 
 The project is the folder that `LAKEWARD_PROJECT` names. Each function reads the files of the project anew.
 """
