@@ -1,5 +1,5 @@
 """Dag of the checks: `quality_check`."""
 
-from lakeward.airflow.quality_dags import build
+from lakeward.airflow.dags import quality
 
-quality_check = build()
+globals().update(quality())

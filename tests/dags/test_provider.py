@@ -26,7 +26,7 @@ def test_the_connection_form_has_the_types_that_streams_name(airflow: AirflowSer
         trust_env=False,
     )
     forms = {form["connection_type"]: form for form in answer.json()}
-    assert {"kafka", "postgres", "aws", "iceberg", "http", "spark_connect"} <= forms.keys()
+    assert {"kafka", "postgres", "aws", "iceberg", "http", "kubernetes", "spark", "spark_connect"} <= forms.keys()
     fields = forms["kafka"]["standard_fields"]
     assert (fields["url_schema"]["hidden"], fields["host"]["title"]) == (True, "Bootstrap server")
     assert forms["aws"]["standard_fields"]["login"]["title"] == "Access key"
@@ -51,9 +51,9 @@ def test_a_type_whose_own_provider_is_installed_is_left_to_it(monkeypatch: pytes
     def types() -> set[str]:
         return {item["connection-type"] for item in provider.get_provider_info()["connection-types"]}
 
-    assert types() == {"kafka", "postgres", "aws", "iceberg", "http"}
+    assert types() == {"kafka", "postgres", "aws", "iceberg", "http", "kubernetes"}
     monkeypatch.setattr(provider, "_installed", lambda package: package == "airflow.providers.amazon")
-    assert types() == {"kafka", "postgres", "iceberg", "http"}
+    assert types() == {"kafka", "postgres", "iceberg", "http", "kubernetes"}
 
 
 def test_an_installed_provider_is_found() -> None:

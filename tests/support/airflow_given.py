@@ -15,3 +15,4 @@ class Given:
     password: str | None = None
     schema: str | None = None
     extra_dejson: dict[str, object] = field(default_factory=dict)
+    conn_type: str | None = ""

@@ -16,14 +16,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from lakeward.connectors.aws import account
+from lakeward.connectors.cluster import connection as clusters
+from lakeward.connectors.cluster import kubernetes as kubernetes_fields
+from lakeward.connectors.cluster import spark as spark_fields
 from lakeward.connectors.iceberg.catalogs import login
 from lakeward.connectors.kafka import cluster, spark_options
 from lakeward.connectors.kafka.settings import BOOTSTRAP, PASSWORD, USERNAME
 from lakeward.connectors.python import connections as python_connections
 from lakeward.platform import private
 from lakeward.platform.errors import DependencyDown
-from lakeward.platform.runtime import Home, Runtime
-from lakeward.registry import generations
+from lakeward.platform.runtime import Home, Project, Runtime
+from lakeward.registry import generations, launches
 from lakeward.supervision.reconcile import registry_of
 
 if TYPE_CHECKING:
@@ -37,6 +40,7 @@ UNNAMED_S = 3600.0
 class AirflowConnection(Protocol):
     """The fields of an Airflow connection that are read here."""
 
+    conn_type: str | None
     host: str | None
     port: int | None
     login: str | None
@@ -178,6 +182,32 @@ def _python(runtime: Runtime, file: Path, connection: AirflowConnection) -> list
     return [(file, _json(content))]
 
 
+def _spark(runtime: Runtime, file: Path, connection: AirflowConnection) -> list[tuple[Path, str | None]]:
+    """Type, host and port, and the fields of the extra that name a cluster: no keytab, no password."""
+    extra = {name: connection.extra_dejson[name] for name in spark_fields.FIELDS if name in connection.extra_dejson}
+    return [(file, _cluster(connection, extra))]
+
+
+def _kubernetes(runtime: Runtime, file: Path, connection: AirflowConnection) -> list[tuple[Path, str | None]]:
+    """The type, and the fields of the extra that lead to the API; a kubeconfig in it has a login."""
+    return [(file, _cluster(connection, kubernetes_fields.fields(connection.extra_dejson)))]
+
+
+def _cluster(connection: AirflowConnection, extra: Mapping[str, object]) -> str:
+    return _json(_given(conn_type=connection.conn_type, host=connection.host, port=connection.port) | {"extra": extra})
+
+
+def _of_drivers(*backends: str) -> Collection[str]:
+    """The connections that `drivers:` of the project's settings name."""
+    file = Project.locate().settings_file
+    if not file.is_file() or "connection:" not in file.read_text(encoding="utf-8", errors="replace"):
+        return []  # most projects: the models of settings are not imported
+    from lakeward.spec.read.settings_file import usable_settings
+
+    drivers = usable_settings(Project.locate()).drivers.values()
+    return [str(each.connection) for each in drivers if each.connection is not None and each.backend in backends]
+
+
 def _of_catalog(runtime: Runtime) -> Collection[str]:
     store = runtime.lake.store
     return [store.connection] if store is not None and store.connection is not None else []
@@ -210,6 +240,13 @@ ADAPTERS: Mapping[str, Adapter] = {
         write=_kafka,
         beside=_kafka_login,
     ),
+    "kubernetes": Adapter(
+        folder=lambda runtime, home: next(iter(clusters.folders("kubernetes", runtime.connections)), None),
+        asked=launches.connections,  # of drivers that run, also when their entry names another one now
+        known=lambda runtime: clusters.ids("kubernetes", runtime.connections),
+        write=_kubernetes,
+        always=lambda runtime: _of_drivers("kubernetes"),
+    ),
     "python": Adapter(
         folder=lambda runtime, home: python_connections.from_airflow(runtime),
         asked=generations.sink_connections,
@@ -222,6 +259,13 @@ ADAPTERS: Mapping[str, Adapter] = {
         known=lambda runtime: runtime.postgres,
         write=_postgres,
         beside=_postgres_password,
+    ),
+    "spark": Adapter(
+        folder=lambda runtime, home: next(iter(clusters.folders("spark", runtime.connections)), None),
+        asked=lambda registry: set(),  # a driver that runs has its place in the registry
+        known=lambda runtime: (),
+        write=_spark,
+        always=lambda runtime: _of_drivers("standalone", "yarn"),
     ),
 }
 """Type of connection -> its adapter."""

@@ -7,6 +7,8 @@
 | those that Python sinks name | any | all fields, to the function |
 | that of the catalog, and those that sources name | aws | login, password, `region_name`, `endpoint_url` in extra |
 | the login of a REST catalog | iceberg | login, password, and Iceberg's names in extra |
+| those that `drivers:` name, standalone and YARN | spark | host and port: the master; queue, deploy mode in extra |
+| those that `drivers:` name, Kubernetes | kubernetes | `in_cluster`, a kubeconfig, context and namespace in extra |
 | those that streams land in | postgres | host, port, schema, login, password, TLS in extra |
 | `lakeward_connect` | spark_connect | host, port and token (password) of the warm Spark Connect server |
 

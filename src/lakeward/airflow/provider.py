@@ -108,7 +108,19 @@ class Http(Form):
     placeholders: ClassVar[Mapping[str, str]] = {"host": "https://hooks.example.com"}
 
 
-FORMS: tuple[type[Form], ...] = (Kafka, Postgres, Aws, Iceberg, Http)
+class Kubernetes(Form):
+    """A cluster of Kubernetes, on which drivers run as pods."""
+
+    conn_type = "kubernetes"
+    hook_name = "Kubernetes Cluster Connection"
+    owner = "airflow.providers.cncf.kubernetes"
+    hidden = ("host", "schema", "login", "password", "port")
+    placeholders: ClassVar[Mapping[str, str]] = {
+        "extra": '{"kube_config_path": "/etc/lakeward/prod.kubeconfig", "namespace": "streams"}'
+    }
+
+
+FORMS: tuple[type[Form], ...] = (Kafka, Postgres, Aws, Iceberg, Http, Kubernetes)
 
 
 def get_provider_info() -> dict[str, Any]:

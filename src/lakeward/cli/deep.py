@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 from lakeward.connectors.iceberg.catalogs.examine import answers_of
 from lakeward.connectors.kubernetes import examine as kubernetes
+from lakeward.connectors.spark import examine as standalone
 from lakeward.connectors.yarn import examine as yarn
 from lakeward.engine import analysis
 from lakeward.engine.analysis import Finding
@@ -53,20 +54,21 @@ def catalog_problems(project: Project, home: Home, loaded: Loaded) -> list[Probl
 
 
 def cluster_problems(project: Project, home: Home, loaded: Loaded) -> list[Problem]:
-    """Why Kubernetes or YARN would not run drivers of the settings: at their places in `conf/lakeward.yaml`."""
-    answers = chain(kubernetes.examine(loaded.settings, home.secrets), yarn.examine(loaded.settings, home.secrets))
-    found = [each for each in answers if each.next]
+    """Why a cluster would not run drivers of the settings: at their places in `conf/lakeward.yaml`."""
+    kinds = (kubernetes, yarn, standalone)
+    answers = chain.from_iterable(each.examine(loaded.settings, home.secrets) for each in kinds)
+    found = [(("drivers", each.driver, *filter(None, [each.key])), each) for each in answers if each.next]
     if not found:
         return []
     file = project.settings_file
     document = read_document(file.read_text(encoding="utf-8-sig"))
-    places = {each.driver: document.place(("drivers", each.driver), key=True) for each in found}
+    places = {path: document.place(path, key=True) for path, _ in found}
     return [
         Problem(
-            str(file.relative_to(project.root)), places[each.driver].line, places[each.driver].column,
-            dotted(("drivers", each.driver)), f"{each.found}; {each.next}", None, (), None, "error",
+            str(file.relative_to(project.root)), places[path].line, places[path].column,
+            dotted(path), f"{each.found}; {each.next}", None, (), None, "error",
         )
-        for each in found
+        for path, each in found
     ]  # fmt: skip
 
 

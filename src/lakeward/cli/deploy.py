@@ -57,7 +57,8 @@ def deploy(
     for problem in loaded.problems:
         if problem.path.endswith("kafka.connection"):
             state().output.note(problem.text())
-    for _, who, error in probe_masters(loaded.settings, {str(spec.driver) for spec in specs.values()}):
+    named = {str(spec.driver) for spec in specs.values()}
+    for _, who, error in probe_masters(loaded.settings, state().home.secrets, named):
         if error is not None:
             state().output.note(f"{error.what}; {who} will wait for it: {error.why}; {error.next}")
     if plan:

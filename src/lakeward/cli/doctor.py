@@ -9,7 +9,7 @@ import typer
 
 from lakeward.cli import supervised
 from lakeward.cli.context import state
-from lakeward.platform.errors import LakewardError, Unhealthy
+from lakeward.platform.errors import DependencyDown, LakewardError, Unhealthy
 
 if TYPE_CHECKING:
     from lakeward.stack.doctor import Check
@@ -42,12 +42,13 @@ def _masters() -> list[Check]:
     except LakewardError:
         return []
     found = []
-    for master, who, error in probe_masters(settings):
+    for master, who, error in probe_masters(settings, state().home.secrets):
         required = f"{master}, for {who}"
         if error is None:
             found.append(Check("spark master", True, "answers", required))
         else:
-            found.append(Check("spark master", False, f"does not answer: {error.why}", required, error.next))
+            words = "does not answer" if isinstance(error, DependencyDown) else error.headline
+            found.append(Check("spark master", False, f"{words}: {error.why}", required, error.next))
     return found
 
 

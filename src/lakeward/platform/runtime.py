@@ -398,7 +398,7 @@ class YarnPlace(BaseModel):
     """Where a driver is submitted on YARN.
 
     Attributes:
-        connection: id of the connection that says the rest; None without one.
+        connection: not used any more; rows of an earlier version have it.
         queue: the queue of its application.
         hadoop_conf: folder with `yarn-site.xml` and `core-site.xml`, on the machine that submits.
         resource_managers: web addresses of the ResourceManagers, the active one and its standbys.

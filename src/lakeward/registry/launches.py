@@ -99,6 +99,11 @@ def current(connection: Connection) -> list[LaunchRow]:
     return [LaunchRow(**row._mapping) for row in found]
 
 
+def connections(connection: Connection) -> set[str]:
+    """The connections by which the clusters of current launches are reached."""
+    return {str(row.place["connection"]) for row in current(connection) if row.place.get("connection")}
+
+
 def of_token(connection: Connection, token: str) -> LaunchRow | None:
     """The launch with this token; None for a driver that is not on a cluster."""
     row = connection.execute(select(*_ROW).where(launches.c.token == token)).one_or_none()

@@ -9,6 +9,7 @@ from typing import Any
 
 import structlog
 
+from lakeward.connectors.cluster.resolve import resolved
 from lakeward.platform.errors import LakewardError
 from lakeward.platform.runtime import Launch as LaunchFile
 from lakeward.platform.runtime import Runtime
@@ -77,24 +78,25 @@ class Actor:
 
     def _launch(self, decision: Launch, facts: Facts) -> Done:
         name, token = decision.driver, secrets.token_hex(16)
-        declared = self.settings().driver(name)
+        settings = self.settings()
         with self.connect() as connection:
             if not drivers.record_intent(
-                connection, name, token=token, previous=decision.previous, backend=declared.backend
+                connection, name, token=token, previous=decision.previous, backend=settings.driver(name).backend
             ):
                 return Done(name, "skipped", f"Driver {name} is being launched by another process")
         specs = [facts.generations[item].spec for item in decision.streams if item in facts.generations]
-        launch = LaunchFile(
-            driver=name,
-            token=token,
-            folder=launch_folder(self.runtime.drivers, name),
-            runtime=self.runtime,
-            conf=conf(specs, declared),
-            cluster=place(declared),
-            pod=pod(specs, declared),
-            yarn=yarn(declared),
-        )
         try:
+            declared = resolved(name, settings, self.runtime.connections)
+            launch = LaunchFile(
+                driver=name,
+                token=token,
+                folder=launch_folder(self.runtime.drivers, name),
+                runtime=self.runtime,
+                conf=conf(specs, declared),
+                cluster=place(declared),
+                pod=pod(specs, declared),
+                yarn=yarn(declared),
+            )
             job = self.backend.start(launch)
         except LakewardError as error:
             return self._could_not_start(decision, token, error, facts)

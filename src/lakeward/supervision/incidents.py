@@ -12,6 +12,7 @@ from sqlalchemy import Connection
 from sqlalchemy.exc import OperationalError
 
 from lakeward.platform.boundary import Failure, attempt
+from lakeward.platform.errors import SpecError
 from lakeward.platform.failures import FailureClass, judge
 from lakeward.platform.runtime import Runtime
 from lakeward.platform.text import listed, span
@@ -83,14 +84,20 @@ def ask(
 def _needs(
     spec: Mapping[str, Any], driver: str, facts: Facts, runtime: Runtime, settings: Callable[[], Settings]
 ) -> frozenset[Dependency]:
-    return dependencies.needs(spec, runtime) | _through(driver, facts, settings)
+    return dependencies.needs(spec, runtime) | _through(driver, facts, runtime, settings)
 
 
-def _through(driver: str, facts: Facts, settings: Callable[[], Settings]) -> frozenset[Dependency]:
+def _through(driver: str, facts: Facts, runtime: Runtime, settings: Callable[[], Settings]) -> frozenset[Dependency]:
     row = facts.drivers.get(driver)
     if row is None or row.backend != "standalone":
         return frozenset()
-    return dependencies.of_its_driver(settings().driver(driver).master)
+    # Imported here: a pass without a driver on a standalone cluster needs no connection.
+    from lakeward.connectors.cluster.resolve import resolved
+
+    try:
+        return dependencies.of_its_driver(resolved(driver, settings(), runtime.connections).master)
+    except SpecError:  # the failure of its launch tells it
+        return frozenset()
 
 
 def of_dependencies(

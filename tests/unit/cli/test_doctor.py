@@ -76,3 +76,26 @@ def test_a_cluster_that_does_not_answer_is_told_by_name_also_by_deploy(site: Any
     with closing(socket.create_server(("127.0.0.1", away))):
         checks = json.loads(lakeward("doctor", "-o", "json").out)["checks"]
         assert [each["ok"] for each in checks if each["name"] == "spark master"] == [True]
+
+
+def test_a_connection_that_is_missing_is_told_by_doctor_and_with_its_line_by_deep_validation(
+    site: Any, tmp_path: Any
+) -> None:
+    from lakeward.cli.deep import cluster_problems
+    from lakeward.platform.runtime import Home, Project
+    from lakeward.spec.read.loader import load_project
+
+    shutil.copytree(ROOT / "conf", tmp_path / "conf")
+    settings = tmp_path / "conf/lakeward.yaml"
+    settings.write_text(settings.read_text().replace("cores: 2", "backend: standalone\n    connection: spark_prod"))
+    [line] = [number for number, text in enumerate(settings.read_text().splitlines(), 1) if "spark_prod" in text]
+    site._capture.readouterr()
+    with suppress(SystemExit):
+        main(["doctor", "-o", "json", "--home", str(tmp_path / "home"), "--project", str(tmp_path)])
+    checks = json.loads(site._capture.readouterr().out)["checks"]
+    (check,) = (each for each in checks if each["name"] == "spark master")
+    assert not check["ok"] and "LW-2581" in check["found"] and "create it in Airflow" in check["next"]
+    assert check["wanted"] == "connection spark_prod, for driver demo"
+    [problem] = cluster_problems(Project(tmp_path), Home(tmp_path / "home"), load_project(Project(tmp_path)))
+    assert (problem.file, problem.line, problem.path) == ("conf/lakeward.yaml", line, "drivers.demo.connection")
+    assert "LW-2581" in problem.message

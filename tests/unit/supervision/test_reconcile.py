@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import os
 import signal
 from pathlib import Path
@@ -62,6 +63,31 @@ def test_a_driver_with_executors_is_the_same_process_and_is_shown_with_its_clust
     row = driver(connected)
     assert (row.backend, row.handle) == ("standalone", job.handle)
     assert Launch.read(Path(job.log) / "launch.json").conf["spark.master"] == "spark://h:7077"
+
+
+BY_CONNECTION = Settings.model_validate({"drivers": {"nyc": {"backend": "standalone", "connection": "prod"}}})
+PASS = {"holder": "test", "chance": lambda: 0.0, "startup_grace_s": 0.0, "settings": BY_CONNECTION}
+
+
+def test_a_driver_is_launched_on_the_cluster_of_its_connection(deployed, connected, backend, runtime, tmp_path):
+    deployed("flights")
+    here = runtime.model_copy(update={"connections": tmp_path / "connections"})
+    file = here.connections / "airflow" / "spark" / "prod.json"
+    file.parent.mkdir(parents=True)
+    file.write_text(json.dumps({"conn_type": "spark", "host": "spark://h", "port": 7077}))
+    assert reconcile_once(connected, here, backend, **PASS).launched == ["nyc"]
+    [job] = alive(backend)
+    assert Launch.read(Path(job.log) / "launch.json").conf["spark.master"] == "spark://h:7077"
+
+
+def test_a_driver_whose_connection_is_missing_is_not_launched(deployed, connected, backend, runtime, tmp_path):
+    deployed("flights")
+    here = runtime.model_copy(update={"connections": tmp_path / "connections"})
+    assert reconcile_once(connected, here, backend, **PASS).launched == []
+    with connected() as connection:
+        failure = restarts.newest(connection)["nyc", None]
+    assert "LW-2581" in failure.error and "known connections: none" in failure.error
+    assert failure.failure_class == "infra"
 
 
 def test_a_killed_driver_is_buried_and_launched_with_a_new_token(

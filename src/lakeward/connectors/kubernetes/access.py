@@ -1,7 +1,8 @@
 """Access to the API of a Kubernetes cluster: address, trust and login, as `kubectl` finds them.
 
-A driver's `connection:` is a file of the home, `kubernetes/<id>.kubeconfig`. Without one it is the service account of
-the pod that this process runs in, else `KUBECONFIG` or `~/.kube/config`. A login is read when it is used, so that a
+A driver's `connection:` is one of Airflow's type `kubernetes` (`connectors.cluster`), or a file of the home,
+`kubernetes/<id>.kubeconfig`. Without one it is the service account of the pod that this process runs in, else
+`KUBECONFIG` or `~/.kube/config`. A login is read when it is used, so that a
 token that was renewed in its file is used, and it is in no argument, environment or log. See docs/adr/0104.
 """
 
@@ -18,6 +19,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from lakeward.connectors.cluster import connection as clusters
+from lakeward.connectors.cluster import kubernetes
 from lakeward.platform.errors import DependencyDown, SpecError
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
@@ -56,42 +59,62 @@ def find(connection: str | None, connections: Path | None) -> Access:
         SpecError: there is none, or its file cannot be used.
         DependencyDown: the program that gets the login fails.
     """
-    if connection is not None:
-        if connections is None:
-            raise _unusable(f"connection {connection}", "this deployment has no folder of connections")
-        return of_kubeconfig(connections / "kubernetes" / f"{connection}.kubeconfig")
+    if connection is None:
+        return _of_the_machine(kubernetes.ApiSettings())
+    given = clusters.find("kubernetes", connection, connections)
+    if given is None:
+        file = None if connections is None else connections / "kubernetes" / f"{connection}{clusters.KUBECONFIG}"
+        if file is None or not file.exists():
+            raise clusters.missing("kubernetes", connection, connections)
+        return of_kubeconfig(file)
+    settings = kubernetes.settings(given)
+    if settings.content is not None:
+        return _of_text(settings.content, given.file, settings)
+    return _of_the_machine(settings) if settings.file is None else of_kubeconfig(settings.file, settings)
+
+
+def _of_the_machine(settings: kubernetes.ApiSettings) -> Access:
+    """The service account of this pod, else the user's own kubeconfig."""
     host, port = os.environ.get("KUBERNETES_SERVICE_HOST"), os.environ.get("KUBERNETES_SERVICE_PORT", "443")
     if host and (SERVICE_ACCOUNT / "token").exists():
-        return of_service_account(host, port)
+        return of_service_account(host, port, settings)
+    if settings.in_cluster:
+        raise _unusable(str(SERVICE_ACCOUNT), "the connection says in_cluster, and this process runs in no pod")
     named = os.environ.get("KUBECONFIG", "").split(os.pathsep)[0]
-    return of_kubeconfig(Path(named) if named else Path.home() / ".kube" / "config")
+    return of_kubeconfig(Path(named) if named else Path.home() / ".kube" / "config", settings)
 
 
-def of_service_account(host: str, port: str) -> Access:
+def of_service_account(host: str, port: str, settings: kubernetes.ApiSettings) -> Access:
     """The service account of the pod that this process runs in."""
     address = f"[{host}]" if ":" in host else host
     space = SERVICE_ACCOUNT / "namespace"
+    trust = ssl.create_default_context(cafile=str(SERVICE_ACCOUNT / "ca.crt"))
     return Access(
-        f"https://{address}:{port}", "the service account of this pod",
-        ssl.create_default_context(cafile=str(SERVICE_ACCOUNT / "ca.crt")),
+        f"https://{address}:{port}", "the service account of this pod", _verified(trust, settings.verify),
         _of_file(SERVICE_ACCOUNT / "token"), space.read_text().strip() if space.exists() else "",
     )  # fmt: skip
 
 
-def of_kubeconfig(file: Path) -> Access:
-    """The current context of a kubeconfig file."""
+def of_kubeconfig(file: Path, settings: kubernetes.ApiSettings | None = None) -> Access:
+    """A kubeconfig file: the context that the connection names, else its current one."""
+    try:
+        text = file.read_text()
+    except (OSError, ValueError) as error:
+        raise _unusable(str(file), getattr(error, "strerror", None) or "it is no text") from None
+    return _of_text(text, file, settings or kubernetes.ApiSettings())
+
+
+def _of_text(text: str, file: Path, settings: kubernetes.ApiSettings) -> Access:
     from ruamel.yaml import YAML
     from ruamel.yaml.error import YAMLError
 
     try:
-        content = YAML(typ="safe", pure=True).load(file.read_text())
-    except OSError as error:
-        raise _unusable(str(file), error.strerror or str(error)) from None
+        content = YAML(typ="safe", pure=True).load(text)
     except (YAMLError, ValueError):
         raise _unusable(str(file), "it is no YAML") from None  # the text of the error may repeat a secret
     if not isinstance(content, Mapping):
         raise _unusable(str(file), "it is no kubeconfig")
-    context = _entry(content, "contexts", content.get("current-context"), "context", file)
+    context = _entry(content, "contexts", settings.context or content.get("current-context"), "context", file)
     cluster = _entry(content, "clusters", context.get("cluster"), "cluster", file)
     user = _entry(content, "users", context.get("user"), "user", file) if context.get("user") else {}
     server = str(cluster.get("server") or "")
@@ -107,6 +130,7 @@ def of_kubeconfig(file: Path) -> Access:
     except (OSError, ValueError) as error:  # ssl.SSLError is an OSError
         why = f"its certificates cannot be used: {getattr(error, 'strerror', None) or type(error).__name__}"
         raise _unusable(str(file), why) from None
+    trust = trust and _verified(trust, settings.verify)
     return Access(server.rstrip("/"), str(file), trust, source, str(context.get("namespace") or ""))
 
 
@@ -125,13 +149,18 @@ def _trust(cluster: Mapping[str, Any], user: Mapping[str, Any], file: Path) -> s
         trust = ssl.create_default_context(cadata=base64.b64decode(str(data)).decode())
     else:
         trust = ssl.create_default_context(cafile=str(_path(path, file)) if path else None)
-    if cluster.get("insecure-skip-tls-verify") is True:
-        trust.check_hostname, trust.verify_mode = False, ssl.CERT_NONE
+    trust = _verified(trust, cluster.get("insecure-skip-tls-verify") is not True)
     with tempfile.TemporaryDirectory(prefix="lakeward-kubernetes-") as folder:  # mode 0700; read at once
         chain = _pem(user, "client-certificate", Path(folder), file)
         key = _pem(user, "client-key", Path(folder), file)
         if chain is not None:
             trust.load_cert_chain(chain, key)
+    return trust
+
+
+def _verified(trust: ssl.SSLContext, verify: bool) -> ssl.SSLContext:
+    if not verify:
+        trust.check_hostname, trust.verify_mode = False, ssl.CERT_NONE
     return trust
 
 

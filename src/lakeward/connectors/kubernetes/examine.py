@@ -6,10 +6,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from lakeward.connectors.driver_place import Answer
+from lakeward.connectors.cluster.resolve import resolved
+from lakeward.connectors.driver_place import Answer, of_error
 from lakeward.connectors.kubernetes.access import HOW
 from lakeward.connectors.kubernetes.client import Apis
-from lakeward.platform.errors import LakewardError
+from lakeward.platform.errors import LakewardError, expect
 from lakeward.spec.model.driver_conf import pod
 from lakeward.spec.model.settings import Settings
 
@@ -20,16 +21,17 @@ def examine(settings: Settings, connections: Path | None) -> Iterator[Answer]:
     """One answer for each driver on Kubernetes: version, namespace, rights."""
     apis = Apis(connections)
     for name in settings.drivers:
-        place = pod([], settings.driver(name))
-        if place is None:
+        if settings.driver(name).backend != "kubernetes":
             continue
-        where = f"namespace {place.namespace}, pods of driver {name}"
+        where = f"pods of driver {name}"
         try:
+            place = expect(pod([], resolved(str(name), settings, connections)), "the pod of a driver on Kubernetes")
+            where = f"namespace {place.namespace}, pods of driver {name}"
             api = apis.of(place)
             version, phase = api.version(), api.namespace(place.namespace)
             refused = api.allowed(place.namespace, VERBS)
         except LakewardError as error:
-            yield Answer(name, where, f"{error.headline}: {error.why}", error.next)
+            yield of_error(name, where, error)
             continue
         if phase is None or phase == "Terminating":
             found = f"Kubernetes {version} has no namespace {place.namespace}{' that lasts' if phase else ''}"

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from lakeward.connectors.driver_place import Answer
+from lakeward.connectors.cluster.resolve import resolved
+from lakeward.connectors.driver_place import Answer, of_error
 from lakeward.connectors.yarn.client import Queue, ResourceManager
 from lakeward.connectors.yarn.site import HOW, settled
-from lakeward.platform.errors import LakewardError
+from lakeward.platform.errors import LakewardError, expect
 from lakeward.spec.model.driver_conf import yarn
 from lakeward.spec.model.settings import Settings
 
@@ -16,17 +17,17 @@ from lakeward.spec.model.settings import Settings
 def examine(settings: Settings, connections: Path | None) -> Iterator[Answer]:
     """One answer for each driver on YARN: version, and whether its queue is there and runs."""
     for name in settings.drivers:
-        requested = yarn(settings.driver(name))
-        if requested is None:
+        if settings.driver(name).backend != "yarn":
             continue
         where = f"driver {name}"
         try:
-            place = settled(requested, connections)
+            requested = yarn(resolved(str(name), settings, connections))
+            place = settled(expect(requested, "the place of a driver on YARN"))
             where = f"queue {place.queue}, driver {name}"
             manager = ResourceManager(place.resource_managers)
             version, queues = manager.version(), manager.queues()
         except LakewardError as error:
-            yield Answer(name, where, f"{error.headline}: {error.why}", error.next)
+            yield of_error(name, where, error)
             continue
         yield _of_queue(name, where, version, str(place.queue), queues)
 

@@ -1,21 +1,13 @@
-"""Where a YARN cluster is: a driver's entry, its connection, and Hadoop's own files, settled into one place.
+"""Where a YARN cluster is: what the driver's entry gives, and Hadoop's own files for the rest, settled into one place.
 
-| searched | written by |
-|---|---|
-| `<connections>/airflow/spark/<id>.json` | a person or a tool, from the Airflow connection of that id |
-| `<connections>/spark/<id>.json` | a person |
-
-The file has the fields of Airflow's type `spark`: `host` is `yarn`, `extra` has `queue` and `deploy-mode`, and may have
-`hadoop_conf` and `resource_manager`. The entry of the driver takes precedence.
+The entry has what its connection says already (`connectors.cluster`).
 """
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 from xml.etree import ElementTree
 
 from lakeward.platform.errors import SpecError
@@ -25,25 +17,22 @@ HOW = "docs/how-to/run-drivers-on-yarn.md"
 CONF = "HADOOP_CONF_DIR"
 QUEUE = "default"
 _HTTP_PORT, _HTTPS_PORT = 8088, 8090
-_EXTRA = ("queue", "deploy-mode", "hadoop_conf", "resource_manager")
 
 
-def settled(place: YarnPlace, connections: Path | None) -> YarnPlace:
-    """The place with everything that the connection and Hadoop's files say.
+def settled(place: YarnPlace) -> YarnPlace:
+    """The place with everything that Hadoop's files say.
 
     Raises:
-        SpecError: the connection, or the files of Hadoop, cannot be used.
+        SpecError: the files of Hadoop cannot be used.
     """
-    given = _connection(place.connection, connections) if place.connection is not None else {}
-    folder = place.hadoop_conf or given.get("hadoop_conf") or os.environ.get(CONF) or os.environ.get("YARN_CONF_DIR")
+    folder = place.hadoop_conf or os.environ.get(CONF) or os.environ.get("YARN_CONF_DIR")
     if not folder:
         raise _unusable("no folder with yarn-site.xml is named", f"hadoop_conf: of the driver, or {CONF}")
-    addresses = place.resource_managers or tuple(str(given.get("resource_manager", "")).replace(",", " ").split())
     return place.model_copy(
         update={
-            "queue": place.queue or given.get("queue") or QUEUE,
-            "hadoop_conf": str(folder),
-            "resource_managers": addresses or web_addresses(Path(str(folder))),
+            "queue": place.queue or QUEUE,
+            "hadoop_conf": folder,
+            "resource_managers": place.resource_managers or web_addresses(Path(folder)),
         }
     )
 
@@ -89,34 +78,6 @@ def properties(file: Path) -> Mapping[str, str]:
         raise _unusable(f"{file} is no XML: {error}", "the file") from None
     pairs = ((each.findtext("name"), each.findtext("value")) for each in root.iter("property"))
     return {name.strip(): (value or "").strip() for name, value in pairs if name}
-
-
-def _connection(name: str, connections: Path | None) -> Mapping[str, str]:
-    folders = [] if connections is None else [connections / "airflow" / "spark", connections / "spark"]
-    files = [folder / f"{name}.json" for folder in folders]
-    file = next((each for each in files if each.exists()), None)
-    if file is None:
-        where = files[-1] if files else "this deployment has no folder of connections"
-        raise _unusable(f"connection {name} does not exist", f"the connection: {where}")
-    try:
-        given: Any = json.loads(file.read_text())
-        given = (
-            given[0] if isinstance(given, list) and len(given) == 1 else given
-        )  # as `airflow connections get` prints
-        extra = given.get("extra") or {}
-        extra = json.loads(extra) if isinstance(extra, str) else extra
-        host = str(given.get("host") or "")
-        kept = {key: str(value) for key, value in extra.items() if key in _EXTRA and value}
-    except (OSError, ValueError, AttributeError):
-        raise _unusable(f"connection {name}: {file} is no JSON object with host and extra", "the connection") from None
-    if host.removeprefix("yarn://").partition(":")[0] != "yarn":
-        raise _unusable(f"connection {name} is of {host or 'no host'}, and not of YARN", "its host: yarn")
-    if kept.get("deploy-mode", "cluster") != "cluster":
-        raise _unusable(
-            f"connection {name} has deploy-mode {kept['deploy-mode']}; a driver on YARN runs in cluster mode",
-            'its extra: {"deploy-mode": "cluster"}',
-        )
-    return kept
 
 
 def _unusable(why: str, what: str) -> SpecError:

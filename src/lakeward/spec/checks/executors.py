@@ -28,8 +28,8 @@ def driver_findings(name: str, driver: Driver) -> Iterator[Finding]:
     """Problems of one entry of `drivers:`."""
     standalone = driver.backend == "standalone"
     spread = driver.backend in SPREAD
-    if standalone and driver.master is None:
-        message = "backend standalone needs the address of its master: spark://HOST:PORT"
+    if standalone and driver.master is None and driver.connection is None:
+        message = "backend standalone needs the address of its master: spark://HOST:PORT, or a connection that has it"
         yield Finding(("drivers", name), message, "standalone", missing=True, about=("master",))
     if driver.backend in ("local", "kubernetes"):
         where = "a local driver" if driver.backend == "local" else "a driver on Kubernetes, one pod,"
@@ -42,7 +42,8 @@ def driver_findings(name: str, driver: Driver) -> Iterator[Finding]:
     if driver.backend == "yarn":
         yield from _on_yarn(name, driver)
     yield from _of_others(name, driver)
-    if driver.deploy_mode == "client" and standalone:
+    of_the_connection = driver.connection is not None and "deploy_mode" not in driver.model_fields_set
+    if driver.deploy_mode == "client" and standalone and not of_the_connection:
         for key in _OF_CLUSTER_MODE:
             if key in driver.model_fields_set:
                 message = f"{key} needs deploy_mode: cluster; a driver in client mode is not submitted"
@@ -75,8 +76,8 @@ def _of_others(name: str, driver: Driver) -> Iterator[Finding]:
     """Keys of another backend than the driver's."""
     of = [(key, "kubernetes", "this driver has no pod") for key in _OF_KUBERNETES if driver.backend != "kubernetes"]
     of += [(key, "yarn", "this driver is not submitted to YARN") for key in _OF_YARN if driver.backend != "yarn"]
-    if driver.backend not in ("kubernetes", "yarn"):
-        of.append(("connection", "kubernetes or yarn", "this driver has no other cluster to reach"))
+    if driver.backend == "local":
+        of.append(("connection", "standalone, yarn or kubernetes", "a local driver has no cluster to reach"))
     for key, backend, why in of:
         if key in driver.model_fields_set:
             yield Finding(("drivers", name, key), f"{key} needs backend: {backend}; {why}", key, key=True)

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from lakeward.platform.errors import expect
 from lakeward.platform.runtime import ClusterPlace, PodPlace, YarnPlace
 from lakeward.spec.checks.spark_conf import local
 from lakeward.spec.model.settings import Driver as DriverSettings
@@ -27,7 +28,7 @@ def conf(specs: Iterable[Mapping[str, Any]], settings: DriverSettings | None = N
 
     Args:
         specs: resolved specs of the streams it hosts.
-        settings: the driver in `conf/lakeward.yaml`; its values are the minimum.
+        settings: the driver in `conf/lakeward.yaml`, with what its connection says; its values are the minimum.
     """
     base = settings or DriverSettings()
     hosted = list(specs)
@@ -38,7 +39,8 @@ def conf(specs: Iterable[Mapping[str, Any]], settings: DriverSettings | None = N
     if base.backend == "yarn":
         master = _on_yarn(hosted, base)
     else:
-        master = {"spark.master": local(cores)} if base.master is None else _spread(hosted, base)
+        spread = base.backend == "standalone" or base.master is not None
+        master = _spread(hosted, base) if spread else {"spark.master": local(cores)}
     return {**master, "spark.driver.memory": str(memory), **wished}
 
 
@@ -54,10 +56,9 @@ def yarn(settings: DriverSettings) -> YarnPlace | None:
     """Where a driver is submitted on YARN; None for another driver."""
     if settings.backend != "yarn":
         return None
-    given = (settings.connection, settings.queue, settings.hadoop_conf)
-    connection, queue, folder = (None if each is None else str(each) for each in given)
+    queue, folder = (None if each is None else str(each) for each in (settings.queue, settings.hadoop_conf))
     addresses = tuple(str(settings.resource_manager).split(",")) if settings.resource_manager is not None else ()
-    return YarnPlace(connection=connection, queue=queue, hadoop_conf=folder, resource_managers=addresses)
+    return YarnPlace(queue=queue, hadoop_conf=folder, resource_managers=addresses)
 
 
 def pod(specs: Iterable[Mapping[str, Any]], settings: DriverSettings) -> PodPlace | None:
@@ -97,7 +98,7 @@ def _on_yarn(specs: list[Mapping[str, Any]], base: DriverSettings) -> dict[str, 
     given = {key: value for key, value in _spread(specs, base).items() if key != "spark.cores.max"}
     if "spark.dynamicAllocation.enabled" not in given:
         given["spark.executor.instances"] = str(_executors(specs, base).max)
-    return {**given, "spark.master": "yarn"}
+    return given
 
 
 def _executors(specs: list[Mapping[str, Any]], base: DriverSettings) -> Executors:
@@ -109,7 +110,7 @@ def _spread(specs: list[Mapping[str, Any]], base: DriverSettings) -> dict[str, s
     """Executors on a standalone cluster: dynamic allocation between two bounds, or a fixed number."""
     executors = _executors(specs, base)
     settings = {
-        "spark.master": str(base.master),
+        "spark.master": "yarn" if base.backend == "yarn" else str(expect(base.master, "the master of a cluster")),
         "spark.executor.cores": str(executors.cores),
         "spark.executor.memory": str(executors.memory),
         "spark.cores.max": str(executors.max * executors.cores),  # a standalone master gives all its cores by default

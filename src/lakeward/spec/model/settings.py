@@ -101,7 +101,7 @@ class Driver(SpecModel):
     """`client`: the driver is a process of the machine that reconciles. `cluster`: a worker of the cluster runs it, and
     every Airflow host finds and stops it."""
     master: SparkMaster | None = None
-    """Address of the standalone master."""
+    """Address of the standalone master; default: that of the connection."""
     rest: SparkService | None = None
     """The master's REST gateway, to which a driver in cluster mode is submitted; default: port 6066 of the master."""
     ui: SparkService | None = None
@@ -120,9 +120,9 @@ class Driver(SpecModel):
     service_account: KubernetesName | None = None
     """Service account of the driver's pod; its token is not mounted."""
     connection: Name | None = None
-    """Connection to the cluster. Kubernetes: `<home>/secrets/kubernetes/<connection>.kubeconfig`; default: the service
-    account of the pod that reconciles, else `KUBECONFIG` or `~/.kube/config`. YARN: a connection of type `spark`, in
-    `<home>/secrets/spark/<connection>.json`; default: Hadoop's own files."""
+    """Id of the connection to the cluster, in Airflow or in a file of the home. `standalone`, `yarn`: of type `spark`;
+    it gives master, deploy mode and queue. `kubernetes`: of type `kubernetes`, or a kubeconfig file; default: the
+    service account of the pod that reconciles, else `KUBECONFIG` or `~/.kube/config`."""
     registry_secret: KubernetesName = KubernetesName("lakeward-registry")
     """Secret in that namespace with the registry's address and password file: keys `registry.url` and `pgpass`."""
     secrets: dict[KubernetesName, MountPath] = Field(default_factory=dict)

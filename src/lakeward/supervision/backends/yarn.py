@@ -58,8 +58,7 @@ class YarnBackend:
         """Record the launch, and submit its driver. A submission without an answer is found by its tag."""
         requested = expect(launch.yarn, "the place of a launch on YARN")
         address = launch.runtime.registry_url_file.read_text()
-        place = settled(requested, launch.runtime.connections)
-        place = place.model_copy(update={"deployment": deployment(address)})
+        place = settled(requested).model_copy(update={"deployment": deployment(address)})
         launch = launch.model_copy(update={"id": secrets.token_hex(8), "yarn": place})
         manager, tag = self._manager(place), submit.launch_tag(launch.token)
         manager.version()  # one that is away is named at once, and no JVM is started for that

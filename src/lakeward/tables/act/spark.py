@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import structlog
 
+from lakeward.connectors.cluster.resolve import resolved
 from lakeward.connectors.spark.application import application
 from lakeward.connectors.spark.connect import lost, new_session_id, session
 from lakeward.platform.runtime import Runtime
@@ -73,7 +74,7 @@ def _warm(runtime: Runtime) -> Iterator[Spark]:
 
 @contextmanager
 def _own(site: MaintenanceContext, table: str) -> Iterator[Spark]:
-    driver = site.settings().driver(MAINTENANCE)
+    driver = resolved(MAINTENANCE, site.settings(), site.runtime.connections)
     where = f"executors of {driver.master}" if driver.master else f"{driver.cores} cores, {driver.memory}"
     with application(site.runtime, MAINTENANCE, driver) as app, session(app.runtime) as spark:
         log.info("Spark application started", table=table, on=where, seconds=app.start_s)

@@ -102,7 +102,7 @@ def test_masters_that_stand_by_are_named_beside_the_first(project):
         (YARN + ", spark: {spark.executor.instances: 2}", "drivers.d.spark[spark.executor.instances]", "executors: {"),
         ("queue: streams", "drivers.d.queue", "needs backend: yarn"),
         (BIG + ", hadoop_conf: /etc/hadoop", "drivers.d.hadoop_conf", "needs backend: yarn"),
-        ("connection: c", "drivers.d.connection", "needs backend: kubernetes or yarn"),
+        ("connection: c", "drivers.d.connection", "needs backend: standalone, yarn or kubernetes"),
         ("backend: kubernetes", "drivers.d", "needs the image of the driver's pod"),
         ("image: 'lakeward:1'", "drivers.d.image", "needs backend: kubernetes"),
         (BIG + ", namespace: streams", "drivers.d.namespace", "needs backend: kubernetes"),

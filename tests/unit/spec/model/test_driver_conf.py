@@ -106,7 +106,7 @@ def test_a_driver_on_yarn_has_executors_and_no_limit_of_cores() -> None:
     assert moving["spark.dynamicAllocation.maxExecutors"] == "4"
     assert "spark.executor.instances" not in moving
     assert yarn(BIG) is yarn(Driver()) is None
-    given = {"backend": "yarn", "queue": "q", "resource_manager": "http://a:1,http://b:2", "connection": "c"}
+    given = {"backend": "yarn", "queue": "q", "resource_manager": "http://a:1,http://b:2"}
     place_of = yarn(Driver.model_validate(given))
     assert place_of is not None
-    assert (place_of.queue, place_of.connection, place_of.resource_managers) == ("q", "c", ("http://a:1", "http://b:2"))
+    assert (place_of.queue, place_of.resource_managers) == ("q", ("http://a:1", "http://b:2"))
