@@ -24,9 +24,10 @@ class Proxy:
         lost: answers that were lost.
     """
 
-    def __init__(self, target: int) -> None:
+    def __init__(self, target: int, port: int = 0) -> None:
+        """`port`: where it listens; 0: any that is free."""
         self.target = target
-        self._server = socket.create_server(("127.0.0.1", 0))
+        self._server = socket.create_server(("127.0.0.1", port))
         self.port = int(self._server.getsockname()[1])
         self.mode: Mode = "pass"
         self.lost = 0
