@@ -12,6 +12,7 @@ from typing import Any
 import object_store
 import pyarrow.parquet as pq
 import pytest
+from object_store import Weed
 from proxy import Proxy
 from pyarrow import fs
 from pyarrow.fs import AwsStandardS3RetryStrategy, S3FileSystem
@@ -37,13 +38,18 @@ from lakeward.tables.guard import pins
 from lakeward.telemetry import failpoints
 
 
+@pytest.fixture(scope="module")
+def weed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Weed]:
+    with object_store.running(tmp_path_factory.mktemp("weed")) as made:
+        yield made
+
+
 @pytest.fixture
-def proxy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Proxy, Any]]:
+def proxy(weed: Weed) -> Iterator[tuple[Proxy, Any]]:
     """The way to a store, and the store's connection that goes this way."""
-    with object_store.running(tmp_path_factory.mktemp("weed")) as weed:
-        made = Proxy(weed.port)
-        yield made, weed.connect("behind", **{ENDPOINT: f"http://{ports.HOST}:{made.port}"})
-        made.close()
+    made = Proxy(weed.port)
+    yield made, weed.connect("behind", **{ENDPOINT: f"http://{ports.HOST}:{made.port}"})
+    made.close()
 
 
 @pytest.fixture
@@ -55,9 +61,10 @@ def lake(
     monkeypatch.setattr(fs, "S3FileSystem", partial(S3FileSystem, retry_strategy=AwsStandardS3RetryStrategy(1)))
     monkeypatch.setattr(pins, "STAGED_FLOOR", timedelta(0))  # no stream stages here
     store._file_system.cache_clear()
+    database = postgres.create_database()
     where = Lake(
-        host=postgres.host, port=postgres.port, database=postgres.create_database(), user=postgres.user,
-        warehouse="s3://lake/warehouse", store=proxy[1],
+        host=postgres.host, port=postgres.port, database=database, user=postgres.user,
+        warehouse=f"s3://lake/{database}", store=proxy[1],
     )  # fmt: skip
     with deployment(postgres, tmp_path, where) as runtime:
         made = SharedLake(runtime, Project(tmp_path / "project"))
@@ -73,7 +80,7 @@ def test_a_silent_store_is_a_dependency_that_is_down_and_the_same_clients_go_on(
     table = lake.table(rows(1), rows(2))
     lake.rewrite(table)
     loaded, checker = lake.load(table), metadata.catalog(lake.runtime)
-    store.check(lake.runtime.lake, "s3://lake/warehouse")
+    store.check(lake.runtime.lake, lake.runtime.lake.warehouse)
     assert metadata.history(checker, table).head is not None
 
     way.set("hole")
@@ -92,11 +99,11 @@ def test_a_silent_store_is_a_dependency_that_is_down_and_the_same_clients_go_on(
         loaded.scan().to_arrow()
     assert classify(error=raw.value) is FailureClass.DEPENDENCY
     with pytest.raises(DependencyDown, match="object store does not answer"):
-        store.check(lake.runtime.lake, "s3://lake/warehouse")
+        store.check(lake.runtime.lake, lake.runtime.lake.warehouse)
     way.set("pass")
 
     assert len(loaded.scan().to_arrow()) == 2
-    store.check(lake.runtime.lake, "s3://lake/warehouse")
+    store.check(lake.runtime.lake, lake.runtime.lake.warehouse)
     assert metadata.history(checker, table).head is not None
     assert run.observe(lake.runtime, lake.project, [table])["errors"] == {}
     [done] = lake.expire(table)["actions"]
