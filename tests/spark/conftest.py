@@ -23,6 +23,7 @@ from lakeward.engine import java_names
 from lakeward.engine.session import BATCH_CONF, LOCAL_CHECKPOINT_FILES
 from lakeward.jars.java import ROOM_FOR_CLASSES
 from lakeward.platform import ports
+from lakeward.platform.errors import expect
 from lakeward.platform.runtime import CATALOG, Lake, Runtime
 from lakeward.spec.model.driver_conf import QUICK
 from lakeward.stack import private
@@ -36,9 +37,9 @@ BRIEF = ("-XX:+UseSerialGC", *QUICK.split(), ROOM_FOR_CLASSES)
 """For a JVM of some minutes: the second compiler would never earn its cost, nor full collections while classes come."""
 
 
-COMPILED = {"test_landing", "test_one_pass", "test_examples", "test_late", "test_upsert", "test_wide", "test_writer"}
-"""Files of drivers and writers whose queries the gate compiles, as in production: the ways of a batch, the transforms,
-and the writers. The night compiles all."""
+COMPILED = {"test_landing", "test_one_pass", "test_examples", "test_late", "test_upsert", "test_wide"}
+"""Files whose queries the gate compiles, as in production: the ways of a batch, the transforms, and each writer
+(appends of all in `test_one_pass`, upserts of Iceberg in `test_upsert`). The night compiles all."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -154,7 +155,7 @@ def catalog(lake: Lake) -> Iterator[Catalog]:
 
 @pytest.fixture(scope="session")
 def cleaner(lake: Lake) -> Iterator[Catalog]:
-    """The catalog as `namespace` uses it after each test: a `DROP TABLE ... PURGE` of Spark takes a second of CPU."""
+    """The catalog as `namespace` uses it around each test: a `DROP TABLE ... PURGE` of Spark takes a second of CPU."""
     from pyiceberg.catalog import load_catalog
 
     # Tests end the connections to the catalog.
@@ -167,7 +168,7 @@ def cleaner(lake: Lake) -> Iterator[Catalog]:
 def namespace(spark: SparkSession, lake: Lake, cleaner: Catalog) -> Iterator[str]:
     """An empty namespace of the lake for one test; its tables and their files are removed afterwards."""
     name = f"ns_{uuid4().hex[:8]}"
-    spark.sql(f"CREATE NAMESPACE {CATALOG}.{name}")
+    cleaner.create_namespace(name)
     yield name
     for table in cleaner.list_tables(name):
         cleaner.drop_table(table)
@@ -176,10 +177,13 @@ def namespace(spark: SparkSession, lake: Lake, cleaner: Catalog) -> Iterator[str
 
 
 class ConnectServer:
-    """A Connect server that can be killed and started again at its address; `start` waits until it answers."""
+    """A Connect server that can be killed and started again at its address; `start` waits until it answers.
 
-    def __init__(self, lake: Lake, pgpass: Path, folder: Path) -> None:
-        self.port, self.token, self.folder = ports.any_free(), f"token-{uuid4().hex}", folder
+    `token` is what its clients show; by default one of its own.
+    """
+
+    def __init__(self, lake: Lake, pgpass: Path, folder: Path, token: str = "") -> None:
+        self.port, self.token, self.folder = ports.any_free(), token or f"token-{uuid4().hex}", folder
         conf = addresses.spark_conf(lake) | server_side.server_conf(self.port, "1g", folder / "temporary")
         conf |= {"spark.sql.warehouse.dir": str(folder / "warehouse"), "spark.local.dir": str(folder / "local")}
         conf |= interpretation.of_the_gate()
@@ -243,12 +247,12 @@ def connect_server(lake: Lake, postgres: Any, tmp_path_factory: pytest.TempPathF
 
 
 @pytest.fixture
-def own_server(lake: Lake, postgres: Any, tmp_path: Path) -> Iterator[ConnectServer]:
-    """A Connect server of the test's own, started."""
+def own_server(lake: Lake, postgres: Any, connect_server: Runtime, tmp_path: Path) -> Iterator[ConnectServer]:
+    """A Connect server of the test's own, started; it takes the token of the shared one."""
     folder = tmp_path / "connect"
     folder.mkdir()
-    jars.ensure()
-    server = ConnectServer(lake, postgres.pgpass, folder)
+    token_file = expect(connect_server.connect_token_file, "the token of the shared server")
+    server = ConnectServer(lake, postgres.pgpass, folder, token_file.read_text().strip())
     try:
         server.start()
         yield server

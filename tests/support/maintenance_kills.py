@@ -6,14 +6,17 @@ statement of a killed client by itself. Another maintainer comes at once: the le
 
 from __future__ import annotations
 
+import io
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
 import time
 import uuid
 from collections.abc import Callable
+from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -21,8 +24,14 @@ from typing import TYPE_CHECKING, Any
 from unittest.mock import patch
 
 import pyarrow as pa
+import structlog
+from pyiceberg.partitioning import PartitionField, PartitionSpec
+from pyiceberg.schema import Schema
+from pyiceberg.transforms import IdentityTransform
+from pyiceberg.types import LongType, NestedField, StringType
 from sqlalchemy import text
 
+from lakeward.cli.app import main
 from lakeward.platform.runtime import Home, Project, Runtime
 from lakeward.registry import leases, maintenance
 from lakeward.tables import run
@@ -59,6 +68,10 @@ unsafe:
 PILES_UP = {f"write.{each}.mode": "merge-on-read" for each in ("delete", "update", "merge")} | {
     "write.delete.granularity": "partition"
 }
+SCHEMA = Schema(
+    NestedField(1, "id", LongType(), required=False), NestedField(2, "origin", StringType(), required=False)
+)
+BY_ORIGIN = PartitionSpec(PartitionField(source_id=2, field_id=1000, transform=IdentityTransform(), name="origin"))
 
 
 @dataclass(frozen=True)
@@ -92,17 +105,21 @@ class Rig:
     Args:
         runtime: with a registry, a catalog and a Connect server.
         folder: for the project and the home of the commands.
-        spark: to make and read tables with; None for a rig that does without.
+        spark: to delete rows with; None for a rig that does without.
         fault: planted in the maintainer that takes over.
+        here: the command that takes over runs in this process, which spares the start of another.
     """
 
-    def __init__(self, runtime: Runtime, folder: Path, spark: SparkSession | None, fault: str = "-") -> None:
+    def __init__(
+        self, runtime: Runtime, folder: Path, spark: SparkSession | None, fault: str = "-", *, here: bool = False
+    ) -> None:
         project, self.home = Project(folder), Home(folder / "home")
         project.tables_file.parent.mkdir(parents=True)
         project.tables_file.write_text(POLICIES)
         self.home.root.mkdir()
         self.home.runtime_file.write_text(runtime.model_dump_json())
         self.site, self.spark, self.fault = MaintenanceContext.of(runtime, project), spark, fault
+        self.here = here
         self.site.catalog.create_namespace_if_not_exists(NAMESPACE)
 
     def run(self, trial: Trial) -> dict[str, Any]:
@@ -115,7 +132,8 @@ class Rig:
         found = [f"after the kill: {each}" for each in self._differs(before, self._state(table))]
         with self.site.registry() as connection:  # its lease would lapse in a minute
             connection.execute(text("UPDATE leases SET until = now() - interval '1 second' WHERE scope = 'table'"))
-        code, said = self._finish(self._maintain(table, trial.action, fault=self.fault))
+        words = self._words(table, trial.action)
+        code, said = in_this_process(words) if self.here else self._finish(self._started(words, self.fault))
         if code:
             found.append(f"the next maintainer ended with {code}: {said[-300:]}")
         after = self._state(table)
@@ -129,18 +147,15 @@ class Rig:
         return line | {"ok": not found, "problems": found}
 
     def _drop(self, table: str) -> None:
-        self.spark.sql(f"DROP TABLE lake.{table} PURGE")
+        folder = self.site.load(table).metadata.location.removeprefix("file:")
+        self.site.catalog.drop_table(table)
+        shutil.rmtree(folder)
 
     def _make(self, action: str) -> str:
         """A table for which the action is due, with a tag and a proven snapshot."""
         table = f"{NAMESPACE}.t_{uuid.uuid4().hex[:10]}"
         properties = {"format-version": "2"} | (PILES_UP if action == "deletes" else {})
-        listed = ", ".join(f"'{name}' = '{value}'" for name, value in properties.items())
-        self.spark.sql(
-            f"CREATE TABLE lake.{table} (id BIGINT, origin STRING) USING iceberg PARTITIONED BY (origin) "
-            f"TBLPROPERTIES ({listed})"
-        )
-        made = self.site.load(table)
+        made = self.site.catalog.create_table(table, SCHEMA, partition_spec=BY_ORIGIN, properties=properties)
         for batch in range(8):
             ids = [batch * 100 + n for n in range(20)]
             origins = [("EWR", "O'Hare")[n % 2] for n in ids]
@@ -162,12 +177,11 @@ class Rig:
 
     def _state(self, table: str) -> dict[str, Any]:
         """Rows of main, of the tag and of what is proven, by value; and main's head."""
-        self.spark.sql(f"REFRESH TABLE lake.{table}")
-        versions = {"main": "", "audit": " VERSION AS OF 'audit'", "verified": " VERSION AS OF 'verified'"}
-        rows = {
-            name: sorted(map(tuple, self.spark.sql(f"SELECT id, origin FROM lake.{table}{at}").collect()))
-            for name, at in versions.items()
-        }
+        loaded = self.site.load(table)
+        rows = {}
+        for name in ("main", "audit", "verified"):
+            scan = loaded.scan(snapshot_id=loaded.metadata.refs[name].snapshot_id)
+            rows[name] = sorted((row["id"], row["origin"]) for row in scan.to_arrow().to_pylist())
         return {**rows, "head": self._head(table)}
 
     def _head(self, table: str) -> int | None:
@@ -196,11 +210,16 @@ class Rig:
             found.append(f"still due: {', '.join(due)}")
         return found
 
-    def _maintain(
-        self, table: str, action: str, *more: str, fault: str = "-", **environment: str
-    ) -> subprocess.Popen[str]:
+    def _words(self, table: str, action: str, *more: str) -> list[str]:
+        """The command that maintains a table."""
         words = ["tables", "maintain", table, "--actions", action, *more, "-o", "json"]
-        words += ["--home", str(self.home.root), "--project", str(self.site.project.root)]
+        return [*words, "--home", str(self.home.root), "--project", str(self.site.project.root)]
+
+    def _maintain(self, table: str, action: str, *more: str, **environment: str) -> subprocess.Popen[str]:
+        return self._started(self._words(table, action, *more), **environment)
+
+    @staticmethod
+    def _started(words: list[str], fault: str = "-", **environment: str) -> subprocess.Popen[str]:
         return subprocess.Popen(
             [sys.executable, str(SCRIPT), fault, *words],
             stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env={**os.environ, **environment},
@@ -234,3 +253,15 @@ class Rig:
         while not done():
             assert time.monotonic() < end, "the maintainer did not begin"
             time.sleep(0.02)
+
+
+def in_this_process(words: list[str]) -> tuple[int, str]:
+    """Exit code and output of a command that runs here, as `maintainer.py` runs it without a fault."""
+    code, said = 0, io.StringIO()
+    with patch.object(pins, "STAGED_FLOOR", timedelta(0)), redirect_stdout(said), redirect_stderr(said):
+        try:
+            main(words)
+        except SystemExit as end:
+            code = int(end.code or 0)
+    structlog.reset_defaults()
+    return code, said.getvalue()

@@ -16,7 +16,7 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from maintenance_kills import NAMESPACE, SCRIPT, Rig, Trial
+from maintenance_kills import NAMESPACE, SCRIPT, Rig, Trial, in_this_process
 from sqlalchemy import text
 
 from lakeward.connectors.commit_protocol.position import Position, Totals, key, of_properties, streams_of
@@ -48,8 +48,10 @@ def trials(seed: int) -> list[Trial]:
 class OperationRig(Rig):
     """Makes tables with a position and a proven snapshot, and has them restored or erased from by processes."""
 
-    def __init__(self, runtime: Runtime, folder: Path, spark: None = None, fault: str = "-") -> None:
-        super().__init__(runtime, folder, spark, fault)
+    def __init__(
+        self, runtime: Runtime, folder: Path, spark: None = None, fault: str = "-", *, here: bool = False
+    ) -> None:
+        super().__init__(runtime, folder, spark, fault, here=here)
         secrets = private.folder(self.home.secrets)
         private.write(secrets / self.home.registry_url_file.name, runtime.registry_url_file.read_text())
         assert runtime.pgpass is not None
@@ -59,16 +61,17 @@ class OperationRig(Rig):
         """One trial as a line of results: `problems` is empty when everything held."""
         table = self._make(trial.action)
         before = self._state(table)
-        words = {
+        more = {
             "restore": ["--to", str(self._snapshots(table)[0])],
             "erase": ["--where", f"name = '{NAME}'"],
         }[trial.action]
+        words = self._words(table, trial.action, *more)
         armed = {"LAKEWARD_FAILPOINTS_ALLOWED": "1", "LAKEWARD_FAILPOINT": trial.step}
-        code, _ = self._command(trial.action, table, words, **armed)
+        code, _ = self._command(words, **armed)
         found = [f"after the kill: {each}" for each in self._half(trial.action, before, self._state(table))]
         with self.site.registry() as connection:  # its lease would lapse in a minute
             connection.execute(text("UPDATE leases SET until = now() - interval '1 second' WHERE scope = 'table'"))
-        again, said = self._command(trial.action, table, words, fault=self.fault)
+        again, said = in_this_process(words) if self.here else self._command(words, self.fault)
         if again:
             found.append(f"the same command ended with {again}: {said[-300:]}")
         after = self._state(table)
@@ -164,11 +167,12 @@ class OperationRig(Rig):
             found += [f"{each.name} was left" for each in folder.rglob(".lakeward-erase-*")]
         return found
 
-    def _command(
-        self, action: str, table: str, more: list[str], fault: str = "-", **environment: str
-    ) -> tuple[int, str]:
+    def _words(self, table: str, action: str, *more: str) -> list[str]:
         words = ["tables", action, table, *more, "--comment", "a reason", "--yes", "-o", "json"]
-        words += ["--home", str(self.home.root), "--project", str(self.site.project.root)]
+        return [*words, "--home", str(self.home.root), "--project", str(self.site.project.root)]
+
+    @staticmethod
+    def _command(words: list[str], fault: str = "-", **environment: str) -> tuple[int, str]:
         done = subprocess.run(
             [sys.executable, str(SCRIPT), fault, *words],
             capture_output=True, text=True, check=False, env={**os.environ, **environment},

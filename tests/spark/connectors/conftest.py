@@ -1,4 +1,4 @@
-"""Queries of connectors are interpreted in the gate, but those of writers."""
+"""Queries of connectors are interpreted in the gate, but those of wide records."""
 
 from __future__ import annotations
 

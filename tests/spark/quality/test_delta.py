@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import json
 import shutil
+from datetime import UTC, datetime
 from typing import Any
 
+import delta_log
+import pyarrow as pa
 import pytest
+from delta_log import PLAIN
 
 from lakeward.cli.app import main
 from lakeward.connectors.delta import log
@@ -27,11 +31,11 @@ def table(delta_table: Any) -> Any:
 
 
 def test_a_range_across_a_compaction_reads_exactly_the_appended_rows(table) -> None:
-    first = table.append(rows=3)
+    first = table.append(rows=3, by_spark=True)
     result = table.check()
     assert (result["verdict"], result["verified_snapshot"], result["format"]) == ("pass", first, "delta")
     assert result["range"]["kind"] == "table" and {each["by"] for each in result["checks"]} == {"metadata"}
-    table.append(rows=4)
+    table.append(rows=4, by_spark=True)
     compacted = table.optimize()
     table.sql("ALTER TABLE {t} SET TBLPROPERTIES ('a' = 'b')")
     last = table.append(rows=5)
@@ -182,7 +186,7 @@ def test_the_command_line_names_the_version_and_refuses_what_is_icebergs(table, 
     proven = table.append()
     table.check()
     table.append(bad=1)
-    assert lakeward("run")[0] == 3
+    assert table.check()["verdict"] == "hold"  # that `run` itself ends with 3 is seen in `test_door.py`
     shown = json.loads(lakeward("show", "-o", "json")[1])
     assert (shown["verified_snapshot"], shown["format"]) == (proven, "delta")
     assert f"readers stay on verified version {proven}" in lakeward("show")[1]
@@ -197,10 +201,14 @@ def test_the_command_line_names_the_version_and_refuses_what_is_icebergs(table, 
 
 
 def test_a_suite_is_proposed_for_a_delta_table(table, home, capsys) -> None:
-    table.sql("ALTER TABLE {t} ADD COLUMN at TIMESTAMP")
+    table.drop()
+    columns = PLAIN.append(pa.field("at", pa.timestamp("us", "UTC")))
+    delta_log.create(table.folder, columns)
+    ids = range(12)
     for _ in range(10):
-        table.sql("INSERT INTO {t} SELECT id, concat('A', id % 2), if(id = 0, NULL, 1D * id), 0, id, now() "
-                  "FROM range(12)")  # fmt: skip
+        rows = [list(ids), [f"A{each % 2}" for each in ids], [float(each) or None for each in ids], [0] * 12, list(ids)]
+        rows.append([datetime.now(UTC)] * 12)
+        assert delta_log.append(table.folder, pa.table(dict(zip(columns.names, rows, strict=True)), schema=columns))
     with pytest.raises(SystemExit):
         main(["quality", "profile", table.name, "--dry-run", "-o", "json", "--home", str(home), "--project",
               str(table.project)])  # fmt: skip

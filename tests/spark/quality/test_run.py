@@ -161,14 +161,14 @@ def test_what_great_expectations_or_spark_refuses_is_an_error_of_its_own(table) 
 
 
 def test_what_the_metadata_of_files_states_takes_no_job(table) -> None:
-    table.append()
+    table.append(by_spark=True)
     table.check()
-    table.append(rows=5)
+    table.append(rows=5, by_spark=True)
     result = table.check()
     assert {check["by"] for check in result["checks"]} == {"metadata"}
     assert (result["verdict"], result["spark_jobs"]) == ("pass", 0)
     assert table.verified == table.head
-    table.append(bad=2)
+    table.append(bad=2, by_spark=True)
     failed = table.check()["checks"][0]
     assert (failed["by"], failed["unexpected_count"], failed["rows"]) == ("metadata", 2, 10)
     assert len(failed["sample"]) == 2, "rows are read to be shown"

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from threading import Timer
 from typing import Any
 
 import pytest
+from proxy import Proxy
 from sqlalchemy import make_url
 
 from lakeward.quality.runs.process import CheckingProcess
@@ -30,24 +32,34 @@ def ask(process: CheckingProcess, table: Any, runtime: Any) -> dict[str, Any]:
     return result
 
 
+@pytest.fixture
+def proxy(table: Any) -> Iterator[Proxy]:
+    """The address of a server: first of the shared one, later of whatever a test puts there."""
+    made = Proxy(int(table.runtime.connect.rpartition(":")[2]))
+    yield made
+    made.close()
+
+
 def test_a_server_and_connections_to_postgresql_that_ended_between_runs_are_made_anew(
-    table: Any, runtime: Any, own_server: Any, postgres: Any
+    table: Any, proxy: Proxy, own_server: Any, postgres: Any
 ) -> None:
+    """The process is the shared one: it has its session, its catalog and Great Expectations."""
     databases = (table.runtime.lake.database, make_url(table.url).database)
-    with CheckingProcess(runtime) as process:
-        table.append()
-        assert ask(process, table, runtime)["verdict"] == "pass"
-        own_server.kill()
-        own_server.start()
-        table.append(bad=1)
-        assert ask(process, table, runtime)["verdict"] == "hold"
-        postgres.end_connections(*databases)
-        table.suite("{type: expect_column_to_exist, kwargs: {column: carrier}}")
-        assert ask(process, table, runtime)["verdict"] == "pass"
-        postgres.end_connections(*databases)
-        table.suite()
-        table.append(bad=1)
-        assert ask(process, table, runtime)["verdict"] == "hold"
+    runtime = table.runtime.model_copy(update={"connect": f"127.0.0.1:{proxy.port}"})
+    table.append()
+    assert ask(table.process, table, runtime)["verdict"] == "pass"
+    proxy.set("reset")
+    proxy.target = own_server.port  # as after a restart: the same address and token, and no session of before
+    proxy.set("pass")
+    table.append(bad=1)
+    assert ask(table.process, table, runtime)["verdict"] == "hold"
+    postgres.end_connections(*databases)
+    table.suite("{type: expect_column_to_exist, kwargs: {column: carrier}}")
+    assert ask(table.process, table, runtime)["verdict"] == "pass"
+    postgres.end_connections(*databases)
+    table.suite()
+    table.append(bad=1)
+    assert ask(table.process, table, runtime)["verdict"] == "hold"
 
 
 @pytest.mark.campaign

@@ -30,7 +30,7 @@ pytestmark = pytest.mark.timeout(900)
 def test_a_killed_maintainer_leaves_nothing_half_and_its_successor_cleans_up(connect_server, remote, tmp_path, first):
     chosen = seed(21)
     drawn = random.Random(chosen)
-    rig = Rig(connect_server, tmp_path / "project", remote)
+    rig = Rig(connect_server, tmp_path / "project", remote, here=True)
     action, step = ("compact", first) if first in STEPS else (drawn.choice(OF_TODAY), drawn.choice(STEPS))
     line = rig.run(Trial(chosen, action, step))
     assert line["ok"], line
@@ -42,7 +42,7 @@ def test_a_killed_maintainer_leaves_nothing_half_and_its_successor_cleans_up(con
 def test_nor_on_a_delta_table(connect_server, remote, tmp_path, first):
     chosen = seed(22)
     drawn = random.Random(chosen)
-    rig = DeltaRig(connect_server, tmp_path / "project", remote)
+    rig = DeltaRig(connect_server, tmp_path / "project", remote, here=True)
     action, step = ("compact", first) if first in STEPS else (drawn.choice(list(OPERATION)), drawn.choice(STEPS))
     line = rig.run(Trial(chosen, action, step, "delta"))
     assert line["ok"], line
@@ -53,7 +53,7 @@ def test_nor_on_a_delta_table(connect_server, remote, tmp_path, first):
 def test_a_restore_and_an_erase_that_were_killed_are_finished_by_the_same_command(connect_server, tmp_path):
     chosen = seed(23)
     drawn = random.Random(chosen)
-    rig = OperationRig(connect_server, tmp_path / "project")
+    rig = OperationRig(connect_server, tmp_path / "project", here=True)
     for action, steps in OF_OPERATIONS.items():
         line = rig.run(Trial(chosen, action, drawn.choice(steps), FORMAT))
         assert line["killed"] and line["ok"], line

@@ -6,6 +6,8 @@ import contextlib
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
+from pathlib import Path
 
 import interpretation
 import psutil
@@ -27,6 +29,7 @@ from lakeward.tables.context import MaintenanceContext
 from lakeward.tables.maintain import maintain_table
 
 POLICY = """
+    manifests: {max_manifests: 1, every: 0s}
 policies:
   - {match: maintained.*, engine: submit}
 """
@@ -41,8 +44,8 @@ from lakeward.platform.runtime import Runtime
 from lakeward.spec.model.settings import Driver
 small = Driver(compiler="quick")
 with application(Runtime.load(Path(sys.argv[1])), "maintenance", small) as mine, session(mine.runtime) as spark:
-    print(mine.runtime.connect.rpartition(":")[2], flush=True)
-    spark.sql("SELECT count(*) FROM range(100000000000) a WHERE sha2(cast(id AS string), 512) = 'x'").collect()
+    print(mine.runtime.model_dump_json(), flush=True)
+    spark.sql("SELECT java_method('java.lang.Thread', 'sleep', 600000L + id) FROM range(1)").collect()
 """
 
 
@@ -78,15 +81,33 @@ def applications() -> list[psutil.Process]:
     return found
 
 
-def test_a_table_is_compacted_on_its_own_application_and_nothing_is_left_of_it(alone, make_table):
+def test_a_table_is_maintained_on_its_own_application_and_its_end_in_the_middle_is_told_by_its_own_words(
+    alone, at_once, make_table
+):
     table = make_table()
     table.append(times=5)
-    rows = table.rows()
-    done = run.maintain(alone.runtime, alone.project, table.name, ["compact", "expire"])
-    assert [(each["action"], each["result"]) for each in done["actions"]] == [("compact", "done"), ("expire", "done")]
-    assert done["actions"][0]["cpu_s"] > 0
-    assert table.rows() == rows
-    assert table.files() == 2
+    rows, heads, killed = table.rows(), [], []
+
+    class Killed(Statements):
+        """Compacts; the application is killed before manifests are rewritten."""
+
+        def execute(self, statement: str) -> list[dict[str, object]]:
+            if "rewrite_manifests" in statement:
+                heads.append(table.head())
+                killed.extend(each for each in applications() if each.name() == "java")
+                for each in killed:
+                    each.kill()
+                psutil.wait_procs(killed, timeout=30)
+            return super().execute(statement)
+
+    compact, manifests = maintain_table(alone, table.name, ["compact", "manifests"], engine=Killed)["actions"]
+    assert (compact["action"], compact["result"]) == ("compact", "done"), compact
+    assert compact["cpu_s"] > 0
+    assert len(killed) == 1
+    assert (manifests["action"], manifests["result"]) == ("manifests", "failed"), manifests
+    assert "its Spark application ended (exit code 137)" in manifests["why"]
+    assert heads == [table.head()]
+    assert (table.rows(), table.files()) == (rows, 2)
     assert applications() == []
     with alone.registry() as connection:
         assert maintenance.unfinished_actions(connection, table.name) == []
@@ -111,45 +132,6 @@ def test_nothing_is_started_where_nothing_is_due(alone, make_table, monkeypatch)
     with pytest.raises(SpecError, match=r"conf/lakeward.yaml has 1 problem") as told:
         run.maintain(alone.runtime, alone.project, table.name, ["compact"])
     assert "lakeward.yaml:1" in told.value.why
-
-
-def test_an_application_goes_when_its_starter_is_killed(alone, tmp_path):
-    file = tmp_path / "runtime.json"
-    file.write_text(alone.runtime.model_dump_json())
-    starter = subprocess.Popen([sys.executable, "-c", HOLD, str(file)], stdout=subprocess.PIPE, text=True)
-    assert starter.stdout is not None
-    try:
-        port = int(starter.stdout.readline())
-        servers = listeners(port)
-        assert len(servers) == 1
-    finally:
-        starter.send_signal(signal.SIGKILL)
-        starter.wait()
-        starter.stdout.close()
-    gone, alive = psutil.wait_procs(servers, timeout=30)
-    assert gone
-    assert not alive
-
-
-def test_an_application_that_dies_in_the_middle_is_told_by_its_own_words(alone, at_once, make_table):
-    table = make_table()
-    table.append(times=4)
-    before, killed = table.head(), []
-
-    class Killed(Statements):
-        def execute(self, statement: str) -> list[dict[str, object]]:
-            killed.extend(each for each in applications() if each.name() == "java")
-            for each in killed:
-                each.kill()
-            psutil.wait_procs(killed, timeout=30)
-            return super().execute(statement)
-
-    done = maintain_table(alone, table.name, ["compact"], engine=Killed)
-    assert killed
-    entry = done["actions"][0]
-    assert entry["result"] == "failed"
-    assert "its Spark application ended (exit code 137)" in entry["why"]
-    assert table.head() == before
 
 
 def test_executors_of_a_cluster_do_the_work_and_are_given_back(site, make_table, tmp_path_factory):
@@ -182,26 +164,46 @@ def test_executors_of_a_cluster_do_the_work_and_are_given_back(site, make_table,
         cluster.end()
 
 
-def test_a_warm_server_that_dies_in_the_middle_is_told_and_the_next_run_works(alone, at_once, site, make_table):
+@pytest.fixture
+def held(alone: MaintenanceContext, tmp_path: Path) -> Iterator[tuple[Runtime, subprocess.Popen[str]]]:
+    """An application that another process started and uses: its runtime, and that process."""
+    file = tmp_path / "runtime.json"
+    file.write_text(alone.runtime.model_dump_json())
+    starter = subprocess.Popen([sys.executable, "-c", HOLD, str(file)], stdout=subprocess.PIPE, text=True)
+    assert starter.stdout is not None
+    try:
+        yield Runtime.model_validate_json(starter.stdout.readline()), starter
+    finally:
+        starter.kill()
+        starter.wait()
+        starter.stdout.close()
+
+
+def test_an_application_goes_with_its_starter_and_a_server_that_dies_in_the_middle_is_told(
+    held, at_once, site, make_table
+):
+    runtime, starter = held
+    servers = listeners(int(runtime.connect.rpartition(":")[2]))
+    assert len(servers) == 1
     table = make_table()
     table.append(times=4)
-    before = table.head()
+    before, left = table.head(), []
 
     class Killed(Statements):
         def execute(self, statement: str) -> list[dict[str, object]]:
-            for each in applications():
-                each.kill()
+            starter.send_signal(signal.SIGKILL)
+            left.extend(psutil.wait_procs(servers, timeout=30)[1])
             return super().execute(statement)
 
-    with application(site.runtime, "maintenance", alone.settings().driver("maintenance")) as server:
-        warm = MaintenanceContext.of(server.runtime, site.project)
-        entry = maintain_table(warm, table.name, ["compact"], on="connect", engine=Killed)["actions"][0]
-        assert entry["result"] == "failed"
-        assert "the Spark Connect server stopped during the statement (localhost:" in entry["why"]
-        assert "nothing was rewritten" in entry["why"]
-        assert table.head() == before
-        with pytest.raises(DependencyDown, match="does not answer"):
-            maintain_table(warm, table.name, ["compact"], on="connect")
+    warm = MaintenanceContext.of(runtime, site.project)
+    entry = maintain_table(warm, table.name, ["compact"], on="connect", engine=Killed)["actions"][0]
+    assert left == [], "it outlives its starter"
+    assert entry["result"] == "failed"
+    assert "the Spark Connect server stopped during the statement (localhost:" in entry["why"]
+    assert "nothing was rewritten" in entry["why"]
+    assert table.head() == before
+    with pytest.raises(DependencyDown, match="does not answer"):
+        maintain_table(warm, table.name, ["compact"], on="connect")
     with site.registry() as connection:
         assert maintenance.unfinished_actions(connection, table.name) == []
     assert maintain_table(site, table.name, ["compact"], on="connect")["actions"][0]["result"] == "done"

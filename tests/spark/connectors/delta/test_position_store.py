@@ -38,18 +38,19 @@ def test_a_new_query_goes_on_where_it_was_moved_to_also_behind_checkpoints_of_th
     rig.land(0)
     moved = _reset(rig, 2 * ROWS)
     assert (moved.snapshot, rig.version()) == (2, 2)
-    again = rig.writer(query="q2", bounds=bounds)
-    for batch in range(10):
+    rig.sql("ALTER TABLE {t} SET TBLPROPERTIES ('delta.checkpointInterval' = '5')")
+    again, batches = rig.writer(query="q2", bounds=bounds), 4
+    for batch in range(batches):
         rig.land(batch, again)
     assert list((rig.folder / log.LOG).glob("*.checkpoint*.parquet"))
     maintain(rig)
-    end = bounds[9][1]
+    end = bounds[batches - 1][1]
     _reset(rig, end)
     last = rig.writer(query="q3", bounds={0: (end, end + ROWS)})
     rig.land(0, last)
 
     assert rig.values() == [*range(ROWS), *range(2 * ROWS, end + ROWS)]
     assert rig.history().count(OPERATION) == 2
-    assert rig.position().seq == 14
+    assert rig.position().seq == batches + 4
     fresh = rig.spark.newSession().sql(f"SELECT count(*) FROM delta.`{rig.folder}`").collect()
     assert fresh[0][0] == len(rig.values())

@@ -97,7 +97,7 @@ def test_two_writers_land_each_batch_once_while_the_table_is_maintained(rig: Any
         return run
 
     def maintain() -> None:
-        while not ended.wait(0.3):
+        while not ended.wait(0.7):
             with suppress(Exception):  # losing a race against the writers is part of it
                 rig.call("rewrite_data_files", options="map('rewrite-all','true')")
             with suppress(Exception):

@@ -60,6 +60,7 @@ def test_a_published_batch_runs_again_after_compaction_and_the_tightest_expiry(r
     assert rig.values() == rig.expected()
 
 
+@pytest.mark.campaign
 def test_the_native_sink_lands_those_rows_twice(rig: Any, tmp_path: Path) -> None:
     """What we measure ourselves against. When this fails, the engine has learned something: read it again."""
     rig.produce(17)
@@ -158,6 +159,7 @@ def test_a_stateful_query_can_run_its_landed_batch_again(rig: Any) -> None:
     assert rig.values() == rig.expected()
 
 
+@pytest.mark.campaign
 def test_a_stateful_query_fails_if_its_landed_batch_is_skipped(rig: Any) -> None:
     """The guard above is needed: told that the query has no state, the writer skips the rows and Spark refuses."""
     rig.stateful = False
