@@ -73,7 +73,10 @@ def main(folder: Path, archive: Path) -> None:
     loader = session._jvm.Thread.currentThread().getContextClassLoader()  # type: ignore[union-attr]  # py4j: there is a JVM
     for name in _BY_NAME:
         session._jvm.Class.forName(name, True, loader)  # type: ignore[union-attr]  # py4j: there is a JVM
+    jvm = session.sparkContext._gateway.proc  # type: ignore[union-attr]  # py4j: there is a JVM
     session.stop()
+    jvm.stdin.close()  # so it ends, and writes the archive
+    jvm.wait()
 
 
 def _tables(session: SparkSession, folder: Path) -> None:
