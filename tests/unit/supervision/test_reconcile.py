@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 from pathlib import Path
 
 import pytest
@@ -88,6 +89,13 @@ def test_a_driver_whose_connection_is_missing_is_not_launched(deployed, connecte
         failure = restarts.newest(connection)["nyc", None]
     assert "LW-2581" in failure.error and "known connections: none" in failure.error
     assert failure.failure_class == "infra"
+
+    file = here.connections / "airflow" / "spark" / "prod.json"
+    file.parent.mkdir(parents=True)
+    with socket.create_server(("127.0.0.1", 0)) as master:  # a master that does not answer is waited for
+        host, port = master.getsockname()
+        file.write_text(json.dumps({"conn_type": "spark", "host": f"spark://{host}", "port": port}))
+        assert reconcile_once(connected, here, backend, **PASS).launched == ["nyc"]
 
 
 def test_a_killed_driver_is_buried_and_launched_with_a_new_token(
