@@ -13,7 +13,6 @@ from pydantic import ValidationError
 from lakeward.connectors.cluster import kubernetes, spark
 from lakeward.connectors.cluster.connection import HOW, Kind, find, missing
 from lakeward.platform.errors import SpecError
-from lakeward.spec.checks.executors import driver_findings
 from lakeward.spec.model.settings import Driver, Settings
 
 
@@ -30,6 +29,9 @@ def resolved(name: str, settings: Settings, connections: Path | None) -> Driver:
     driver = settings.driver(name)
     if driver.connection is None or driver.backend == "local":
         return driver
+    # Imported here: it reads spec files, and a pass without a connection needs none of that.
+    from lakeward.spec.checks.executors import driver_findings
+
     given = _given(driver, connections)
     written = {key: getattr(driver, key) for key in given if key in driver.model_fields_set}
     different = [key for key, value in written.items() if value is not None and str(value) != given[key]]
