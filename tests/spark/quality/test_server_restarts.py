@@ -47,6 +47,8 @@ def test_a_server_and_connections_to_postgresql_that_ended_between_runs_are_made
     databases = (table.runtime.lake.database, make_url(table.url).database)
     runtime = table.runtime.model_copy(update={"connect": f"127.0.0.1:{proxy.port}"})
     table.append()
+    assert table.check()["verdict"] == "pass"
+    table.append()
     assert ask(table.process, table, runtime)["verdict"] == "pass"
     proxy.set("reset")
     proxy.target = own_server.port  # as after a restart: the same address and token, and no session of before
@@ -60,6 +62,14 @@ def test_a_server_and_connections_to_postgresql_that_ended_between_runs_are_made
     table.suite()
     table.append(bad=1)
     assert ask(table.process, table, runtime)["verdict"] == "hold"
+
+    # Runs on the first server go on with its session, also where pyspark takes the active one: for values of times.
+    own_server.kill()
+    table.sql("ALTER TABLE {t} ADD COLUMN at TIMESTAMP")
+    table.sql("INSERT INTO {t} SELECT 999, 'AA', 1D, 0, 999, TIMESTAMP'2026-01-01 12:00:00Z'")
+    table.suite("{type: expect_column_values_to_be_in_set, kwargs: {column: at, value_set: [2026-01-01T12:00:00Z]}}")
+    result = table.check()
+    assert result["verdict"] == "pass", result["checks"]
 
 
 @pytest.mark.campaign

@@ -55,14 +55,20 @@ def finite(value: Any) -> Any:
 
 
 def sentence(text: str, longest: int = 300) -> str:
-    """The first line of an engine's message, cut to the length of a log line; of a Python worker's error its cause."""
+    """The first line of an engine's message, cut to the length of a log line; of a Python worker's error its cause,
+    and of a call to the Spark Connect server that failed its details."""
     lines = [line.strip() for line in text.strip().splitlines() if line.strip()]
     first = lines[0] if lines else "no message"
     if _WORKER in first:
         first = _raised(text) or first
+    if call := _CALL.search(text):
+        first = f"a call to the Spark Connect server failed ({call[1]}): {call[2] or 'no details'}"
     return first if len(first) <= longest else first[: longest - 1] + "…"
 
 
+_CALL = re.compile(
+    r"^<_\w*RpcError of RPC that terminated with:\s*status = StatusCode\.(\w+)\s*details = \"(.*)\"\s*$", re.MULTILINE
+)
 _WORKER = "exception was thrown from the Python worker"
 _EXCEPTION = re.compile(r"^(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Interrupt|Exit|Warning)?(?:: .*)?$")
 

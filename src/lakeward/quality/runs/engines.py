@@ -70,6 +70,7 @@ class Engines:
             del self.__dict__["session"]
             self.__dict__.pop("checker", None)  # its SQL checks run on the session it was made with
         elif warm is not None:
+            connect.activate(warm)  # meanwhile another server may have been used in this process
             self._remember(warm.session_id)
 
     def reachable(self) -> bool:

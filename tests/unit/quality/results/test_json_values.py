@@ -78,3 +78,11 @@ ValueError: other
 """
     assert sentence(text) == "json.decoder.JSONDecodeError: Expecting value: line 1 column 1 (char 0)"
     assert sentence(text.partition("Trace")[0]).endswith("Please see the stack trace below.")
+
+
+def test_a_failed_call_to_the_server_is_told_by_its_details() -> None:
+    text = (
+        "<_InactiveRpcError of RPC that terminated with:\n\tstatus = StatusCode.UNAVAILABLE\n"
+        '\tdetails = "Connection refused"\n\tdebug_error_string = "UNAVAILABLE:.."\n>'
+    )
+    assert sentence(text) == "a call to the Spark Connect server failed (UNAVAILABLE): Connection refused"
