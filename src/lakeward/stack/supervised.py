@@ -5,6 +5,7 @@ Asked only when no reconcile pass succeeds; each cause has the command that ends
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,8 +21,8 @@ from lakeward.stack.stack import Stack
 from lakeward.stack.state import StackState
 
 DAG = "streams_reconcile"
-LOADER = "reconcile_dag"
-"""The function of `lakeward.airflow` that a Dag file calls for the supervision."""
+_MADE_BY = re.compile(r"reconcile_dag|lakeward\.airflow\.dags\b[\s\S]*\b(?:streams|dags)\(\)")
+"""What a Dag file has that makes it: the module of the Dag, or a call of `lakeward.airflow.dags` that gives it."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +56,7 @@ def loads(project: Project) -> bool:
     """Whether a file of the project's dags/ makes the Dag that supervises."""
     try:
         files = list(project.dags.rglob("*.py"))
-        return any(LOADER in file.read_text(encoding="utf-8", errors="replace") for file in files)
+        return any(_MADE_BY.search(file.read_text(encoding="utf-8", errors="replace")) for file in files)
     except OSError:
         return False
 

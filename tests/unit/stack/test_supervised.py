@@ -64,6 +64,24 @@ def test_a_project_without_the_dag_is_the_cause_until_init_adds_it(places, monke
     assert (project.dags / "lakeward_tables.py").read_text() == "mine\n"
 
 
+@pytest.mark.parametrize(
+    ("text", "supervised_by_it"),
+    [
+        ("from lakeward.airflow.dags import dags\n\nglobals().update(dags())\n", True),
+        ("from lakeward.airflow.dags import quality, streams\n\nglobals().update({**streams(), **quality()})\n", True),
+        ("from lakeward.airflow import dags\n\nglobals().update(dags.tables())\n", False),
+        ("from lakeward.airflow.dags import tables\n\nglobals().update(tables())\n", False),
+        ("from lakeward.airflow.reconcile_dag import build\n\ndag = build()\n", True),  # as 0.1.0 wrote it
+        ("def dags():\n    return {}\n\n\nglobals().update(dags())\n", False),
+    ],
+)
+def test_a_dag_file_supervises_by_what_it_calls(places, text: str, supervised_by_it: bool) -> None:
+    project, _ = places
+    project.dags.mkdir(parents=True)
+    (project.dags / "theirs.py").write_text(text)
+    assert supervised.loads(project) is supervised_by_it
+
+
 def test_dag_files_of_a_folder_that_is_not_there_are_refused(tmp_path) -> None:
     with pytest.raises(SpecError, match="Cannot write the Dag files"):
         add_dags(tmp_path / "away")
