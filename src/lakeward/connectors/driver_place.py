@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from lakeward.connectors.cluster.connection import BadConnection
 from lakeward.platform.errors import LakewardError
-
-CONNECTION = tuple(f"LW-{number}" for number in range(2581, 2589))
-"""Codes of what is wrong with the connection of a driver."""
 
 
 @dataclass(frozen=True)
@@ -29,5 +27,5 @@ class Answer:
 
 def of_error(driver: str, place: str, error: LakewardError) -> Answer:
     """The answer for an error; one of the connection is at its key."""
-    key = "connection" if error.code in CONNECTION else ""
+    key = "connection" if isinstance(error, BadConnection) else ""
     return Answer(driver, place, f"{error.headline}: {error.why}", error.next, key)

@@ -30,6 +30,10 @@ KUBECONFIG = ".kubeconfig"
 """Suffix of a file that a person may write in place of a connection to Kubernetes."""
 
 
+class BadConnection(SpecError):
+    """The connection of a driver is missing, invalid, or does not fit the entry."""
+
+
 @dataclass(frozen=True)
 class ClusterConnection:
     """A connection to a cluster.
@@ -64,14 +68,14 @@ def find(kind: Kind, name: str, connections: Path | None) -> ClusterConnection |
     """The connection of an id; None if no file has it.
 
     Raises:
-        SpecError: its file cannot be read, or it is of another type. The error repeats no value of the extra.
+        BadConnection: its file cannot be read, or it is of another type. The error repeats no value of the extra.
     """
     file = next((file for each in folders(kind, connections) if (file := each / f"{name}.json").exists()), None)
     if file is None:
         return None
     read = _read(kind, name, file)
     if read.type and read.type not in TYPES[kind]:
-        raise SpecError(
+        raise BadConnection(
             f"The connection {name} is of another type", why=f"it is of type {read.type}, not {TYPES[kind][0]}",
             next=f"airflow connections get {name}; name one of type {TYPES[kind][0]} under connection: of the driver "
             f"in conf/lakeward.yaml ({HOW[kind]})", code="LW-2583",
@@ -86,13 +90,13 @@ def ids(kind: Kind, connections: Path | None) -> list[str]:
     return sorted({file.stem for each, end in places for file in each.glob(f"[!.]*{end}")})
 
 
-def missing(kind: Kind, name: str, connections: Path | None) -> SpecError:
+def missing(kind: Kind, name: str, connections: Path | None) -> BadConnection:
     """The error for a connection that does not exist."""
     places = folders(kind, connections)
     suffix = KUBECONFIG if kind == "kubernetes" else ".json"
     own = f"as the file {places[-1] / name}{suffix}" if places else "in a home (lakeward stack up)"
     known = ids(kind, connections)
-    return SpecError(
+    return BadConnection(
         f"The connection {name} to a cluster does not exist", why=f"known connections: {', '.join(known) or 'none'}",
         next=f"create it in Airflow (type {TYPES[kind][0]}; a task writes its file within a minute) or {own} "
         f"({HOW[kind]}), or correct connection: of the driver in conf/lakeward.yaml", code="LW-2581",
@@ -114,7 +118,7 @@ def _read(kind: Kind, name: str, file: Path) -> ClusterConnection:
         )
     except (OSError, ValueError, TypeError, AttributeError) as error:
         why = getattr(error, "strerror", None) or "it is no JSON object with host and extra"
-        raise SpecError(
+        raise BadConnection(
             f"The connection {name} to a cluster cannot be read", why=f"{file}: {why}",
             next=f"correct the file, or the Airflow connection {name} ({HOW[kind]})", code="LW-2582",
         ) from None  # fmt: skip

@@ -12,8 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from lakeward.connectors.cluster.connection import HOW, ClusterConnection
-from lakeward.platform.errors import SpecError
+from lakeward.connectors.cluster.connection import HOW, BadConnection, ClusterConnection
 
 PREFIX = "extra__kubernetes__"
 FIELDS = ("in_cluster", "kube_config_path", "kube_config", "cluster_context", "namespace", "disable_verify_ssl")
@@ -53,7 +52,7 @@ def settings(connection: ClusterConnection) -> ApiSettings:
     """What a connection says.
 
     Raises:
-        SpecError: it contradicts itself. The error repeats no kubeconfig.
+        BadConnection: it contradicts itself. The error repeats no kubeconfig.
     """
     given = fields(connection.extra)
     flags = {name: _flag(connection, name, given.get(name)) for name in ("in_cluster", "disable_verify_ssl")}
@@ -81,8 +80,8 @@ def _flag(connection: ClusterConnection, name: str, value: object) -> bool:
     return found
 
 
-def _contradicts(connection: ClusterConnection, why: str, what: str) -> SpecError:
-    return SpecError(
+def _contradicts(connection: ClusterConnection, why: str, what: str) -> BadConnection:
+    return BadConnection(
         f"The connection {connection.id} does not say one way to Kubernetes", why=why,
         next=f"in its extra: {what} ({HOW['kubernetes']}); then: lakeward doctor", code="LW-2586",
     )  # fmt: skip

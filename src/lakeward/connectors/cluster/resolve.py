@@ -11,8 +11,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from lakeward.connectors.cluster import kubernetes, spark
-from lakeward.connectors.cluster.connection import HOW, Kind, find, missing
-from lakeward.platform.errors import SpecError
+from lakeward.connectors.cluster.connection import HOW, BadConnection, Kind, find, missing
 from lakeward.spec.model.settings import Driver, Settings
 
 
@@ -24,7 +23,7 @@ def resolved(name: str, settings: Settings, connections: Path | None) -> Driver:
         connections: folder with the connections, as in `Runtime`.
 
     Raises:
-        SpecError: the connection is missing or invalid, or does not fit the entry.
+        BadConnection: the connection is missing or invalid, or does not fit the entry.
     """
     driver = settings.driver(name)
     if driver.connection is None or driver.backend == "local":
@@ -37,7 +36,7 @@ def resolved(name: str, settings: Settings, connections: Path | None) -> Driver:
     different = [key for key, value in written.items() if value is not None and str(value) != given[key]]
     if different:
         both = "; ".join(f"{key} is {given[key]} there, and {written[key]} in the entry" for key in different)
-        raise SpecError(
+        raise BadConnection(
             f"Driver {name} and its connection {driver.connection} disagree", why=both,
             next=f"remove {', '.join(different)} from drivers: {{{name}: ..}} in conf/lakeward.yaml, or from the "
             f"connection ({HOW[_kind(driver)]}); then: lakeward doctor", code="LW-2587",
@@ -71,8 +70,8 @@ def _kind(driver: Driver) -> Kind:
     return "kubernetes" if driver.backend == "kubernetes" else "spark"
 
 
-def _unfit(name: str, driver: Driver, why: str) -> SpecError:
-    return SpecError(
+def _unfit(name: str, driver: Driver, why: str) -> BadConnection:
+    return BadConnection(
         f"The connection {driver.connection} does not fit driver {name}", why=why,
         next=f"correct the connection, or drivers: {{{name}: ..}} in conf/lakeward.yaml ({HOW[_kind(driver)]}); "
         "then: lakeward doctor", code="LW-2588",

@@ -7,8 +7,7 @@ master; `queue`, `deploy-mode`, `rest-scheme`, `rest-port` and `yarn_resourceman
 
 from __future__ import annotations
 
-from lakeward.connectors.cluster.connection import HOW, ClusterConnection
-from lakeward.platform.errors import SpecError
+from lakeward.connectors.cluster.connection import HOW, BadConnection, ClusterConnection
 from lakeward.spec.model.settings import Driver
 
 YARN = "docs/how-to/run-drivers-on-yarn.md"
@@ -37,7 +36,7 @@ def given(connection: ClusterConnection, driver: Driver) -> dict[str, str]:
     """The keys of `drivers:` that the connection gives to an entry, with their values.
 
     Raises:
-        SpecError: it has no master, or one of another kind than the entry's backend.
+        BadConnection: it has no master, or one of another kind than the entry's backend.
     """
     address = master(connection)
     kind = "yarn" if address == "yarn" else next((kind for start, kind in _KINDS if address.startswith(start)), None)
@@ -46,7 +45,7 @@ def given(connection: ClusterConnection, driver: Driver) -> dict[str, str]:
     mode = connection.given("deploy-mode")
     if kind == "yarn":
         if mode not in (None, "cluster"):
-            raise SpecError(
+            raise BadConnection(
                 f"The connection {connection.id} has a deploy mode that is not supported",
                 why=f"its deploy-mode is {mode}; a driver on YARN runs in cluster mode",
                 next=f'its extra: {{"deploy-mode": "cluster"}} ({YARN})', code="LW-2584",
@@ -77,7 +76,7 @@ def _without_none(**values: str | None) -> dict[str, str]:
     return {key: value for key, value in values.items() if value is not None}
 
 
-def _of_another_kind(connection: ClusterConnection, backend: str, address: str, kind: str | None) -> SpecError:
+def _of_another_kind(connection: ClusterConnection, backend: str, address: str, kind: str | None) -> BadConnection:
     valid = "its host: spark://HOST:PORT" if backend == "standalone" else "its host: yarn"
     how = HOW["spark"] if backend == "standalone" else YARN
     if not address:
@@ -87,7 +86,7 @@ def _of_another_kind(connection: ClusterConnection, backend: str, address: str, 
     else:
         why = f"its master is {address}, which is of backend {kind}; the driver has backend {backend}"
     change = f", or backend: {kind} of the driver in conf/lakeward.yaml" if kind in ("standalone", "yarn") else ""
-    return SpecError(
+    return BadConnection(
         f"The connection {connection.id} does not name a master of backend {backend}", why=why,
         next=f"correct {valid}{change} ({how}); then: lakeward doctor", code="LW-2585",
     )  # fmt: skip
