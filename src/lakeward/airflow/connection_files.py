@@ -242,7 +242,7 @@ ADAPTERS: Mapping[str, Adapter] = {
     ),
     "kubernetes": Adapter(
         folder=lambda runtime, home: next(iter(clusters.folders("kubernetes", runtime.connections)), None),
-        asked=launches.connections,  # of drivers that run, also when their entry names another one now
+        asked=launches.pod_connections,  # of drivers that run, also when their entry names another one now
         known=lambda runtime: clusters.ids("kubernetes", runtime.connections),
         write=_kubernetes,
         always=lambda runtime: _of_drivers("kubernetes"),

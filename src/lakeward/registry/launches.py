@@ -99,9 +99,10 @@ def current(connection: Connection) -> list[LaunchRow]:
     return [LaunchRow(**row._mapping) for row in found]
 
 
-def connections(connection: Connection) -> set[str]:
-    """The connections by which the clusters of current launches are reached."""
-    return {str(row.place["connection"]) for row in current(connection) if row.place.get("connection")}
+def pod_connections(connection: Connection) -> set[str]:
+    """The connections by which the pods of current launches are reached. Only the place of a pod has a namespace."""
+    places = [row.place for row in current(connection) if "namespace" in row.place]
+    return {str(place["connection"]) for place in places if place.get("connection")}
 
 
 def of_token(connection: Connection, token: str) -> LaunchRow | None:

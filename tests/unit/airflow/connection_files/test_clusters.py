@@ -103,6 +103,9 @@ def test_the_connection_of_a_pod_that_runs_is_kept_when_its_entry_names_another(
     with connect(url, postgres.pgpass) as registry:
         drivers.record_intent(registry, "pod", token="t", previous=None, backend="kubernetes")
         launches.record(registry, "launch", driver="pod", token="t", document={}, place=place)
+        drivers.record_intent(registry, "two", token="y", previous=None, backend="yarn")
+        of_before = {"queue": "q", "connection": "yarn_prod"}  # as an earlier version recorded a launch on YARN
+        launches.record(registry, "yarn", driver="two", token="y", document={}, place=of_before)
     assert KUBERNETES.named(runtime) == {"before", "k8s_prod"}
     given = Given(conn_type="kubernetes")
     KUBERNETES.keep(runtime, Home(tmp_path), ["before"], {"before": given}.get)
