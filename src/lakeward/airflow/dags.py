@@ -3,7 +3,8 @@
     from lakeward.airflow.dags import dags
     globals().update(dags())
 
-The project is the folder that `LAKEWARD_PROJECT` names. Each function reads the files of the project anew.
+The project is the folder that `LAKEWARD_PROJECT` names; its files are read at each call. A task parses its Dag file
+again: it gets its own Dag and no other, and only that Dag's modules are imported.
 """
 
 from __future__ import annotations
@@ -29,43 +30,43 @@ if TYPE_CHECKING:
 
 
 def dags() -> dict[str, DAG]:
-    """Every Dag by its id: of streams, tables and checks.
-
-    A task parses its Dag file anew. It gets its own Dag and no other, and for that no stream file is read.
-    """
+    """Every Dag by its id: of streams, tables and checks."""
     return {**streams(), **tables(), **quality()}
 
 
 def streams() -> dict[str, DAG]:
     """`streams_reconcile`, `stream__<id>` for every file in conf/streams, `schedule__<id>` for one with a schedule."""
-    from lakeward.airflow.project import declared, named, scheduled
-
     only = get_parsing_context().dag_id
     found: list[DAG] = []
     if only in (None, RECONCILE):
         from lakeward.airflow.reconcile_dag import build as build_reconcile
 
         found.append(build_reconcile())
-    known = declared(Project.locate()) if only is None else []
-    if only is None or only.startswith(STREAM_PREFIX):
+    if only is None or only.startswith((STREAM_PREFIX, SCHEDULE_PREFIX)):
+        from lakeward.airflow.project import declared, named, scheduled
+        from lakeward.airflow.schedule_dags import build as build_schedule
         from lakeward.airflow.stream_dags import build as build_stream
 
-        found += map(build_stream, known if only is None else [named(only.removeprefix(STREAM_PREFIX))])
-    if only is None or only.startswith(SCHEDULE_PREFIX):
-        from lakeward.airflow.schedule_dags import build as build_schedule
-
-        found += map(build_schedule, scheduled(known) if only is None else [named(only.removeprefix(SCHEDULE_PREFIX))])
+        if only is None:
+            known = declared(Project.locate())
+            found += [*map(build_stream, known), *map(build_schedule, scheduled(known))]
+        elif only.startswith(STREAM_PREFIX):
+            found.append(build_stream(named(only.removeprefix(STREAM_PREFIX))))
+        else:
+            found.append(build_schedule(named(only.removeprefix(SCHEDULE_PREFIX))))
     return {dag.dag_id: dag for dag in found}
 
 
 def tables() -> dict[str, DAG]:
     """`tables_observe`, `tables_maintain`, `tables_orphans`, `tables_restore`."""
+    only = get_parsing_context().dag_id
+    if only not in (None, OBSERVE, MAINTAIN, ORPHANS, RESTORE):
+        return {}
     from lakeward.airflow.maintain_dag import build_maintain
     from lakeward.airflow.observe_dag import build_observe
     from lakeward.airflow.orphan_dag import build_orphans
     from lakeward.airflow.restore_dag import build_restore
 
-    only = get_parsing_context().dag_id
     looks = sweeps = None
     if only is None:
         from lakeward.airflow.project import table_intervals
