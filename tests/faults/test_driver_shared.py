@@ -183,22 +183,22 @@ def test_it_rests_for_the_rewrite_and_goes_on_after_it_also_when_the_maintenance
         world.wait_for("batches without a pause", lambda: seq() > before + 2)
         with pause_writers(world.connect, table, [stream], wait_s=300) as rested:
             assert rested.awake == ()
-            stands = seq()
+            landed = seq()
             if rewrites:
                 world.lake_sql(REWRITE.format(table))  # takes many times as long as a batch
                 head = world.catalog().load_table(table).current_snapshot()
                 assert head.summary.operation.value == "replace", "the rewrite landed"
             else:
                 time.sleep(6)  # at an interval of two seconds
-            assert seq() == stands, "no batch landed beside the rewrite"
-        world.wait_for("it to go on", lambda: seq() > stands)
+            assert seq() == landed, "no batch landed during the pause"
+        world.wait_for("it to go on", lambda: seq() > landed)
         assert world.stream(stream).blocked is None
 
         with world.connect() as connection:  # a maintenance that dies at once: nobody renews
             assert leases.take(connection, writer_pauses.WINDOW, table, "dead", "nobody", timedelta(seconds=20))
         world.wait_for("it to rest", lambda: not asleep(world, stream))
-        stands, since = seq(), time.monotonic()
-        world.wait_for("it to go on by itself", lambda: seq() > stands)
+        landed, since = seq(), time.monotonic()
+        world.wait_for("it to go on by itself", lambda: seq() > landed)
         assert time.monotonic() - since < 300
 
         with world.connect() as connection:  # maintenance is behind, and the stream is to wait for it
@@ -207,8 +207,8 @@ def test_it_rests_for_the_rewrite_and_goes_on_after_it_also_when_the_maintenance
         world.wait_for("the batch under way to end", lambda: held_for(seq, 6))
         with world.connect() as connection:
             backpressure.set_level(connection, table, Level.OK, "")
-        stands = seq()
-        world.wait_for("it to go on at its own pace", lambda: seq() > stands)
+        landed = seq()
+        world.wait_for("it to go on at its own pace", lambda: seq() > landed)
     finally:
         over.set()
         sender.join()
@@ -218,9 +218,9 @@ def test_it_rests_for_the_rewrite_and_goes_on_after_it_also_when_the_maintenance
 
 def held_for(seq: Callable[[], int], seconds: float) -> bool:
     """Whether nothing landed meanwhile, although records kept coming."""
-    stands = seq()
+    landed = seq()
     time.sleep(seconds)
-    return seq() == stands
+    return seq() == landed
 
 
 def asleep(world: Any, stream: str) -> list[str]:

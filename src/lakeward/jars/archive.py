@@ -98,6 +98,8 @@ def train(folder: Path, archive: Path) -> None:
             code = process_group.run(command, limit_s=TRAINING_S, env=environment, cwd=folder, output=output)
     except subprocess.TimeoutExpired:
         raise OSError(f"training took longer than {TRAINING_S // 60} minutes") from None
-    if code != 0 or not archive.is_file():
+    if code == 0 and not archive.is_file():
+        raise OSError("the JVM of the training wrote no archive")
+    if code != 0:
         last = [line for line in log.read_text(errors="replace").splitlines() if line.strip()][-1:]
         raise OSError(f"training ended with exit code {code}: {''.join(last)[:300]}")

@@ -88,8 +88,9 @@ def of_table(name: str, addresses: Addresses) -> Dataset | None:
     if location is None:
         return None
     place = by_location(location)
-    of = addresses.formats.get(name)
-    return Dataset(place.namespace, place.name, name, of, "spark_catalog" if of == "delta" else addresses.catalog)
+    kind = addresses.formats.get(name)
+    catalog = "spark_catalog" if kind == "delta" else addresses.catalog
+    return Dataset(place.namespace, place.name, name, kind, catalog)
 
 
 def of_topic(connection: str, topic: str, addresses: Addresses) -> Dataset | None:
