@@ -17,6 +17,7 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
     "sql": ('lakeward sql "SELECT carrier, count(*) FROM lake.nyc.flights GROUP BY carrier"',),
     "version": ("lakeward version",),
     "stack up": ("lakeward stack up --only postgres,kafka",),
+    "stack use": ("lakeward stack use --registry postgresql://lakeward@db.example.com:5432/lakeward",),
     "stack status": ("lakeward stack status",),
     "stack down": ("lakeward stack down --keep-drivers",),
     "config validate": ("lakeward config validate --deep",),

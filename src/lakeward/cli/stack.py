@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -39,6 +40,32 @@ def up(
         output.note(f"Airflow: {report['airflow']['url']}  user {report['airflow']['user']}")
     if not absent(state().project.streams):
         _supervised()
+
+
+@app.command()
+def use(
+    registry: Annotated[
+        str | None,
+        typer.Option(
+            "--registry",
+            help="The PostgreSQL database of the registry: postgresql://USER@HOST:PORT/DATABASE. Default: as recorded.",
+        ),
+    ] = None,
+    passwords: Annotated[
+        Path | None,
+        typer.Option("--passwords", help="Password file of PostgreSQL. Default: PGPASSFILE, or ~/.pgpass."),
+    ] = None,
+) -> None:
+    """Use the PostgreSQL, catalog and Airflow that you have: write their addresses to the home. Starts nothing."""
+    from lakeward.stack import external
+
+    output, here = state().output, stack()
+    recorded = here.external if registry is None else external.registry(registry)
+    if recorded is None:
+        raise external.unknown(here.home)
+    output.show(here.use(recorded, passwords, output.note))
+    output.note("next: lakeward doctor   (the catalog), then lakeward deploy")
+    output.note("for checks and maintenance: lakeward stack up   starts the Spark Connect server and the checker here")
 
 
 def _supervised() -> None:

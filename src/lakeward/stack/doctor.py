@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,7 +17,7 @@ from lakeward.platform.errors import LakewardError
 from lakeward.platform.runtime import Home, Project
 from lakeward.platform.text import size
 from lakeward.spec.read.loader import load_settings
-from lakeward.stack import requirements, supervised
+from lakeward.stack import groups, requirements, supervised
 from lakeward.stack.site import StackContext, lake_of
 from lakeward.stack.stack import Stack
 from lakeward.stack.state import DEFAULT_PORTS, StackState
@@ -45,7 +45,7 @@ class Check:
 def examine(project: Project, home: Home) -> list[Check]:
     """Every check, in the order in which problems should be repaired."""
     state = StackState.load(home)
-    checks = [python(), java(), memory(state), disk(home), jar_files(), *port_checks(state)]
+    checks = [python(), java(), memory(state), disk(home), jar_files(), *port_checks(state, groups.of(home))]
     if state.running:
         stack = Stack(project, home)
         checks += part_checks(stack)
@@ -108,11 +108,13 @@ def jar_files() -> Check:
     return Check("jars", True, f"{count} verified in {at}", "the jars of jars.sha256")
 
 
-def port_checks(state: StackState) -> Iterator[Check]:
+def port_checks(state: StackState, parts: Collection[str] = groups.GROUPS) -> Iterator[Check]:
     """The ports of a stopped stack: `up` uses other ports if they are in use."""
     if state.running:
         return
     for name, port in {**DEFAULT_PORTS, **state.ports}.items():
+        if name.partition("-")[0] not in parts:
+            continue
         free = ports.is_free(port)
         state_of_port = "free" if free else f"in use by {_listener(port)}: the next free one will be taken"
         yield Check(f"port {name}", True, f"{port} is {state_of_port}", "any free port")

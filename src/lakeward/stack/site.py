@@ -11,10 +11,12 @@ from pathlib import Path
 
 from lakeward.jars import Java, spark_folder
 from lakeward.platform import ports
+from lakeward.platform.errors import SpecError
 from lakeward.platform.runtime import CatalogLogin, Database, Home, Lake, ObjectStore, Project, Runtime
 from lakeward.spec.model.settings import LakeCatalog, Settings
 from lakeward.spec.read.loader import load_settings
 from lakeward.stack import private
+from lakeward.stack.external import ExternalServices
 from lakeward.stack.postgres import pgpass
 from lakeward.supervision.backends.local import WRAPPER
 
@@ -42,6 +44,7 @@ class StackContext:
         java: the Java that runs Spark and Kafka.
         hosts: part -> host at which other parts reach it; parts without an entry are on loopback.
         listen: the address at which Airflow's API server listens.
+        external: the services that run elsewhere, in place of those of the stack; None in a whole stack.
     """
 
     project: Project
@@ -50,6 +53,7 @@ class StackContext:
     java: Java
     hosts: Mapping[str, str] = field(default_factory=dict)
     listen: str = _LOOPBACK
+    external: ExternalServices | None = None
 
     def host(self, part: str) -> str:
         """The host at which other parts reach this one."""
@@ -80,6 +84,13 @@ class StackContext:
     def airflow(self) -> str:
         return f"http://{ports.HOST}:{self.ports['airflow']}"
 
+    @property
+    def registry(self) -> str:
+        """The registry's SQLAlchemy URL, without a password."""
+        if self.external is not None:
+            return self.external.url
+        return f"postgresql+psycopg2://{REGISTRY_ROLE}@{self.host('postgres')}:{self.ports['postgres']}/lakeward"
+
     def secret(self, name: str) -> str:
         """A secret of this home, generated at the first call."""
         return private.keep(private.folder(self.home.secrets) / name)
@@ -94,20 +105,33 @@ class StackContext:
         return load_settings(self.project)
 
     def runtime(self) -> Runtime:
-        """The addresses for all other processes."""
+        """The addresses for all other processes.
+
+        Raises:
+            SpecError: the settings are invalid, or name no catalog where the stack has no PostgreSQL of its own.
+        """
+        whole = self.external is None
+        if not whole and self.settings.lake is None:
+            raise SpecError(
+                "The lake has no catalog",
+                why=f"{self.project.settings_file} names none; the embedded one needs the PostgreSQL of a whole stack",
+                next="name your catalog under `catalogs:` (docs/how-to/use-a-rest-catalog.md)",
+                code="LW-7035",
+            )
         checkpoints = self.settings.checkpoints
         postgres = self.host("postgres")
+        own = {
+            "lakeward_postgres": Database(
+                host=postgres, port=self.ports["postgres"], database=SERVED, user=REGISTRY_ROLE
+            )
+        }
         return Runtime(
             registry_url_file=self.home.registry_url_file,
             pgpass=self.home.pgpass,
             lake=lake_of(self.settings, self.home, self.ports["postgres"], postgres),
-            kafka={"lakeward_kafka": self.kafka},
+            kafka={"lakeward_kafka": self.kafka} if whole else {},
             connections=self.home.secrets,
-            postgres={
-                "lakeward_postgres": Database(
-                    host=postgres, port=self.ports["postgres"], database=SERVED, user=REGISTRY_ROLE
-                )
-            },
+            postgres=own if whole else {},
             connect=self.connect,
             connect_token_file=self.connect_token,
             checkpoints=checkpoints.hadoop if checkpoints else str(self.home.checkpoints),
@@ -120,14 +144,18 @@ class StackContext:
         for path in (self.home.logs, self.home.drivers, self.home.warehouse, self.home.checkpoints):
             path.mkdir(parents=True, exist_ok=True)
         secrets = private.folder(self.home.secrets)
+        if self.external is None:
+            self._write_logins()
+        private.write(secrets / self.home.registry_url_file.name, self.registry + "\n")
+        self.secret(self.connect_token.name)
+        private.write(self.home.runtime_file, self.runtime().model_dump_json(indent=2) + "\n")
+
+    def _write_logins(self) -> None:
+        """Write the password files of the stack's own PostgreSQL."""
         host, port = self.host("postgres"), self.ports["postgres"]
         roles = {role: self.secret(f"{role}.password") for role in (REGISTRY_ROLE, CATALOG_ROLE)}
         private.write(self.home.pgpass, pgpass(port, roles, host))
         self.write_catalog_login()
-        url = f"postgresql+psycopg2://{REGISTRY_ROLE}@{host}:{port}/lakeward"
-        private.write(secrets / self.home.registry_url_file.name, url + "\n")
-        self.secret(self.connect_token.name)
-        private.write(self.home.runtime_file, self.runtime().model_dump_json(indent=2) + "\n")
 
     def write_catalog_login(self) -> None:
         """Write the password file of the catalog's role, the only one that the Spark Connect server has."""

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Collection, Iterable
 from contextlib import nullcontext
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from lakeward import jars
 from lakeward.platform import ports
 from lakeward.platform.errors import Refused, Unhealthy
 from lakeward.platform.runtime import Home, Project, absent
-from lakeward.stack import airflow_config, claims, down, groups, requirements, session, status, up
+from lakeward.stack import airflow_config, claims, down, external, groups, private, requirements, session, status, up
+from lakeward.stack.external import ExternalServices
 from lakeward.stack.site import DATABASES, REGISTRY_ROLE, StackContext
 from lakeward.stack.state import DEFAULT_PORTS, LOCK, StackState, exclusive
 from lakeward.stack.supervisor import Supervisor
@@ -39,7 +44,7 @@ class Stack:
             Refused: a jar is not the reviewed one, another `stack` command is running, or a supervisor runs here that
                 is not recorded in `stack.json`.
         """
-        requested = groups.resolve(only)
+        requested = groups.resolve(only, groups.of(self.home))
         with exclusive(self.home):
             state = StackState.load(self.home)
             self._end_unrecorded(state)
@@ -48,9 +53,46 @@ class Stack:
             jars.ensure(lambda name: say(f"fetching {name}"))
             if SPARK & requested:
                 jars.archive.ensure(say)
-            site = StackContext(self.project, self.home, self._ports(state), java)
+            site = StackContext(self.project, self.home, self._ports(state), java, external=self.external)
             timings = up.Up(site, state, requested | self._running_groups(state), deploy, say).run()
         return describe(site, requested, timings)
+
+    def use(
+        self, services: ExternalServices, passwords: Path | None, say: Callable[[str], None] = lambda line: None
+    ) -> dict[str, Any]:
+        """Record the services that run elsewhere, and write the addresses of tasks and drivers. Starts nothing.
+
+        Args:
+            passwords: password file of PostgreSQL with the registry's line; None: what libpq reads.
+
+        Raises:
+            Refused: the home has a stack of its own, or uses another registry.
+            SpecError: the settings name no catalog, or the role may not create the registry's tables.
+            DependencyDown: the registry does not answer. Nothing is written then.
+        """
+        with exclusive(self.home):
+            state = StackState.load(self.home)
+            self._check_home(state, services)
+            site = replace(self.site(state), external=services)
+            lake = site.runtime().lake
+            if passwords is None:
+                line = external.known_password(services, self.home)
+            else:
+                line = external.password_line(services, passwords)
+            # A home that works keeps its password until the new one is known to work.
+            with TemporaryDirectory(dir=private.folder(self.home.secrets)) as folder:
+                tried = private.write(Path(folder) / self.home.pgpass.name, line)
+                external.migrate(services, tried)
+                tried.replace(self.home.pgpass)
+            services.save(self.home)
+            site.write()
+            jars.ensure(lambda name: say(f"fetching {name}"))
+        return {
+            "home": self.home.root,
+            "registry": services.registry,
+            "catalog": {"name": lake.name, "uri": lake.properties.get("uri", "")},
+            "checkpoints": site.runtime().checkpoints,
+        }
 
     def down(self, stop_drivers: Callable[[], None] | None, say: Callable[[str], None]) -> dict[str, float]:
         """Stop everything; see `down.down`. A folder where no stack is known stays as it is."""
@@ -59,6 +101,11 @@ class Stack:
             took = down.down(self.home, stop_drivers, say)
             claims.claim(self.home.root, lambda claimed: {})
             return took
+
+    @property
+    def external(self) -> ExternalServices | None:
+        """The services of this home that run elsewhere; None in the home of a whole stack."""
+        return ExternalServices.load(self.home)
 
     @property
     def known(self) -> bool:
@@ -77,7 +124,26 @@ class Stack:
     def site(self, state: StackState | None = None) -> StackContext:
         """The context of the last start, with its ports."""
         known = state or StackState.load(self.home)
-        return StackContext(self.project, self.home, {**DEFAULT_PORTS, **known.ports}, jars.find_java())
+        ports_of = {**DEFAULT_PORTS, **known.ports}
+        return StackContext(self.project, self.home, ports_of, jars.find_java(), external=self.external)
+
+    def _check_home(self, state: StackState, services: ExternalServices) -> None:
+        recorded = self.external
+        if recorded is None and state != StackState():
+            raise Refused(
+                "This home has a stack of its own",
+                why=f"the registry and the catalog of {self.home.root} are in the PostgreSQL of that stack",
+                next=f"lakeward --home DIR {external.command(services).removeprefix('lakeward ')}",
+                code="LW-7036",
+            )
+        if recorded is not None and recorded != services:
+            raise Refused(
+                "This home uses another registry",
+                why=f"it is {recorded.registry}; drivers of its streams may run",
+                next=f"name another home: --home DIR; if that database was moved: rm "
+                f"{shlex.quote(str(self.home.root / external.FILE))}, then: {external.command(services)}",
+                code="LW-7037",
+            )
 
     def _end_unrecorded(self, state: StackState) -> None:
         """End a supervisor that a killed start did not record; it has started no part then.
@@ -110,13 +176,17 @@ class Stack:
         if state.running:
             return {**DEFAULT_PORTS, **state.ports}
 
+        known = {**DEFAULT_PORTS, **state.ports}
+        own = groups.of(self.home)
+
         def choose(claimed: Collection[int]) -> dict[str, int]:
             chosen: dict[str, int] = {}
-            for name, preferred in {**DEFAULT_PORTS, **state.ports}.items():
-                chosen[name] = ports.choose(preferred, {*chosen.values(), *claimed})
+            for name, preferred in known.items():
+                if name.partition("-")[0] in own:
+                    chosen[name] = ports.choose(preferred, {*chosen.values(), *claimed})
             return chosen
 
-        return claims.claim(self.home.root, choose)
+        return {**known, **claims.claim(self.home.root, choose)}
 
 
 def describe(site: StackContext, requested: Iterable[str], timings: dict[str, float]) -> dict[str, Any]:

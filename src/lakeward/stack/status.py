@@ -40,7 +40,7 @@ class PartStatus:
 
 def status(site: StackContext, state: StackState) -> list[PartStatus]:
     """The parts of the last `up`, in start order; all are `down` if the supervisor is dead."""
-    parts = groups.parts(site, state.parts or groups.GROUPS)
+    parts = groups.parts(site, state.parts or groups.of(site.home))
     observed: dict[str, Observed] = {}
     if state.running:
         with suppress(LakewardError):

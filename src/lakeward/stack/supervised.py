@@ -16,6 +16,7 @@ import httpx
 
 from lakeward.platform.runtime import Home, Project
 from lakeward.stack import airflow_config
+from lakeward.stack.external import ExternalServices
 from lakeward.stack.site import StackContext
 from lakeward.stack.stack import Stack
 from lakeward.stack.state import StackState
@@ -23,6 +24,11 @@ from lakeward.stack.state import StackState
 DAG = "streams_reconcile"
 _MADE_BY = re.compile(r"reconcile_dag|lakeward\.airflow\.dags\b[\s\S]*\b(?:streams|dags)\(\)")
 """What a Dag file has that makes it: the module of the Dag, or a call of `lakeward.airflow.dags` that gives it."""
+
+EXTERNAL_NEXT = (
+    f"open the Dag {DAG} in your Airflow: does it exist, is it paused, does its task fail? "
+    "(docs/how-to/add-to-an-airflow.md)"
+)
 
 
 @dataclass(frozen=True)
@@ -40,8 +46,8 @@ def cause(project: Project, home: Home, *, probe: bool = True) -> Cause | None:
         probe: whether Airflow is probed too.
     """
     state = StackState.load(home)
-    if state == StackState():
-        return None  # the registry belongs to a stack elsewhere
+    if state == StackState() or external(home):
+        return None  # the registry belongs to a stack elsewhere, or the Airflow of another platform supervises
     if not state.running:
         return Cause("the stack does not run", "lakeward stack up")
     if "airflow" not in state.parts:
@@ -50,6 +56,11 @@ def cause(project: Project, home: Home, *, probe: bool = True) -> Cause | None:
         why = f"no file in {project.dags} makes the Dag {DAG}"
         return Cause(why, f"lakeward init --dags {shlex.quote(str(project.root))}")
     return _of_airflow(Stack(project, home).site(state)) if probe else None
+
+
+def external(home: Home) -> bool:
+    """Whether the Airflow that supervises is none of this home's parts."""
+    return ExternalServices.load(home) is not None
 
 
 def loads(project: Project) -> bool:

@@ -12,7 +12,7 @@ from importlib.metadata import version
 
 from lakeward.platform.errors import LakewardError, expect
 from lakeward.registry import engine
-from lakeward.stack import airflow_config, airflow_parts, airflow_pool, down, groups, session, waiting
+from lakeward.stack import airflow_config, airflow_parts, airflow_pool, down, external, groups, session, waiting
 from lakeward.stack.part import Part
 from lakeward.stack.services import PostgresPart
 from lakeward.stack.site import StackContext
@@ -119,6 +119,8 @@ class Up:
         postgres = next((part for part in self.parts if isinstance(part, PostgresPart)), None)
         if postgres is not None:
             first = pool.submit(self._postgres, postgres)
+        elif self.site.external is not None:
+            first = pool.submit(external.migrate, self.site.external, self.site.home.pgpass)
         rest = [part for part in self.parts if part.group not in {"postgres", "airflow", "checker"}]
         running = [pool.submit(self._start, part) for part in rest]
         airflow = [part for part in self.parts if part.group == "airflow"]

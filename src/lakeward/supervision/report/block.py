@@ -89,7 +89,7 @@ def _facts(report: StreamDocument, now: datetime) -> Iterator[tuple[str, str]]:
 
 def _doing(report: StreamDocument) -> Iterator[tuple[str, str]]:
     links = report["links"]
-    ui = links["spark_ui"] or f"its driver has ended; lakeward streams ui {report['id']} opens its event logs"
+    ui = links["spark_ui"] or f"none at the moment; lakeward streams ui {report['id']} opens its event logs"
     if report["driver"]["backend"] is None:
         ui = ""
     yield "spark ui", ui

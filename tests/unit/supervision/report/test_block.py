@@ -132,7 +132,7 @@ def test_what_is_in_the_quarantine_is_not_said_to_be_in_the_table(scenes) -> Non
 def test_a_driver_that_is_gone_and_not_buried_yet_has_no_ui_and_is_launched_anew(scenes) -> None:
     made = scenes["healthy"].changed(process=Life.GONE, beside=("delay_alerts",))
     text = "\n".join(made.lines())
-    assert "spark ui     its driver has ended" in text
+    assert "spark ui     none at the moment" in text
     assert "  effect     launches driver demo together with delay_alerts; no row lands twice" in text
     assert "no failure in 24 h before this one" in text
     assert made.changed(backend=False).document()["links"]["spark_ui"], "nobody could be asked: it may be there"
