@@ -62,7 +62,7 @@ def use(
     output, here = state().output, stack()
     recorded = here.external if registry is None else external.registry(registry)
     if recorded is None:
-        raise external.unknown(here.home)
+        raise external.not_named(here.home)
     output.show(here.use(recorded, passwords, output.note))
     output.note("next: lakeward doctor   (the catalog), then lakeward deploy")
     output.note("for checks and maintenance: lakeward stack up   starts the Spark Connect server and the checker here")

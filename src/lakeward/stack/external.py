@@ -170,7 +170,7 @@ def migrate(services: ExternalServices, pgpass: Path) -> None:
         ) from error
 
 
-def unknown(home: Home) -> SpecError:
+def not_named(home: Home) -> SpecError:
     """No address was typed, and none is recorded."""
     return SpecError(
         "The registry is not named",
