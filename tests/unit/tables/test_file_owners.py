@@ -281,6 +281,22 @@ def test_readers_by_a_version_hint_keep_what_they_read(lake: SharedLake, log: st
     assert "no orphans" not in entry(dict(orphans.remove_orphans(lake.site, table, dry_run=True)))["why"]
 
 
+def test_the_metadata_file_of_a_version_hint_is_not_left_to_later_commits(lake: SharedLake) -> None:
+    table = lake.table(rows(1), **{"write.metadata.previous-versions-max": "1"})
+    hinted = Path(lake.load(table).metadata_location.removeprefix("file://"))
+    hint = hinted.with_name("version-hint.text")
+    hint.write_text(hinted.name)
+
+    def planned() -> dict[str, str]:
+        plan = run.why(lake.runtime, lake.project, table)["plan"]
+        return {each["action"]: each["why"] for each in (*plan["actions"], *plan["not_planned"])}
+
+    lake.load(table).append(rows(2))
+    assert f"refused: version-hint.text leads readers without the catalog to {hinted}, which" in planned()["metadata"]
+    hint.write_text(Path(lake.load(table).metadata_location).name)  # as a reader's job that follows each commit
+    assert "none is ever deleted" in planned()["metadata"]
+
+
 def test_manifests_are_read_once(lake: SharedLake, monkeypatch: Any) -> None:
     tables = [lake.table(rows(1), rows(2)) for _ in range(3)]
     with Owners.of(lake.site) as asked:
