@@ -1,8 +1,9 @@
 """Expiry of an Iceberg table: one commit removes the snapshots, then the files that only they named are deleted.
 
 A file is deleted only if it is this table's alone: below its location, named by no other table, below no other table's
-location, and not what `version-hint.text` leads readers without the catalog to. Iceberg's own procedure deletes whatever a snapshot named, also files that `add_files` took in from elsewhere.
-A process that dies after the commit leaves unreferenced files, which orphan removal deletes with the same care.
+location, and not what `version-hint.text` leads readers without the catalog to. Iceberg's own procedure deletes
+whatever a snapshot named, also files that `add_files` took in from elsewhere. A process that dies after the commit
+leaves unreferenced files, which orphan removal deletes with the same care.
 """
 
 from __future__ import annotations
@@ -288,7 +289,7 @@ class Expiry:
         return {column: kinds[kind] for kind, column in _KINDS.items()}
 
     def _spared(self, path: str, location: str, others: Others, read: set[str]) -> str:
-        """Why a file is not deleted, as a clause; empty if it is. `read`: keys of files of readers without a catalog."""
+        """Why a file is not deleted, as a clause; empty if it is. `read`: keys of what readers need."""
         if read and key(path) in read:
             return "version-hint.text leads readers to it"
         claim = others.claim(path, location)
