@@ -1,8 +1,9 @@
 """Expiry of an Iceberg table: one commit removes the snapshots, then the files that only they named are deleted.
 
 A file is deleted only if it is this table's alone: below its location, named by no other table, below no other table's
-location. Iceberg's own procedure deletes whatever a snapshot named, also files that `add_files` took in from elsewhere.
-A process that dies after the commit leaves unreferenced files, which orphan removal deletes with the same care.
+location, and not what `version-hint.text` leads readers without the catalog to. Iceberg's own procedure deletes
+whatever a snapshot named, also files that `add_files` took in from elsewhere. A process that dies after the commit
+leaves unreferenced files, which orphan removal deletes with the same care.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 
+from lakeward.connectors.file_access import FileAccess
 from lakeward.connectors.iceberg.expire import expire_snapshots, lost_refs
 from lakeward.platform.boundary import Failure, attempt
 from lakeward.platform.errors import LakewardError, Refused
@@ -26,10 +28,11 @@ from lakeward.tables.act.server import Run
 from lakeward.tables.context import MaintenanceContext
 from lakeward.tables.facts import TableFacts, gc_disabled
 from lakeward.tables.guard.locations import canonical
-from lakeward.tables.guard.owners import Others, Owners, inside
+from lakeward.tables.guard.owners import Others, Owners, inside, key
 from lakeward.tables.guard.positions import off_main
 from lakeward.tables.observe import iceberg
 from lakeward.tables.observe.named import paths_of, statistics_of
+from lakeward.tables.observe.references import hinted
 from lakeward.tables.plan.expire import expirable
 from lakeward.tables.plan.model import Action
 from lakeward.telemetry import failpoints
@@ -265,9 +268,10 @@ class Expiry:
         """Delete the files that are this table's alone; returns how many by kind, as Iceberg's procedure does."""
         location = after.metadata.location
         name = self.facts.table
+        read = {key(each.path) for each in hinted(after, FileAccess(self.site.runtime.lake).content)}
         with Owners.of(self.site) as owners:
             others = owners.others(after.name())
-            spared = {path: why for path in files if (why := self._spared(path, location, others))}
+            spared = {path: why for path in files if (why := self._spared(path, location, others, read))}
         self.figures |= {"spared_files": len(spared)}
         if spared:
             reasons = Counter(spared.values())
@@ -284,8 +288,10 @@ class Expiry:
         kinds = Counter(files[path] for path in deleted)
         return {column: kinds[kind] for kind, column in _KINDS.items()}
 
-    def _spared(self, path: str, location: str, others: Others) -> str:
-        """Why a file is not deleted, as a clause; empty if it is."""
+    def _spared(self, path: str, location: str, others: Others, read: set[str]) -> str:
+        """Why a file is not deleted, as a clause; empty if it is. `read`: keys of what readers need."""
+        if read and key(path) in read:
+            return "version-hint.text leads readers to it"
         claim = others.claim(path, location)
         if claim:
             return claim

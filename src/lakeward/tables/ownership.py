@@ -1,7 +1,8 @@
-"""Asks whose the files are that a planned expiry or VACUUM would delete, or an erase would rewrite."""
+"""Asks whose the files are that a planned action would delete, now or with later commits, or an erase would rewrite."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime
 from itertools import islice
@@ -9,16 +10,18 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote
 
 from lakeward.connectors.delta.state import State
+from lakeward.connectors.file_access import FileAccess
 from lakeward.connectors.iceberg.catalogs.rest_requests import Forbidden
 from lakeward.platform.errors import LakewardError
 from lakeward.spec.model.suite import POINTER_OF, pointer_name
 from lakeward.spec.sql.names import dotted
 from lakeward.tables.expiry import outside
 from lakeward.tables.guard.owners import Others, Owners, inside
-from lakeward.tables.observe.references import references
+from lakeward.tables.observe.references import hinted, references
 from lakeward.tables.plan.expire import expirable
+from lakeward.tables.plan.metadata import DELETE
 from lakeward.tables.plan.model import NotPlanned, Plan
-from lakeward.tables.plan.owners import erase_refused, outside_refused, vacuum_refused
+from lakeward.tables.plan.owners import erase_refused, hint_refused, outside_refused, vacuum_refused
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
@@ -34,22 +37,36 @@ _MOST: Final = 10_000  # files of other tables that are counted
 def owned(
     site: MaintenanceContext, made: Plan, facts: TableFacts, loaded: Table | State, policy: Policy, now: datetime
 ) -> Plan:
-    """The plan without an expiry that would delete files which may be another table's, with the reason."""
-    action = made.action("expire")
+    """The plan without actions that would delete files which others may read, with the reasons."""
+
+    def expiry(action: Action) -> NotPlanned | None:
+        if isinstance(loaded, State):
+            return _vacuum(site, facts, loaded)
+        return _expiry(site, facts, loaded, policy, action, now)
+
+    def metadata(action: Action) -> NotPlanned | None:
+        if isinstance(loaded, State) or DELETE not in action.properties:
+            return None
+        led = next(hinted(loaded, FileAccess(site.runtime.lake).content), None)
+        return None if led is None else hint_refused(led.path)
+
+    return _without(_without(made, "expire", expiry), "metadata", metadata)
+
+
+def _without(made: Plan, name: str, ask: Callable[[Action], NotPlanned | None]) -> Plan:
+    """The plan without this action if it is refused, or cannot be judged."""
+    action = made.action(name)
     if action is None:
         return made
     try:
-        if isinstance(loaded, State):
-            refused = _vacuum(site, facts, loaded)
-        else:
-            refused = _expiry(site, facts, loaded, policy, action, now)
+        refused = ask(action)
     except Forbidden as error:  # other actions go on
-        refused = NotPlanned("expire", f"whose its files are is not known: {error.what}: {error.why}", refused=True)
+        refused = NotPlanned(name, f"whose its files are is not known: {error.what}: {error.why}", refused=True)
     except LakewardError:
         raise
     except Exception as error:  # noqa: BLE001 - boundary: files whose owner cannot be read are not deleted
         words = (str(error).splitlines() or [type(error).__name__])[0]
-        refused = NotPlanned("expire", f"whose its files are cannot be read: {words}", refused=True)
+        refused = NotPlanned(name, f"whose its files are cannot be read: {words}", refused=True)
     if refused is None:
         return made
     return replace(

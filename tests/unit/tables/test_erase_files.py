@@ -219,6 +219,30 @@ def test_from_every_file(catalog: SqlCatalog, path: tuple[str, ...], partition: 
     }
 
 
+@pytest.mark.parametrize("version", ["1", "2"])
+def test_from_files_of_a_partition_field_that_was_dropped(catalog: SqlCatalog, version: str) -> None:
+    """In version 1 the field stays in the partition spec, with the transform void."""
+    schema = pa.schema([("id", pa.int64()), ("origin", pa.string())])
+    table = catalog.create_table("n.t", schema, properties={"format-version": version})
+    with table.update_spec() as change:
+        change.add_identity("origin")
+
+    def load() -> Any:
+        return catalog.load_table("n.t")
+
+    load().append(pa.table({"id": [1, 2, 3, 4], "origin": ["a", "a", "b", "b"]}, schema))
+    with load().update_spec() as change:
+        change.remove_field("origin")
+    load().append(pa.table({"id": [5, 6], "origin": ["a", "b"]}, schema))
+    assert files.obstacle(load()) == ""
+    where = parse("id IN (2, 6)", load().schema(), "n.t")
+    assert erase(load, where, FileAccess(Lake(warehouse=str(catalog.properties["warehouse"])))) == 2
+    left = {row["id"]: row["origin"] for row in load().scan().to_arrow().to_pylist()}
+    assert left == {1: "a", 3: "b", 4: "b", 5: "a"}
+    assert load().scan("origin = 'b'").to_arrow().num_rows == 2
+    assert files.remains(load(), where) == ""
+
+
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), -0.0, None], ids=str)
 def test_from_the_files_of_a_partition_by_any_number(catalog: SqlCatalog, value: float | None) -> None:
     """As Spark writes them; PyIceberg itself appends to no such partition."""

@@ -13,11 +13,12 @@ import delta_log
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyiceberg.table import StaticTable
 from shared_files import SharedLake, deployment, opened, plain_folder, rows
 
 from lakeward.connectors.delta import location as delta_location
 from lakeward.platform.runtime import Runtime
-from lakeward.tables import run
+from lakeward.tables import orphans, run
 from lakeward.tables.expiry import TRIES
 from lakeward.tables.guard import owners
 from lakeward.tables.guard.owners import FILE, Owners, inside, key
@@ -253,6 +254,47 @@ def test_a_table_that_cannot_be_read_keeps_files_not_the_history(lake: SharedLak
     assert done["after"]["returned"][0]["deleted_data_files_count"] == 0
     file.write_text(text)
     assert entry(lake.orphans(table))["after"]["taken_files"] > 1
+
+
+@pytest.mark.parametrize(("log", "deleted"), [("100", 1), ("1", 0)], ids=["in the metadata log", "left it"])
+def test_readers_by_a_version_hint_keep_what_they_read(lake: SharedLake, log: str, deleted: int) -> None:
+    """Of a version in the metadata log its current snapshot, of one that the catalog does not know its history too."""
+    table = lake.table(rows(1), **{"write.metadata.previous-versions-max": log})
+    lake.rewrite(table)
+    lake.load(table).append(rows(2))
+    hinted = Path(lake.load(table).metadata_location.removeprefix("file://"))
+    hint = hinted.with_name("version-hint.text")
+    hint.write_text(hinted.name)
+    lake.rewrite(table)
+    lake.load(table).append(rows(3))
+
+    def read() -> list[int]:
+        return sorted(StaticTable.from_metadata(f"file://{hinted}").scan().to_arrow()["id"].to_pylist())
+
+    done = entry(lake.expire(table))
+    assert done["result"] == "done" and "(version-hint.text leads readers to it)" in done["why"]
+    assert done["after"]["returned"][0]["deleted_data_files_count"] == deleted
+    assert read() == [1, 2]
+    lake.orphans(table)
+    assert (read(), lake.ids(table)) == ([1, 2], [1, 2, 3])
+    hint.unlink()
+    assert "no orphans" not in entry(dict(orphans.remove_orphans(lake.site, table, dry_run=True)))["why"]
+
+
+def test_the_metadata_file_of_a_version_hint_is_not_left_to_later_commits(lake: SharedLake) -> None:
+    table = lake.table(rows(1), **{"write.metadata.previous-versions-max": "1"})
+    hinted = Path(lake.load(table).metadata_location.removeprefix("file://"))
+    hint = hinted.with_name("version-hint.text")
+    hint.write_text(hinted.name)
+
+    def planned() -> dict[str, str]:
+        plan = run.why(lake.runtime, lake.project, table)["plan"]
+        return {each["action"]: each["why"] for each in (*plan["actions"], *plan["not_planned"])}
+
+    lake.load(table).append(rows(2))
+    assert f"refused: version-hint.text leads readers without the catalog to {hinted}, which" in planned()["metadata"]
+    hint.write_text(Path(lake.load(table).metadata_location).name)  # as a reader's job that follows each commit
+    assert "none is ever deleted" in planned()["metadata"]
 
 
 def test_manifests_are_read_once(lake: SharedLake, monkeypatch: Any) -> None:

@@ -17,6 +17,7 @@ from typing import Any
 from lakeward.connectors.delta import log
 from lakeward.connectors.delta.delta_log import DeltaLog
 from lakeward.connectors.delta.log import Head
+from lakeward.platform.errors import LakewardError
 from lakeward.quality.delta.apart import why_not, why_not_table
 from lakeward.quality.ranges.snapshot_chain import Snapshot
 
@@ -65,9 +66,17 @@ class Commits(Mapping[int, Snapshot]):
         """The `add` actions of the rows a version added; empty if it rewrites rows. Not cached: they may be many.
 
         Raises:
-            KeyError: the version is no longer in the log.
+            LakewardError: the version is no longer in the log.
         """
-        return self._of(version).adds
+        try:
+            return self._of(version).adds
+        except KeyError:
+            raise LakewardError(
+                f"Version {version} is no longer in the Delta log of {self.head.folder}",
+                why="the table was dropped, replaced, or its log cleaned up meanwhile",
+                next="repeat the run",
+                code="LW-5028",
+            ) from None
 
     def _of(self, version: int) -> Commit:
         if version not in self:

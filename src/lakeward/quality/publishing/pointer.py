@@ -18,6 +18,7 @@ import structlog
 
 from lakeward.connectors.iceberg.qualified import in_lake
 from lakeward.platform.errors import LakewardError, Refused
+from lakeward.quality.ranges.metadata import load
 from lakeward.quality.results.json_values import sentence
 from lakeward.spec.model.suite import POINTER_OF, pointer_name
 from lakeward.spec.sql.names import dotted, name_parts
@@ -76,7 +77,7 @@ def follow(session: SparkSession, lake: Catalog, table: str, snapshot: int) -> b
             next=f"rename it, or remove pointer_table from expectations/{table}.yaml",
             code="LW-5006",
         )
-    main = lake.load_table(name_parts(table))
+    main = load(lake, table)
     current = pointer.metadata.current_snapshot_id if pointer is not None else None
     if pointer is not None and current == snapshot and _same_table(pointer, main):
         return False
@@ -89,7 +90,7 @@ def point(lake: Catalog, table: str, snapshot: int) -> None:
     """Create the entry, or move it in one commit. Where no commit can (another table, or an older snapshot: Iceberg
     keeps its snapshot log in order of time) the entry is dropped and registered again.
     """
-    main, name = lake.load_table(name_parts(table)), pointer_name(table)
+    main, name = load(lake, table), pointer_name(table)
     target = _metadata(main, snapshot)
     pointer = _load(lake, name)
     if pointer is not None and _reaches(pointer.metadata, target) and _same_table(pointer, main):

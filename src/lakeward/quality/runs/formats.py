@@ -78,7 +78,7 @@ class IcebergTable:
 
     def footers(self, read: Read, appends: Sequence[Snapshot]) -> footers.FileStatistics | None:
         """As `LakeTable`."""
-        return footers.file_statistics(self._lake.load_table(name_parts(self.name)), read, appends)
+        return footers.file_statistics(metadata.load(self._lake, self.name), read, appends)
 
     def move(
         self,

@@ -52,7 +52,7 @@ _PARTITION_VALUES = '"partitions.'
 def obstacle(table: Table) -> str:
     """Why rows cannot be erased from this table, as a clause; empty if they can."""
     from pyiceberg.manifest import DataFileContent, FileFormat
-    from pyiceberg.transforms import IdentityTransform
+    from pyiceberg.transforms import IdentityTransform, VoidTransform
 
     if table.metadata.format_version > 2:
         return "its format version is 3, whose deletion vectors and row ids are not supported yet"
@@ -63,7 +63,9 @@ def obstacle(table: Table) -> str:
             return f"{place} is outside of its location, where unreferenced files are not searched"
     if table.properties.get("write.format.default", "parquet").lower() != "parquet":
         return "write.format.default is not parquet: rewritten files would have another format"
-    computed = not all(isinstance(field.transform, IdentityTransform) for field in table.spec().fields)
+    # In format version 1 a dropped partition field stays in the spec, with the transform void.
+    known = (IdentityTransform, VoidTransform)
+    computed = not all(isinstance(field.transform, known) for field in table.spec().fields)
     for file in _entries(table):
         if computed and file.content == DataFileContent.DATA and file.spec_id != table.spec().spec_id:
             return "it has files of an earlier partitioning: rewrite them into the current one first"

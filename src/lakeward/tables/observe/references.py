@@ -61,7 +61,8 @@ def references(table: Table, read: set[str]) -> Iterator[Reference]:
 
 def hinted(table: Table, content: Callable[[str], bytes | None]) -> Iterator[Reference]:
     """The files that `version-hint.text` leads to: readers without the catalog go by it, to metadata that the catalog
-    may not know. None of them has to exist: an expiry does not ask such readers.
+    may not know, with all its snapshots, or to an earlier version of the table, with its current snapshot. None of
+    them has to exist.
 
     Args:
         table: freshly loaded.
@@ -75,10 +76,10 @@ def hinted(table: Table, content: Callable[[str], bytes | None]) -> Iterator[Ref
 
     version = (content(_hint(table)) or b"").decode(errors="replace").strip()
     folder = _hint(table).rpartition("/")[0]
-    known = {table.metadata_location, *(entry.metadata_file for entry in table.metadata.metadata_log)}
+    earlier = {entry.metadata_file for entry in table.metadata.metadata_log}
     for name in _NAMES if re.fullmatch(r"[\w.-]+", version) else ():
         path = f"{folder}/{name.format(version)}"
-        if path in known or content(path) is None:
+        if path == table.metadata_location or content(path) is None:
             continue
         yield Reference(path, must=False)
         try:
@@ -93,6 +94,8 @@ def hinted(table: Table, content: Callable[[str], bytes | None]) -> Iterator[Ref
             ) from error
         read: set[str] = set()
         for snapshot in metadata.snapshots:
+            if path in earlier and snapshot.snapshot_id != metadata.current_snapshot_id:
+                continue
             one = metadata.model_copy(update={"snapshots": [snapshot]})
             try:
                 for each in references(type(table)(table.name(), one, path, table.io, table.catalog), read):

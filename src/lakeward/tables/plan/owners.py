@@ -10,6 +10,21 @@ from lakeward.tables.plan.model import NotPlanned
 _SHOWN = 3
 
 
+def hint_refused(metadata_file: str) -> NotPlanned:
+    """The refusal to let each commit delete the oldest metadata file while readers go by `version-hint.text`.
+
+    Args:
+        metadata_file: the version that it leads them to, which is not the current one.
+    """
+    return NotPlanned(
+        "metadata",
+        f"refused: version-hint.text leads readers without the catalog to {metadata_file}, which a later commit would "
+        "delete; delete version-hint.text if nothing reads by it, or set the table's "
+        "write.metadata.delete-after-commit.enabled yourself",
+        refused=True,
+    )
+
+
 def outside_refused(outside: Sequence[str], claims: Mapping[str, str]) -> NotPlanned | None:
     """The refusal of an expiry after which files outside of the table's location would be unreferenced; None without.
 

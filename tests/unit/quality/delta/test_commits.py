@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -58,6 +60,17 @@ def proof(version: int, commit: str | None = None) -> dict[str, Any]:
 def look(folder: Path, *proofs: dict[str, Any]) -> tuple[int | None, Range]:
     history, found = DeltaTable("ns.t", folder).look(proofs)
     return history.verified, found
+
+
+@pytest.mark.parametrize("how", ["dropped", "replaced"])
+def test_a_table_that_goes_while_its_rows_are_looked_up_is_an_error_in_words(table: Path, how: str) -> None:
+    looked = DeltaTable("ns.t", table)
+    looked.look((proof(1),))
+    shutil.rmtree(table / "_delta_log")
+    if how == "replaced":
+        delta_log.commit(table, 0, about("CREATE TABLE", "n0"), PROTOCOL, delta_log.table(""))
+    with pytest.raises(LakewardError, match="Version 2 is no longer in the Delta log"):
+        looked.footers(Read(1, 2), [Snapshot(2, 1, 2, datetime.now(UTC), "append")])
 
 
 def test_appends_and_commits_without_files_are_a_line_of_versions(table: Path) -> None:
