@@ -331,6 +331,7 @@ STREAMS = {
             "marked",
             "contested",
             "moved",
+            "refilled",
             "muted",
             "awaited",
             "used_late",
@@ -368,8 +369,9 @@ def airflow(postgres: Any, kafka: Any, tmp_path_factory: pytest.TempPathFactory)
             yield service
         finally:
             sessions = [process.pid for process in service.processes.values()]
-            service.stop()
-            for session in sessions:  # an idle worker of the executor may outlive its scheduler
+            # No test looks at how they end, and the scheduler would wait half a minute for its running tasks.
+            service.stop(how=signal.SIGKILL)
+            for session in sessions:  # workers of the executor outlive their scheduler
                 service.sweep(session)
             service.end_drivers()
             service.http.close()
