@@ -361,6 +361,8 @@ def airflow(postgres: Any, kafka: Any, tmp_path_factory: pytest.TempPathFactory)
         postgres._server.prepare(postgres.admin_password, roles, {"catalog": "catalog"})
         create_schema(made.runtime().lake, made.catalog_pgpass)
         service = AirflowService(made)
+        private.folder(service.runtime.drivers)
+        (service.runtime.drivers / "mode").write_text("calm")
         engine.migrate(service.home.registry_url_file.read_text().strip(), service.home.pgpass)
         airflow_parts.migrate(made)
         try:
