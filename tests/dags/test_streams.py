@@ -34,6 +34,7 @@ def landed_in_part(service: AirflowService, kafka: Any, name: str) -> Iterator[C
 
     from lakeward.connectors.commit_protocol.position import Position, Totals, key
     from lakeward.connectors.iceberg.catalog import pyiceberg_properties
+    from lakeward.connectors.iceberg.table import PROPERTIES
     from lakeward.registry import generations
     from lakeward.spec.model.stream import StreamSpec
 
@@ -64,6 +65,7 @@ def landed_in_part(service: AirflowService, kafka: Any, name: str) -> Iterator[C
     table = catalog.create_table(
         f"nyc.{name}",
         pa.schema([("_kafka_topic", pa.string()), ("_kafka_partition", pa.int32()), ("_kafka_offset", pa.int64())]),
+        properties=dict(PROPERTIES),  # without them maintenance is due, and runs without a Connect server in vain
     )
     landed = Position(
         seq=1, query_id="q", batch=0, end={"source": json.dumps({topic: {"0": 1}})},
