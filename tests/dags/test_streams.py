@@ -6,8 +6,8 @@ import json
 import os
 import re
 import signal
-from collections.abc import Iterator
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -16,14 +16,106 @@ import pyarrow as pa
 import pytest
 from airflow_service import AirflowService
 
-from lakeward.registry import streams
+from lakeward.registry import operations, streams
 from lakeward.stack import airflow_config, airflow_pool
 
 pytestmark = pytest.mark.timeout(900)  # the first test boots Airflow
 
 
+RESET = {"op": "reset", "to": "latest"}
+BACKFILL = {"op": "backfill", "from": "earliest", "into": "nyc.refilled_again"}
+
+
+@contextmanager
+def landed_in_part(service: AirflowService, kafka: Any, name: str) -> Iterator[Callable[[], Any]]:
+    """A stopped stream of a real topic with three records, of which its table has one; gives its position."""
+    from confluent_kafka import Producer
+    from pyiceberg.catalog import load_catalog
+
+    from lakeward.connectors.commit_protocol.position import Position, Totals, key
+    from lakeward.connectors.iceberg.catalog import pyiceberg_properties
+    from lakeward.connectors.iceberg.table import PROPERTIES
+    from lakeward.registry import generations
+    from lakeward.spec.model.stream import StreamSpec
+
+    topic = kafka.create_topic()
+    producer = Producer({"bootstrap.servers": kafka.bootstrap})
+    for _ in range(3):
+        producer.produce(topic, b"{}")
+    assert producer.flush(30) == 0
+    runtime = service.runtime.model_copy(update={"kafka": {**service.runtime.kafka, "real": kafka.bootstrap}})
+    service.home.runtime_file.write_text(runtime.model_dump_json())
+    spec = StreamSpec.model_validate(
+        {
+            "id": name,
+            "owner": "ops",
+            "source": {"kafka": {"topics": [topic], "connection": "real", "max_offsets_per_trigger": 10}},
+            "sink": {"iceberg": {"table": f"nyc.{name}"}},
+            "lineage": "rows",
+        }
+    )
+    with service.registry() as connection:
+        streams.accept(connection, name, generation=1, driver=name, desired="stopped")
+        generations.add(
+            connection, stream=name, generation=1, spec=spec.document(), digest="d", sql=None, code={},
+            versions={}, author="test", checkpoint=name,
+        )  # fmt: skip
+    catalog = load_catalog("lake", **pyiceberg_properties(runtime.lake, service.site.catalog_pgpass))
+    catalog.create_namespace_if_not_exists("nyc")
+    table = catalog.create_table(
+        f"nyc.{name}",
+        pa.schema([("_kafka_topic", pa.string()), ("_kafka_partition", pa.int32()), ("_kafka_offset", pa.int64())]),
+        properties=dict(PROPERTIES),  # without them maintenance is due, and runs without a Connect server in vain
+    )
+    landed = Position(
+        seq=1, query_id="q", batch=0, end={"source": json.dumps({topic: {"0": 1}})},
+        begin={"source": json.dumps({topic: {"0": 0}})}, totals=Totals(consumed=1, landed=1),
+    )  # fmt: skip
+    with table.transaction() as change:
+        change.set_properties({key(name): landed.to_json()})
+    yield lambda: Position.model_validate_json(table.refresh().properties[key(name)])
+    catalog.drop_table(f"nyc.{name}")  # other tests count the tables of this lake
+
+
 @pytest.fixture(scope="module")
-def landing(airflow: AirflowService) -> Iterator[AirflowService]:
+def moved(airflow: AirflowService, kafka: Any) -> Iterator[Callable[[], Any]]:
+    """The position of `moved`, which is reset."""
+    with landed_in_part(airflow, kafka, "moved") as position:
+        yield position
+
+
+@pytest.fixture(scope="module")
+def refilled(airflow: AirflowService, kafka: Any) -> Iterator[tuple[Any, Callable[[], Any]]]:
+    """The position of `refilled`, whose range is landed again in another table: at first, and now."""
+    with landed_in_part(airflow, kafka, "refilled") as position:
+        yield position(), position
+
+
+@pytest.fixture(scope="module")
+def begun(airflow: AirflowService, moved: Any, refilled: Any) -> Iterator[dict[str, str]]:
+    """Runs on a stream for each test, triggered at once, so that no test waits for them alone: name -> run."""
+    with airflow.registry() as connection:
+        airflow_service.deploy(connection, "operated", "contested", "hourly", desired="stopped")
+        ticket = operations.begin(
+            connection, "contested", "upgrade", author="bob", holder="bob's shell", token="t", comment="new SQL"
+        )
+    asked: dict[str, tuple[str, dict[str, Any]]] = {
+        "backfill": ("stream__refilled", {**BACKFILL, "comment": "once more"}),
+        "silent backfill": ("stream__refilled", BACKFILL),
+        "schedule": ("schedule__hourly", {}),
+        "start": ("stream__operated", {"op": "start", "comment": "the first day"}),
+        "refused": ("stream__contested", {"op": "stop"}),
+        "silent reset": ("stream__moved", RESET),
+        "rejected reset": ("stream__moved", {**RESET, "comment": "old news"}),
+        "approved reset": ("stream__moved", {**RESET, "comment": "old news"}),
+    }
+    yield {name: airflow.trigger(dag, **params) for name, (dag, params) in asked.items()}
+    with airflow.registry() as connection:
+        operations.end(connection, ticket, "done", "")
+
+
+@pytest.fixture(scope="module")
+def landing(airflow: AirflowService, begun: dict[str, str]) -> Iterator[AirflowService]:
     """Two streams on one driver that Airflow launched by itself."""
     with airflow.registry() as connection:
         airflow_service.deploy(connection, "flights", "alerts")
@@ -147,10 +239,8 @@ def test_parameters_are_checked_before_anything_happens(landing: AirflowService)
     assert "op" in answer.text
 
 
-def test_start_and_stop_are_finite_and_tell_what_happened(airflow: AirflowService) -> None:
-    with airflow.registry() as connection:
-        airflow_service.deploy(connection, "operated", desired="stopped")
-    started = airflow.trigger("stream__operated", op="start", comment="the first day")
+def test_start_and_stop_are_finite_and_tell_what_happened(airflow: AirflowService, begun: dict[str, str]) -> None:
+    started = begun["start"]
     assert airflow.finished("stream__operated", started, 400) == "success"
     assert airflow.stream("operated").desired == "running"
     assert airflow.running("operated")
@@ -159,7 +249,7 @@ def test_start_and_stop_are_finite_and_tell_what_happened(airflow: AirflowServic
     assert airflow.finished("stream__operated", stopped, 400) == "success"
     airflow.eventually(lambda: not airflow.running("operated"), 400, "the driver to end")
     with airflow.registry() as connection:
-        from lakeward.registry import changes, operations
+        from lakeward.registry import changes
 
         assert [(item.operation, item.result) for item in operations.newest(connection, "operated")] == [
             ("stop", "done"),
@@ -169,80 +259,18 @@ def test_start_and_stop_are_finite_and_tell_what_happened(airflow: AirflowServic
         assert changes.newest(connection, "stream", "operated")[0].comment == "the last day"
 
 
-def test_a_second_operation_is_refused_with_the_name_of_the_first(airflow: AirflowService) -> None:
-    from lakeward.registry import operations
-
-    with airflow.registry() as connection:
-        airflow_service.deploy(connection, "contested", desired="stopped")
-        ticket = operations.begin(
-            connection, "contested", "upgrade", author="bob", holder="bob's shell", token="t", comment="new SQL"
-        )
-    try:
-        run = airflow.trigger("stream__contested", op="stop")
-        assert airflow.finished("stream__contested", run, 400) == "failed"
-        told = airflow.log("stream__contested", run, "operate")
-        assert "executes the upgrade requested by bob" in told
-    finally:
-        with airflow.registry() as connection:
-            operations.end(connection, ticket, "done", "")
+def test_a_second_operation_is_refused_with_the_name_of_the_first(
+    airflow: AirflowService, begun: dict[str, str]
+) -> None:
+    run = begun["refused"]
+    assert airflow.finished("stream__contested", run, 400) == "failed"
+    told = airflow.log("stream__contested", run, "operate")
+    assert "executes the upgrade requested by bob" in told
 
 
-@pytest.fixture(scope="module")
-def moved(airflow: AirflowService, kafka: Any) -> Iterator[Any]:
-    """A stopped stream of a real topic with three records, of which its table has one."""
-    from confluent_kafka import Producer
-    from pyiceberg.catalog import load_catalog
-
-    from lakeward.connectors.commit_protocol.position import Position, Totals, key
-    from lakeward.connectors.iceberg.catalog import pyiceberg_properties
-    from lakeward.registry import generations
-    from lakeward.spec.model.stream import StreamSpec
-
-    topic = kafka.create_topic()
-    producer = Producer({"bootstrap.servers": kafka.bootstrap})
-    for _ in range(3):
-        producer.produce(topic, b"{}")
-    assert producer.flush(30) == 0
-    runtime = airflow.runtime.model_copy(update={"kafka": {**airflow.runtime.kafka, "real": kafka.bootstrap}})
-    airflow.home.runtime_file.write_text(runtime.model_dump_json())
-    spec = StreamSpec.model_validate(
-        {
-            "id": "moved",
-            "owner": "ops",
-            "source": {"kafka": {"topics": [topic], "connection": "real", "max_offsets_per_trigger": 10}},
-            "sink": {"iceberg": {"table": "nyc.moved"}},
-            "lineage": "rows",
-        }
-    )
-    with airflow.registry() as connection:
-        streams.accept(connection, "moved", generation=1, driver="moved", desired="stopped")
-        generations.add(
-            connection, stream="moved", generation=1, spec=spec.document(), digest="d", sql=None, code={},
-            versions={}, author="test", checkpoint="moved",
-        )  # fmt: skip
-    catalog = load_catalog("lake", **pyiceberg_properties(runtime.lake, airflow.site.catalog_pgpass))
-    catalog.create_namespace_if_not_exists("nyc")
-    table = catalog.create_table(
-        "nyc.moved",
-        pa.schema([("_kafka_topic", pa.string()), ("_kafka_partition", pa.int32()), ("_kafka_offset", pa.int64())]),
-    )
-    landed = Position(
-        seq=1, query_id="q", batch=0, end={"source": json.dumps({topic: {"0": 1}})},
-        begin={"source": json.dumps({topic: {"0": 0}})}, totals=Totals(consumed=1, landed=1),
-    )  # fmt: skip
-    with table.transaction() as change:
-        change.set_properties({key("moved"): landed.to_json()})
-    yield lambda: Position.model_validate_json(table.refresh().properties[key("moved")])
-    catalog.drop_table("nyc.moved")  # other tests count the tables of this lake
-
-
-def test_a_reset_shows_its_range_waits_for_a_yes_and_keeps_who_gave_it(airflow: AirflowService, moved: Any) -> None:
-    from lakeward.registry import operations
-
-    wanted = {"op": "reset", "to": "latest"}
-    silent = airflow.trigger("stream__moved", **wanted)
-    first = airflow.trigger("stream__moved", **wanted, comment="old news")
-
+def test_a_reset_shows_its_range_waits_for_a_yes_and_keeps_who_gave_it(
+    airflow: AirflowService, begun: dict[str, str], moved: Any
+) -> None:
     def asked(run: str) -> list[dict]:
         return airflow.call("GET", f"/dags/stream__moved/dagRuns/{run}/hitlDetails").json()["hitl_details"]
 
@@ -259,11 +287,12 @@ def test_a_reset_shows_its_range_waits_for_a_yes_and_keeps_who_gave_it(airflow: 
         assert said.status_code == 200, said.text
         return airflow.finished("stream__moved", run, 400)
 
-    assert answer(first, "Reject") == "failed"
+    silent = begun["silent reset"]
+    assert answer(begun["rejected reset"], "Reject") == "failed"
     assert airflow.finished("stream__moved", silent, 400) == "failed"
     assert "needs a comment" in airflow.log("stream__moved", silent, "operate")
     assert moved().seq == 1
-    assert answer(airflow.trigger("stream__moved", **wanted, comment="old news"), "Approve") == "success"
+    assert answer(begun["approved reset"], "Approve") == "success"
     assert (moved().seq, moved().totals.skipped) == (2, 2)
     with airflow.registry() as connection:
         newest = operations.newest(connection, "moved")[0]
@@ -271,7 +300,7 @@ def test_a_reset_shows_its_range_waits_for_a_yes_and_keeps_who_gave_it(airflow: 
 
 
 def test_a_backfill_works_in_a_process_of_its_own_and_goes_on_when_triggered_again(
-    airflow: AirflowService, moved: Any
+    airflow: AirflowService, begun: dict[str, str], refilled: Any
 ) -> None:
     from pyiceberg.catalog import load_catalog
 
@@ -279,25 +308,26 @@ def test_a_backfill_works_in_a_process_of_its_own_and_goes_on_when_triggered_aga
     from lakeward.registry import changes
 
     catalog = load_catalog("lake", **pyiceberg_properties(airflow.runtime.lake, airflow.site.catalog_pgpass))
-    before = moved()
-    asked = {"op": "backfill", "from": "earliest", "into": "nyc.moved_again"}
-    silent = airflow.trigger("stream__moved", **asked)
-    run = airflow.trigger("stream__moved", **asked, comment="once more")
-    assert airflow.finished("stream__moved", silent, 400) == "failed"
-    assert "needs a comment" in airflow.log("stream__moved", silent, "operate")
+    silent, run = begun["silent backfill"], begun["backfill"]
+    assert airflow.finished("stream__refilled", silent, 400) == "failed"
+    assert "needs a comment" in airflow.log("stream__refilled", silent, "operate")
     try:
-        assert airflow.finished("stream__moved", run, 600) == "success", airflow.log("stream__moved", run, "operate")
-        assert "3 rows of 3 records landed in nyc.moved_again" in airflow.log("stream__moved", run, "operate")
+        assert airflow.finished("stream__refilled", run, 600) == "success", airflow.log(
+            "stream__refilled", run, "operate"
+        )
+        told = airflow.log("stream__refilled", run, "operate")
+        assert "3 rows of 3 records landed in nyc.refilled_again" in told
         # Not cleared: for a failed run whose deadline is open Airflow 3.3 answers 500 (apache/airflow #70368).
-        again = airflow.trigger("stream__moved", **asked, comment="once more")
-        assert airflow.finished("stream__moved", again, 600) == "success"
-        assert "nyc.moved_again already has the range" in airflow.log("stream__moved", again, "operate")
-        assert catalog.load_table("nyc.moved_again").scan().count() == 3
+        again = airflow.trigger("stream__refilled", **BACKFILL, comment="once more")
+        assert airflow.finished("stream__refilled", again, 600) == "success"
+        assert "nyc.refilled_again already has the range" in airflow.log("stream__refilled", again, "operate")
+        assert catalog.load_table("nyc.refilled_again").scan().count() == 3
     finally:
-        catalog.drop_table("nyc.moved_again")
-    assert moved() == before, "the stream's own position stays"
+        catalog.drop_table("nyc.refilled_again")
+    before, now = refilled
+    assert now() == before, "the stream's own position stays"
     with airflow.registry() as connection:
-        newest = changes.newest(connection, "stream", "moved")[0]
+        newest = changes.newest(connection, "stream", "refilled")[0]
     assert (newest.change, newest.author, newest.comment) == ("backfill", "admin", "once more")
 
 
@@ -313,10 +343,10 @@ def test_reports_of_a_paused_dag_are_not_queued_for_ever(airflow: AirflowService
     assert airflow.runs("stream__muted") == []
 
 
-def test_a_run_of_a_schedule_waits_until_all_has_landed_and_is_red_when_it_cannot(airflow: AirflowService) -> None:
-    with airflow.registry() as connection:
-        airflow_service.deploy(connection, "hourly", desired="stopped")
-    run = airflow.trigger("schedule__hourly")
+def test_a_run_of_a_schedule_waits_until_all_has_landed_and_is_red_when_it_cannot(
+    airflow: AirflowService, begun: dict[str, str]
+) -> None:
+    run = begun["schedule"]
     assert airflow.finished("schedule__hourly", run, 400) == "success"
     told = airflow.log("schedule__hourly", run, "run")
     assert "scheduled run completed" in told and "completed: 1 batch, 3 rows" in told

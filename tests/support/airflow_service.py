@@ -331,6 +331,7 @@ STREAMS = {
             "marked",
             "contested",
             "moved",
+            "refilled",
             "muted",
             "awaited",
             "used_late",
@@ -360,6 +361,8 @@ def airflow(postgres: Any, kafka: Any, tmp_path_factory: pytest.TempPathFactory)
         postgres._server.prepare(postgres.admin_password, roles, {"catalog": "catalog"})
         create_schema(made.runtime().lake, made.catalog_pgpass)
         service = AirflowService(made)
+        private.folder(service.runtime.drivers)
+        (service.runtime.drivers / "mode").write_text("calm")
         engine.migrate(service.home.registry_url_file.read_text().strip(), service.home.pgpass)
         airflow_parts.migrate(made)
         try:
@@ -368,8 +371,9 @@ def airflow(postgres: Any, kafka: Any, tmp_path_factory: pytest.TempPathFactory)
             yield service
         finally:
             sessions = [process.pid for process in service.processes.values()]
-            service.stop()
-            for session in sessions:  # an idle worker of the executor may outlive its scheduler
+            # No test looks at how they end, and the scheduler would wait half a minute for its running tasks.
+            service.stop(how=signal.SIGKILL)
+            for session in sessions:  # workers of the executor outlive their scheduler
                 service.sweep(session)
             service.end_drivers()
             service.http.close()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, suppress
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
@@ -174,7 +174,14 @@ class Checked:
 
 @dataclass
 class Versions(Checked):
-    """The same for a Delta table; `{t}` is its path."""
+    """The same for a Delta table; `{t}` is its path.
+
+    Attributes:
+        reader: a session for reads only, whose conf they change.
+    """
+
+    _: KW_ONLY
+    reader: SparkSession
 
     def sql(self, text: str) -> list[Any]:
         return self.spark.sql(text.format(t=f"delta.`{self.folder}`")).collect()
@@ -217,8 +224,7 @@ class Versions(Checked):
         """The ids of a read."""
         of = DeltaTable(self.name, self.folder)
         of.look(self.proofs)
-        with session(self.runtime) as spark:
-            return sorted(row["id"] for row in of.rows(spark, read).select("id").collect())
+        return sorted(row["id"] for row in of.rows(self.reader, read).select("id").collect())
 
 
 @pytest.fixture(scope="session")
@@ -226,6 +232,13 @@ def remote(connect_server: Runtime) -> Iterator[SparkSession]:
     """A Connect session of the tests' own, to make and change tables with."""
     with session(connect_server) as spark:
         spark.sql("CREATE NAMESPACE IF NOT EXISTS lake.checked").collect()
+        yield spark
+
+
+@pytest.fixture(scope="session")
+def reader(connect_server: Runtime) -> Iterator[SparkSession]:
+    """A Connect session to read Delta tables with, as a check run has it: a new one costs more than most reads."""
+    with session(connect_server) as spark:
         yield spark
 
 
@@ -265,12 +278,13 @@ def table(make_table: Callable[[], Checked]) -> Checked:
 
 @pytest.fixture
 def delta_table(
-    remote: SparkSession, connect_server: Runtime, checking: CheckingProcess, tmp_path: Path
+    remote: SparkSession, reader: SparkSession, connect_server: Runtime, checking: CheckingProcess, tmp_path: Path
 ) -> Iterator[Versions]:
     """An empty Delta table (version 0) with a suite of two checks."""
     (tmp_path / "conf" / "streams").mkdir(parents=True)
     (tmp_path / "expectations").mkdir()
-    made = Versions(f"checked.d_{uuid4().hex[:10]}", remote, connect_server, tmp_path, checking)
+    name = f"checked.d_{uuid4().hex[:10]}"
+    made = Versions(name, remote, connect_server, tmp_path, checking, reader=reader)
     made.create()
     made.suite()
     yield made

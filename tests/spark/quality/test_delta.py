@@ -14,10 +14,10 @@ from delta_log import PLAIN
 
 from lakeward.cli.app import main
 from lakeward.connectors.delta import log
-from lakeward.connectors.spark.connect import session
 from lakeward.platform.runtime import Project
 from lakeward.quality.delta.table import DeltaTable, verified_proof
 from lakeward.quality.publishing.release import release
+from lakeward.quality.ranges import metadata
 from lakeward.quality.ranges.range import Read
 from lakeward.quality.results.status import proof_status as status_of
 from lakeward.quality.runs.dry_run import due_of
@@ -35,7 +35,7 @@ def test_a_range_across_a_compaction_reads_exactly_the_appended_rows(table) -> N
     result = table.check()
     assert (result["verdict"], result["verified_snapshot"], result["format"]) == ("pass", first, "delta")
     assert result["range"]["kind"] == "table" and {each["by"] for each in result["checks"]} == {"metadata"}
-    table.append(rows=4, by_spark=True)
+    table.append(rows=4)
     compacted = table.optimize()
     table.sql("ALTER TABLE {t} SET TBLPROPERTIES ('a' = 'b')")
     last = table.append(rows=5)
@@ -71,7 +71,7 @@ def test_bad_rows_hold_the_recorded_version_and_the_first_bad_one_is_named(table
     assert f"still on version {proven}" in said and f"since: version {bad}" in said
     assert any(f"first bad version {bad}" in each for each in table.told)
     seen = table.spark.read.format("delta").option("versionAsOf", str(table.verified)).load(str(table.folder))
-    assert seen.where("carrier IS NULL").count() == 0 and seen.count() == 10
+    assert [row["carrier"] for row in seen.select("carrier").collect()] == ["AA"] * 10
     assert table.check(due=True) == {}, "held, and nothing changed"
     table.sql("DELETE FROM {t} WHERE carrier IS NULL")
     result = table.check(due=True)
@@ -284,14 +284,11 @@ def test_types_partitions_and_new_columns_are_the_same_as_through_delta(table) -
     table.sql("INSERT INTO {t} SELECT *, 'new' FROM (" + rows.replace("{a}", "50").replace("{b}", "60") + ")")
     of = DeltaTable(table.name, table.folder)
     history, _ = of.look([])
-    with session(table.runtime) as spark:
-        whole = of.rows(spark, Read(None, table.head)).where("id >= 10")
-        part = of.rows(spark, Read(before, table.head))
-        assert part.columns == whole.columns and part.dtypes == whole.dtypes
-        text = "to_json(struct(*), map('ignoreNullFields', 'false')) AS row"
-        expected, found = (
-            [row["row"] for row in each.selectExpr(text).orderBy("id").collect()] for each in (whole, part)
-        )
+    whole = of.rows(table.reader, Read(None, table.head)).where("id >= 10")
+    part = of.rows(table.reader, Read(before, table.head))
+    assert part.columns == whole.columns and part.dtypes == whole.dtypes
+    text = "to_json(struct(*), map('ignoreNullFields', 'false')) AS row"
+    expected, found = (sorted(row["row"] for row in each.selectExpr(text).collect()) for each in (whole, part))
     assert found == expected and len(found) == 50
     stated = of.footers(Read(before, table.head), [history.snapshots[table.head], history.snapshots[before + 1]])
     assert stated is not None and (stated.rows, stated.columns["id"].high, stated.columns["kind"].nulls) == (50, 59, 25)
@@ -311,10 +308,11 @@ def test_rows_that_are_not_all_there_are_an_error_and_never_fewer_rows(table) ->
 
 
 def test_checks_of_our_own_work_on_versions(table) -> None:
-    iceberg = f"{table.name}_keys"
+    iceberg, lake = f"{table.name}_keys", metadata.catalog(table.runtime)
     keys = "{{type: expect_keys_to_be_in_reference, kwargs: {{columns: [carrier], reference: {}}}}}".format
     equal = f"by: {{carrier: carrier}}, total: count(*), other: {table.name}, other_total: count(*)"
-    table.spark.sql(f"CREATE TABLE lake.{iceberg} USING iceberg AS SELECT 'AA' carrier").collect()
+    carriers = pa.table({"carrier": ["AA"]})
+    lake.create_table(iceberg, carriers.schema).append(carriers)
     table.suite(
         keys(iceberg),
         keys(table.name),
@@ -333,7 +331,7 @@ def test_checks_of_our_own_work_on_versions(table) -> None:
         ]
         assert result["checks"][3]["observed"]["text"].startswith("600 rows an hour") and result["verdict"] == "pass"
     finally:
-        table.spark.sql(f"DROP TABLE lake.{iceberg} PURGE").collect()
+        lake.drop_table(iceberg)
 
 
 def test_a_late_run_does_not_take_verified_back_and_a_release_moves_it(table) -> None:
