@@ -14,7 +14,7 @@ from pathlib import Path
 
 from sqlalchemy import Connection, text
 
-from lakeward.platform.errors import Refused
+from lakeward.platform.errors import Refused, SpecError
 from lakeward.registry import engine
 
 APART = 1
@@ -29,10 +29,21 @@ def known() -> int:
 
 
 def of(connection: Connection) -> int | None:
-    """The version of a registry; None if it was never migrated."""
+    """The version of a registry; None if it was never migrated.
+
+    Raises:
+        SpecError: another application, as Airflow, keeps its own version there.
+    """
     if connection.execute(text("SELECT to_regclass('alembic_version')")).scalar_one() is None:
         return None
     newest = connection.execute(text("SELECT max(version_num) FROM alembic_version")).scalar_one()
+    if newest is not None and not str(newest).isdecimal():
+        raise SpecError(
+            "The registry's database belongs to another application",
+            why=f"its table alembic_version has version {newest}, which is not Lakeward's (Airflow has such a table)",
+            next="create a database for the registry alone, and name it in its place",
+            code="LW-6011",
+        )
     return None if newest is None else int(newest)
 
 

@@ -26,6 +26,7 @@ FILE = "services.json"
 GROUPS = ("connect", "checker")
 """The parts that `stack up` starts in such a home."""
 _FIELD = re.compile(r"(?:\\.|[^:\\])*")
+_INSUFFICIENT_PRIVILEGE = "42501"
 _FORM = "postgresql://USER@HOST:PORT/DATABASE"
 
 
@@ -141,7 +142,7 @@ def migrate(services: ExternalServices, pgpass: Path) -> None:
 
     Raises:
         DependencyDown: PostgreSQL does not answer, or refuses the login.
-        SpecError: the role may not create the tables.
+        SpecError: the database is another application's, or the role may not create the tables.
         Refused: the registry is newer than this Lakeward can work with.
     """
     try:
@@ -158,14 +159,13 @@ def migrate(services: ExternalServices, pgpass: Path) -> None:
             code="LW-7039",
         ) from error
     except DBAPIError as error:
-        if getattr(error.orig, "pgcode", None) != "42501":
-            raise
-        reason = str(error.orig).strip().splitlines()[0]
+        denied = getattr(error.orig, "pgcode", None) == _INSUFFICIENT_PRIVILEGE
         user = make_url(services.registry).username
+        remedy = f"give the role {user} the right CREATE on schema public" if denied else "name an empty database"
         raise SpecError(
             "The tables of the registry cannot be made",
-            why=f"{services.registry}: {reason}",
-            next=f"give the role {user} the right CREATE on schema public, then: {command(services)}",
+            why=f"{services.registry}: {str(error.orig).strip().splitlines()[0]}",
+            next=f"{remedy}, then: {command(services)}",
             code="LW-7032",
         ) from error
 

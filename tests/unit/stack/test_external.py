@@ -102,6 +102,30 @@ def reader(postgres: Any, database: str) -> Iterator[str]:
             cursor.execute(f"DROP OWNED BY {name}; DROP ROLE {name}")
 
 
+@pytest.mark.parametrize(
+    ("statement", "words"),
+    [
+        (
+            "CREATE TABLE alembic_version (version_num text); INSERT INTO alembic_version VALUES ('9fe6d19ee7ec')",
+            "version 9fe6d19ee7ec, which is not Lakeward's",
+        ),
+        ("CREATE TABLE streams (id text)", 'relation "streams" already exists'),
+    ],
+)
+def test_the_database_of_another_application_stays_as_it_is(
+    stack: Stack, known: ExternalServices, postgres: Any, statement: str, words: str
+) -> None:
+    with connect(known.url, postgres.pgpass) as connection:
+        connection.exec_driver_sql(statement)
+    with pytest.raises(SpecError, match=words) as error:
+        stack.use(known, None)
+    assert "database" in error.value.next
+    with connect(known.url, postgres.pgpass) as connection:
+        found = connection.exec_driver_sql("SELECT count(*) FROM pg_tables WHERE schemaname = 'public'").scalar_one()
+    assert found == 1
+    assert not stack.home.runtime_file.exists()
+
+
 def test_a_lake_without_a_catalog_is_refused(stack: Stack, known: ExternalServices) -> None:
     stack.project.settings_file.write_text("{}\n")
     with pytest.raises(SpecError, match="names none") as error:
