@@ -303,6 +303,21 @@ def test_what_is_no_condition_is_told(site: Any, table: Any, where: str) -> None
     assert physical(table) == [0, 1, 2, 3, 4]
 
 
+def test_a_condition_in_a_file_is_the_same_condition(site: Any, table: Any, tmp_path: Path) -> None:
+    file = tmp_path / "request-118.sql"
+    command = ("tables", "erase", "nyc.flights", "--where", f"@{file}", "--dry-run")
+    missing = site.lakeward(*command)
+    assert (missing.code, "No such file" in missing.err) == (2, True)
+    file.write_bytes(b"\xff")
+    assert "not UTF-8" in site.lakeward(*command).err
+    file.write_text("\n")
+    assert "it is empty" in site.lakeward(*command).err
+    values = ", ".join(map(str, (1, 3, *range(100, 60_000))))  # longer than an argument may be
+    file.write_text(f"_kafka_offset IN ({values})\n")
+    found = site.lakeward(*command, "-o", "json")
+    assert (found.code, found.json["rows"]) == (0, 2)
+
+
 def test_rows_with_a_null_in_the_condition_stay(site: Any, table: Any) -> None:
     table.append(rows_of(table, [7]).set_column(1, "_kafka_partition", pa.array([None], pa.int32())))
     found = site.lakeward("tables", "erase", "nyc.flights", "--where", "_kafka_partition != 5 AND _kafka_offset = 7",
