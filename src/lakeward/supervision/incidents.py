@@ -19,6 +19,7 @@ from lakeward.platform.text import listed, span
 from lakeward.registry import events, heartbeats, incidents, restarts, streams
 from lakeward.registry.incidents import Incident
 from lakeward.registry.streams import Stream
+from lakeward.spec.model import driver_conf
 from lakeward.spec.model.settings import Settings
 from lakeward.spec.model.stream import StreamSpec
 from lakeward.supervision import dead_mans_switch
@@ -89,13 +90,16 @@ def _needs(
 
 def _through(driver: str, facts: Facts, runtime: Runtime, settings: Callable[[], Settings]) -> frozenset[Dependency]:
     row = facts.drivers.get(driver)
-    if row is None or row.backend != "standalone":
+    if row is None or row.backend == "local":
         return frozenset()
-    # Imported here: a pass without a driver on a standalone cluster needs no connection.
+    # Imported here: a pass without a driver on a cluster needs no connection.
     from lakeward.connectors.cluster.resolve import resolved
+    from lakeward.connectors.yarn.site import settled
 
     try:
-        return dependencies.of_its_driver(resolved(driver, settings(), runtime.connections).master)
+        entry = resolved(driver, settings(), runtime.connections)
+        place = driver_conf.yarn(entry)
+        return dependencies.of_its_driver(entry, ",".join(settled(place).resource_managers) if place else None)
     except SpecError:  # the failure of its launch tells it
         return frozenset()
 
@@ -131,7 +135,7 @@ def _down(connection: Connection, item: Dependency, why: str, waiting: list[str]
     tail = f"; {_wait(waiting)}" if waiting else ""
     incidents.opened(
         connection, DEPENDENCY, item.subject, f"{what[:1].upper()}{what[1:]}{tail}",
-        streams=waiting, what=what, next="lakeward stack status",
+        streams=waiting, what=what, next=item.next,
     )  # fmt: skip
 
 

@@ -154,6 +154,21 @@ def _kinesis(name: str, runtime: Runtime) -> str | None:
     return None
 
 
+def _kubernetes(name: str, runtime: Runtime) -> str | None:
+    from lakeward.connectors.kubernetes import access
+    from lakeward.connectors.kubernetes.client import Api
+
+    Api(access.find(None if name == MACHINE else name, runtime.connections)).version()
+    return None
+
+
+def _yarn(name: str, runtime: Runtime) -> str | None:
+    from lakeward.connectors.yarn.client import ResourceManager
+
+    ResourceManager(name.split(",")).version()
+    return None
+
+
 def _port(address: str) -> str | None:
     """Whether something listens. An unknown address counts as available."""
     parts = urlsplit(address)
@@ -172,6 +187,8 @@ _PROBES: Mapping[Kind, Callable[[str, Runtime], str | None]] = {
     Kind.POSTGRES: _postgres,
     Kind.MASTER: _master,
     Kind.KINESIS: _kinesis,
+    Kind.KUBERNETES: _kubernetes,
+    Kind.YARN: _yarn,
 }
 
 

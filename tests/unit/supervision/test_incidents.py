@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 from sqlalchemy import select
@@ -122,21 +124,47 @@ def test_a_query_that_waits_inside_its_driver_comes_back_too(nine, connected) ->
         assert streams.get(connection, "s0").run_after <= facts.now + timedelta(seconds=6)
 
 
-def test_a_master_that_is_away_is_one_incident_of_the_streams_whose_drivers_need_it(
-    once, nine, connected, runtime, backend
+def _entry(backend: str, port: int, connections: Path, monkeypatch: pytest.MonkeyPatch) -> Driver:
+    """The entry of a driver on a cluster that nothing answers for at this port."""
+    if backend == "standalone":
+        return Driver(backend="standalone", master=SparkMaster(f"spark://127.0.0.1:{port}"))
+    if backend == "yarn":
+        monkeypatch.setenv("HADOOP_CONF_DIR", str(connections))
+        return Driver.model_validate({"backend": "yarn", "resource_manager": f"http://127.0.0.1:{port}"})
+    file = connections / "kubernetes" / "prod.kubeconfig"
+    file.parent.mkdir(parents=True)
+    cluster = {"name": "c", "cluster": {"server": f"http://127.0.0.1:{port}"}}
+    context = {"name": "x", "context": {"cluster": "c", "user": "u"}}
+    user = {"name": "u", "user": {"token": "t"}}
+    file.write_text(json.dumps({"clusters": [cluster], "contexts": [context], "users": [user], "current-context": "x"}))
+    return Driver.model_validate({"backend": "kubernetes", "image": "lakeward:1", "connection": "prod"})
+
+
+@pytest.mark.parametrize(
+    ("backend_of", "subject", "words"),
+    [
+        ("standalone", "master:spark://127.0.0.1:{}", "The Spark master spark://127.0.0.1:{} does not answer: "),
+        ("yarn", "yarn:http://127.0.0.1:{}", "The ResourceManager of YARN (http://127.0.0.1:{}) does not answer: "),
+        ("kubernetes", "kubernetes:prod", "The API of Kubernetes (prod) does not answer: "),
+    ],
+)
+def test_a_cluster_that_is_away_is_one_incident_of_the_streams_whose_drivers_need_it(
+    once, nine, connected, runtime, backend, tmp_path, monkeypatch, backend_of, subject, words
 ) -> None:
     port = ports.any_free()
-    big = Driver(backend="standalone", master=SparkMaster(f"spark://127.0.0.1:{port}"))
+    runtime = runtime.model_copy(update={"connections": tmp_path})
+    big = _entry(backend_of, port, tmp_path, monkeypatch)
     settings = Settings(drivers={DriverName(name): big for name in nine[:4]})
     with connected() as connection:
         connection.execute(table.update().values(spec={"sources": {}, "sink": {"console": {}}}))
-        connection.execute(launches.update().where(launches.c.name.in_(nine[:4])).values(backend="standalone"))
+        connection.execute(launches.update().where(launches.c.name.in_(nine[:4])).values(backend=backend_of))
     summary = reconcile_once(
         connected, runtime, backend, holder="test", settings=settings, chance=lambda: 0.0, startup_grace_s=0.0
     )
-    incident = open_ones(connected)["dependency", f"master:spark://127.0.0.1:{port}"]
+    incident = open_ones(connected)["dependency", subject.format(port)]
     assert incident.fields["streams"] == nine[:4]
-    assert incident.text.startswith(f"The Spark master spark://127.0.0.1:{port} does not answer: 127.0.0.1:{port}: ")
+    assert incident.text.startswith(words.format(port))
+    assert incident.fields["next"] == "lakeward doctor", "it asks the cluster"
     assert summary.launched == []
 
 

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import os
 import socket
 import threading
 from contextlib import closing
 
+import kube_api
 import pytest
+import yarn_rm
 
 from lakeward.platform import ports
 from lakeward.platform.runtime import Lake
 from lakeward.supervision import probes
-from lakeward.supervision.decide.dependencies import Dependency, Kind
+from lakeward.supervision.decide.dependencies import MACHINE, Dependency, Kind
 
 
 @pytest.fixture
@@ -54,6 +57,27 @@ def test_a_store_must_take_a_file_and_have_room(runtime, tmp_path, monkeypatch) 
     assert ask(runtime, Kind.STORE, tmp_path / "file") is not None
     monkeypatch.setattr(probes, "ROOM_BYTES", 2**60)
     assert (ask(runtime, Kind.STORE, tmp_path) or "").startswith("disk full: ")
+
+
+def test_the_clusters_of_drivers_are_asked_for_their_version(runtime, tmp_path, monkeypatch) -> None:
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "none"))
+    assert "No such file" in (ask(runtime, Kind.KUBERNETES, MACHINE) or "")
+    with kube_api.running() as api:
+        cluster = {"name": "c", "cluster": {"server": f"http://127.0.0.1:{api.port}"}}
+        context = {"name": "x", "context": {"cluster": "c", "user": "u"}}
+        (tmp_path / "none").write_text(
+            json.dumps({
+                "clusters": [cluster], "contexts": [context], "current-context": "x",
+                "users": [{"name": "u", "user": {"token": "t"}}],
+            })
+        )  # fmt: skip
+        assert ask(runtime, Kind.KUBERNETES, MACHINE) is None
+        api.refusals["GET /version"] = (503, {})
+        assert "503" in (ask(runtime, Kind.KUBERNETES, MACHINE) or "")
+    with yarn_rm.running() as manager:
+        assert ask(runtime, Kind.YARN, f"http://127.0.0.1:1,{manager.url}") is None, "a standby may be away"
+        manager.standby = True
+        assert ask(runtime, Kind.YARN, manager.url) is not None
 
 
 def test_what_nobody_told_the_address_of_is_not_blamed(runtime) -> None:

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lakeward.platform.runtime import Runtime
 from lakeward.spec.model.file_paths import folder_of, on_s3
+
+if TYPE_CHECKING:
+    from lakeward.spec.model.settings import Driver
 
 
 class Kind(StrEnum):
@@ -21,6 +24,8 @@ class Kind(StrEnum):
     POSTGRES = "postgres"
     MASTER = "master"
     KINESIS = "kinesis"
+    KUBERNETES = "kubernetes"
+    YARN = "yarn"
 
 
 MACHINE = "the machine's identity"
@@ -33,7 +38,10 @@ _LABELS = {
     Kind.POSTGRES: "PostgreSQL ({})",
     Kind.MASTER: "the Spark master {}",
     Kind.KINESIS: "Kinesis ({})",
+    Kind.KUBERNETES: "the API of Kubernetes ({})",
+    Kind.YARN: "the ResourceManager of YARN ({})",
 }
+_CLUSTERS = frozenset({Kind.MASTER, Kind.KUBERNETES, Kind.YARN})
 
 
 @dataclass(frozen=True, order=True)
@@ -52,6 +60,11 @@ class Dependency:
     def label(self) -> str:
         """Its name in a sentence."""
         return _LABELS[self.kind].format(self.name)
+
+    @property
+    def next(self) -> str:
+        """The command that asks it again, and says what repairs it."""
+        return "lakeward doctor" if self.kind in _CLUSTERS else "lakeward stack status"
 
 
 def needs(spec: Mapping[str, Any], runtime: Runtime) -> frozenset[Dependency]:
@@ -81,9 +94,18 @@ def _needs(spec: Mapping[str, Any], runtime: Runtime) -> Iterator[Dependency]:
     yield Dependency(Kind.STORE, runtime.checkpoints)
 
 
-def of_its_driver(master: str | None) -> frozenset[Dependency]:
-    """The dependencies of a driver: the master of the cluster that runs its executors, if it has one."""
-    return frozenset() if master is None else frozenset({Dependency(Kind.MASTER, master)})
+def of_its_driver(entry: Driver, resource_managers: str | None = None) -> frozenset[Dependency]:
+    """The dependency of a driver: what its cluster is asked by; none for a driver on this machine alone.
+
+    Args:
+        entry: its settings, with what their connection says.
+        resource_managers: the web addresses of YARN, with commas, wherever they are configured.
+    """
+    kind, name = {
+        "kubernetes": (Kind.KUBERNETES, entry.connection or MACHINE),
+        "yarn": (Kind.YARN, resource_managers),
+    }.get(entry.backend, (Kind.MASTER, entry.master))
+    return frozenset() if name is None else frozenset({Dependency(kind, str(name))})
 
 
 def of_the_platform(runtime: Runtime) -> frozenset[Dependency]:

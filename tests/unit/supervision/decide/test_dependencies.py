@@ -5,7 +5,15 @@ from pathlib import Path
 import pytest
 
 from lakeward.platform.runtime import Lake, Runtime
-from lakeward.supervision.decide.dependencies import Dependency, Kind, needs, of_the_platform
+from lakeward.spec.model.settings import Driver
+from lakeward.supervision.decide.dependencies import (
+    MACHINE,
+    Dependency,
+    Kind,
+    needs,
+    of_its_driver,
+    of_the_platform,
+)
 
 
 @pytest.fixture
@@ -45,3 +53,17 @@ def test_files_on_s3_are_a_store_of_their_own(runtime) -> None:
     spec = {"sources": {"a": {"files": files}, "b": {"files": {"path": "/in"}}}, "sink": {"console": {}}}
     assert Dependency(Kind.STORE, "s3://in/new") in needs(spec, runtime)
     assert Dependency(Kind.STORE, "/in") not in needs(spec, runtime), "a folder of this machine is not asked"
+
+
+@pytest.mark.parametrize(
+    ("entry", "managers", "needed"),
+    [
+        ({}, None, None),
+        ({"backend": "standalone", "master": "spark://h:7077"}, None, Dependency(Kind.MASTER, "spark://h:7077")),
+        ({"backend": "yarn"}, "http://a:8088,http://b:8088", Dependency(Kind.YARN, "http://a:8088,http://b:8088")),
+        ({"backend": "kubernetes", "image": "i"}, None, Dependency(Kind.KUBERNETES, MACHINE)),
+        ({"backend": "kubernetes", "image": "i", "connection": "prod"}, None, Dependency(Kind.KUBERNETES, "prod")),
+    ],
+)
+def test_a_driver_needs_what_its_cluster_is_asked_by(entry, managers, needed) -> None:
+    assert of_its_driver(Driver.model_validate(entry), managers) == (set() if needed is None else {needed})
