@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import logging
+import os
 import textwrap
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import structlog
+
+from lakeward.platform.runtime import TASK_QUEUE
 
 if TYPE_CHECKING:
     from airflow.sdk.exceptions import AirflowFailException
@@ -21,13 +24,19 @@ START = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 def options(*, owner: str, tags: list[str], doc: str, **more: Any) -> dict[str, Any]:
-    """Arguments of every Dag: unpaused on creation, no catch-up, one run at a time, documentation."""
+    """Arguments of every Dag: unpaused on creation, no catch-up, one run at a time, documentation, the queue."""
+    queue = os.environ.get(TASK_QUEUE)
     return {
         "start_date": START,
         "catchup": False,
         "max_active_runs": 1,
         "is_paused_upon_creation": False,
-        "default_args": {"owner": owner, "retries": 0, "depends_on_past": False},
+        "default_args": {
+            "owner": owner,
+            "retries": 0,
+            "depends_on_past": False,
+            **({"queue": queue} if queue else {}),
+        },
         "tags": ["lakeward", *tags],
         "doc_md": textwrap.dedent(doc).strip(),
         "render_template_as_native_obj": False,

@@ -21,6 +21,8 @@ from lakeward.platform.errors import SpecError, Unhealthy
 CATALOG = "lake"  # the name of the lake's catalog unless settings say another; rows of the embedded one are keyed by it
 SUPERVISION_POOL = "LAKEWARD_SUPERVISION_POOL"
 """Environment variable with the Airflow pool of `streams_reconcile`; without it the pass queues with other tasks."""
+TASK_QUEUE = "LAKEWARD_QUEUE"
+"""Environment variable with the queue of all Lakeward's tasks, where Airflow's workers are on several hosts."""
 _POSTGRES = re.compile(r"postgres(ql)?(\+\w+)?://\S+")
 
 

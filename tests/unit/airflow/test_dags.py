@@ -45,6 +45,15 @@ def test_a_task_gets_its_own_dag_alone(monkeypatch: pytest.MonkeyPatch, name: st
     assert module.dags() == {}
 
 
+def test_all_tasks_run_in_the_queue_that_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    def queues() -> set[str]:
+        return {task.queue for dag in module.dags().values() for task in dag.tasks}
+
+    assert queues() == {"default"}
+    monkeypatch.setenv("LAKEWARD_QUEUE", "lakehouse")
+    assert queues() == {"lakehouse"}
+
+
 def test_airflow_finds_the_provider_and_the_plugin_by_their_entry_points() -> None:
     [provider] = [each for each in entry_points(group="apache_airflow_provider") if each.dist.name == "lakeward"]
     assert provider.load()()["package-name"] == "lakeward"
