@@ -99,7 +99,7 @@ def begun(airflow: AirflowService, moved: Any, refilled: Any) -> Iterator[dict[s
         ticket = operations.begin(
             connection, "contested", "upgrade", author="bob", holder="bob's shell", token="t", comment="new SQL"
         )
-    asked: dict[str, tuple[str, dict[str, Any]]] = {
+    first: dict[str, tuple[str, dict[str, Any]]] = {
         "backfill": ("stream__refilled", {**BACKFILL, "comment": "once more"}),
         "silent backfill": ("stream__refilled", BACKFILL),
         "schedule": ("schedule__hourly", {}),
@@ -109,7 +109,7 @@ def begun(airflow: AirflowService, moved: Any, refilled: Any) -> Iterator[dict[s
         "rejected reset": ("stream__moved", {**RESET, "comment": "old news"}),
         "approved reset": ("stream__moved", {**RESET, "comment": "old news"}),
     }
-    yield {name: airflow.trigger(dag, **params) for name, (dag, params) in asked.items()}
+    yield {name: airflow.trigger(dag, **params) for name, (dag, params) in first.items()}
     with airflow.registry() as connection:
         operations.end(connection, ticket, "done", "")
 

@@ -14,13 +14,13 @@ if TYPE_CHECKING:
 
 def explain(present: Presence) -> Presence:
     """The same with its cause, where it can be asked. A known cause is not awaited: it does not end by itself."""
-    from lakeward.stack.supervised import EXTERNAL_NEXT, cause, external
+    from lakeward.stack.supervised import EXTERNAL_NEXT, airflow_is_external, cause
     from lakeward.supervision.presence import State
 
     if present.state is State.OK:
         return present
     try:
-        if external(state().home):
+        if airflow_is_external(state().home):
             return replace(present, next=EXTERNAL_NEXT)
         found = cause(state().project, state().home)
     except LakewardError:  # no stack of this machine can be asked

@@ -40,7 +40,7 @@ class StackContext:
     """The settings that parts need of each other; pure values.
 
     Attributes:
-        ports: see `StackState.ports`.
+        ports: see `StackState.ports`; without `connect` no Spark Connect server was ever started here.
         java: the Java that runs Spark and Kafka.
         hosts: part -> host at which other parts reach it; parts without an entry are on loopback.
         listen: the address at which Airflow's API server listens.
@@ -132,7 +132,7 @@ class StackContext:
             kafka={"lakeward_kafka": self.kafka} if whole else {},
             connections=self.home.secrets,
             postgres=own if whole else {},
-            connect=self.connect,
+            connect=self.connect if "connect" in self.ports else None,
             connect_token_file=self.connect_token,
             checkpoints=checkpoints.hadoop if checkpoints else str(self.home.checkpoints),
             drivers=self.home.drivers,

@@ -73,7 +73,10 @@ class Stack:
         with exclusive(self.home):
             state = StackState.load(self.home)
             self._check_home(state, services)
-            site = replace(self.site(state), external=services)
+            site = self.site(state)
+            # Until a `stack up` here, its port may be another stack's: tasks would send the token there.
+            known = {part: port for part, port in site.ports.items() if part != "connect" or part in state.parts}
+            site = replace(site, ports=known, external=services)
             lake = site.runtime().lake
             if passwords is None:
                 line = external.known_password(services, self.home)

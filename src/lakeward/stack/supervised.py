@@ -46,7 +46,7 @@ def cause(project: Project, home: Home, *, probe: bool = True) -> Cause | None:
         probe: whether Airflow is probed too.
     """
     state = StackState.load(home)
-    if state == StackState() or external(home):
+    if state == StackState() or airflow_is_external(home):
         return None  # the registry belongs to a stack elsewhere, or the Airflow of another platform supervises
     if not state.running:
         return Cause("the stack does not run", "lakeward stack up")
@@ -58,7 +58,7 @@ def cause(project: Project, home: Home, *, probe: bool = True) -> Cause | None:
     return _of_airflow(Stack(project, home).site(state)) if probe else None
 
 
-def external(home: Home) -> bool:
+def airflow_is_external(home: Home) -> bool:
     """Whether the Airflow that supervises is none of this home's parts."""
     return ExternalServices.load(home) is not None
 

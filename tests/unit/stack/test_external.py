@@ -7,10 +7,12 @@ import stat
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from lakeward.cli import supervised as commands
 from lakeward.platform.errors import DependencyDown, LakewardError, Refused, SpecError
 from lakeward.platform.runtime import Home, Project, Runtime
 from lakeward.registry import version
@@ -19,6 +21,7 @@ from lakeward.stack import external, groups, supervised
 from lakeward.stack.external import ExternalServices
 from lakeward.stack.stack import Stack
 from lakeward.stack.state import StackState
+from lakeward.supervision.presence import Presence, State
 
 CATALOG = "catalogs: {{prod: {{type: rest, uri: 'http://127.0.0.1:{port}', connection: polaris}}}}\n"
 
@@ -50,6 +53,23 @@ def test_tasks_find_registry_and_catalog_and_nothing_of_a_stack(stack: Stack, kn
     assert len(runtime.pgpass.read_text().splitlines()) == 1, "the logins of other databases stay where they are"
     files = [file for file in stack.home.root.rglob("*") if file.is_file() and file.name != "stack.lock"]
     assert {stat.S_IMODE(file.stat().st_mode) for file in files} == {0o600}
+
+
+def test_tasks_have_no_connect_server_until_one_was_started_here(stack: Stack, known: ExternalServices) -> None:
+    stack.use(known, None)
+    assert Runtime.load(stack.home.runtime_file).connect is None, "at its port may be the server of another stack"
+    StackState(ports={"connect": 15007}, parts=["checker", "connect"]).save(stack.home)
+    stack.use(known, None)
+    assert Runtime.load(stack.home.runtime_file).connect == "localhost:15007"
+
+
+def test_a_command_that_finds_no_pass_points_to_the_airflow_of_the_platform(
+    stack: Stack, known: ExternalServices, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stack.use(known, None)
+    monkeypatch.setattr(commands, "state", lambda: SimpleNamespace(home=stack.home, project=stack.project))
+    explained = commands.explain(Presence(State.AWAITED, why="the first is due"))
+    assert (explained.state, explained.next) == (State.AWAITED, supervised.EXTERNAL_NEXT)
 
 
 def test_it_is_repeated_after_a_change_of_the_settings_with_the_recorded_login(

@@ -63,9 +63,9 @@ class _Rows:
 
     def _among(self, bound: Any, values: pa.ChunkedArray) -> Any:
         # One array: a conversion for each of 5,000 values takes longer than reading the file.
-        wanted = pa.array([each.value for each in bound.literals], self._type(bound)).cast(values.type)
-        found = pc.is_in(values, wanted)
-        for each in wanted if pa.types.is_floating(wanted.type) else ():
+        literals = pa.array([each.value for each in bound.literals], self._type(bound)).cast(values.type)
+        found = pc.is_in(values, literals)
+        for each in literals if pa.types.is_floating(literals.type) else ():
             if each.as_py() == 0:
                 found = pc.or_kleene(found, pc.equal(values, each))
         return pc.if_else(pc.is_null(values), pa.scalar(None, pa.bool_()), found)
