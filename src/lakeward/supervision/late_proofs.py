@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from functools import partial
-from typing import Any, cast
+from typing import Any, TypedDict, cast
 
 from sqlalchemy import Connection
 from sqlalchemy.exc import OperationalError
@@ -23,6 +23,23 @@ KIND = "verification_lag"
 _TICK = "unproven"
 
 
+class Unproven(TypedDict):
+    """The commits of a table that no check run has proven yet, as the newest observation counted them.
+
+    Attributes:
+        rows: those that appends added.
+        since: commit time of the oldest one, RFC 3339; None if every commit is proven.
+        limit_s: `limits.verification_lag` of the suite.
+        error: why it is not known; empty otherwise.
+    """
+
+    snapshots: int
+    rows: int
+    since: str | None
+    limit_s: float
+    error: str
+
+
 def watch(connection: Connection, tables: Sequence[ProofStatus], now: datetime) -> list[str]:
     """Open an incident for each table whose proof is late; close it when the proof is on time.
 
@@ -35,7 +52,9 @@ def watch(connection: Connection, tables: Sequence[ProofStatus], now: datetime) 
         {status.table: status.lag for status in tables},
         cast("dict[str, FirstSeen]", tick.detail["tables"]) if tick else {},
     )
-    heartbeats.record(connection, _TICK, duration_s=0.0, tables=seen)
+    heartbeats.record(
+        connection, _TICK, duration_s=0.0, tables=seen, unproven={status.table: _unproven(status) for status in tables}
+    )
     known = incidents.open_ones(connection)
     late_tables = []
     for status in tables:
@@ -51,6 +70,23 @@ def watch(connection: Connection, tables: Sequence[ProofStatus], now: datetime) 
     for table in without_suite:
         incidents.closed(connection, KIND, table, f"{table} has no suite any more: its rows are not checked")
     return late_tables
+
+
+def newest(connection: Connection) -> Mapping[str, Unproven]:
+    """Table -> its unproven commits, as `watch` recorded them last; empty before the first time."""
+    tick = heartbeats.newest(connection, _TICK)
+    return cast("Mapping[str, Unproven]", tick.detail.get("unproven", {})) if tick else {}
+
+
+def _unproven(status: ProofStatus) -> Unproven:
+    lag = status.lag
+    return {
+        "snapshots": lag.snapshots,
+        "rows": lag.rows,
+        "since": lag.since.isoformat() if lag.since else None,
+        "limit_s": status.limit.seconds,
+        "error": status.error,
+    }
 
 
 def _of_table(

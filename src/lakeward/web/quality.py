@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence, Set
 from datetime import datetime
 from typing import NotRequired, TypedDict
 
 from sqlalchemy import Connection
 
 from lakeward.platform.text import word
-from lakeward.quality.results.incident import KIND
-from lakeward.quality.results.records import RunDocument, recorded
+from lakeward.quality.results.incident import KIND, landed
+from lakeward.quality.results.records import RunDocument, by_stream, recorded
 from lakeward.quality.results.trend import Cost, RunLine, Trend, cost, shown, trends
-from lakeward.registry import incidents, verifications
+from lakeward.registry import batches, incidents, verifications
 from lakeward.registry.engine import now
 from lakeward.registry.verifications import CheckResult, Verification
+from lakeward.supervision import late_proofs
+from lakeward.supervision.late_proofs import Unproven
 from lakeward.telemetry.mask import mask
 from lakeward.web.errors import NotFound
 from lakeward.web.open_incidents import PageIncident, of_incident
@@ -34,7 +36,10 @@ class FailingCheck(TypedDict):
 
 
 class CheckedTable(TypedDict):
-    """The newest check run of a table."""
+    """The newest check run of a table.
+
+    `unproven`: the commits that no run has proven yet, as the Dag tables_observe saw them last; None if it has not.
+    """
 
     table: str
     verdict: str
@@ -45,6 +50,7 @@ class CheckedTable(TypedDict):
     first_bad_snapshot: int | None
     note: str
     failing: Sequence[FailingCheck]
+    unproven: Unproven | None
 
 
 class Quality(TypedDict):
@@ -57,7 +63,10 @@ class Quality(TypedDict):
 
 
 class QualityDetail(TypedDict):
-    """The runs of a table, newest first, the trend of each check, and the newest run with its masked sample rows."""
+    """The runs of a table, newest first, the trend of each check, and the newest run with its masked sample rows.
+
+    `landed`: by snapshot since which a check fails, the batches and offsets that it landed, one text a stream.
+    """
 
     table: str
     now: datetime
@@ -66,13 +75,15 @@ class QualityDetail(TypedDict):
     cost: Cost
     newest: RunDocument
     incident: PageIncident | None
+    landed: Mapping[str, Sequence[str]]
 
 
 def read(connection: Connection) -> Quality:
     """The newest run of each table."""
     runs = verifications.newest_of_tables(connection)
     checks = verifications.checks_of_runs(connection, [run["run"] for run in runs]) if runs else {}
-    rows = [_checked(run, checks.get(run["run"], [])) for run in runs]
+    unproven = late_proofs.newest(connection)
+    rows = [_checked(run, checks.get(run["run"], []), unproven.get(run["table"])) for run in runs]
     rows.sort(key=lambda row: (_VERDICTS.index(row["verdict"]) if row["verdict"] in _VERDICTS else 0, row["table"]))
     return {"now": now(connection), "tables": rows}
 
@@ -88,18 +99,30 @@ def detail(connection: Connection, table: str) -> QualityDetail:
         raise NotFound(f"{table} has no check run", next=f"lakeward quality run {word(table)}", code="LW-5901")
     checks = verifications.checks_of_runs(connection, [run["run"] for run in runs])
     held = incidents.open_ones(connection).get((KIND, table))
+    trend = trends(runs, checks)
     return {
         "table": table,
         "now": now(connection),
         "runs": shown(runs),
-        "checks": trends(runs, checks),
+        "checks": trend,
         "cost": cost(runs),
         "newest": recorded(runs[0], verifications.checks_of(connection, runs[0]["run"])),
         "incident": None if held is None else of_incident(held),
+        "landed": _landed(connection, trend, {batch["stream"] for run in runs for batch in run["batches"] or ()}),
     }
 
 
-def _checked(run: Verification, checks: Sequence[CheckResult]) -> CheckedTable:
+def _landed(connection: Connection, trend: Sequence[Trend], streams: Set[str]) -> dict[str, list[str]]:
+    first = {check["failing_since"]["snapshot"] for check in trend if check["failing_since"] is not None}
+    known = batches.of_snapshots(connection, [snapshot for snapshot in first if snapshot is not None])
+    found = [batch for batch in known if batch.stream in streams]  # versions of Delta tables are small numbers
+    return {
+        str(snapshot): [landed(part) for part in by_stream([it for it in found if it.snapshot_id == snapshot], ())]
+        for snapshot in {batch.snapshot_id for batch in found}
+    }
+
+
+def _checked(run: Verification, checks: Sequence[CheckResult], unproven: Unproven | None) -> CheckedTable:
     return {
         "table": run["table"],
         "verdict": run["verdict"],
@@ -120,4 +143,5 @@ def _checked(run: Verification, checks: Sequence[CheckResult]) -> CheckedTable:
             for check in checks
             if check["state"] in ("fail", "error")
         ],
+        "unproven": unproven,
     }

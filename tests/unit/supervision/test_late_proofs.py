@@ -11,7 +11,7 @@ from lakeward.quality.results import incident
 from lakeward.quality.results.status import ProofStatus
 from lakeward.registry import incidents
 from lakeward.spec.model.types import Duration
-from lakeward.supervision.late_proofs import KIND, watch
+from lakeward.supervision.late_proofs import KIND, newest, watch
 
 NOW = datetime(2026, 11, 21, 3, 10, tzinfo=UTC)
 PROOF = {"to_snapshot": 5, "at": NOW - timedelta(hours=1), "verdict": "pass", "note": ""}
@@ -51,6 +51,22 @@ def test_a_proof_that_stays_away_is_told_once_and_so_is_its_end(late, connected)
     assert late(26, table(Lag())) == ([], None)
     with connected() as connection:
         assert len(incidents.pending(connection)) == 1
+
+
+def test_what_is_not_proven_can_be_read_by_table(late, connected) -> None:
+    with connected() as connection:
+        assert newest(connection) == {}
+    late(0, table())
+    with connected() as connection:
+        assert newest(connection) == {
+            "nyc.flights": {
+                "snapshots": 3, "rows": 1200, "since": "2026-11-21T02:50:00+00:00", "limit_s": 900.0, "error": "",
+            }
+        }  # fmt: skip
+    late(1, table(Lag(), error="its metadata is cut"))
+    with connected() as connection:
+        (known,) = newest(connection).values()
+        assert (known["since"], known["error"]) == (None, "its metadata is cut")
 
 
 def test_a_run_that_could_not_check_is_the_reason(late) -> None:

@@ -19,6 +19,8 @@ from sqlalchemy import update
 
 from lakeward.cli.output import json_text
 from lakeward.platform.runtime import Runtime
+from lakeward.quality.ranges.verification_lag import Lag
+from lakeward.quality.results.status import ProofStatus
 from lakeward.registry import (
     batches,
     changes,
@@ -31,6 +33,7 @@ from lakeward.registry import (
     verifications,
 )
 from lakeward.registry.schema import streams as rows_of_streams
+from lakeward.supervision import late_proofs
 from lakeward.supervision.presence import Presence
 from lakeward.web.app import CLOSED, DOCUMENTS, Gate, build, routes
 from lakeward.web.body import EXACT, encode
@@ -441,7 +444,16 @@ def test_late_records_that_are_kept_are_not_among_the_dropped_ones(site, client)
 
 
 def test_checks_have_their_verdict_their_trend_and_masked_samples(site, client) -> None:
+    landed = {"stream": FLIGHTS, "from_seq": 4, "to_seq": 4, "batches": 1, "start": None, "end": None}
+    waits = ProofStatus("nyc.flights", lag=Lag(2, 30, BIG, datetime(2026, 11, 1, 5, 50, tzinfo=UTC)))
     with site.registry() as connection:
+        for stream in (FLIGHTS, "departures_hourly"):  # a version of a Delta table of another stream may be the same
+            batches.record(
+                connection, stream=stream, query_id="q", batch_id=4, generation=1, seq=4, snapshot_id=BIG,
+                start_offsets={"source": '{"flights": {"0": 7494}}'}, end_offsets={"source": '{"flights": {"0": 7507}}'},
+                committed_at=datetime(2026, 11, 1, 6, tzinfo=UTC),
+            )  # fmt: skip
+        late_proofs.watch(connection, [waits], datetime(2026, 11, 1, 6, tzinfo=UTC))
         maintenance.register(connection, "nyc.flights", format="iceberg", location="/w", table_class="append-stream")
         for number, verdict in enumerate(("pass", "hold")):
             verifications.record(
@@ -450,7 +462,7 @@ def test_checks_have_their_verdict_their_trend_and_masked_samples(site, client) 
                     "run": f"r{number}", "table": "nyc.flights", "suite": "d", "scope": "increment",
                     "at": datetime(2026, 11, 1, 6, number, tzinfo=UTC), "from_snapshot": 7, "to_snapshot": BIG,
                     "to_sequence": 2, "to_commit": None, "verdict": verdict, "first_bad_snapshot": BIG,
-                    "verified_snapshot": 7, "batches": None, "spark_jobs": 1, "duration_s": 2.0, "note": "",
+                    "verified_snapshot": 7, "batches": [landed] if number else None, "spark_jobs": 1, "duration_s": 2.0, "note": "",
                     "cpu_s": None,
                 },
                 [
@@ -462,7 +474,11 @@ def test_checks_have_their_verdict_their_trend_and_masked_samples(site, client) 
     (row,) = asked(client, "quality")["tables"]
     assert (row["verdict"], row["first_bad_snapshot"]) == ("hold", str(BIG))
     assert [check["unexpected_count"] for check in row["failing"]] == [3]
+    assert row["unproven"] == {
+        "snapshots": 2, "rows": 30, "since": "2026-11-01T05:50:00+00:00", "limit_s": 1800.0, "error": "",
+    }  # fmt: skip
     detail = asked(client, "quality/nyc.flights")
+    assert detail["landed"] == {str(BIG): ["stream flights batch 4, offsets flights/0 7494 to 7507"]}
     assert [point["state"] for point in detail["checks"][0]["points"]] == ["pass", "fail"]
     assert detail["newest"]["checks"][0]["sample"] == [{"carrier": "***"}]
     assert client.get("/api/v1/quality/nyc.departures_hourly").status_code == 404

@@ -47,6 +47,7 @@ const columns = (now: string): Column<CheckedTable>[] => [
   ) },
   { title: "First bad snapshot", number: true, cell: (row) => row.first_bad_snapshot ?? "–" },
   { title: "Verified snapshot", number: true, cell: (row) => row.verified_snapshot ?? "–" },
+  { title: "Not verified yet", cell: (row) => <Unproven lag={row.unproven} now={now} /> },
   { title: "Note", cell: (row) => <Text lineClamp={2} maxW="20rem" title={row.note}>{row.note}</Text> },
 ];
 
@@ -62,7 +63,7 @@ function Detail({ detail }: { detail: QualityDetail }) {
       {detail.incident ? <Box mt="2"><Incident incident={detail.incident} /></Box> : null}
       {detail.newest.next ? <Box mt="2"><Command text={detail.newest.next} /></Box> : null}
       <Section title={`Each check over ${many(detail.runs.length, "run")}, oldest first (· pass, ✗ fail, ? not computed)`}>
-        <List label="Checks" rows={detail.checks} columns={trendColumns(detail.now)} id={(row) => row.check} />
+        <List label="Checks" rows={detail.checks} columns={trendColumns(detail)} id={(row) => row.check} />
       </Section>
       {samples.map((check) => (
         <Section key={check.id} title={`Failing rows: ${check.expectation}`}>
@@ -88,11 +89,27 @@ function Detail({ detail }: { detail: QualityDetail }) {
   );
 }
 
+/** The commits behind `verified`: for how long the oldest has waited, how many, and whether that is over the suite's limit. */
+function Unproven({ lag, now }: { lag: CheckedTable["unproven"]; now: string }) {
+  if (lag === null) return "–";
+  if (lag.error) return <Text lineClamp={2} maxW="16rem" title={lag.error}>not known: {lag.error}</Text>;
+  if (lag.since === null) return "nothing";
+  const waited = (Date.parse(now) - Date.parse(lag.since)) / 1000;
+  return (
+    <Box>
+      <Text color={waited > lag.limit_s ? "fg.error" : undefined}>
+        {span(waited)}{waited > lag.limit_s ? `, the limit is ${span(lag.limit_s)}` : ""}
+      </Text>
+      <Text color="fg.muted" fontSize="xs">{many(Number(lag.snapshots), "commit")}{Number(lag.rows) ? `, ${many(Number(lag.rows), "row")}` : ""}</Text>
+    </Box>
+  );
+}
+
 const recovered = ({ recovered: it }: Trend, now: string) => (it === null ? "" : (
   <Text color="fg.muted">passes again since <When at={it.at} now={now} />, failed for {span(it.failed_s)}</Text>
 ));
 
-const trendColumns = (now: string): Column<Trend>[] => [
+const trendColumns = ({ now, landed }: QualityDetail): Column<Trend>[] => [
   { title: "State", cell: (row) => <State value={row.state} /> },
   { title: "Severity", cell: (row) => row.severity },
   { title: "Check", cell: (row) => (
@@ -108,9 +125,10 @@ const trendColumns = (now: string): Column<Trend>[] => [
     return `${count(newest)}${row.direction ? `, ${row.direction}` : ""}`;
   } },
   { title: "Failing since", cell: (row) => (row.failing_since === null ? recovered(row, now) : (
-    <Text>
+    <Box>
       <When at={row.failing_since.at} now={now} />
       {row.failing_since.snapshot ? `, ${row.failing_since.noun} ${row.failing_since.snapshot}` : ""}
-    </Text>
+      {landed[row.failing_since.snapshot ?? ""]?.map((text) => <Text key={text} color="fg.muted" fontSize="xs">{text}</Text>)}
+    </Box>
   )) },
 ];
