@@ -132,7 +132,7 @@ export const quality = { now: NOW, age_s: 1, stale: null, tables: [{
   unproven: { snapshots: 3, rows: 1_200, since: before(1_500), limit_s: 900, error: "" } }] };
 /** @type {import("../src/types").QualityDetail} */
 export const qualityOf = {
-  table: "shop.orders", now: NOW, incident: null, landed: { 11: ["stream orders batch 41, offsets orders/0 3900 to 4200"] },
+  table: "shop.orders", now: NOW, incident: null, landed: { 11: [{ stream: "orders", text: "stream orders batch 41, offsets orders/0 3900 to 4200" }] },
   runs: [{ run: "r2", at: before(900), verdict: "hold", scope: "increment", from_snapshot: 9, to_snapshot: 12,
     first_bad_snapshot: 11, verified_snapshot: 9, spark_jobs: 3, duration_s: 4.2 }],
   checks: [{ ...failing, kwargs: { column: "amount" }, since: before(900), runs: 3, failures: 1, errors: 0,

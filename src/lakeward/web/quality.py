@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from datetime import datetime
 from typing import NotRequired, TypedDict
 
@@ -62,10 +62,17 @@ class Quality(TypedDict):
     tables: Sequence[CheckedTable]
 
 
+class LandedRange(TypedDict):
+    """What one stream landed in a snapshot. `text`: its batches and offsets."""
+
+    stream: str
+    text: str
+
+
 class QualityDetail(TypedDict):
     """The runs of a table, newest first, the trend of each check, and the newest run with its masked sample rows.
 
-    `landed`: by snapshot since which a check fails, the batches and offsets that it landed, one text a stream.
+    `landed`: by snapshot since which a check fails, what each stream landed in it.
     """
 
     table: str
@@ -75,7 +82,7 @@ class QualityDetail(TypedDict):
     cost: Cost
     newest: RunDocument
     incident: PageIncident | None
-    landed: Mapping[str, Sequence[str]]
+    landed: Mapping[str, Sequence[LandedRange]]
 
 
 def read(connection: Connection) -> Quality:
@@ -112,12 +119,33 @@ def detail(connection: Connection, table: str) -> QualityDetail:
     }
 
 
-def _landed(connection: Connection, trend: Sequence[Trend], streams: Set[str]) -> dict[str, list[str]]:
+def visible(detail: QualityDetail, may_see: Callable[[str], bool]) -> QualityDetail:
+    """The detail without streams that the caller may not see, which write to the same table."""
+    incident, newest = detail["incident"], detail["newest"]
+    if incident is not None and not all(map(may_see, incident["streams"])):
+        incident = None
+    batches_of_newest = [part for part in newest["batches"] if may_see(part["stream"])]
+    landed = {
+        snapshot: [part for part in parts if may_see(part["stream"])] for snapshot, parts in detail["landed"].items()
+    }
+    return {**detail, "newest": {**newest, "batches": batches_of_newest}, "incident": incident, "landed": landed}
+
+
+def streams_of(detail: QualityDetail) -> set[str]:
+    """The streams that the detail names."""
+    parts = [*detail["newest"]["batches"], *(part for parts in detail["landed"].values() for part in parts)]
+    return {part["stream"] for part in parts} | set(detail["incident"]["streams"] if detail["incident"] else ())
+
+
+def _landed(connection: Connection, trend: Sequence[Trend], streams: Set[str]) -> dict[str, list[LandedRange]]:
     first = {check["failing_since"]["snapshot"] for check in trend if check["failing_since"] is not None}
     known = batches.of_snapshots(connection, [snapshot for snapshot in first if snapshot is not None])
     found = [batch for batch in known if batch.stream in streams]  # versions of Delta tables are small numbers
     return {
-        str(snapshot): [landed(part) for part in by_stream([it for it in found if it.snapshot_id == snapshot], ())]
+        str(snapshot): [
+            {"stream": part["stream"], "text": landed(part)}
+            for part in by_stream([it for it in found if it.snapshot_id == snapshot], ())
+        ]
         for snapshot in {batch.snapshot_id for batch in found}
     }
 
@@ -143,5 +171,5 @@ def _checked(run: Verification, checks: Sequence[CheckResult], unproven: Unprove
             for check in checks
             if check["state"] in ("fail", "error")
         ],
-        "unproven": unproven,
+        "unproven": None if unproven is None else {**unproven, "error": mask(unproven["error"])},
     }

@@ -151,7 +151,8 @@ class Reads:
         """
         self._visible_table(table, may_read)
         with self.connect() as connection:
-            return quality.detail(connection, table)
+            found = quality.detail(connection, table)
+        return quality.visible(found, Sight(may_read, [quality.streams_of(found)]).of)
 
     def audit_log(self, limit: int, may_read: MayRead) -> audit.Audit:
         """The newest changes that the caller may see."""

@@ -443,18 +443,20 @@ def test_late_records_that_are_kept_are_not_among_the_dropped_ones(site, client)
     assert document["late_text"] == "9 kept in nyc.late, 3 dropped"
 
 
-def test_checks_have_their_verdict_their_trend_and_masked_samples(site, client) -> None:
+def test_checks_have_their_verdict_their_trend_and_masked_samples(site, client, caller: Caller) -> None:
     landed = {"stream": FLIGHTS, "from_seq": 4, "to_seq": 4, "batches": 1, "start": None, "end": None}
     waits = ProofStatus("nyc.flights", lag=Lag(2, 30, BIG, datetime(2026, 11, 1, 5, 50, tzinfo=UTC)))
     with site.registry() as connection:
         for stream in (FLIGHTS, "departures_hourly"):  # a version of a Delta table of another stream may be the same
             batches.record(
                 connection, stream=stream, query_id="q", batch_id=4, generation=1, seq=4, snapshot_id=BIG,
-                start_offsets={"source": '{"flights": {"0": 7494}}'}, end_offsets={"source": '{"flights": {"0": 7507}}'},
+                start_offsets={"source": '{"flights": {"0": 7494}}'},
+                end_offsets={"source": '{"flights": {"0": 7507}}'},
                 committed_at=datetime(2026, 11, 1, 6, tzinfo=UTC),
             )  # fmt: skip
-        late_proofs.watch(connection, [waits], datetime(2026, 11, 1, 6, tzinfo=UTC))
         maintenance.register(connection, "nyc.flights", format="iceberg", location="/w", table_class="append-stream")
+        maintenance.record_facts(connection, "nyc.flights", 1, {"streams": [FLIGHTS, "delay_alerts"]})
+        late_proofs.watch(connection, [waits], datetime(2026, 11, 1, 6, tzinfo=UTC))
         for number, verdict in enumerate(("pass", "hold")):
             verifications.record(
                 connection,
@@ -462,8 +464,8 @@ def test_checks_have_their_verdict_their_trend_and_masked_samples(site, client) 
                     "run": f"r{number}", "table": "nyc.flights", "suite": "d", "scope": "increment",
                     "at": datetime(2026, 11, 1, 6, number, tzinfo=UTC), "from_snapshot": 7, "to_snapshot": BIG,
                     "to_sequence": 2, "to_commit": None, "verdict": verdict, "first_bad_snapshot": BIG,
-                    "verified_snapshot": 7, "batches": [landed] if number else None, "spark_jobs": 1, "duration_s": 2.0, "note": "",
-                    "cpu_s": None,
+                    "verified_snapshot": 7, "batches": [landed] if number else None, "spark_jobs": 1,
+                    "duration_s": 2.0, "note": "", "cpu_s": None,
                 },
                 [
                     {"check": "c1", "expectation": "expect_column_values_to_not_be_null", "severity": "critical",
@@ -478,8 +480,16 @@ def test_checks_have_their_verdict_their_trend_and_masked_samples(site, client) 
         "snapshots": 2, "rows": 30, "since": "2026-11-01T05:50:00+00:00", "limit_s": 1800.0, "error": "",
     }  # fmt: skip
     detail = asked(client, "quality/nyc.flights")
-    assert detail["landed"] == {str(BIG): ["stream flights batch 4, offsets flights/0 7494 to 7507"]}
+    assert detail["landed"] == {
+        str(BIG): [{"stream": FLIGHTS, "text": "stream flights batch 4, offsets flights/0 7494 to 7507"}],
+    }  # fmt: skip
     assert [point["state"] for point in detail["checks"][0]["points"]] == ["pass", "fail"]
     assert detail["newest"]["checks"][0]["sample"] == [{"carrier": "***"}]
     assert client.get("/api/v1/quality/nyc.departures_hourly").status_code == 404
     assert asked(client, "tables")["tables"][0]["verdict"] == "hold"
+    with site.registry() as connection:
+        incidents.opened(connection, "quality", "nyc.flights", f"{FLIGHTS} failed", streams=[FLIGHTS], next="look")
+    assert asked(client, "quality/nyc.flights")["incident"]["streams"] == [FLIGHTS]
+    caller.hidden = {"stream__flights"}
+    hidden = asked(client, "quality/nyc.flights")
+    assert (hidden["incident"], hidden["landed"], hidden["newest"]["batches"]) == (None, {str(BIG): []}, [])

@@ -128,7 +128,7 @@ const trendColumns = ({ now, landed }: QualityDetail): Column<Trend>[] => [
     <Box>
       <When at={row.failing_since.at} now={now} />
       {row.failing_since.snapshot ? `, ${row.failing_since.noun} ${row.failing_since.snapshot}` : ""}
-      {landed[row.failing_since.snapshot ?? ""]?.map((text) => <Text key={text} color="fg.muted" fontSize="xs">{text}</Text>)}
+      {landed[row.failing_since.snapshot ?? ""]?.map(({ stream, text }) => <Text key={stream} color="fg.muted" fontSize="xs">{text}</Text>)}
     </Box>
   )) },
 ];
