@@ -26,7 +26,7 @@ doctor: install ## check Java, memory, disk, ports, jars, and say the next comma
 	$(RUN) lakeward doctor
 
 ##@ Develop it
-.PHONY: install jars test test-fast durations lint format schemas page
+.PHONY: install jars test test-fast durations lint format schemas page screenshots
 .tools/bin/uv:
 	@echo "fetching uv into .tools"
 	@python3 -m venv .tools && .tools/bin/pip install --quiet --disable-pip-version-check uv
@@ -84,6 +84,10 @@ kubernetes-test: install jars ## drivers as pods on a real API server of Kuberne
 .PHONY: yarn-test
 yarn-test: install jars ## drivers on Hadoop's own ResourceManager and NodeManager: kill, ResourceManager away, queue full; not part of CI
 	$(RUN) python tests/yarn/prove.py
+
+screenshots: install jars ## the pictures of the docs, by a run of demo --check and a look at its page (needs Node, Chromium)
+	cd ui && npm ci --no-audit --no-fund
+	$(RUN) python tools/screenshots.py
 
 page: ## build the page inside Airflow from ui/ (needs Node 20 or newer); what it builds is committed
 	cd ui && npm ci --no-audit --no-fund && npm run check && npm run build

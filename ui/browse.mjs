@@ -1,7 +1,7 @@
 // Looks at the page of a running Airflow in Debian's Chromium, as a person would: every tab, a stream, an operation.
 // It fails if a text is missing or the browser reports an error; it leaves the pictures of the docs.
 //
-//   node browse.mjs ADDRESS PASSWORD_FILE OUT STREAM [light|dark] [--table=NAME] [--operate]
+//   node browse.mjs ADDRESS PASSWORD_FILE OUT STREAM [light|dark] [--table=NAME] [--checks=TABLE] [--operate]
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { chromium } from "playwright-core";
@@ -42,7 +42,8 @@ try {
   await page.keyboard.press("Escape");
   await page.getByText("Data lost?").first().waitFor({ state: "detached" });
   await open("/plugin/lakeward?tab=tables", /\d tables?$/, "page-tables");
-  const table = flags.find((flag) => flag.startsWith("--table="))?.slice("--table=".length);
+  const named = (flag) => flags.find((given) => given.startsWith(`--${flag}=`))?.slice(flag.length + 3);
+  const [table, checks] = [named("table"), named("checks")];
   if (table) {
     await page.getByText(table, { exact: true }).first().click();
     await see("What is next, and why not now");
@@ -50,6 +51,12 @@ try {
     await shot("page-table");
   }
   await open("/plugin/lakeward?tab=quality", /\d checked tables?$/, "page-quality");
+  if (checks) {
+    await page.getByText(checks, { exact: true }).first().click();
+    await see(/^Each check over/);
+    await page.waitForTimeout(1_500);
+    await shot("page-quality");
+  }
   await open("/plugin/lakeward?tab=audit", "Changes", "page-audit");
   await open(`/dags/stream__${stream}/plugin/lakeward_stream`, "Data lost?");
   await open("/dags/streams_reconcile/plugin/lakeward_stream", "This Dag belongs to no stream");

@@ -36,10 +36,7 @@ EXPECTED = {
 LAST = ("lakeward streams restart", "lakeward streams upgrade", "lakeward tables restore")
 """What moves the streams or the table comes after what only reads them."""
 
-pytestmark = [
-    pytest.mark.campaign(held_by="test_a_table_that_was_rolled_back"),
-    pytest.mark.timeout(3600),  # a bound for a hang; a busy machine may need minutes
-]
+pytestmark = [pytest.mark.timeout(3600), pytest.mark.campaign]  # a bound for a hang; a busy machine may need minutes
 
 
 def typed() -> list[str]:
