@@ -108,7 +108,7 @@ def erase_obstacle(site: MaintenanceContext, table: Table) -> str:
         )
         others = owners.others(table.name())
         named = [each for each in islice(others.named_below(location), _MOST) if not _points_at(site, each[1], name)]
-        return erase_refused(named, found, _claims(others, found, location), others.unknown)
+        return erase_refused(named, found, _claims(others, found, location), others.overlap(location))
 
 
 def _points_at(site: MaintenanceContext, table: str, name: str) -> bool:

@@ -22,6 +22,7 @@ from lakeward.tables import orphans, run
 from lakeward.tables.expiry import TRIES
 from lakeward.tables.guard import owners
 from lakeward.tables.guard.owners import FILE, Owners, inside, key
+from lakeward.tables.ownership import erase_obstacle
 from lakeward.telemetry import failpoints
 
 
@@ -438,3 +439,20 @@ def test_a_link_leads_outside(tmp_path: Path) -> None:
 @pytest.mark.parametrize("one, other", [("s3a://b/x/a", "s3://b//x/a"), ("hdfs://n:1/x/a", "hdfs:///x/a")])
 def test_two_spellings_have_one_key(one: str, other: str) -> None:
     assert key(one) == key(other)
+
+
+def test_rows_of_a_table_are_not_erased_where_another_table_shares_its_folder(lake: SharedLake) -> None:
+    """One metadata file registered under two names, and a table whose folder is below another one's."""
+    first = lake.table(rows(1), rows(2))
+    second = f"{first}_copy"
+    lake.site.catalog.register_table(second, lake.load(first).metadata_location)
+    lake.made.append(second)
+    for one, other in ((first, second), (second, first)):
+        why = erase_obstacle(lake.site, lake.load(one))
+        assert why.startswith(f"table {other} is in ") and "below, above or at its location" in why
+
+    alone = lake.table(rows(3))
+    assert erase_obstacle(lake.site, lake.load(alone)) == ""
+    below = lake.table(rows(4), location=f"{lake.load(alone).location()}/of_last_year")
+    assert f"table {below} is in " in erase_obstacle(lake.site, lake.load(alone))
+    assert f"table {alone} is in " in erase_obstacle(lake.site, lake.load(below))

@@ -94,7 +94,7 @@ class Others:
         return f"table {name}{more} cannot be read ({why}), and may name them"
 
     def overlap(self, location: str) -> str:
-        """Why a folder is not one table's alone, as a sentence; empty if it is."""
+        """Why a folder is not one table's alone, as a clause; empty if it is."""
         for name, other in sorted(self.locations.items()):
             if nested(other, location) or nested(location, other):
                 return f"table {name} is in {other}, below, above or at its location"

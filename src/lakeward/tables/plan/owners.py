@@ -63,7 +63,7 @@ def vacuum_refused(named: Sequence[tuple[str, str]], unknown: str) -> NotPlanned
 
 
 def erase_refused(
-    named: Sequence[tuple[str, str]], outside: Sequence[str], claims: Mapping[str, str], unknown: str
+    named: Sequence[tuple[str, str]], outside: Sequence[str], claims: Mapping[str, str], overlap: str
 ) -> str:
     """Why rows cannot be erased because of files that may be another table's, as a clause; empty if they can.
 
@@ -71,7 +71,7 @@ def erase_refused(
         named: (file below the table's location, other table that names it).
         outside: files of the table elsewhere.
         claims: those of them that are another table's -> why, as a clause.
-        unknown: as above.
+        overlap: why its folder is not its own alone, or why that is unknown, as a clause; empty if it is.
     """
     if named:
         path, table = named[0]
@@ -83,7 +83,7 @@ def erase_refused(
             f"it names {many} outside of its location, which may be another's ({_examples(outside, claims)}): rewrite "
             "them into its location, then expire its snapshots with expire.outside_files keep or delete"
         )
-    return f"files to be deleted may be another table's: {unknown}" if unknown else ""
+    return overlap
 
 
 def _examples(paths: Sequence[str], claims: Mapping[str, str]) -> str:
