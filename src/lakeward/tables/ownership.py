@@ -21,7 +21,13 @@ from lakeward.tables.observe.references import hinted, references
 from lakeward.tables.plan.expire import expirable
 from lakeward.tables.plan.metadata import DELETE
 from lakeward.tables.plan.model import NotPlanned, Plan
-from lakeward.tables.plan.owners import erase_refused, hint_refused, outside_refused, vacuum_refused
+from lakeward.tables.plan.owners import (
+    erase_refused,
+    hint_refused,
+    metadata_refused,
+    outside_refused,
+    vacuum_refused,
+)
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
@@ -48,7 +54,10 @@ def owned(
         if isinstance(loaded, State) or DELETE not in action.properties:
             return None
         led = next(hinted(loaded, FileAccess(site.runtime.lake).content), None)
-        return None if led is None else hint_refused(led.path)
+        if led is not None:
+            return hint_refused(led.path)
+        with Owners.of(site) as owners:
+            return metadata_refused(owners.others(loaded.name()).sharing(loaded.metadata.location))
 
     return _without(_without(made, "expire", expiry), "metadata", metadata)
 

@@ -96,10 +96,14 @@ class Others:
 
     def overlap(self, location: str) -> str:
         """Why a folder is not one table's alone, as a clause; empty if it is."""
+        return self.sharing(location) or (self.unknown and f"whose its files are is unknown: {self.unknown}")
+
+    def sharing(self, location: str) -> str:
+        """Which table that could be read lies in a folder, below or above it, as a clause; empty for none."""
         for name, other in sorted(self.locations.items()):
             if nested(other, location) or nested(location, other):
                 return f"table {name} is in {other}, below, above or at its location"
-        return self.unknown and f"whose its files are is unknown: {self.unknown}"
+        return ""
 
     def claim(self, path: str, own: str) -> str:
         """Which other table the file belongs to, as a clause; empty for none.

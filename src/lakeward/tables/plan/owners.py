@@ -25,6 +25,21 @@ def hint_refused(metadata_file: str) -> NotPlanned:
     )
 
 
+def metadata_refused(sharing: str) -> NotPlanned | None:
+    """The refusal to let each commit delete the oldest metadata file where another table may start from it; None without.
+
+    Args:
+        sharing: which other table is in the table's folder, as a clause; empty for none.
+    """
+    if not sharing:
+        return None
+    why = (
+        f"refused: {sharing}, and later commits would delete metadata files by which it may be read; drop one of the "
+        "tables, or set write.metadata.delete-after-commit.enabled yourself"
+    )
+    return NotPlanned("metadata", why, refused=True)
+
+
 def outside_refused(outside: Sequence[str], claims: Mapping[str, str]) -> NotPlanned | None:
     """The refusal of an expiry after which files outside of the table's location would be unreferenced; None without.
 
