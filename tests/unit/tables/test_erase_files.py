@@ -81,7 +81,8 @@ def test_no_statistics_file_and_no_older_metadata_file_keeps_a_value(catalog: Sq
             change.set_statistics(StatisticsFile(**file, **about))
     where = parse("mail = 'annax'", load().schema(), "n.t")
     assert erase(load, where, FileAccess(Lake(warehouse=str(catalog.properties["warehouse"])))) == 2
-    assert load().metadata.partition_statistics == load().metadata.statistics == [] and load().scan().to_arrow().num_rows == 2
+    assert load().metadata.partition_statistics == load().metadata.statistics == []
+    assert load().scan().to_arrow().num_rows == 2
     assert [file.name for file in root.rglob("*") if file.is_file() and b"annax" in file.read_bytes()] == []
 
 

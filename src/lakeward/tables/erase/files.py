@@ -288,7 +288,10 @@ def forget(
             *(RemoveSnapshotRefUpdate(**{"ref-name": each}) for each in sorted(drop & metadata.refs.keys())),
             # Before the snapshots: with a snapshot its statistics go, and PyIceberg refuses to remove them again.
             *(RemoveStatisticsUpdate(**{"snapshot-id": each}) for each in _about(metadata.statistics)),
-            *(RemovePartitionStatisticsUpdate(**{"snapshot-id": each}) for each in _about(metadata.partition_statistics)),
+            *(
+                RemovePartitionStatisticsUpdate(**{"snapshot-id": each})
+                for each in _about(metadata.partition_statistics)
+            ),
             *([RemoveSnapshotsUpdate(**{"snapshot-ids": expired})] if expired else []),
             SetPropertiesUpdate(updates=dict(own(table))),
         ]

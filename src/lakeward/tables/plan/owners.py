@@ -26,7 +26,7 @@ def hint_refused(metadata_file: str) -> NotPlanned:
 
 
 def metadata_refused(sharing: str) -> NotPlanned | None:
-    """The refusal to let each commit delete the oldest metadata file where another table may start from it; None without.
+    """The refusal to let each commit delete the oldest metadata file where another table may begin there; None without.
 
     Args:
         sharing: which other table is in the table's folder, as a clause; empty for none.
