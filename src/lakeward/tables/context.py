@@ -19,7 +19,7 @@ from lakeward.connectors.delta import location
 from lakeward.connectors.iceberg.catalog import pyiceberg_properties
 from lakeward.connectors.iceberg.catalogs.jdbc import catalog_down
 from lakeward.platform.boundary import worded
-from lakeward.platform.errors import SpecError
+from lakeward.platform.errors import SpecError, Unhealthy
 from lakeward.platform.runtime import Project, Runtime, absent
 from lakeward.registry.engine import connect
 from lakeward.spec.model.policy import Policy, TableClass
@@ -28,6 +28,7 @@ from lakeward.spec.model.tables import Tables, resolve_policy
 from lakeward.spec.read.loader import Loaded, load_project
 from lakeward.spec.sql.names import NotAName, dotted, name_parts
 from lakeward.tables.facts import Thresholds
+from lakeward.tables.observe import paths_only as paths
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
@@ -168,8 +169,11 @@ class MaintenanceContext:
                 None if self.catalog.table_exists(name_parts(table)) else location.folder_of(self.runtime.lake, table)
             )
 
-    def load(self, table: str) -> Table:
+    def load(self, table: str, *, paths_only: bool = False) -> Table:
         """An Iceberg table, freshly loaded.
+
+        Args:
+            paths_only: for callers that need the paths it names; it may have no columns, and nothing is committed.
 
         Raises:
             SpecError: the table does not exist; lists the known ones.
@@ -178,11 +182,13 @@ class MaintenanceContext:
         """
         from pyiceberg.exceptions import NoSuchTableError
 
+        read = paths.load if paths_only else self._read
+
         try:
             with self._reaching():
                 return worded(
                     f"table {table}",
-                    lambda: self.catalog.load_table(name_parts(table)),
+                    lambda: read(self.catalog, name_parts(table)),
                     through=(NoSuchTableError, NotAName, OperationalError),
                     next=UNREADABLE,
                 )
@@ -196,6 +202,25 @@ class MaintenanceContext:
                 why=f"Tables of the lake: {known}.",
                 next="lakeward tables health",
                 code="LW-4002",
+            ) from None
+
+    @staticmethod
+    def _read(catalog: Catalog, identifier: tuple[str, ...]) -> Table:
+        try:
+            return catalog.load_table(identifier)
+        except paths.invalid():
+            pointer = paths.pointer_of(catalog, identifier)
+            found = {} if pointer is None else paths.foreign_types(pointer, catalog)
+            if not found:
+                raise
+            column, kind = min(found.items())
+            name = dotted(identifier)
+            raise Unhealthy(
+                f"Table {name} is not maintained by Lakeward",
+                why=f"PyIceberg cannot read tables with the type of its column {column}: {kind}. The table is as it "
+                "was, and no file that it names is deleted",
+                next="maintain it with the engine that writes it; other tables go on",
+                code="LW-3531",
             ) from None
 
     @contextmanager

@@ -21,7 +21,13 @@ from lakeward.tables.observe.references import hinted, references
 from lakeward.tables.plan.expire import expirable
 from lakeward.tables.plan.metadata import DELETE
 from lakeward.tables.plan.model import NotPlanned, Plan
-from lakeward.tables.plan.owners import erase_refused, hint_refused, outside_refused, vacuum_refused
+from lakeward.tables.plan.owners import (
+    erase_refused,
+    hint_refused,
+    metadata_refused,
+    outside_refused,
+    vacuum_refused,
+)
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
@@ -48,7 +54,10 @@ def owned(
         if isinstance(loaded, State) or DELETE not in action.properties:
             return None
         led = next(hinted(loaded, FileAccess(site.runtime.lake).content), None)
-        return None if led is None else hint_refused(led.path)
+        if led is not None:
+            return hint_refused(led.path)
+        with Owners.of(site) as owners:
+            return metadata_refused(owners.others(loaded.name()).sharing(loaded.metadata.location))
 
     return _without(_without(made, "expire", expiry), "metadata", metadata)
 
@@ -108,7 +117,7 @@ def erase_obstacle(site: MaintenanceContext, table: Table) -> str:
         )
         others = owners.others(table.name())
         named = [each for each in islice(others.named_below(location), _MOST) if not _points_at(site, each[1], name)]
-        return erase_refused(named, found, _claims(others, found, location), others.unknown)
+        return erase_refused(named, found, _claims(others, found, location), others.overlap(location))
 
 
 def _points_at(site: MaintenanceContext, table: str, name: str) -> bool:

@@ -13,7 +13,7 @@ import pytest
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
 from pyiceberg.schema import Schema
-from pyiceberg.table.statistics import PartitionStatisticsFile
+from pyiceberg.table.statistics import PartitionStatisticsFile, StatisticsFile
 from pyiceberg.table.update import SetPartitionStatisticsUpdate
 from pyiceberg.typedef import Record
 from pyiceberg.types import DoubleType, LongType, NestedField, UUIDType
@@ -73,9 +73,16 @@ def test_no_statistics_file_and_no_older_metadata_file_keeps_a_value(catalog: Sq
     found = PartitionStatisticsFile(**{"snapshot-id": load().metadata.current_snapshot_id, **file})
     with load().transaction() as change:
         change._apply((SetPartitionStatisticsUpdate(**{"partition-statistics": found}),))
+    for snapshot in load().metadata.snapshots:  # of a snapshot that goes too
+        (root / "metadata" / f"{snapshot.snapshot_id}.stats").write_bytes(b"PFA1 annax")
+        file = {"statistics-path": f"{root}/metadata/{snapshot.snapshot_id}.stats", "file-size-in-bytes": 10}
+        about = {"snapshot-id": snapshot.snapshot_id, "file-footer-size-in-bytes": 0, "blob-metadata": []}
+        with load().update_statistics() as change:
+            change.set_statistics(StatisticsFile(**file, **about))
     where = parse("mail = 'annax'", load().schema(), "n.t")
     assert erase(load, where, FileAccess(Lake(warehouse=str(catalog.properties["warehouse"])))) == 2
-    assert load().metadata.partition_statistics == [] and load().scan().to_arrow().num_rows == 2
+    assert load().metadata.partition_statistics == load().metadata.statistics == []
+    assert load().scan().to_arrow().num_rows == 2
     assert [file.name for file in root.rglob("*") if file.is_file() and b"annax" in file.read_bytes()] == []
 
 

@@ -15,6 +15,7 @@ from shared_files import SharedLake, deployment, opened, rows
 from lakeward.connectors.delta import location as delta_location
 from lakeward.connectors.iceberg.catalog import pyiceberg_properties
 from lakeward.platform.runtime import Runtime
+from lakeward.tables import run
 from lakeward.tables.guard.owners import Owners, inside, key
 
 
@@ -113,6 +114,21 @@ def test_a_table_of_another_catalog_in_the_same_database_is_asked(lake: SharedLa
     assert (stopped if same else f"2 files spared, which {host} of catalog theirs names") in said(lake.orphans(host))
     read = theirs.load_table(host).scan().to_arrow()["id"].to_pylist()
     assert (lake.ids(host), sorted(read)) == ([1, 2], [1, 2])
+
+
+def test_a_metadata_file_under_two_names_is_not_left_to_later_commits(lake: SharedLake, theirs: Any) -> None:
+    host = lake.table(rows(1), **{"write.metadata.previous-versions-max": "1"})
+
+    def planned() -> dict[str, str]:
+        plan = run.why(lake.runtime, lake.project, host)["plan"]
+        return {each["action"]: each["why"] for each in (*plan["actions"], *plan["not_planned"])}
+
+    theirs.register_table(host, lake.load(host).metadata_location)
+    lake.load(host).append(rows(2))
+    why = planned()["metadata"]
+    assert why.startswith(f"refused: table {host} of catalog theirs is in ") and "metadata files by which it may" in why
+    theirs.drop_table(host)
+    assert "none is ever deleted" in planned()["metadata"]
 
 
 def test_a_table_of_another_catalog_that_was_dropped_is_not_asked(lake: SharedLake, theirs: Any) -> None:

@@ -67,6 +67,13 @@ class DeltaLog:
         versions = (int(match[1]) for name in names if (match := _COMMIT.fullmatch(name)) is not None)
         return Listing(tuple(sorted(versions)), _complete_checkpoints(names))
 
+    def begun(self) -> bool:
+        """Whether the log has any file of a commit or a checkpoint, a form that is not known here included.
+
+        Files of a CREATE TABLE that died before its first commit do not count: hidden ones, and the empty folder.
+        """
+        return any(not file.name.startswith(".") and file.name != _SIDECARS for file in self.path.iterdir())
+
     def times(self, listing: Listing) -> dict[int, int]:
         """Version -> the time of its commit file (milliseconds since 1970), oldest first."""
         times: dict[int, int] = {}

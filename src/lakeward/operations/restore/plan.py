@@ -191,7 +191,8 @@ def _target(table: Restorable, to: int, main: list[Link]) -> Link:
         why = f"the {table.noun} has expired or never was one of this table; the newest on main: {newest}"
     else:
         why = (
-            f"the {table.noun} is not an ancestor of main's head: it is on another branch, staged, or was rolled back; "
+            f"the {table.noun} is not an ancestor of main's head: it is on another branch, staged, was rolled back, or "
+            "the table was replaced since (CREATE OR REPLACE TABLE); "
             f"the newest on main: {newest}"
         )
     raise Refused(

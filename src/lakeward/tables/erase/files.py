@@ -13,7 +13,7 @@ import gzip
 import itertools
 import json
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from pyiceberg.partitioning import PartitionSpec
     from pyiceberg.schema import Schema
     from pyiceberg.table import Table
+    from pyiceberg.table.statistics import PartitionStatisticsFile, StatisticsFile
     from pyiceberg.typedef import Record
 
 MAIN = "main"
@@ -285,12 +286,13 @@ def forget(
         access.write(f"{_folder(table)}/{_NOTE}{uuid.uuid4().hex}", json.dumps(going).encode())
         updates: list[Any] = [
             *(RemoveSnapshotRefUpdate(**{"ref-name": each}) for each in sorted(drop & metadata.refs.keys())),
-            *([RemoveSnapshotsUpdate(**{"snapshot-ids": expired})] if expired else []),
-            *(RemoveStatisticsUpdate(**{"snapshot-id": each.snapshot_id}) for each in metadata.statistics),
+            # Before the snapshots: with a snapshot its statistics go, and PyIceberg refuses to remove them again.
+            *(RemoveStatisticsUpdate(**{"snapshot-id": each}) for each in _about(metadata.statistics)),
             *(
-                RemovePartitionStatisticsUpdate(**{"snapshot-id": each.snapshot_id})
-                for each in metadata.partition_statistics
+                RemovePartitionStatisticsUpdate(**{"snapshot-id": each})
+                for each in _about(metadata.partition_statistics)
             ),
+            *([RemoveSnapshotsUpdate(**{"snapshot-ids": expired})] if expired else []),
             SetPropertiesUpdate(updates=dict(own(table))),
         ]
         head = metadata.current_snapshot_id
@@ -302,6 +304,11 @@ def forget(
         failpoints.hit("erase-forgotten")
         return len(expired)
     raise _contention(load())
+
+
+def _about(statistics: Iterable[StatisticsFile | PartitionStatisticsFile]) -> list[int]:
+    """The snapshots that statistics are about, each once."""
+    return sorted({each.snapshot_id for each in statistics})
 
 
 def delete(table: Table, access: FileAccess) -> int:

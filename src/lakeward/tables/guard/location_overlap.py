@@ -35,7 +35,7 @@ def overlap_in_catalog(site: MaintenanceContext, table: str, location: str) -> s
                 return f"Delta table {name} is in {folder}"
             continue
         try:
-            other = site.load(name)
+            other = site.load(name, paths_only=True)
         except SpecError:
             continue  # dropped meanwhile
         except (LakewardError, OSError, ValueError) as error:

@@ -27,6 +27,7 @@ from lakeward.platform.boundary import Failure, attempt
 from lakeward.spec.sql.names import dotted
 from lakeward.tables.context import MaintenanceContext
 from lakeward.tables.guard.locations import canonical, nested, real, relative
+from lakeward.tables.observe import paths_only
 from lakeward.tables.observe.named import paths_in_log, paths_of, statistics_of
 
 if TYPE_CHECKING:
@@ -94,11 +95,15 @@ class Others:
         return f"table {name}{more} cannot be read ({why}), and may name them"
 
     def overlap(self, location: str) -> str:
-        """Why a folder is not one table's alone, as a sentence; empty if it is."""
+        """Why a folder is not one table's alone, as a clause; empty if it is."""
+        return self.sharing(location) or (self.unknown and f"whose its files are is unknown: {self.unknown}")
+
+    def sharing(self, location: str) -> str:
+        """Which table that could be read lies in a folder, below or above it, as a clause; empty for none."""
         for name, other in sorted(self.locations.items()):
             if nested(other, location) or nested(location, other):
                 return f"table {name} is in {other}, below, above or at its location"
-        return self.unknown and f"whose its files are is unknown: {self.unknown}"
+        return ""
 
     def claim(self, path: str, own: str) -> str:
         """Which other table the file belongs to, as a clause; empty for none.
@@ -241,22 +246,20 @@ class Owners:
             return None
 
     def _iceberg(self, name: str, identifier: tuple[str, ...]) -> str:
-        table = self.site.catalog.load_table(identifier)
+        table = paths_only.load(self.site.catalog, identifier)
         try:
             self._read(name, table)
         except FileNotFoundError:  # a manifest that an expiry of that table deleted meanwhile
-            table = self.site.catalog.load_table(identifier)
+            table = paths_only.load(self.site.catalog, identifier)
             self._read(name, table)
         return table.metadata.location
 
     def _neighbour(self, name: str, identifier: tuple[str, ...], pointer: str) -> str | None:
         """The location of a table of another catalog, whose files are known now; None if it was dropped meanwhile."""
-        from pyiceberg.table import StaticTable
-
         if found := self._known(name, pointer):
             return found
         try:
-            table = StaticTable.from_metadata(pointer, self.site.catalog.properties)
+            table = paths_only.static(pointer, self.site.catalog)
             self._read(name, table)
         except FileNotFoundError:
             now = self.site.neighbours().get(identifier)
@@ -264,7 +267,7 @@ class Owners:
                 return None
             if now == pointer:
                 raise
-            table = StaticTable.from_metadata(now, self.site.catalog.properties)
+            table = paths_only.static(now, self.site.catalog)
             self._read(name, table)
         return table.metadata.location
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from lakeward.connectors.commit_protocol import position
-from lakeward.platform.text import instant, whole_number
+from lakeward.platform.text import count, instant, whole_number
 from lakeward.spec.sql.names import dotted
 from lakeward.tables.facts import (
     DeleteFiles,
@@ -151,6 +151,8 @@ def _partitions(
 ) -> Iterator[PartitionFacts]:
     """Files by the partition that a rewrite writes them to; files that may go to several, by their own partition."""
     current, schema = table.spec(), table.schema()
+    times = Counter(each.data.file_path for each in held)
+    repeated = {path for path, number in times.items() if number > 1} if len(times) < len(held) else set()
     groups: dict[Spot, list[Held]] = defaultdict(list)
     spread: dict[Spot, list[tuple[Held, Targets]]] = defaultdict(list)
     shape: dict[Spot, tuple[Any, ...]] = {}
@@ -176,7 +178,8 @@ def _partitions(
         name = partition_name(current, values)
         condition = partition_condition(current, schema, values)
         made = [_file(each, deletes, stale=each.spot[0] != current.spec_id) for each in files]
-        yield summarise(name, condition, made, thresholds, of_group[key])
+        part = summarise(name, condition, made, thresholds, of_group[key])
+        yield replace(part, untouched=_untouched(files, repeated))
     known = {part.key: part for part in before.partitions} if before is not None else {}
     for (spec_id, values), files_to in spread.items():
         spec = table.specs()[spec_id]
@@ -184,7 +187,23 @@ def _partitions(
         condition = partition_condition(spec, schema, values) or None  # none selects files without partitions alone
         made = [_file(each, deletes, stale=True) for each, _ in files_to]
         part = summarise(name, condition, made, thresholds, left.pop((spec_id, values), DeleteFiles()))
-        yield replace(part, makes=_makes(table, part, files_to, known.get(name), thresholds))
+        yield replace(
+            part,
+            makes=_makes(table, part, files_to, known.get(name), thresholds),
+            untouched=_untouched([each for each, _ in files_to], repeated),
+        )
+
+
+def _untouched(files: list[Held], repeated: set[str]) -> str:
+    """Why a partition must not be rewritten, as a phrase; empty: it may be. `repeated`: paths named more than once."""
+    found = sorted({each.data.file_path for each in files} & repeated) if repeated else []
+    if not found:
+        return ""
+    return (
+        f"{count(len(found), 'data file')} named more than once (as by a second add_files), e.g. {found[0]}: readers "
+        "see the rows as often, and a rewrite takes a file out by its path, once for all. Roll back what added it "
+        "again, or INSERT OVERWRITE the table with the rows it should have"
+    )
 
 
 def _makes(

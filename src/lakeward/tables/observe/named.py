@@ -93,7 +93,7 @@ def statistics_of(metadata: TableMetadata) -> set[str]:
 
 def paths_in_log(folder: Path) -> set[str]:
     """The files outside of a Delta table's folder that its log names, removed ones that may still be read too: a
-    shallow clone names files of its base.
+    shallow clone names files of its base. None if no commit was ever made: a CREATE TABLE that died leaves a folder.
 
     Reads the log of a table with any feature, because only paths matter.
 
@@ -105,6 +105,8 @@ def paths_in_log(folder: Path) -> set[str]:
     listing = log.listing()
     base = listing.checkpoint()
     newest = max(listing.versions, default=base)
+    if newest < 0 and not log.begun():
+        return set()
     if newest < 0 or not set(range(base + 1, newest + 1)) <= set(listing.versions):
         raise log.unreadable("its log begins with a checkpoint of a newer form, or a commit in its log is missing")
     found: set[str] = set()

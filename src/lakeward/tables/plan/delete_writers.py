@@ -49,7 +49,7 @@ def deleting(facts: TableFacts) -> tuple[str, ...]:
     if facts.format == "delta" and profile.delete_files:
         lines.append(
             f"{count(profile.delete_files, 'file')} with a deletion vector, {share}: OPTIMIZE rewrites those from "
-            f"{profile.thresholds.deleted:.0%} on; lakeward streams audit refuses a table that has one"
+            f"{profile.thresholds.deleted:.0%} on"
         )
     return tuple(lines)
 

@@ -25,6 +25,21 @@ def hint_refused(metadata_file: str) -> NotPlanned:
     )
 
 
+def metadata_refused(sharing: str) -> NotPlanned | None:
+    """The refusal to let each commit delete the oldest metadata file where another table may begin there; None without.
+
+    Args:
+        sharing: which other table is in the table's folder, as a clause; empty for none.
+    """
+    if not sharing:
+        return None
+    why = (
+        f"refused: {sharing}, and later commits would delete metadata files by which it may be read; drop one of the "
+        "tables, or set write.metadata.delete-after-commit.enabled yourself"
+    )
+    return NotPlanned("metadata", why, refused=True)
+
+
 def outside_refused(outside: Sequence[str], claims: Mapping[str, str]) -> NotPlanned | None:
     """The refusal of an expiry after which files outside of the table's location would be unreferenced; None without.
 
@@ -63,7 +78,7 @@ def vacuum_refused(named: Sequence[tuple[str, str]], unknown: str) -> NotPlanned
 
 
 def erase_refused(
-    named: Sequence[tuple[str, str]], outside: Sequence[str], claims: Mapping[str, str], unknown: str
+    named: Sequence[tuple[str, str]], outside: Sequence[str], claims: Mapping[str, str], overlap: str
 ) -> str:
     """Why rows cannot be erased because of files that may be another table's, as a clause; empty if they can.
 
@@ -71,7 +86,7 @@ def erase_refused(
         named: (file below the table's location, other table that names it).
         outside: files of the table elsewhere.
         claims: those of them that are another table's -> why, as a clause.
-        unknown: as above.
+        overlap: why its folder is not its own alone, or why that is unknown, as a clause; empty if it is.
     """
     if named:
         path, table = named[0]
@@ -83,7 +98,7 @@ def erase_refused(
             f"it names {many} outside of its location, which may be another's ({_examples(outside, claims)}): rewrite "
             "them into its location, then expire its snapshots with expire.outside_files keep or delete"
         )
-    return f"files to be deleted may be another table's: {unknown}" if unknown else ""
+    return overlap
 
 
 def _examples(paths: Sequence[str], claims: Mapping[str, str]) -> str:

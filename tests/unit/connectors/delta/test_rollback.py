@@ -264,3 +264,26 @@ def test_rows_of_a_file_without_statistics_are_read_from_it(folder: Path) -> Non
     assert now.rows == 12
     _move(folder, 2)
     assert json.loads(_last(folder)[0]["commitInfo"]["operationMetrics"]["numRemovedFiles"]) == 1
+
+
+def test_comments_and_the_next_value_of_an_identity_column_are_no_change_of_the_schema(tmp_path: Path) -> None:
+    rig.create(tmp_path, "identityColumns")
+
+    def column(**about: Any) -> dict[str, Any]:
+        made = rig.metadata()
+        schema = json.loads(made["metaData"]["schemaString"])
+        schema["fields"][2]["metadata"] = {"delta.identity.start": 1, "delta.identity.step": 1, **about}
+        made["metaData"]["schemaString"] = json.dumps(schema)
+        return made
+
+    rig.commit(tmp_path, "WRITE", column(**{"delta.identity.highWaterMark": 5}), rig.file(tmp_path, range(5)))
+    rig.commit(tmp_path, "WRITE", column(**{"delta.identity.highWaterMark": 8}), rig.file(tmp_path, range(5, 8)))
+    rig.commit(tmp_path, "CHANGE COLUMN", column(**{"delta.identity.highWaterMark": 8, "comment": "offset"}))
+
+    assert _move(tmp_path, 1) == 4
+    assert rig.values(tmp_path) == [0, 1, 2, 3, 4]
+    now = rollback.newest(tmp_path)
+    assert now is not None
+    assert '"delta.identity.highWaterMark": 8' in now.metadata["schemaString"], "no value is given again"
+    rig.commit(tmp_path, "CHANGE COLUMN", column(**{"delta.generationExpression": "1"}))
+    assert "schema changed since" in _refused(tmp_path, 1)

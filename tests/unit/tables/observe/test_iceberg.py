@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pyarrow as pa
 import pytest
@@ -15,9 +15,11 @@ from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import LongType, NestedField, StringType
 
 from lakeward.connectors.commit_protocol.position import Position, key
+from lakeward.spec.model.policy import Policy
 from lakeward.tables.facts import Thresholds, profile_of
 from lakeward.tables.observe.commits import moved_by
 from lakeward.tables.observe.iceberg import table_facts
+from lakeward.tables.plan import compact
 from lakeward.tables.plan.expire import expirable
 
 SCHEMA = Schema(NestedField(1, "id", LongType()), NestedField(2, "origin", StringType()))
@@ -113,3 +115,18 @@ def test_an_age_of_for_ever_is_no_date(table, age):
     assert found.refs["kept"].expires_after_ms is None
     side = replace(found.refs["side"], expires_after_ms=None)
     assert expirable(replace(found, refs={"side": side}), now, 1, now) == set()
+
+
+def test_a_partition_with_a_file_that_is_named_twice_is_not_rewritten(table):
+    append(table, "EWR", "JFK")
+    [again] = [task.file.file_path for task in table.scan("origin = 'EWR'").plan_files()]
+    table.add_files([again], check_duplicate_files=False)
+    found = table_facts(table, judge)
+    parts = {part.key: part for part in found.profile.partitions}
+    assert parts["origin=JFK"].untouched == ""
+    why = parts["origin=EWR"].untouched
+    assert "1 data file named more than once" in why and again in why
+    many = replace(parts["origin=EWR"], fragments=99, oldest_fragment=found.head.at)
+    verdict = compact.judge(many, Policy().compact, SIZES, None, found.head.at + timedelta(days=2))
+    assert (verdict.mode, verdict.why) == ("", why)
+    assert compact.judge(replace(many, untouched=""), Policy().compact, SIZES, None, found.head.at).mode
