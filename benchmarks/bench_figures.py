@@ -348,6 +348,21 @@ BENCHMARKS: tuple[Benchmark, ...] = (
         ),
     ),
     Benchmark(
+        name="page",
+        section="Supervision and Airflow",
+        command=("page_api.py",),
+        quick=("--streams", "100", "--requests", "5"),
+        figures=(
+            Figure(
+                "the page's API with 1,000 streams and 20 clients: p95",
+                ("p95_ms",),
+                "ms",
+                Goal("<=", 150),
+                "Each client asks for all streams twice a second, over HTTP; a page asks every five seconds.",
+            ),
+        ),
+    ),
+    Benchmark(
         name="parse",
         section="Supervision and Airflow",
         command=("parse.py",),

@@ -22,6 +22,8 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -173,13 +175,9 @@ def _peak_kb() -> int:
     return next(int(line.split()[1]) for line in status if line.startswith("VmHWM"))
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--streams", type=int, default=1000)
-    parser.add_argument("--passes", type=int, default=3)
-    parser.add_argument("--dead", type=int, default=100)
-    arguments = parser.parse_args()
-    logs.to_stderr()
+@contextmanager
+def registry_of_many(streams: int) -> Iterator[Runtime]:
+    """A PostgreSQL of its own with the registry of so many streams; it is stopped and removed at the end."""
     scratch = Path(tempfile.mkdtemp(prefix="lakeward-bench-"))
     scratch.chmod(0o755)  # the server runs as a user of its own
     server = Postgres(scratch / "pg", ports.any_free(), {"fsync": "off"})
@@ -200,13 +198,24 @@ def main() -> None:
         )  # fmt: skip
         with connect(url, file) as connection:
             for statement in HISTORY.strip().split(";\n"):
-                given = {"streams": arguments.streams, "progress": json.dumps(PROGRESS)}
+                given = {"streams": streams, "progress": json.dumps(PROGRESS)}
                 connection.execute(text(statement), {k: v for k, v in given.items() if f":{k}" in statement})
-        print(json.dumps(measure(runtime, arguments)))
+        yield runtime
     finally:
         process.send_signal(signal.SIGINT)
         process.wait(30)
         shutil.rmtree(scratch, ignore_errors=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--streams", type=int, default=1000)
+    parser.add_argument("--passes", type=int, default=3)
+    parser.add_argument("--dead", type=int, default=100)
+    arguments = parser.parse_args()
+    logs.to_stderr()
+    with registry_of_many(arguments.streams) as runtime:
+        print(json.dumps(measure(runtime, arguments)))
 
 
 if __name__ == "__main__":
