@@ -16,7 +16,8 @@ from typing import IO
 _CHUNK = 1 << 20
 _PAIRED = re.compile(rb'(?:[^"]*+"[^"\r\n]*+")*+[^"]*+')
 """Quotes that pair up within their line: no value can span lines."""
-_OPENING = re.compile(rb'(?<=[,\r\n])"')
+_OPENING = re.compile(rb'(?<=[,\r\n])"(?:([^"]*+(?:""[^"]*+)*+)"(?=[,\r\n]))?')
+"""The beginning of a quoted value; the value as a whole where its end is plain to see."""
 _QUOTED = re.compile(rb'"[^"]*+(?:""[^"]*+)*+("?)')
 _FOLLOWS = re.compile(rb"[\x01-\x09\x0b\x0c\x0e-\x20]*+(?:[,\r\n]|\Z)")
 """After the closing quote: blanks, which Spark leaves out, and the end of the value."""
@@ -61,7 +62,10 @@ def _scan(data: bytes, *, last: bool, ends: bytes) -> tuple[int, str | None]:
     """Read the quoted values: up to where they are read, or the place of a fault and its words."""
     place = 0
     while (opening := _OPENING.search(data, place)) is not None:
-        begin = opening.start()
+        begin, plain = opening.start(), opening[1]
+        if plain is not None and (ends == b"\n" or ends not in plain):
+            place = opening.end()
+            continue
         quoted = _QUOTED.match(data, begin)
         place = len(data) if quoted is None else quoted.end()
         if place == len(data) and not last:
