@@ -174,7 +174,7 @@ def _one_record_a_row(spec: StreamSpec, *, traced: bool, why_state: str | None, 
         raise SpecError(
             f"The transform of stream {spec.id} does not keep lineage: rows",
             why=f"{spec.transform.python}: {why}",
-            next=f"keep the columns, or write lineage: none in conf/streams/{spec.id}.yaml, then: lakeward deploy",
+            next=f"keep the columns, or write lineage: none in conf/streams/{spec.id}.yaml; then: lakeward deploy",
             code="LW-2210",
         )
 

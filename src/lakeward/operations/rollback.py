@@ -111,10 +111,16 @@ class Rollback(OnStream[RollbackPlan]):
         with self.context.connect() as connection:
             stable = generations.newest_stable(connection, self.stream, before=before.generation)
         if stable is None:
+            first = before.generation == 1
             raise Refused(
                 f"Stream {self.stream} has no stable generation to roll back to",
-                why=f"it runs generation {before.generation}, and no earlier one was proven stable",
-                next=f"name one: lakeward streams rollback {self.stream} --to-generation N",
+                why=f"it runs generation {before.generation}, "
+                + ("the first one" if first else "and no earlier one was proven stable"),
+                next=f"change conf/streams/{self.stream}.yaml, then: lakeward deploy; lakeward streams upgrade "
+                f"{self.stream} --wait"
+                if first
+                else f"the one before it: lakeward streams rollback {self.stream} --to-generation "
+                f"{before.generation - 1}",
                 code="LW-2065",
             )
         return stable

@@ -95,9 +95,15 @@ def get(connection: Connection, stream: str) -> Stream:
     """
     row = find(connection, stream)
     if row is None:
-        known = ", ".join(item.id for item in all_streams(connection)) or "none is deployed yet"
+        known = [item.id for item in all_streams(connection)]
+        from lakeward.spec.read.problems import nearest  # loaded only for a wrong id
+
+        near = nearest(stream, known)
         raise SpecError(
-            f"There is no stream {stream!r}", why=f"Known streams: {known}", next="lakeward deploy", code="LW-6007"
+            f"There is no stream {stream!r}",
+            why=f"Known streams: {', '.join(known) or 'none is deployed yet'}",
+            next="lakeward deploy" if near is None else f"did you mean {near}? lakeward streams status {near}",
+            code="LW-6007",
         )
     return row
 

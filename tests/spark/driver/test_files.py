@@ -148,6 +148,21 @@ def test_csv_values_are_as_declared_or_kept_aside(lab: Any, folder: Folder) -> N
     assert error.reason == "file-unfit"
     assert "its header is d, n, f, at, day, s; declared are n, d, f, at, day, s" in error.why
 
+    for content, words in (
+        ('11,1,1,,,"never closed\n12,1,1,,,x\n', "line 2: a quoted value has no end"),
+        ('11,1,1,,,"open\n12,1,1,,,"x"\n', "line 2: a quoted value spans lines and has a quote that is not doubled"),
+        ('11,1,1,,,"a\r\nb"\r\n', None),
+    ):
+        folder.put("c.csv", f"n,d,f,at,day,s\n{content}")
+        lab.started.clear()  # a failure of an earlier query is no answer
+        if words is None:
+            lab.run(document, 1)
+        else:
+            error = lab.fail(document)
+            assert isinstance(error, Blocked)
+            assert words in error.why
+    assert [row["s"] for row in lab.rows() if row["n"] > 10] == ["a\r\nb"]
+
 
 def test_parquet_lands_and_what_does_not_fit_is_refused_by_name(lab: Any, folder: Folder) -> None:
     import pyarrow as pa

@@ -206,8 +206,10 @@ def test_a_rollback_does_not_undo_what_was_chosen_since_it_was_planned(
 
 def test_a_rollback_without_a_stable_generation_or_forwards_is_refused(operator, generation) -> None:
     generation(1)
-    with pytest.raises(Refused, match="no stable generation"):
+    with pytest.raises(Refused, match="no stable generation") as refused:
         operator().run(ROLLBACK)
+    assert "the first one" in refused.value.why
+    assert refused.value.next.startswith("change conf/streams/flights.yaml, then: lakeward deploy")
     with pytest.raises(Refused, match="Cannot roll back stream flights to generation 1"):
         operator().run(Request(StreamOperation.ROLLBACK, "flights", generation=1))
     with pytest.raises(Refused, match="Cannot roll back stream flights to generation 7"):

@@ -56,8 +56,12 @@ def test_a_removed_stream_is_kept_but_no_longer_wanted(registry):
 
 def test_an_unknown_stream_is_refused_with_the_known_ones(registry):
     _accept(registry)
-    with pytest.raises(SpecError, match="Known streams: flights"):
-        streams.get(registry, "fligths")
+    with pytest.raises(SpecError, match="Known streams: flights") as refused:
+        streams.get(registry, "Fligths")
+    assert refused.value.next == "did you mean flights? lakeward streams status flights"
+    with pytest.raises(SpecError) as unlike:
+        streams.get(registry, "orders")
+    assert unlike.value.next == "lakeward deploy"
 
 
 def test_generations_are_kept_whole_and_found_by_number(registry):

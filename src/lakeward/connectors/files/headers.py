@@ -1,4 +1,4 @@
-"""Schema check of a source file (Parquet, ORC, Avro, CSV) against the declared columns, before the file is read.
+"""Check of a source file (Parquet, ORC, Avro, CSV) against the declared columns, before the file is read.
 
 Spark reads a column that a Parquet or Avro file lacks as nulls. A type that it cannot convert, or a CSV header that
 does not match, fails inside a task, minutes later.
@@ -11,10 +11,12 @@ import gzip
 import io
 import json
 import os
+import zlib
 from typing import IO, TYPE_CHECKING, Any, cast
 from urllib.parse import unquote
 
 from lakeward.connectors.file_access import FileAccess
+from lakeward.connectors.files import quotes
 from lakeward.spec.model.sources import TYPED, FilesSource
 
 if TYPE_CHECKING:
@@ -33,21 +35,33 @@ _AVRO_WIDER = {key: _WIDER[key] for key in ("bigint", "double")}
 """Spark cannot read a time without a zone of an Avro file as a TIMESTAMP."""
 _NAMES = {"parquet": "Parquet", "orc": "ORC", "avro": "Avro"}
 _PACKED = (".bz2", ".zst", ".snappy", ".lz4", ".deflate")
-"""Compressions of CSV whose header is compared by Spark only."""
+"""Compressions of CSV whose header is compared by Spark only, and whose quotes are not looked at."""
 
 
 def differences(files: FileAccess, url: str, source: FilesSource, declared: StructType) -> list[str]:
     """How a file differs from the declared columns, one clause each; empty for a missing file."""
     name = unquote(url)
-    if source.format == "csv" and (not source.header or name.endswith(_PACKED)):
+    if source.format == "csv" and name.endswith(_PACKED):
         return []
     try:
         with files.open(name) as file:
             if source.format in TYPED:
                 return _typed(file, source.format, declared)
-            return _csv(file, declared, packed=name.endswith(".gz"))
+            packed = name.endswith(".gz")
+            different = _csv(file, declared, packed=packed) if source.header else []
+        return different or _quotes(files, name, packed=packed)
     except FileNotFoundError:
         return []
+
+
+def _quotes(files: FileAccess, name: str, *, packed: bool) -> list[str]:
+    """The first place of a CSV file whose quotes Spark would read as other values than were written."""
+    try:
+        with files.open(name) as file, gzip.open(file) if packed else file as plain:
+            found = quotes.fault(cast(IO[bytes], plain))
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        return [f"it cannot be unpacked: {error}"]
+    return [] if found is None else [found]
 
 
 def _csv(file: IO[bytes], declared: StructType, *, packed: bool) -> list[str]:

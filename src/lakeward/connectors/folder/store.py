@@ -93,8 +93,8 @@ def prepare(path: Path, stream: str) -> None:
         raise SpecError(
             f"Cannot write to folder {path} of stream {stream}",
             why=str(error),
-            next=f"correct path: in conf/streams/{stream}.yaml, or the permissions of the folder, "
-            f"then: lakeward streams start {stream}",
+            next=f"correct the permissions of the folder, then: lakeward streams start {stream}; or correct path: in "
+            f"conf/streams/{stream}.yaml, then: lakeward deploy",
             code="LW-3064",
         ) from None
 

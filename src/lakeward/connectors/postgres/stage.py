@@ -99,8 +99,9 @@ def _not_text(file: Path, table: Name, names: Sequence[str], error: psycopg2.Err
     return SpecError(
         f"A text of column {column} cannot be stored in table {table.text}",
         why=f"{primary}: PostgreSQL stores neither NUL characters nor invalid UTF-8",
-        next=f"add a rule that moves such rows to quarantine: rules: {{real_text: {rule_for(column)!r}}}, or remove "
-        f"the character in the transform: replace({column}, char(0), ''); then: lakeward deploy",
+        next="add a rule to the stream's file that moves such rows to quarantine: rules: "
+        f"{{real_text: {rule_for(column)!r}}}, or remove the character in the transform: "
+        f"replace({column}, char(0), ''); then: lakeward deploy",
         code="LW-3144",
     )
 

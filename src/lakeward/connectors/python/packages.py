@@ -91,7 +91,7 @@ def activate(session: SparkSession, stream: str, packages: Sequence[str] | None,
             raise SpecError(
                 f"Stream {stream} needs other packages than its driver has",
                 why="its driver has those of another stream, and a process imports one version of a package",
-                next=f"give {stream} its own driver (resources: {{driver: {stream}}}), or both the same requirements:, "
+                next=f"give {stream} its own driver (resources: {{driver: {stream}}}), or both the same requirements:; "
                 "then: lakeward deploy",
                 code="LW-3158",
             )

@@ -33,6 +33,16 @@ _OF_SUMS = frozenset((f"{_C}sum_to_be_between", f"{_C}stdev_to_be_between", "exp
 _BETWEEN = f"{_C}values_to_be_between"
 
 
+_COMPARED = frozenset((f"{_C}pair_values_a_to_be_greater_than_b", f"{_C}pair_values_to_be_equal"))
+_FAMILIES = (
+    ("TINYINT", "SMALLINT", "INT", "BIGINT", "DECIMAL", "FLOAT", "DOUBLE"),
+    ("STRING", "VARCHAR", "CHAR"),
+    ("DATE", "TIMESTAMP", "TIMESTAMP_NTZ", "TIMESTAMP_LTZ"),
+)
+"""Types whose values Spark compares as they are. Between two of these it casts, and the first text that is no number
+ends the query."""
+
+
 def faults(kind: str, columns: Mapping[str, Resolved]) -> Iterator[Fault]:
     """The columns, by the argument that names them, whose type an expectation cannot be computed for."""
     for key, column in columns.items():
@@ -44,6 +54,24 @@ def faults(kind: str, columns: Mapping[str, Resolved]) -> Iterator[Fault]:
         elif kind == _BETWEEN and base == "BOOLEAN":
             words = f"column {column.plain} is BOOLEAN, which has no order: use expect_column_values_to_be_in_set"
             yield Fault((key,), words, column.plain)
+    if kind in _COMPARED and "column_A" in columns and "column_B" in columns:
+        yield from _unlike(columns["column_A"], columns["column_B"])
+
+
+def _unlike(first: Resolved, second: Resolved) -> Iterator[Fault]:
+    """Two columns that are compared, and that Spark would have to cast for it."""
+    families = [_family(each.kind) for each in (first, second)]
+    if "" not in families and "VOID" not in families and families[0] != families[1]:
+        words = (
+            f"column {first.plain} is {first.kind} and column {second.plain} is {second.kind}, which are not compared: "
+            "cast one in the query of unexpected_rows_expectation"
+        )
+        yield Fault(("column_B",), words, second.plain)
+
+
+def _family(kind: str) -> str:
+    base = kind.partition("(")[0]
+    return next((each[0] for each in _FAMILIES if base in each), base)
 
 
 _NAMES = ("StringType", "BooleanType", "ByteType", "ShortType", "IntegerType", "LongType", "FloatType", "DoubleType",

@@ -105,6 +105,22 @@ def test_a_literal_that_is_no_value_of_the_column_is_refused(kind: str, kwargs: 
         assert faults(C + kind, None, **kwargs) == [], "without the columns nothing is known"
 
 
+@pytest.mark.parametrize("kind", ["pair_values_a_to_be_greater_than_b", "pair_values_to_be_equal"])
+def test_columns_that_spark_would_cast_to_compare_them_are_refused(kind: str) -> None:
+    found = faults(C + kind, column_A="n", column_B="code")
+    assert len(found) == 1 and "column n is INT and column code is STRING, which are not compared" in found[0]
+    assert "column d is DATE" in faults(C + kind, column_A="d", column_B="price")[0]
+    assert faults(C + kind, column_A="n", column_B="price") == []
+    assert faults(C + kind, None, column_A="n", column_B="code") == []
+
+
+@pytest.mark.parametrize("asked", [2, -0.1, "0.5", True])
+def test_a_quantile_is_from_0_to_1(asked: Any) -> None:
+    ranges = {"quantiles": [0, asked], "value_ranges": [[0, 1], [0, 1]]}
+    (found,) = faults(C + "quantile_values_to_be_between", None, column="n", quantile_ranges=ranges)
+    assert "quantile_ranges.quantiles.1: a quantile is a number from 0 to 1" in found
+
+
 def test_nulls_have_no_effect_where_pandas_gives_them_none_and_are_refused_elsewhere() -> None:
     for kind in ("values_to_be_in_set", "values_to_not_be_in_set", "distinct_values_to_be_in_set"):
         settled = settle(C + kind, {"column": "code", "value_set": ["paid", None]}, None)

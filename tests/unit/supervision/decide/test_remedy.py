@@ -207,6 +207,21 @@ def test_the_last_step_of_several_is_told() -> None:
     assert help_for("rolled-back").count("streams start") == 1
 
 
+def test_the_end_that_several_changes_share_follows_each_of_them() -> None:
+    stored = {"reason": "config", "next": "add a rule to its file: rules: {a: 'b'}, or change c; then: lakeward deploy"}
+    step = f"then: lakeward deploy; {UPGRADE}"
+    assert of_block("flights", stored, spec=spec("rows")) == (
+        f"add a rule to its file: rules: {{a: 'b'}}; {step}; or change c; {step}"
+    )
+    waits = of_block("flights", stored, spec=spec("rows"), pending=2)
+    assert waits == f"{UPGRADE}   runs generation 2, which waits; or change c; {step}"
+
+
+def test_a_way_with_a_command_of_its_own_keeps_it() -> None:
+    told = help_for("quarantine-missing")
+    assert told == REASONS["quarantine-missing"]
+
+
 @pytest.mark.parametrize("reason", sorted(OF_THE_TABLE))
 def test_a_table_that_has_everything_again_leaves_a_start(reason) -> None:
     told = of_block("flights", {"reason": reason, "next": SET_BACK}, spec=spec("rows"), cured=True)

@@ -1,0 +1,93 @@
+"""Quotes of a CSV file: finds what Spark's reader would alter or join without a word, before the file is read.
+
+Three things pass that reader: a quoted value without an end takes all rows up to the end of the file, one with a
+quote that is not doubled takes those up to the next delimiter, and line ends inside quotes become `\\n` where the
+lines of the file end otherwise. None of them can be seen in the values that it returns.
+
+A file whose quotes pair up within each line costs one regular expression a chunk; the others are read field by field.
+"""
+
+from __future__ import annotations
+
+import codecs
+import re
+from typing import IO
+
+_CHUNK = 1 << 20
+_PAIRED = re.compile(rb'(?:[^"]*+"[^"\r\n]*+")*+[^"]*+')
+"""Quotes that pair up within their line: no value can span lines."""
+_OPENING = re.compile(rb'(?<=[,\r\n])"(?:([^"]*+(?:""[^"]*+)*+)"(?=[,\r\n]))?')
+"""The beginning of a quoted value; the value as a whole where its end is plain to see."""
+_QUOTED = re.compile(rb'"[^"]*+(?:""[^"]*+)*+("?)')
+_FOLLOWS = re.compile(rb"[\x01-\x09\x0b\x0c\x0e-\x20]*+(?:[,\r\n]|\Z)")
+"""After the closing quote: blanks, which Spark leaves out, and the end of the value."""
+_LINE_END = re.compile(rb"\r\n|[\r\n]")
+_NAMES = {b"\r\n": "CR LF", b"\r": "CR", b"\n": "LF"}
+
+
+def fault(file: IO[bytes]) -> str | None:
+    """What is wrong with the quotes of a CSV file.
+
+    Args:
+        file: the bytes of the file, uncompressed, at the beginning.
+
+    Returns:
+        A clause with the line, counted from 1; None if every value would be read as it is.
+    """
+    ends, head = b"", b""
+    line, held = 0, b"\n"  # a line end before the first line: each value has a delimiter before it
+    while True:
+        more = file.read(_CHUNK)
+        data = held + (more.removeprefix(codecs.BOM_UTF8) if line == 0 else more)
+        if not ends:
+            head += more
+            first = _LINE_END.search(head)
+            if first is not None and (first[0] != b"\r" or first.end() < len(head) or not more):
+                ends, head = first[0], b""
+        # What follows the last line end may go on in the next chunk; so may a CR that is the last byte.
+        cut = max(data.rfind(b"\n"), data.rfind(b"\r", 0, -1)) + 1 if more else len(data)
+        done = cut
+        if data.find(b'"', 0, cut) >= 0 and not _PAIRED.fullmatch(data, 0, cut):
+            done, words = _scan(data, last=not more, ends=ends)
+            if words is not None:
+                return f"line {line + _lines(data, done)}: {words}"
+        if not more:
+            return None
+        done = _delimiter(data, done)
+        line += _lines(data, done)
+        held = data[done:]
+
+
+def _scan(data: bytes, *, last: bool, ends: bytes) -> tuple[int, str | None]:
+    """Read the quoted values: up to where they are read, or the place of a fault and its words."""
+    place = 0
+    while (opening := _OPENING.search(data, place)) is not None:
+        begin, plain = opening.start(), opening[1]
+        if plain is not None and (ends == b"\n" or ends not in plain):
+            place = opening.end()
+            continue
+        quoted = _QUOTED.match(data, begin)
+        place = len(data) if quoted is None else quoted.end()
+        if place == len(data) and not last:
+            return begin, None
+        if quoted is None or not quoted[1]:
+            return begin, "a quoted value has no end: the file is cut off, or a quote is missing"
+        inside = quoted[0]
+        spans = b"\n" in inside or b"\r" in inside
+        if not _FOLLOWS.match(data, place):
+            if spans:
+                return begin, "a quoted value spans lines and has a quote that is not doubled"
+        elif spans and ends != b"\n" and ends in inside:
+            name = _NAMES[ends]
+            return begin, f"{name} inside quotes would become LF, because the lines of the file end in {name}"
+    return len(data), None
+
+
+def _delimiter(data: bytes, place: int) -> int:
+    """Where the delimiter before a place begins: what is kept, so that a value that begins there is recognized."""
+    return place - 2 if data.endswith(b"\r\n", 0, place) else max(place - 1, 0)
+
+
+def _lines(data: bytes, end: int) -> int:
+    """The line ends before a place."""
+    return data.count(b"\n", 0, end) + data.count(b"\r", 0, end) - data.count(b"\r\n", 0, end)
