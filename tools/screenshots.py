@@ -1,4 +1,5 @@
-"""The pictures of the docs: the demo runs, is checked, and its page is looked at in Chromium: `make screenshots`.
+"""The pictures of the docs, by `make screenshots`: the demo runs and is checked, its page is looked at in Chromium,
+and the lineage that it sends is drawn.
 
 Needs Node 20 or newer, Chromium and the packages of `ui/` (`npm ci`). `ui/browse.mjs` fails if the page lacks a text,
 so a picture is also a test. The stack has a home of its own and is stopped at the end.
@@ -28,7 +29,7 @@ def main() -> int:
         demo = [*PROGRAM, "demo", "--check", "--keep", "--home", str(home), "--project", str(ROOT)]
         try:
             done = subprocess.run(demo, check=False).returncode
-            return done or _pictures(home / "check", Path(folder), check)
+            return done or _pictures(home / "check", Path(folder), check) or _lineage(Path(folder), check)
         finally:
             subprocess.run([*PROGRAM, "stack", "down"], env=check, check=False)
 
@@ -51,6 +52,16 @@ def _pictures(home: Path, folder: Path, environment: dict[str, str]) -> int:
         for name in PICTURES:
             shutil.copyfile(out / f"{name}.png", IMAGES / f"{name}{ending}.png")
     return 0
+
+
+def _lineage(folder: Path, environment: dict[str, str]) -> int:
+    events = folder / "events.jsonl"
+    transport = {"TYPE": "file", "LOG_FILE_PATH": str(events), "APPEND": "true"}
+    sent = {**environment, **{f"OPENLINEAGE__TRANSPORT__{name}": value for name, value in transport.items()}}
+    done = subprocess.run([*PROGRAM, "lineage", "send"], env=sent, check=False).returncode
+    target, page = ROOT / "docs" / "explanation" / "lineage.json", ROOT / "docs" / "how-to" / "send-lineage.md"
+    drawn = [sys.executable, str(ROOT / "tools" / "lineage_graph.py"), str(events), str(target), str(page)]
+    return done or subprocess.run(drawn, check=False).returncode
 
 
 if __name__ == "__main__":
