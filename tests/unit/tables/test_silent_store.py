@@ -56,8 +56,11 @@ def proxy(weed: Weed) -> Iterator[tuple[Proxy, Any]]:
 def lake(
     proxy: tuple[Proxy, Any], postgres: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[SharedLake]:
-    """A lake whose catalog answers all the time, and whose clients of the store try each request once, for a second."""
-    monkeypatch.setattr(store, "ANSWER_S", 1)
+    """A lake whose catalog answers all the time, and whose clients of the store try each request once.
+
+    For three seconds: a store that answers needs more than one on a machine whose cores are busy.
+    """
+    monkeypatch.setattr(store, "ANSWER_S", 3)
     monkeypatch.setattr(fs, "S3FileSystem", partial(S3FileSystem, retry_strategy=AwsStandardS3RetryStrategy(1)))
     monkeypatch.setattr(pins, "STAGED_FLOOR", timedelta(0))  # no stream stages here
     store._file_system.cache_clear()
