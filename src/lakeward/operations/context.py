@@ -81,7 +81,7 @@ class Context:
             facts = observe.read(connection)
             row = streams.get(connection, stream)
         jobs = observe.observed_jobs(self.backend or backend_of(self.runtime), facts)
-        inputs = observe.health_input(facts, jobs, row)
+        inputs = observe.health_input(facts, observe.by_launch(jobs), row)
         return ObservedStream(facts, row, verdict(inputs), inputs.process)
 
     def reconcile(self) -> str:

@@ -231,11 +231,6 @@ def observed_state(facts: Facts, jobs: ObservedJobs, startup_grace: str | None) 
     )
 
 
-def health_input(facts: Facts, jobs: ObservedJobs, stream: Stream) -> HealthInput:
-    """The input of the health decision for one stream."""
-    return _health_input(facts, _by_launch(jobs), stream)
-
-
 def _ahead_s(source: Mapping[str, Any]) -> float | None:
     """How far the watermark of a source may be ahead of the clock, in seconds; None if they are not compared."""
     mark = source.get("watermark")
@@ -245,7 +240,8 @@ def _ahead_s(source: Mapping[str, Any]) -> float | None:
     return MAX_AHEAD.seconds if bound == "off" else Duration(bound).seconds
 
 
-def _health_input(facts: Facts, jobs: Jobs, stream: Stream) -> HealthInput:
+def health_input(facts: Facts, jobs: Jobs, stream: Stream) -> HealthInput:
+    """The input of the health decision for one stream."""
     driver = facts.drivers.get(stream.driver)
     life, unasked = _life(driver, jobs, stream.id)
     return HealthInput(
@@ -270,7 +266,7 @@ def _health_input(facts: Facts, jobs: Jobs, stream: Stream) -> HealthInput:
 
 def verdicts(facts: Facts, observed: ObservedJobs) -> dict[str, Verdict]:
     """State and reason of every stream; `unknown` with the error for a stream that cannot be judged."""
-    jobs = _by_launch(observed)
+    jobs = by_launch(observed)
     judged = {
         stream.id: attempt(f"stream {stream.id}", partial(_judged, facts, jobs, stream)) for stream in facts.streams
     }
@@ -281,12 +277,12 @@ def verdicts(facts: Facts, observed: ObservedJobs) -> dict[str, Verdict]:
 
 
 def _judged(facts: Facts, jobs: Jobs, stream: Stream) -> Verdict:
-    return verdict(_health_input(facts, jobs, stream))
+    return verdict(health_input(facts, jobs, stream))
 
 
 def _stuck(facts: Facts, observed: ObservedJobs) -> dict[str, str]:
     """Driver -> why it has to be ended although it is alive."""
-    jobs = _by_launch(observed)
+    jobs = by_launch(observed)
     judged = {
         name: attempt(f"progress of driver {name}", partial(_stuck_driver, facts, jobs, hosted))
         for name, hosted in facts.hosted.items()
@@ -295,14 +291,15 @@ def _stuck(facts: Facts, observed: ObservedJobs) -> dict[str, str]:
 
 
 def _stuck_driver(facts: Facts, jobs: Jobs, hosted: Sequence[Stream]) -> str | None:
-    return stuck(_health_input(facts, jobs, stream) for stream in hosted)
+    return stuck(health_input(facts, jobs, stream) for stream in hosted)
 
 
 Jobs = Mapping[tuple[str, str], Job] | None
 """The launches a backend reported, by driver and token; None if it could not be asked."""
 
 
-def _by_launch(jobs: ObservedJobs) -> Jobs:
+def by_launch(jobs: ObservedJobs) -> Jobs:
+    """The launches by driver and token: made once for all streams."""
     return None if jobs is None else {(item.driver, item.token): item for item in jobs}
 
 

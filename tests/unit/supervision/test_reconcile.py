@@ -249,7 +249,7 @@ def test_limits_and_trigger_of_the_running_generation_decide_about_a_stall(conne
         spec = {"limits": {"stall": "5m"}, "trigger": {"every": "1h"}}
         connection.execute(generations.update().where(generations.c.stream == "hourly").values(spec=spec))
         facts = observe.read(connection)
-    sights = {name: observe.health_input(facts, [], facts.by_id[name]) for name in ("flights", "hourly")}
+    sights = {name: observe.health_input(facts, {}, facts.by_id[name]) for name in ("flights", "hourly")}
     assert {name: each.stall_after_s for name, each in sights.items()} == {"flights": 300.0, "hourly": 7200.0}
 
 

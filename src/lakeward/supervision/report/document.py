@@ -200,7 +200,7 @@ def entry(view: View, stream: Stream) -> StreamEntry:
         "id": stream.id,
         "state": seen.state.value,
         "why": mask(seen.why),
-        "since": since(observe.health_input(view.facts, view.jobs, stream), seen),
+        "since": since(observe.health_input(view.facts, view.launches, stream), seen),
         "sink": spec.sink.label if spec else None,
         "driver": _driver(view, stream),
         "generation": stream.generation,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 from sqlalchemy import Connection
@@ -24,7 +24,7 @@ from lakeward.supervision import launch_log, observe, presence
 from lakeward.supervision.backends.base import Backend, Job, Life
 from lakeward.supervision.decide.health import TROUBLE, Verdict
 from lakeward.supervision.decide.remedy import OF_THE_TABLE, PUT_BACK, SUPERVISED, new_id
-from lakeward.supervision.observe import Connect, Facts
+from lakeward.supervision.observe import Connect, Facts, Jobs
 from lakeward.supervision.presence import Presence
 from lakeward.supervision.presence import State as Supervised
 from lakeward.supervision.report import generation_diff, recent, sources
@@ -49,6 +49,11 @@ class View:
     verdicts: Mapping[str, Verdict]
     presence: Presence = SUPERVISED
 
+    @cached_property
+    def launches(self) -> Jobs:
+        """The launches by driver and token; None if the backend could not be asked."""
+        return observe.by_launch(self.jobs)
+
     @property
     def unsupervised(self) -> str | None:
         """Why the streams are not supervised; None if they are."""
@@ -68,8 +73,10 @@ class View:
         driver = self.driver(stream)
         if driver is None or driver.ended:
             return True
-        lives = [job.life for job in self.jobs or () if job.token == driver.token]
-        return self.jobs is not None and all(life in (Life.GONE, Life.REMNANT) for life in lives)
+        if self.launches is None:
+            return False
+        job = self.launches.get((driver.name, driver.token))
+        return job is None or job.life in (Life.GONE, Life.REMNANT)
 
     def other_streams(self, stream: Stream) -> list[str]:
         """The other streams its driver hosts."""
