@@ -15,6 +15,8 @@ import sys
 from pathlib import Path
 from typing import Any, TypedDict
 
+ROOT = Path(__file__).resolve().parents[1]
+"""Files of the project are named from here."""
 _PLACE = re.compile(r"(<!-- graph -->\n).*?(<!-- end of the graph -->)", re.DOTALL)
 
 
@@ -75,7 +77,7 @@ def _label(dataset: dict[str, Any]) -> str:
     for link in dataset.get("facets", {}).get("symlinks", {}).get("identifiers", []):
         return str(link["name"])
     kind = dataset["namespace"].partition(":")[0]
-    return dataset["name"] if kind == "file" else f"{kind} {dataset['name']}"
+    return str(dataset["name"]).removeprefix(f"{ROOT}/") if kind == "file" else f"{kind} {dataset['name']}"
 
 
 def _kind(job: str) -> str:

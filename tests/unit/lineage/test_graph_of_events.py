@@ -24,10 +24,11 @@ def table(version: str) -> dict[str, Any]:
 
 def test_topic_stream_table_and_compaction_hang_together(tmp_path: Path) -> None:
     topic = {"namespace": "kafka://127.0.0.1:9092", "name": "flights"}
+    airlines = {"namespace": "file", "name": str(TOOL.parents[1] / "conf" / "airlines.csv")}
     events, target, page = tmp_path / "events", tmp_path / "graph.json", tmp_path / "page.md"
     lines = [
         event("flights", "1", "START", [topic], [table("7")]),
-        event("flights", "1", "RUNNING", [topic], [table("8")]),
+        event("flights", "1", "RUNNING", [topic, airlines], [table("8")]),
         event("nyc.flights.compact", "2", "COMPLETE", [table("8")], [table("9")]),
     ]
     events.write_text("\n".join(lines) + "\n")
@@ -36,20 +37,20 @@ def test_topic_stream_table_and_compaction_hang_together(tmp_path: Path) -> None
     assert json.loads(target.read_text()) == {
         "jobs": [
             {
-                "name": "flights", "kind": "streaming", "runs": 1, "state": "RUNNING", "inputs": ["kafka flights"],
-                "outputs": ["nyc.flights"],
+                "name": "flights", "kind": "streaming", "runs": 1, "state": "RUNNING",
+                "inputs": ["kafka flights", "conf/airlines.csv"], "outputs": ["nyc.flights"],
             },
             {
                 "name": "nyc.flights.compact", "kind": "maintenance", "runs": 1, "state": "COMPLETE",
                 "inputs": ["nyc.flights"], "outputs": ["nyc.flights"],
             },
         ],
-        "datasets": {"kafka flights": None, "nyc.flights": "9"},
+        "datasets": {"conf/airlines.csv": None, "kafka flights": None, "nyc.flights": "9"},
     }  # fmt: skip
     text = page.read_text()
     assert text.startswith("before\n<!-- graph -->\n```mermaid\n")
     assert text.endswith("<!-- end of the graph -->\nafter\n")
     assert "older" not in text
     assert [line.strip() for line in text.splitlines() if "-->" in line and "!" not in line] == [
-        "d0 --> j0", "j0 --> d1", "j1 <--> d1",
+        "d1 --> j0", "d0 --> j0", "j0 --> d2", "j1 <--> d2",
     ]  # fmt: skip

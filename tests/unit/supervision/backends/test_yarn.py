@@ -215,7 +215,7 @@ def test_people_read_which_server_could_not_be_asked(
     manager.refusals["GET /apps"] = (503, "")
     with connected() as connection:
         row = observe.read(connection).drivers["big"]
-    life, why = observe._life(row, observe._by_launch(cluster.find()), "s")
+    life, why = observe._life(row, observe.by_launch(cluster.find()), "s")
     assert (life, why) == (Life.UNKNOWN, "the ResourceManager of driver big could not be asked")
 
 
