@@ -14,6 +14,9 @@ import re
 from typing import IO
 
 _CHUNK = 1 << 20
+_LONGEST = 1 << 26
+"""Bytes of a row that are held to find its end: more is a file without the quote or the line ends that it should have,
+and Spark would hold it as one value, too."""
 _PAIRED = re.compile(rb'(?:[^"]*+"[^"\r\n]*+")*+[^"]*+')
 """Quotes that pair up within their line: no value can span lines."""
 _OPENING = re.compile(rb'(?<=[,\r\n])"(?:([^"]*+(?:""[^"]*+)*+)"(?=[,\r\n]))?')
@@ -37,13 +40,14 @@ def fault(file: IO[bytes]) -> str | None:
     ends, head = b"", b""
     line, held = 0, b"\n"  # a line end before the first line: each value has a delimiter before it
     while True:
-        more = file.read(_CHUNK)
+        more = file.read(max(_CHUNK, len(held)))  # twice as much each time: what is held is read again
         data = held + (more.removeprefix(codecs.BOM_UTF8) if line == 0 else more)
         if not ends:
             head += more
             first = _LINE_END.search(head)
             if first is not None and (first[0] != b"\r" or first.end() < len(head) or not more):
-                ends, head = first[0], b""
+                ends = first[0]
+            head = head[-1:]  # a CR whose LF may come
         # What follows the last line end may go on in the next chunk; so may a CR that is the last byte.
         cut = max(data.rfind(b"\n"), data.rfind(b"\r", 0, -1)) + 1 if more else len(data)
         done = cut
@@ -56,6 +60,9 @@ def fault(file: IO[bytes]) -> str | None:
         done = _delimiter(data, done)
         line += _lines(data, done)
         held = data[done:]
+        if len(held) > _LONGEST:
+            at = line + _lines(held, 2 if held.startswith(b"\r\n") else 1)
+            return f"line {at}: its row is longer than {_LONGEST >> 20} MiB: a quote or the line ends are missing"
 
 
 def _scan(data: bytes, *, last: bool, ends: bytes) -> tuple[int, str | None]:

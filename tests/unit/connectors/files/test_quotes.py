@@ -73,3 +73,36 @@ def test_a_written_file_passes_and_one_cut_inside_quotes_does_not(seed: int) -> 
     assert cut.endswith("a quoted value has no end: the file is cut off, or a quote is missing")
     ends = whole.count(b"\n") + whole.count(b"\r") - whole.count(b"\r\n")
     assert cut.startswith(f"line {ends + 1}: ")
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [(b'id,s\n1,"' + b"abc\n" * 40, "line 2: its row is longer"), (b"abc," * 40, "line 1: its row is longer")],
+    ids=["a quote without an end", "no line ends"],
+)
+def test_a_row_without_an_end_is_not_held_as_a_whole(
+    monkeypatch: pytest.MonkeyPatch, content: bytes, words: str
+) -> None:
+    """What was read of it: a file of this kind may be larger than the memory of the driver."""
+    monkeypatch.setattr(quotes, "_CHUNK", 8)
+    monkeypatch.setattr(quotes, "_LONGEST", 32)
+    file = io.BytesIO(content)
+    found = quotes.fault(file)
+    assert found is not None
+    assert found.startswith(words)
+    assert file.tell() < len(content)
+
+
+def test_what_is_held_is_read_again_a_few_times_alone() -> None:
+    """A value of many chunks: each reading is as long as what is held, so its bytes are looked at twice at most."""
+
+    class Counted(io.BytesIO):
+        readings = 0
+
+        def read(self, size: int | None = -1, /) -> bytes:
+            self.readings += 1
+            return super().read(size)
+
+    file = Counted(b'id,s\n1,"' + b"a" * 40_000_000 + b'"\n')
+    assert quotes.fault(file) is None
+    assert file.readings < 12
