@@ -19,14 +19,17 @@ import sys
 import time
 from collections.abc import Iterable, Set
 from concurrent.futures import ThreadPoolExecutor
+from multiprocessing.process import BaseProcess
 from urllib.request import urlopen
 
-from reconcile import fleet, record, registry_of_many
+from bench_registry import fleet, record, registry_of_many
 
 from lakeward.platform import ports
 from lakeward.platform.runtime import Runtime
 
 PAUSE_S = 0.5
+START_S = 60.0
+"""The most that the server may take until it listens."""
 
 
 def serve(runtime: Runtime, port: int) -> None:
@@ -51,14 +54,27 @@ def ask(url: str) -> float:
     return (time.monotonic() - begun) * 1000
 
 
-def client(url: str, number: int, requests: int) -> list[float]:
-    """The answers that one client waits for."""
-    time.sleep(PAUSE_S * number / 20)  # pages are opened at different moments
+def client(url: str, delay_s: float, requests: int) -> list[float]:
+    """The answers that one client waits for, in milliseconds. It is as idle as a page between two of them."""
+    time.sleep(delay_s)
     found = []
     for _ in range(requests):
         found.append(ask(url))
         time.sleep(PAUSE_S)
     return found
+
+
+def listening(server: BaseProcess, port: int) -> None:
+    """Wait until the server listens.
+
+    Raises:
+        RuntimeError: it ended, or needs too long.
+    """
+    end = time.monotonic() + START_S
+    while not ports.answers(port):
+        if not server.is_alive() or time.monotonic() > end:
+            raise RuntimeError("the server of the page's API does not listen")
+        time.sleep(0.2)  # a process cannot be waited for until it listens
 
 
 def main() -> None:
@@ -73,12 +89,13 @@ def main() -> None:
         server = multiprocessing.get_context("spawn").Process(target=serve, args=(runtime, port))
         server.start()
         try:
-            while not ports.answers(port):
-                time.sleep(0.2)
+            listening(server, port)
             url = f"http://127.0.0.1:{port}/api/v1/streams"
             first = ask(url)
             with ThreadPoolExecutor(arguments.clients) as pool:
-                each = pool.map(lambda number: client(url, number, arguments.requests), range(arguments.clients))
+                # Pages are opened at different moments.
+                delays = [PAUSE_S * number / arguments.clients for number in range(arguments.clients)]
+                each = pool.map(lambda delay_s: client(url, delay_s, arguments.requests), delays)
                 times = sorted(value for found in each for value in found)
         finally:
             server.terminate()
