@@ -1,4 +1,4 @@
-"""Each command of the runbooks is typed as it stands there, in a running demo: `flights` lands in `nyc.flights`."""
+"""Each command of the runbooks is typed literally, in a running demo: `flights` lands in `nyc.flights`."""
 
 from __future__ import annotations
 
@@ -71,8 +71,10 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
 
 
 def test_each_command_does_what_the_runbook_says(demo: dict[str, str]) -> None:
+    commands = typed()
+    assert set(EXPECTED) <= set(commands), "an expectation of a command that no runbook has"
     failed = []
-    for command in typed():
+    for command in commands:
         words = [sys.executable, "-m", *shlex.split(command)]
         if command == SERVES:
             code, said = _served(words, demo)

@@ -165,3 +165,8 @@ def opened(where: Runtime, folder: Path) -> Iterator[SharedLake]:
         patch.setattr(pins, "STAGED_FLOOR", timedelta(0))
         yield SharedLake(where, Project(folder / "project"))
     failpoints._hooks.clear()
+
+
+def entry(document: dict[str, Any]) -> dict[str, Any]:
+    [only] = document["actions"]
+    return only

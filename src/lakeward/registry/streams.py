@@ -95,14 +95,17 @@ def get(connection: Connection, stream: str) -> Stream:
     """
     row = find(connection, stream)
     if row is None:
-        known = [item.id for item in all_streams(connection)]
         from lakeward.spec.read.problems import nearest  # loaded only for a wrong id
 
+        known = [item.id for item in all_streams(connection)]
         near = nearest(stream, known)
         raise SpecError(
             f"There is no stream {stream!r}",
-            why=f"Known streams: {', '.join(known) or 'none is deployed yet'}",
-            next="lakeward deploy" if near is None else f"did you mean {near}? lakeward streams status {near}",
+            why=f"Known streams: {', '.join(known) or 'none is deployed yet'}"
+            + ("" if near is None else f"; did you mean {near}?"),
+            next="lakeward deploy"
+            if near is None
+            else f"lakeward streams status {near}   or, of a new file: lakeward deploy",
             code="LW-6007",
         )
     return row

@@ -216,6 +216,17 @@ def test_a_rollback_without_a_stable_generation_or_forwards_is_refused(operator,
         operator().run(Request(StreamOperation.ROLLBACK, "flights", generation=7))
 
 
+def test_a_rollback_to_no_stable_generation_names_the_one_before(operator, generation, connected) -> None:
+    generation(1)
+    generation(2, trigger={"every": "5s"})
+    with connected() as connection:
+        streams.accept(connection, "flights", generation=2, driver="nyc")
+    with pytest.raises(Refused, match="no stable generation") as refused:
+        operator().run(ROLLBACK)
+    assert refused.value.next == "the one before it: lakeward streams rollback flights --to-generation 1"
+    assert Rollback(operator(), Request(StreamOperation.ROLLBACK, "flights", generation=1)).plan().target == 1
+
+
 def test_a_rollback_waits_until_its_driver_says_that_it_runs_just_that(operator, generation, connected) -> None:
     generation(1)
     generation(2, trigger={"every": "5s"})

@@ -58,7 +58,8 @@ def test_an_unknown_stream_is_refused_with_the_known_ones(registry):
     _accept(registry)
     with pytest.raises(SpecError, match="Known streams: flights") as refused:
         streams.get(registry, "Fligths")
-    assert refused.value.next == "did you mean flights? lakeward streams status flights"
+    assert refused.value.why.endswith("; did you mean flights?")
+    assert refused.value.next == "lakeward streams status flights   or, of a new file: lakeward deploy"
     with pytest.raises(SpecError) as unlike:
         streams.get(registry, "orders")
     assert unlike.value.next == "lakeward deploy"

@@ -17,6 +17,7 @@ from lakeward.connectors.iceberg.catalog import pyiceberg_properties
 from lakeward.platform.runtime import Runtime
 from lakeward.tables import run
 from lakeward.tables.guard.owners import Owners, inside, key
+from lakeward.tables.ownership import erase_obstacle
 
 
 @pytest.fixture
@@ -114,6 +115,23 @@ def test_a_table_of_another_catalog_in_the_same_database_is_asked(lake: SharedLa
     assert (stopped if same else f"2 files spared, which {host} of catalog theirs names") in said(lake.orphans(host))
     read = theirs.load_table(host).scan().to_arrow()["id"].to_pylist()
     assert (lake.ids(host), sorted(read)) == ([1, 2], [1, 2])
+
+
+def test_rows_of_a_table_are_not_erased_where_another_table_shares_its_folder(lake: SharedLake) -> None:
+    """One metadata file registered under two names, and a table whose folder is below another one's."""
+    first = lake.table(rows(1), rows(2))
+    second = f"{first}_copy"
+    lake.site.catalog.register_table(second, lake.load(first).metadata_location)
+    lake.made.append(second)
+    for one, other in ((first, second), (second, first)):
+        why = erase_obstacle(lake.site, lake.load(one))
+        assert why.startswith(f"table {other} is in ") and "below, above or at its location" in why
+
+    alone = lake.table(rows(3))
+    assert erase_obstacle(lake.site, lake.load(alone)) == ""
+    below = lake.table(rows(4), location=f"{lake.load(alone).location()}/of_last_year")
+    assert f"table {below} is in " in erase_obstacle(lake.site, lake.load(alone))
+    assert f"table {alone} is in " in erase_obstacle(lake.site, lake.load(below))
 
 
 def test_a_metadata_file_under_two_names_is_not_left_to_later_commits(lake: SharedLake, theirs: Any) -> None:

@@ -196,8 +196,8 @@ def _bounds(kind: str, made: Settled, column: Resolved | None) -> None:
 
 def _quantiles(made: Settled, column: Resolved | None) -> None:
     ranges = made.kwargs.get("quantile_ranges")
-    asked = ranges.get("quantiles") if isinstance(ranges, dict) else None
-    for index, each in enumerate(asked if isinstance(asked, list) else ()):
+    quantiles = ranges.get("quantiles") if isinstance(ranges, dict) else None
+    for index, each in enumerate(quantiles if isinstance(quantiles, list) else ()):
         if isinstance(each, bool) or not isinstance(each, int | float) or not 0 <= each <= 1:
             words = "a quantile is a number from 0 to 1 (valid: 0.95)"
             made.faults.append(Fault(("quantile_ranges", "quantiles", index), words, each))

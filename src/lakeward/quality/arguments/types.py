@@ -39,8 +39,8 @@ _FAMILIES = (
     ("STRING", "VARCHAR", "CHAR"),
     ("DATE", "TIMESTAMP", "TIMESTAMP_NTZ", "TIMESTAMP_LTZ"),
 )
-"""Types whose values Spark compares as they are. Between two of these it casts, and the first text that is no number
-ends the query."""
+"""Types that Spark compares with each other without an error. Two types of different lines are cast, and the first text
+that is no number ends the query."""
 
 
 def faults(kind: str, columns: Mapping[str, Resolved]) -> Iterator[Fault]:

@@ -202,8 +202,8 @@ def of_block(
     puts_back = blocked.get("reason") in PUT_BACK and spec is not None and spec.sink.iceberg is not None
     if puts_back and blocked.get("reason") == "position-unreadable":
         return f"lakeward streams recover {stream}   puts back the newest position that can be read"
-    told = str(table_next or blocked.get("next") or f"lakeward streams status {stream}")
-    ways = [_upgraded(stream, way) for way in _ways(told)]
+    text = str(table_next or blocked.get("next") or f"lakeward streams status {stream}")
+    ways = [_upgraded(stream, way) for way in _ways(text)]
     if pending is not None and (blocked.get("reason") in OF_THE_GENERATION or "lakeward deploy" in ways[0]):
         ways[0] = f"lakeward streams upgrade {stream} --wait   runs generation {pending}, which waits"
     ways = [_renewed(stream, way) for way in ways]
@@ -213,11 +213,11 @@ def of_block(
     return "; or ".join(_for_sink(way, spec) if _ENDS.search(way) else f"{way}; then: {start}" for way in fit)
 
 
-def _ways(told: str) -> list[str]:
+def _ways(text: str) -> list[str]:
     """The ways of a text. What follows its last `; then:` is the end of each way that has no command of its own."""
-    before, then, end = told.rpartition("; then: ")
+    before, then, end = text.rpartition("; then: ")
     if not then or "lakeward " in before:
-        return _WAYS.split(told)
+        return _WAYS.split(text)
     return [f"{way}; then: {end}" for way in _WAYS.split(before)]
 
 

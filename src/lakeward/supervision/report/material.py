@@ -73,10 +73,8 @@ class View:
         driver = self.driver(stream)
         if driver is None or driver.ended:
             return True
-        if self.launches is None:
-            return False
-        job = self.launches.get((driver.name, driver.token))
-        return job is None or job.life in (Life.GONE, Life.REMNANT)
+        lives = [job.life for job in self.jobs or () if job.token == driver.token]
+        return self.jobs is not None and all(life in (Life.GONE, Life.REMNANT) for life in lives)
 
     def other_streams(self, stream: Stream) -> list[str]:
         """The other streams its driver hosts."""

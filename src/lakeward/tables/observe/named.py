@@ -93,7 +93,7 @@ def statistics_of(metadata: TableMetadata) -> set[str]:
 
 def paths_in_log(folder: Path) -> set[str]:
     """The files outside of a Delta table's folder that its log names, removed ones that may still be read too: a
-    shallow clone names files of its base. None if no commit was ever made: a CREATE TABLE that died leaves a folder.
+    shallow clone names files of its base. Empty if no commit was ever made: a CREATE TABLE that died leaves a folder.
 
     Reads the log of a table with any feature, because only paths matter.
 

@@ -114,9 +114,9 @@ def test_columns_that_spark_would_cast_to_compare_them_are_refused(kind: str) ->
     assert faults(C + kind, None, column_A="n", column_B="code") == []
 
 
-@pytest.mark.parametrize("asked", [2, -0.1, "0.5", True])
-def test_a_quantile_is_from_0_to_1(asked: Any) -> None:
-    ranges = {"quantiles": [0, asked], "value_ranges": [[0, 1], [0, 1]]}
+@pytest.mark.parametrize("quantile", [2, -0.1, "0.5", True])
+def test_a_quantile_is_from_0_to_1(quantile: Any) -> None:
+    ranges = {"quantiles": [0, quantile], "value_ranges": [[0, 1], [0, 1]]}
     (found,) = faults(C + "quantile_values_to_be_between", None, column="n", quantile_ranges=ranges)
     assert "quantile_ranges.quantiles.1: a quantile is a number from 0 to 1" in found
 

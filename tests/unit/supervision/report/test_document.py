@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,6 +11,8 @@ import pytest
 
 from lakeward.platform.errors import Awaited
 from lakeward.registry.backpressure import Level, TableBackpressure
+from lakeward.supervision.backends.base import Job
+from lakeward.supervision.report.document import entries_of
 
 TEXT = (Path(__file__).parents[4] / "docs" / "reference" / "stream-json.md").read_text()
 
@@ -31,6 +34,22 @@ def test_nested_fields_are_written_down(scenes) -> None:
         assert [key for key in found[name] if key not in line] == [], name
     assert [key for key in found["changed"][0] if key not in TEXT] == []
     assert [key for key in found["partitions"][0] if key not in TEXT] == []
+
+
+def test_the_launches_are_looked_through_once_for_all_streams(scenes) -> None:
+    """With a look for each stream, a thousand streams cost a million."""
+
+    class Looked(list[Job]):
+        times = 0
+
+        def __iter__(self) -> Iterator[Job]:
+            self.times += 1
+            return super().__iter__()
+
+    view = replace(scenes["healthy"], beside=tuple(f"other{number}" for number in range(20))).view()
+    looked = Looked(view.jobs or ())
+    rows, unreadable = entries_of(replace(view, jobs=looked))
+    assert (len(rows), unreadable, looked.times) == (21, [], 1)
 
 
 def test_a_document_is_plain_json(scene) -> None:
