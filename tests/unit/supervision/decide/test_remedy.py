@@ -218,8 +218,7 @@ def test_the_end_that_several_changes_share_follows_each_of_them() -> None:
 
 
 def test_a_way_with_a_command_of_its_own_keeps_it() -> None:
-    told = help_for("quarantine-missing")
-    assert told == REASONS["quarantine-missing"]
+    assert help_for("quarantine-missing") == REASONS["quarantine-missing"]
 
 
 @pytest.mark.parametrize("reason", sorted(OF_THE_TABLE))
