@@ -16,6 +16,9 @@ from lakeward.platform.errors import LakewardError, expect
 from lakeward.telemetry.mask import mask
 
 T = TypeVar("T")
+PAUSE = 4.0
+"""A reading is fresh for at least this many times the CPU-seconds that it took: with thousands of streams the process,
+which is Airflow's API server, answers other requests most of the time."""
 MOST_KEYS = 256
 """Readings that are kept; the one that was used least recently goes first."""
 
@@ -38,6 +41,7 @@ class _Entry(Generic[T]):
     def __init__(self) -> None:
         self.lock = threading.Lock()
         self.at = float("-inf")
+        self.cost_s = 0.0
         self.value: T | None = None
         self.failure: tuple[float, LakewardError] | None = None
 
@@ -48,12 +52,17 @@ class Cache(Generic[T]):
     Args:
         fresh_s: a reading younger than this is used as it is. After a failure no other try is made for as long.
         recent_s: one younger than this is used while it is read again in the background; an older one is waited for.
+        cpu: seconds of CPU that the thread has used.
     """
 
     def __init__(
-        self, fresh_s: float, recent_s: float | None = None, clock: Callable[[], float] = time.monotonic
-    ) -> None:  # fmt: skip
-        self._fresh_s, self._clock = fresh_s, clock
+        self,
+        fresh_s: float,
+        recent_s: float | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        cpu: Callable[[], float] = time.thread_time,
+    ) -> None:
+        self._fresh_s, self._clock, self._cpu = fresh_s, clock, cpu
         self._recent_s = 5 * fresh_s if recent_s is None else recent_s
         self._lock = threading.Lock()
         self._entries: OrderedDict[str, _Entry[T]] = OrderedDict()
@@ -66,8 +75,8 @@ class Cache(Generic[T]):
         """
         entry = self._entry(key)
         age_s = self._clock() - entry.at
-        if entry.value is not None and age_s < self._recent_s:
-            if age_s >= self._fresh_s and not self._failed(entry) and not entry.lock.locked():
+        if entry.value is not None and age_s < max(self._recent_s, 2 * self._fresh(entry)):
+            if age_s >= self._fresh(entry) and not self._failed(entry) and not entry.lock.locked():
                 threading.Thread(target=self._renew, args=(entry, read), name="lakeward-reading", daemon=True).start()
             return self._last(entry)
         self._renew(entry, read)
@@ -76,14 +85,19 @@ class Cache(Generic[T]):
     def _renew(self, entry: _Entry[T], read: Callable[[], T]) -> None:
         """Read, unless another caller just did or it failed a moment ago."""
         with entry.lock:
-            if self._clock() - entry.at < self._fresh_s or self._failed(entry):
+            if self._clock() - entry.at < self._fresh(entry) or self._failed(entry):
                 return
+            begun_s = self._cpu()
             try:
                 value = read()
             except LakewardError as error:
                 entry.failure = (self._clock(), error)
                 return
             entry.value, entry.at, entry.failure = value, self._clock(), None
+            entry.cost_s = self._cpu() - begun_s
+
+    def _fresh(self, entry: _Entry[T]) -> float:
+        return max(self._fresh_s, PAUSE * entry.cost_s)
 
     def _failed(self, entry: _Entry[T]) -> bool:
         return entry.failure is not None and self._clock() - entry.failure[0] < self._fresh_s

@@ -12,13 +12,13 @@ from lakeward.spec.model.settings import Settings
 from lakeward.supervision import report
 from lakeward.supervision.backends.base import Backend
 from lakeward.supervision.context import backend_of
-from lakeward.supervision.observe import Connect
+from lakeward.supervision.observe import Connect, Facts
 from lakeward.supervision.reconcile import registry_of
 from lakeward.supervision.report.block import block
 from lakeward.supervision.report.material import Explain, observe_all
 from lakeward.tables.documents import Pin
 from lakeward.web import actions, audit, quality, streams, tables
-from lakeward.web.body import Bodies, with_age
+from lakeward.web.body import Bodies
 from lakeward.web.cached import Cache, Reading
 from lakeward.web.errors import NotFound
 
@@ -71,6 +71,7 @@ class Reads:
         self._tables_cache: Cache[tables.Tables] = Cache(FRESH_S)
         self._checks_cache: Cache[quality.Quality] = Cache(FRESH_S)
         self._bodies = Bodies()
+        self._before: Facts | None = None
 
     @cached_property
     def runtime(self) -> Runtime:
@@ -84,13 +85,13 @@ class Reads:
     def backend(self) -> Backend:
         return backend_of(self.runtime)
 
-    def all_streams(self, may_read: MayRead) -> bytes:
-        """All streams that the caller may see, as the body of `streams.Streams`."""
+    def all_streams(self, may_read: MayRead, *, packed: bool = False) -> bytes:
+        """All streams that the caller may see, as the body of `streams.Streams`; `packed`: in gzip's format."""
         found = self._streams_reading()
         seen = frozenset(may_read([*(row["dag_id"] for row in found.value["streams"]), OF_ALL]))
         everything = OF_ALL in seen
-        body = self._bodies.encode(found.value, seen, lambda: streams.visible(found.value, seen, everything=everything))
-        return with_age(body, found.age_s, found.stale)
+        body = self._bodies.of(found.value, seen, lambda: streams.visible(found.value, seen, everything=everything))
+        return (body.packed if packed else body.with_age)(found.age_s, found.stale)
 
     def one_stream(self, stream: str, may_read: MayRead) -> Reading[streams.StreamDetail]:
         """One stream.
@@ -207,7 +208,9 @@ class Reads:
         return self._streams_cache.get("", self._read_streams)
 
     def _read_streams(self) -> streams.Streams:
-        return streams.of_view(observe_all(self.connect, self.backend, self._explain))
+        view = observe_all(self.connect, self.backend, self._explain, self._before)
+        self._before = view.facts
+        return streams.of_view(view)
 
     def _tables_reading(self) -> Reading[tables.Tables]:
         return self._tables_cache.get("", self._read_tables)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import psycopg2
@@ -26,3 +27,8 @@ def test_a_starved_machine_waits_longer_for_the_registry_before_it_counts_as_los
     with pytest.raises(DependencyDown), engine.connect(url, None):
         pass
     assert {each["connect_timeout"] for each in asked} == {timeout_s}
+
+
+@pytest.mark.parametrize("text", ['{"a": [1, 2.5, null]}', str(10**40), "[" * 500 + "]" * 500, '"é\\u0001"'])
+def test_a_stored_document_is_read_whatever_its_depth_and_its_numbers(text: str) -> None:
+    assert engine._document(text) == json.loads(text)

@@ -37,6 +37,7 @@ from lakeward.supervision import late_proofs
 from lakeward.supervision.presence import Presence
 from lakeward.web.app import CLOSED, DOCUMENTS, Gate, build, routes
 from lakeward.web.body import EXACT, encode
+from lakeward.web.cached import Cache
 from lakeward.web.reads import MayRead, Reads
 
 OPENAPI = json.loads((Path(__file__).parents[3] / "docs" / "reference" / "openapi.json").read_text())
@@ -293,13 +294,13 @@ def test_a_table_has_its_actions_and_its_figures_over_time(site, client) -> None
 
 def test_a_registry_that_is_away_leaves_the_last_view_with_its_age(site, caller: Caller) -> None:
     reads = Reads(lambda: site.runtime)
+    reads._streams_cache = Cache(0.0, cpu=lambda: 0.0)
     client = TestClient(build(reads, caller.gate()))
     asked(client, "streams")
     away = site.home / "secrets" / "away.url"
     away.write_text("postgresql+psycopg2://lakeward:canary@127.0.0.1:1/registry")
     reads.runtime = site.runtime.model_copy(update={"registry_url_file": away})
     del reads.connect
-    reads._streams_cache._fresh_s = reads._streams_cache._recent_s = 0.0
     listed = asked(client, "streams")
     assert listed["streams"] and listed["stale"]
     answer = client.get("/api/v1/audit")

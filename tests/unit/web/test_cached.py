@@ -43,6 +43,23 @@ def test_a_reading_is_shared_until_it_is_old() -> None:
     assert cache.get("", source.read).value == 2
 
 
+def test_an_expensive_reading_is_repeated_less_often(eventually) -> None:
+    clock, used, source = Clock(), Clock(), Source()
+    cache = Cache[int](3.0, clock=clock, cpu=used)
+
+    def read() -> int:
+        used.now += 5.0
+        return source.read()
+
+    cache.get("", read)
+    clock.now = 19.9
+    assert cache.get("", read).value == 1
+    assert source.readings == 1
+    clock.now = 20.1
+    cache.get("", read)
+    eventually(lambda: source.readings == 2)
+
+
 def test_nobody_waits_while_there_is_a_recent_reading(eventually) -> None:
     clock, source, release = Clock(), Source(), Event()
     cache = Cache[int](3.0, clock=clock)

@@ -46,20 +46,27 @@ def start_ticks(pid: int) -> float | None:
     return _stat(pid)[0]
 
 
-def _stat(pid: int) -> tuple[float | None, bool]:
-    """When a process started (None: no such process), and whether it is a zombie."""
+def _stat(pid: int) -> tuple[float | None, str]:
+    """When a process started (None: no such process), and its status as psutil names it."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as stat:  # noqa: PTH123  # called a thousand times a pass: Path costs more
             # The name in parentheses may contain anything, blanks and parentheses too.
             fields = stat.read().rsplit(b")", 1)[1].split()
-        return float(fields[19]), fields[0] in (b"Z", b"X", b"x")
+        return float(fields[19]), _STATUS.get(fields[0], "")
     except (OSError, IndexError):
         pass
     try:
         process = psutil.Process(pid)
-        return float(process.create_time()), _zombie(pid)
+        return float(process.create_time()), str(process.status())
     except psutil.Error:
-        return None, False
+        return None, ""
+
+
+_STATUS = {
+    b"Z": psutil.STATUS_ZOMBIE, b"X": psutil.STATUS_DEAD, b"x": psutil.STATUS_DEAD, b"T": psutil.STATUS_STOPPED,
+}  # fmt: skip
+"""Those of Linux that matter here."""
+_ENDED = (psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD)
 
 
 def of(pid: int) -> Handle:
@@ -90,10 +97,10 @@ def life(handle: Handle, groups: Callable[[], Mapping[int, Sequence[int]]] | Non
     if rebooted(handle):
         return Life.GONE
     pid = int(handle["pid"])
-    started, zombie = _stat(pid)
+    started, status = _stat(pid)
     if started is not None and abs(started - float(handle["start_time"])) > _SAME_START_S:
         return Life.GONE  # the pid was reused: Linux does not reuse a pid while it is a process group's id
-    if started is not None and not zombie:
+    if started is not None and status not in _ENDED:
         return Life.ALIVE
     members = groups().get(pid, ()) if groups is not None else _groups(only=pid).get(pid, ())
     return Life.REMNANT if any(not _zombie(member) for member in members) else Life.GONE
@@ -123,10 +130,7 @@ def _groups(only: int | None = None) -> dict[int, list[int]]:
 
 def stopped(pid: int) -> bool:
     """Whether a process is stopped by a signal. Not by a debugger, which continues it."""
-    try:
-        return bool(psutil.Process(pid).status() == psutil.STATUS_STOPPED)
-    except psutil.Error:
-        return False
+    return _stat(pid)[1] == psutil.STATUS_STOPPED
 
 
 def signal_group(handle: Handle, number: int) -> bool:
@@ -152,7 +156,5 @@ def signal_leader(handle: Handle, number: int) -> bool:
 
 
 def _zombie(pid: int) -> bool:
-    try:
-        return bool(psutil.Process(pid).status() in (psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD))
-    except psutil.NoSuchProcess:
-        return True
+    started, status = _stat(pid)
+    return started is None or status in _ENDED

@@ -20,6 +20,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import cache, partial
 from pathlib import Path
 from typing import cast
@@ -54,7 +55,7 @@ class LocalBackend:
         """`drivers`: folder of all launches. `wrapper`: a command that is put before the driver's command."""
         self.drivers = drivers
         self._command = (*wrapper, sys.executable, "-m", "lakeward.driver")
-        self._dead: dict[Path, Job] = {}
+        self._dead: dict[str, Job] = {}
         self._launches: dict[Path, tuple[str, str]] = {}
         self._handles: dict[Path, Handle] = {}
 
@@ -140,7 +141,7 @@ class LocalBackend:
         lines = cache(_by_launch_file)  # read once for all launches, as the groups
         groups = cache(identity.groups)
         try:
-            files = sorted(self.drivers.glob("*/*/launch.json"))
+            folders = _folders(self.drivers)
         except OSError as error:
             raise DependencyDown(
                 "The folder of driver launches cannot be read",
@@ -148,12 +149,11 @@ class LocalBackend:
                 next="lakeward doctor",
                 code="LW-2502",
             ) from error
-        for file in files:
-            folder = file.parent
-            if folder in self._dead:
-                yield self._dead[folder]
+        for path in folders:
+            if path in self._dead:
+                yield self._dead[path]
                 continue
-            job = attempt(f"launch {folder}", partial(self._job, file, lines, groups))
+            job = attempt(f"launch {path}", partial(self._job, Path(path, "launch.json"), lines, groups))
             if isinstance(job, Job):
                 yield job
 
@@ -175,7 +175,7 @@ class LocalBackend:
         stopped = life is Life.ALIVE and handle is not None and identity.stopped(int(handle["pid"]))
         job = Job(driver, token, life, handle, identity.host(), str(folder), last, stopped)
         if life is Life.GONE and handle is not None:
-            self._dead[folder] = job  # final: a dead launch does not change any more
+            self._dead[str(folder)] = job  # final: a dead launch does not change any more
         return job
 
     def _launch(self, file: Path) -> tuple[str, str] | None:
@@ -207,7 +207,23 @@ class LocalBackend:
             for file in sorted(folder.rglob("*"), reverse=True):
                 file.rmdir() if file.is_dir() and not file.is_symlink() else file.unlink(missing_ok=True)
             folder.rmdir()
-            self._dead.pop(folder, None)
+            self._dead.pop(str(folder), None)
+
+
+def _folders(drivers: Path) -> list[str]:
+    """The folders of all launches, `<drivers>/<driver>/<launch>`. A thousand drivers are listed each pass: as texts."""
+    if not drivers.exists():
+        return []
+    found: list[str] = []
+    for driver in _subfolders(drivers):
+        with suppress(FileNotFoundError, PermissionError):
+            found += _subfolders(driver)
+    return sorted(found)
+
+
+def _subfolders(folder: Path | str) -> list[str]:
+    with os.scandir(folder) as entries:
+        return [entry.path for entry in entries if entry.is_dir()]
 
 
 def _known(item: Known) -> Job:

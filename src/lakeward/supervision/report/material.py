@@ -186,10 +186,16 @@ Explain = Callable[[Presence], Presence]
 """Adds the cause of missing supervision, where it can be read."""
 
 
-def observe_all(connect: Connect, backend: Backend, explain: Explain | None = None) -> View:
-    """All streams now, judged here and not by the last reconcile pass."""
+def observe_all(
+    connect: Connect, backend: Backend, explain: Explain | None = None, before: Facts | None = None
+) -> View:  # fmt: skip
+    """All streams now, judged here and not by the last reconcile pass.
+
+    Args:
+        before: an earlier observation, whose specs are not read again: they never change.
+    """
     with connect() as connection:
-        facts = observe.read(connection)
+        facts = observe.read(connection, before=before)
         present = presence.read(connection)
     jobs = observe.observed_jobs(backend, facts)
     if explain is not None and present.state is not Supervised.OK:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from lakeward.platform.errors import LakewardError
+from lakeward.platform.errors import DependencyDown, LakewardError
 from lakeward.platform.runtime import Lake, Launch, Runtime
 from lakeward.supervision.backends import identity
 from lakeward.supervision.backends.base import Job, Known, Life, launch_folder
@@ -140,6 +140,23 @@ def test_a_launch_that_never_started_is_gone(backend, launch) -> None:
     planned.write(planned.folder / "launch.json")
     found = only(backend(SLEEPS).find())
     assert (found.life, found.handle) == (Life.GONE, None)
+
+
+def test_what_else_is_in_the_folder_of_launches_is_no_launch(backend, launch) -> None:
+    one = backend(SLEEPS)
+    job = one.start(launch())
+    drivers = Path(job.log).parents[1]
+    (drivers / "README").write_text("not a driver")
+    (drivers / "empty" / "20260101T000000-1").mkdir(parents=True)
+    (drivers / "empty" / "notes.txt").write_text("not a launch")
+    assert only(one.find()).handle == job.handle
+
+
+def test_no_driver_was_ever_started_here(runtime) -> None:
+    assert LocalBackend(runtime.drivers).find() == []
+    runtime.drivers.write_text("a file where the folder belongs")
+    with pytest.raises(DependencyDown, match="cannot be read"):
+        LocalBackend(runtime.drivers).find()
 
 
 def test_another_process_with_the_same_pid_is_not_the_driver(backend, launch) -> None:
