@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 
-import { ago, bytes, change, clock, count, exact, many, moment, rate, seconds, skew, span, within } from "./format";
+import { ago, bytes, change, clock, count, exact, longestPhases, many, moment, rate, seconds, skew, span, within } from "./format";
 
 describe("format", () => {
   it("writes durations as the command line does", () => {
@@ -38,6 +38,13 @@ describe("format", () => {
     expect([many(1, "table"), many(1000, "table")]).toEqual(["1 table", "1,000 tables"]);
     expect([moment("2026-11-01T13:05:00.5Z"), moment("the end"), moment(null)]).toEqual(["2026-11-01 13:05:00 UTC", "the end", ""]);
   });
+  it("names the phases that take most, without the sums of others", () => {
+    const batches: (Record<string, number> | null)[] = [{ triggerExecution: 9, addBatch: 8, stage: 5, publish: 1, walCommit: 2 }, null, { publish: 3 }];
+    expect(longestPhases(batches, 2)).toEqual(["stage", "publish"]);
+    expect(longestPhases([{ triggerExecution: 9, addBatch: 8, walCommit: 1 }], 5)).toEqual(["addBatch", "walCommit"]);
+    expect(longestPhases([null], 5)).toEqual([]);
+  });
+
   it("tells uneven partitions", () => {
     expect([skew([5, 5]), skew([0, 10]), skew([0, 0]), skew([3])]).toEqual([1, 2, null, null]);
   });

@@ -94,6 +94,17 @@ export function change(
   return before === after ? words(after) : `${words(before)} → ${words(after)}`;
 }
 
+/** The names of the phases that took most in all, the longest first. A phase that is the sum of others is not one. */
+export function longestPhases(batches: (Record<string, number> | null)[], most: number): string[] {
+  const sums = new Map<string, number>();
+  for (const batch of batches) {
+    for (const [name, value] of Object.entries(batch ?? {})) sums.set(name, (sums.get(name) ?? 0) + value);
+  }
+  sums.delete("triggerExecution");
+  if (sums.has("stage")) sums.delete("addBatch");
+  return [...sums].sort(([, one], [, other]) => other - one).slice(0, most).map(([name]) => name);
+}
+
 /** The largest partition's lag over the mean: 1 is even. None where nothing waits. */
 export function skew(lags: number[]): number | null {
   const all = lags.reduce((sum, lag) => sum + lag, 0);

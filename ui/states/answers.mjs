@@ -83,6 +83,9 @@ export const batches = { stream: "orders", batches: Array.from({ length: 60 }, (
   seq: 40 - number, batch_id: 40 - number, generation: 3, snapshot_id: null, committed_at: before(1_500 + 120 * number),
   duration_s: 0.8 + (number % 7) / 10, consumed: 500, landed: 480 + 10 * (number % 5), quarantined: number % 11 ? 0 : 20,
   filtered: 0, late_dropped: 0, late_kept: 0, replayed: false,
+  phases: number === 20 ? null : { triggerExecution: 0.9 + (number % 7) / 10, addBatch: 0.7 + (number % 7) / 10,
+    stage: 0.5 + (number % 7) / 12, publish: 0.12 + (number % 3) / 50, walCommit: 0.03, commitOffsets: 0.04,
+    latestOffset: 0.02, queryPlanning: 0.05 },
 })) };
 
 /** @type {import("../src/types").LagHistory} */

@@ -74,6 +74,11 @@ await look("lag", {}, async () => {
   await page.getByText("Lag over time").first().scrollIntoViewIfNeeded();
   await page.getByText("Rows of the last 60 batches").first().scrollIntoViewIfNeeded();
 });
+await look("phases", {}, async () => {
+  await open("?tab=streams&open=orders");
+  await page.getByText("Duration of each batch, by phase").first().scrollIntoViewIfNeeded();
+  await page.getByText("The newest batch, by phase").first().scrollIntoViewIfNeeded();
+});
 await look("generations", { "streams/orders/lag": { ...answers.lag, moments: [] } }, async () => {
   await open("?tab=streams&open=orders");
   await see("Nothing was recorded in this time");

@@ -32,7 +32,7 @@ EVERY_S = 0.5
 AWAY_S = 2.0
 PROGRESS_S = 60.0
 """How long a batch waits for Spark's progress report, which has the number of late rows."""
-NEWER_COLUMNS = frozenset({"watch"})
+NEWER_COLUMNS = frozenset({"watch", "phases"})
 """Columns of `observations` and `batches` that older registries lack."""
 WATCH_S = 10.0
 """`observations.watch` of a stream is written at most once in this time."""
@@ -131,8 +131,9 @@ class Recorder:
             found = self._done.pop((stream, int(progress["batchId"])), None)
         late = dropped_of(progress.get("stateOperators") or [])
         if found is not None:
-            self._batches.append(_row(found[1], late, progress))
-            self.watch(stream, phases=phases.of(progress, found[1]))
+            took = phases.of(progress, found[1])
+            self._batches.append({**_row(found[1], late, progress), "phases": took})
+            self.watch(stream, phases=took)
         if progress.get("stateOperators"):
             self.watch(stream, state=phases.state_of(progress), late=self._late.after(stream, progress))
         self.note(stream, progress=progress, run_id=progress.get("runId"), query_id=progress.get("id"))

@@ -28,6 +28,7 @@ class Batch:
         late_dropped: late records, also of a generation that keeps them; None where they were not counted. What people
             read says which: `lakeward.supervision.report.late`.
         skipped: records that a person gave up (skip-batch).
+        phases: phase -> seconds, as in `observations.Watch`; None without Spark's progress report.
         replayed: it was recorded again after a restart.
     """
 
@@ -46,6 +47,7 @@ class Batch:
     late_dropped: int | None
     skipped: int | None
     duration_s: float | None
+    phases: Mapping[str, float] | None
     replayed: bool
     complete_through: datetime | None
     committed_at: datetime

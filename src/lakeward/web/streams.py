@@ -125,7 +125,7 @@ class StreamDetail(TypedDict):
 
 
 class BatchRow(TypedDict):
-    """One recorded batch, without its offsets."""
+    """One recorded batch, without its offsets. `phases`: phase -> seconds; None where Spark did not report them."""
 
     seq: int | None
     batch_id: int
@@ -133,6 +133,7 @@ class BatchRow(TypedDict):
     snapshot_id: int | None
     committed_at: datetime
     duration_s: float | None
+    phases: Mapping[str, float] | None
     consumed: int | None
     landed: int | None
     quarantined: int | None

@@ -58,6 +58,8 @@ def test_a_batch_its_late_rows_and_the_newest_state(connect: Any, driver: str, s
         [line] = events.newest(connection, "stream", stream)
     assert (row.seq, row.landed, row.late_dropped, row.replayed) == (1, 4, 3, False)
     assert row.end_offsets == {"source": '{"t":{"0":5}}'}
+    phases = {"addBatch": 1.25, "triggerExecution": 1.5, "stage": 0.2, "publish": 0.04}
+    assert (row.phases, seen.watch["phases"]) == (phases, phases)
     assert (seen.batch_id, seen.seq, seen.lag_records, seen.progress["runId"]) == (0, 1, 9, "r")
     assert seen.complete_through.isoformat() == "2013-01-01T07:30:00+00:00"
     assert line.fields == {"n": 1}

@@ -11,7 +11,7 @@ import { Frame, Notice } from "../components/frame";
 import { List } from "../components/list";
 import { Actions } from "../components/operate";
 import { Command, Lines, Section, When } from "../components/section";
-import { bytes, count, exact, number, seconds, skew, span } from "../format";
+import { bytes, count, exact, longestPhases, number, seconds, skew, span } from "../format";
 import type { Batch, Integer, LagHistory, Partition, StreamDetail, StreamDocument } from "../types";
 
 const MARKED = new Set(["deploy", "driver", "people", "maintenance", "check"]);
@@ -200,7 +200,24 @@ function BatchCharts({ batches, it }: { batches: Batch[]; it: StreamDocument }) 
           limit={it.trigger_s ? { at: it.trigger_s, text: "trigger" } : undefined}
           series={[{ label: "duration", token: "blue.500", points: points((batch) => batch.duration_s) }]} />
       </Section>
+      <PhaseHistory batches={batches} marks={marks} />
     </SimpleGrid>
+  );
+}
+
+const PHASE_TOKENS = ["purple.500", "teal.500", "orange.500", "pink.500", "cyan.500"];
+
+/** The phases that took most, over time. */
+function PhaseHistory({ batches, marks }: { batches: Batch[]; marks: Mark[] }) {
+  const names = longestPhases(batches.map((batch) => batch.phases), PHASE_TOKENS.length);
+  if (names.length === 0) return null;
+  return (
+    <Section title="Duration of each batch, by phase">
+      <TimeChart title="Phases by batch" unit="seconds" marks={marks} series={names.map((name, number) => ({
+        label: name, token: PHASE_TOKENS[number] ?? "gray.500",
+        points: batches.map((batch) => ({ x: Date.parse(batch.committed_at), y: batch.phases?.[name] ?? null })),
+      }))} />
+    </Section>
   );
 }
 
