@@ -130,7 +130,7 @@ def _groups(only: int | None = None) -> dict[int, list[int]]:
 
 def stopped(pid: int) -> bool:
     """Whether a process is stopped by a signal. Not by a debugger, which continues it."""
-    return _stat(pid)[1] == psutil.STATUS_STOPPED
+    return bool(_stat(pid)[1] == psutil.STATUS_STOPPED)
 
 
 def signal_group(handle: Handle, number: int) -> bool:
