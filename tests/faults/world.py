@@ -34,7 +34,7 @@ PATIENCE_S = 900.0
 def wait_for(what: str, done: Callable[[], Any], timeout_s: float = PATIENCE_S) -> Any:
     """Poll until `done` gives something true; says what did not happen.
 
-    A look at a table or a registry takes CPU from the driver that is waited for: looks take a sixth of the time at most.
+    A look at a table takes CPU from the driver that is waited for: looks have a sixth of the time at most.
     """
     end = time.monotonic() + timeout_s
     while True:
