@@ -6,7 +6,10 @@ import pytest
 from real_table_schedule import RealSchedule
 
 
-@pytest.mark.parametrize("seed", [7, pytest.param(52, marks=pytest.mark.campaign(held_by="test_every_file_stands_and_every_row_is_there"))])
+@pytest.mark.parametrize(
+    "seed",
+    [7, pytest.param(52, marks=pytest.mark.campaign(held_by="test_every_file_stands_and_every_row_is_there"))],
+)
 def test_every_file_stands_and_every_row_is_there(seed, tmp_path):
     schedule = RealSchedule(seed, root=tmp_path)
     assert not schedule.run()

@@ -341,7 +341,10 @@ def test_rows_with_a_null_in_the_condition_stay(site: Any, table: Any) -> None:
         pytest.param("late", True, id="late"),
         pytest.param("quarantine", False, id="quarantine-of an earlier generation"),
         *(
-            pytest.param(*each, marks=pytest.mark.campaign(held_by="test_late_and_quarantined_records_of_its_streams_go_too"))
+            pytest.param(
+                *each,
+                marks=pytest.mark.campaign(held_by="test_late_and_quarantined_records_of_its_streams_go_too"),
+            )
             for each in (("late", False), ("quarantine", True))
         ),
     ],

@@ -139,7 +139,10 @@ def test_the_stream_follows_and_each_record_lands_again(delta: Rig) -> None:
         "restore-before-commit",
         "restore-moved",
         *(
-            pytest.param(each, marks=pytest.mark.campaign(held_by="test_wherever_it_is_killed_the_same_command_finishes_it"))
+            pytest.param(
+                each,
+                marks=pytest.mark.campaign(held_by="test_wherever_it_is_killed_the_same_command_finishes_it"),
+            )
             for each in ("restore-stopped", "restore-one-settled")
         ),
     ],
