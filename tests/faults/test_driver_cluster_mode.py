@@ -60,6 +60,10 @@ def job_of(world: Any, runtime: Runtime) -> Job:
     return next(job for job in backend_of(runtime).find(facts.known()) if job.token == token)
 
 
+@pytest.mark.campaign(
+    held_by="tests/unit/supervision/backends/test_standalone.py::"
+    "test_a_starter_that_died_after_its_submission_leaves_no_job_until_the_driver_says_where_it_is"
+)
 def test_a_driver_that_a_worker_started_is_found_judged_and_stopped_by_two_hosts(
     world: Any, simple: Callable[..., Any], cluster: SparkCluster
 ) -> None:

@@ -52,7 +52,7 @@ def _children(pid: int) -> list[int]:
 def test_every_end_has_its_name_and_the_next_launch_goes_on_where_the_last_one_ended(
     world: Any, simple: Callable[..., Any], tmp_path: Path
 ) -> None:
-    """A stop at a batch boundary, a Spark context that stops, a JVM that is killed, and a record that fills its memory.
+    """A stop at a batch boundary, a Spark context that stops, and a record that fills the memory of a JVM, which ends.
 
     An error that is fatal to one of the JVM's threads stops the context: the JVM runs on, and nothing ever lands.
     """
@@ -119,21 +119,13 @@ def test_every_end_has_its_name_and_the_next_launch_goes_on_where_the_last_one_e
     assert "its Spark context was stopped" in told["error"]
     assert world.stream(stream).blocked is None
 
-    # The next one lands what came meanwhile, and its JVM is killed.
+    # The next one lands what came meanwhile. Then a record takes all the memory there is: the batch is named, with its
+    # offsets.
     world.numbers(topic, range(19, 24))
-    third = world.launch()
+    last = world.launch()
     world.wait_landed(table, stream, 10)
     assert sorted(row["n"] for row in world.rows(table)) == list(range(14, 24))
-    third.jvm().kill()
-    assert third.exit() == 1, third.said()
-    said = third.exit_file()
-    assert (said["failure_class"], said["cause"]) == ("infra", "dead JVM"), said
-    assert "killed by signal 9" in said["error"]
-
-    # A record that takes all the memory there is: the batch is named, with its offsets.
-    world.forget_leases()
     world.numbers(topic, [13])
-    last = world.launch()
     assert last.exit() == 1, last.said()
     said = last.exit_file()
     assert (said["failure_class"], said["cause"], said["stream"]) == ("infra", "out of memory", stream), said
@@ -141,4 +133,18 @@ def test_every_end_has_its_name_and_the_next_launch_goes_on_where_the_last_one_e
     with world.connect() as connection:
         told = events.newest(connection, "driver", world.name)
     ends = [each.fields.get("cause") for each in told if each.kind == "ended"]
-    assert [each for each in ends if each] == ["dead JVM", "dead JVM", "out of memory"], told
+    assert [each for each in ends if each] == ["dead JVM", "out of memory"], told
+
+
+@pytest.mark.campaign(held_by="tests/unit/driver/test_jvm.py::test_a_dead_jvm_ends_in_a_named_class")
+def test_a_driver_whose_jvm_is_killed_says_so(world: Any, simple: Callable[..., Any]) -> None:
+    topic, table = world.kafka.create_topic(), f"{world.name}.t"
+    stream = world.deploy(simple(f"{world.name}_s", topic, table))
+    world.numbers(topic, range(5))
+    driver = world.launch()
+    world.wait_landed(table, stream, 5)
+    driver.jvm().kill()
+    assert driver.exit() == 1, driver.said()
+    said = driver.exit_file()
+    assert (said["failure_class"], said["cause"]) == ("infra", "dead JVM"), said
+    assert "killed by signal 9" in said["error"]

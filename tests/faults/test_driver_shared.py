@@ -19,6 +19,7 @@ from uuid import uuid4
 
 import pytest
 from consumer_groups import committed
+from sqlalchemy import text
 from world import World, no_password_in
 
 from lakeward.operations.request import Request, StreamOperation
@@ -161,7 +162,7 @@ def test_it_rests_for_the_rewrite_and_goes_on_after_it_also_when_the_maintenance
     sink = {"iceberg": {"table": table, "mode": "upsert", "keys": ["n"], "order_by": "at"}}
     sql = {"sql": "SELECT n, s, _kafka_offset AS at FROM source"}
     limits = {"freshness": "15m", "stall": "30m"}
-    more = {"lineage": "none", "limits": limits, "trigger": {"every": "2s"}}
+    more = {"lineage": "none", "limits": limits, "trigger": {"every": "1s"}}
     world.deploy(simple(stream, topic, table, sink=sink, transform=sql, **more))
     world.numbers(topic, range(5))
 
@@ -189,14 +190,16 @@ def test_it_rests_for_the_rewrite_and_goes_on_after_it_also_when_the_maintenance
                 head = world.catalog().load_table(table).current_snapshot()
                 assert head.summary.operation.value == "replace", "the rewrite landed"
             else:
-                time.sleep(6)  # at an interval of two seconds
+                time.sleep(4)  # at an interval of one second
             assert seq() == landed, "no batch landed during the pause"
         world.wait_for("it to go on", lambda: seq() > landed)
         assert world.stream(stream).blocked is None
 
         with world.connect() as connection:  # a maintenance that dies at once: nobody renews
-            assert leases.take(connection, writer_pauses.WINDOW, table, "dead", "nobody", timedelta(seconds=20))
+            assert leases.take(connection, writer_pauses.WINDOW, table, "dead", "nobody", timedelta(seconds=60))
         world.wait_for("it to rest", lambda: not asleep(world, stream))
+        with world.connect() as connection:
+            connection.execute(text("UPDATE leases SET until = now() + interval '3 s' WHERE token = 'dead'"))
         landed, since = seq(), time.monotonic()
         world.wait_for("it to go on by itself", lambda: seq() > landed)
         assert time.monotonic() - since < 300
@@ -204,7 +207,7 @@ def test_it_rests_for_the_rewrite_and_goes_on_after_it_also_when_the_maintenance
         with world.connect() as connection:  # maintenance is behind, and the stream is to wait for it
             backpressure.set_level(connection, table, Level.HOLD, "1000 commits")
         world.wait_for("it to wait", lambda: driver.events("back-pressure: stream waits for maintenance"))
-        world.wait_for("the batch under way to end", lambda: held_for(seq, 6))
+        world.wait_for("the batch under way to end", lambda: held_for(seq, 4))
         with world.connect() as connection:
             backpressure.set_level(connection, table, Level.OK, "")
         landed = seq()

@@ -31,8 +31,7 @@ SEED = 464
 
 @pytest.fixture
 def served(world: Any, postgres: Any) -> Any:
-    """The world with a database for sinks, and drivers that compile their queries as in production."""
-    world.interpretation = {}
+    """The world with a database for sinks."""
     database = postgres.create_database()
     yield with_database(world, database)
     world.end()

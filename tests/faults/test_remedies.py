@@ -5,6 +5,7 @@ Nobody else reconciles: the commands themselves keep the driver alive, as with A
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,9 @@ pytestmark = pytest.mark.timeout(1200)  # a bound for a hang; a busy machine may
 @pytest.fixture
 def desk(world: World, tmp_path: Path) -> Iterator[Desk]:
     made = Desk(world, tmp_path / "desk", here=True)
+    # A JVM of a minute, and queries of a few rows, as in `World.launch`.
+    settings = {"compiler": "quick", "spark": dict(world.interpretation)}
+    (made.project / "conf" / "lakeward.yaml").write_text(json.dumps({"drivers": {world.name: settings}}))
     yield made
     for row in made.project.glob("conf/streams/*.yaml"):
         made.type(f"lakeward streams stop {row.stem} --kill --timeout 5s")
@@ -26,8 +30,9 @@ def desk(world: World, tmp_path: Path) -> Iterator[Desk]:
 
 def test_a_table_that_was_rolled_back(desk: Desk, world: World, simple: Callable[..., dict[str, Any]]) -> None:
     topic, stream, table = world.kafka.create_topic(), f"{world.name}_n", f"{world.name}.n"
-    desk.write(simple(stream, topic, table))
-    desk.done("lakeward deploy")
+    document = simple(stream, topic, table, resources={"driver": world.name}, lineage="rows")  # as `deploy` settles it
+    desk.write(document)
+    world.deploy(document, desired="stopped")
     world.numbers(topic, range(5))
     desk.done(f"lakeward streams start {stream} --wait")
     world.numbers(topic, range(5, 10))
@@ -47,7 +52,8 @@ def test_a_table_that_was_rolled_back(desk: Desk, world: World, simple: Callable
 def test_a_wrong_transform_and_a_dropped_table(desk: Desk, world: World, simple: Callable[..., dict[str, Any]]) -> None:
     topic, stream, table = world.kafka.create_topic(), f"{world.name}_n", f"{world.name}.n"
     sql = "SELECT *, 100 DIV (n - 7) AS part FROM source"
-    wrong = simple(stream, topic, table, transform={"sql": sql}, restart={"max_backoff": "1s"})
+    more = {"resources": {"driver": world.name}, "restart": {"max_backoff": "1s"}}
+    wrong = simple(stream, topic, table, transform={"sql": sql}, **more)
     desk.write(wrong)
     desk.done("lakeward deploy")
     world.numbers(topic, range(5))

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+import interpretation
 import pytest
 from pyarrow import parquet
 from world import World, make_world
@@ -69,6 +70,7 @@ def old(home: Path, postgres: Any, kafka: Any, monkeypatch: pytest.MonkeyPatch) 
     engine.migrate(postgres.url(registry), postgres.pgpass)
     made = make_world(postgres, postgres.pgpass, postgres.url(registry), catalog, kafka, home)
     made.name = "old"
+    made.interpretation = interpretation.of_the_gate()
     yield made
     made.end()
     for database in (registry, catalog):

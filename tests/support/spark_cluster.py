@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import httpx
+import interpretation
 import psutil
 
 from lakeward import jars
@@ -61,6 +62,7 @@ class SparkCluster:
             executors=executors_spec,
             compiler="quick",
             authenticate=authenticate,
+            spark=interpretation.of_the_gate(),
         )
 
     def driver_in_cluster_mode(self, executors: int = 1) -> Driver:

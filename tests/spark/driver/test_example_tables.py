@@ -39,16 +39,10 @@ def wanted(lab: Any, document: dict[str, Any], records: Records) -> dict[str, in
     return counted(lab.spark.sql(document["transform"]["sql"]))
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "departures_in_delta",
-        pytest.param(
-            "worst_delays_in_delta",
-            marks=pytest.mark.campaign(held_by="test_a_delta_table_holds_what_a_recomputation_gives"),
-        ),
-    ],
+@pytest.mark.campaign(
+    held_by="tests/spark/driver/test_delta.py::test_a_stream_lands_in_delta_once_and_its_bad_rows_in_quarantine"
 )
+@pytest.mark.parametrize("name", ["departures_in_delta", "worst_delays_in_delta"])
 def test_a_delta_table_holds_what_a_recomputation_gives(
     lab: Any, tmp_path: Path, departures: Records, name: str
 ) -> None:

@@ -81,8 +81,8 @@ ALL = sorted(
 AT_NIGHT = (
     "carrier_totals", "delays_five_minutes", "delays_in_rows", "departures_last_hour", "departures_per_minute",
     "departures_with_airline", "departures_with_duty", "departures_with_weather", "driver_log_events",
-    "impossible_returns", "punctuality_leaderboard", "seat_prices", "temperature_hourly", "temperature_last_day",
-    "trending_destinations",
+    "impossible_returns", "punctuality_leaderboard", "punctuality_streaks", "seat_prices", "temperature_hourly",
+    "temperature_last_day", "trending_destinations",
 )  # fmt: skip
 """Examples that run in `make nightly` only: an example of the gate, or a test of that mode, uses the same code."""
 

@@ -46,7 +46,7 @@ def test_records_land_once_over_kills_and_a_split_and_bad_ones_are_kept(shore: A
     name = kinesis.create(2)
     kinesis.put(name, [{"n": n} for n in range(40)])
     kinesis.put(name, ["junk"])
-    document = shore.spec("none", source=source(name))
+    document = shore.spec("none", source=source(name, max_records_per_trigger=25))
 
     def die() -> None:
         raise RuntimeError("died")
@@ -58,14 +58,14 @@ def test_records_land_once_over_kills_and_a_split_and_bad_ones_are_kept(shore: A
     kinesis.split(name, "shardId-000000000000")
     kinesis.put(name, [{"n": n} for n in range(40, 80)])
     running = shore.start(document)
-    shore.until("all rows", lambda: len(shore.rows()) >= 80)
+    shore.until_rows(80)
     assert running.stop(60)
     assert sorted(row["n"] for row in shore.rows()) == list(range(80))
     assert {row["_kinesis_stream"] for row in shore.rows()} == {name}
     assert len({(row["_kinesis_shard"], row["_kinesis_sequence"]) for row in shore.rows()}) == 80
     [bad] = shore.rows("q")
     assert (bytes(bad["raw"]), bad["_kinesis_shard"]) == (b"junk", "shardId-000000000000")
-    assert max(done.consumed for done in shore.done) <= 15, "a batch is bounded"
+    assert max(done.consumed for done in shore.done) <= 25, "a batch is bounded"
     position = _position(shore, document)
     assert position["totals"] == {"consumed": 81, "landed": 80, "quarantined": 1, "filtered": 0, "skipped": 0}
     end = shard_offsets.parse(position["end"]["source"])
@@ -77,7 +77,7 @@ def test_records_land_once_over_kills_and_a_split_and_bad_ones_are_kept(shore: A
     wanted = replace(shore.wanted(document), checkpoint=f"{shore.folder}/checkpoints/{document['id']}/2")
     running = shore.starter().start(wanted)
     shore.started.append(running)
-    shore.until("the last row", lambda: len(shore.rows()) >= 81)
+    shore.until_rows(81)
     assert running.stop(60)
     assert sorted(row["n"] for row in shore.rows()) == list(range(81))
 

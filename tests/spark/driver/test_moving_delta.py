@@ -66,6 +66,9 @@ def _counted(lab: Any, document: dict[str, Any]) -> tuple[int, int, int, int]:
     return found["landed"], found["skipped"], found["missing"], found["duplicates"]
 
 
+@pytest.mark.campaign(
+    held_by="tests/spark/driver/test_moving.py::test_a_position_in_postgresql_is_moved_by_the_same_operations"
+)
 def test_a_recovery_fences_a_driver_that_is_cut_off_and_the_next_one_goes_on(
     lab: Any, registry: Registry, operator: Runner
 ) -> None:

@@ -102,7 +102,19 @@ def test_a_driver_with_too_few_cores_is_refused_with_both_numbers(lab: Any) -> N
     assert "resources: {cores: 4}" in refused.value.next
 
 
-@pytest.mark.parametrize("trigger", [{"real_time": "5s"}, {"continuous": "1s"}], ids=["real-time", "continuous"])
+@pytest.mark.parametrize(
+    "trigger",
+    [
+        {"real_time": "5s"},
+        pytest.param(
+            {"continuous": "1s"},
+            marks=pytest.mark.campaign(
+                held_by="test_a_stream_of_batches_becomes_a_hop_on_its_checkpoint_and_back_from_real_time"
+            ),
+        ),
+    ],
+    ids=["real-time", "continuous"],
+)
 def test_a_stream_of_batches_becomes_a_hop_on_its_checkpoint_and_back_from_real_time(lab: Any, trigger: Any) -> None:
     topic = lab.topic()
     passing = hop(lab, topic, "", trigger) | {"sink": {"console": {}}}

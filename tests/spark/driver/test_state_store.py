@@ -68,6 +68,7 @@ def test_variables_of_python_are_shown_and_nothing_is_written(lab: Any) -> None:
     lab.produce(topic, [{"n": n, "s": "ab"[n % 2]} for n in range(4)])
     document = lab.spec(topic, transform={"python": "last:run", "code": {"last.py": LAST}}, lineage="none")
     lab.run(document, 4)
+    assert sorted((row["s"], row["n"]) for row in lab.rows()) == [("a", 0), ("a", 2), ("b", 1), ("b", 3)]
     folder = lab.wanted(document).checkpoint
     before = files(folder)
     stores = {each.variable: each for each in state_store.read(lab.spark.newSession(), folder, 10)}

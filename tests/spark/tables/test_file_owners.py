@@ -8,6 +8,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import delta_log
+import pyarrow as pa
+
 from lakeward.connectors.delta import location
 from lakeward.tables import run
 from lakeward.tables.context import MaintenanceContext
@@ -40,9 +43,10 @@ def test_a_vacuum_leaves_the_files_of_a_clone(site: MaintenanceContext, remote: 
     name = f"maintained.d_{uuid.uuid4().hex[:8]}"
     base = location.folder_of(site.runtime.lake, name)
     clone = base.with_name(f"{base.name}_clone")
-    remote.sql(f"CREATE TABLE delta.`{base}` (id BIGINT) USING delta").collect()
+    columns = pa.schema({"id": pa.int64()})
+    delta_log.create(base, columns)
     for each in range(3):
-        remote.sql(f"INSERT INTO delta.`{base}` VALUES ({each})").collect()
+        assert delta_log.append(base, pa.table({"id": [each]}, schema=columns))
     remote.sql(f"CREATE TABLE delta.`{clone}` SHALLOW CLONE delta.`{base}`").collect()
     remote.sql(f"OPTIMIZE delta.`{base}`").collect()
     refused = run.maintain(site.runtime, site.project, name, ["expire"])

@@ -71,19 +71,8 @@ def test_a_table_of_any_name_is_maintained(site: MaintenanceContext, remote, nam
     assert run.why(site.runtime, site.project, name)["plan"]["table"] == name
 
 
-@pytest.mark.parametrize(
-    "parts",
-    [
-        NAMES[3],
-        *(
-            pytest.param(
-                each, marks=pytest.mark.campaign(held_by="test_a_table_of_any_name_is_restored_and_erased_from")
-            )
-            for each in NAMES[:3]
-        ),
-    ],
-    ids=".".join,
-)
+@pytest.mark.campaign(held_by="tests/spark/tables/test_any_names.py::test_every_command_of_tables")
+@pytest.mark.parametrize("parts", NAMES[:4], ids=".".join)
 def test_a_table_of_any_name_is_restored_and_erased_from(
     site: MaintenanceContext, remote, command, parts: tuple[str, ...]
 ) -> None:

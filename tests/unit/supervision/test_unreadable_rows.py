@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from sqlalchemy import insert, update
+from sqlalchemy import Executable, insert, update
 
 from lakeward.cli.app import main
 from lakeward.platform.errors import LakewardError
@@ -30,38 +30,43 @@ from lakeward.tables.needs import read_registry
 NAMES = ("a", "odd", "z")
 
 
-def generation(**values: Any) -> Any:
-    return update(generations).where(generations.c.stream == "odd").values(**values)
+def generation(name: str, **values: Any) -> Executable:
+    return update(generations).where(generations.c.stream == name).values(**values)
 
 
-ODD_ROWS = {
-    "the spec is a text": generation(spec="garbage"),
-    "the spec is a list": generation(spec=["garbage"]),
-    "a part of the spec is of another kind": generation(
-        spec={"sink": "x", "sources": ["y"], "trigger": 7, "limits": "soon", "state": "big", "resources": "all"}
+def stream(name: str, **values: Any) -> Executable:
+    return update(stream_rows).where(stream_rows.c.id == name).values(**values)
+
+
+ODD_ROWS: dict[str, Callable[[str], Executable]] = {
+    "the spec is a text": lambda name: generation(name, spec="garbage"),
+    "the spec is a list": lambda name: generation(name, spec=["garbage"]),
+    "a part of the spec is of another kind": lambda name: generation(
+        name, spec={"sink": "x", "sources": ["y"], "trigger": 7, "limits": "soon", "state": "big", "resources": "all"}
     ),
-    "an interval cannot be read": generation(spec={"trigger": {"every": "soonish"}, "limits": {"freshness": "x"}}),
-    "the block is a text": update(stream_rows).where(stream_rows.c.id == "odd").values(blocked="garbage"),
-    "the conditions of the generation are a text": update(stream_rows)
-    .where(stream_rows.c.id == "odd")
-    .values(proving="garbage"),
-    "the measured state is no number": insert(observations).values(
-        stream="odd", query_state="running", watch={"state": {"rows": "many"}}
+    "an interval cannot be read": lambda name: generation(
+        name, spec={"trigger": {"every": "soonish"}, "limits": {"freshness": "x"}}
     ),
-    "the state is of a newer version": update(stream_rows).where(stream_rows.c.id == "odd").values(state="dreaming"),
-    "the process is a text": insert(drivers).values(
-        name="odd", token="t", handle="garbage", backend="local", state="running"
+    "the block is a text": lambda name: stream(name, blocked="garbage"),
+    "the conditions of the generation are a text": lambda name: stream(name, proving="garbage"),
+    "the measured state is no number": lambda name: insert(observations).values(
+        stream=name, query_state="running", watch={"state": {"rows": "many"}}
     ),
-    "the suspension of restarts has no end": insert(incidents).values(
+    "the state is of a newer version": lambda name: stream(name, state="dreaming"),
+    "the process is a text": lambda name: insert(drivers).values(
+        name=name, token="t", handle="garbage", backend="local", state="running"
+    ),
+    "the suspension of restarts has no end": lambda name: insert(incidents).values(
         kind="thrash", subject="streams", text="thrash", fields={"until": "some day"}
     ),
-    "the details of an incident are a text": insert(incidents).values(
+    "the details of an incident are a text": lambda name: insert(incidents).values(
         kind="dependency", subject="kafka:x", text="x", fields="garbage"
     ),
-    "the message of an incident is a text": insert(incidents).values(
-        kind="stream", subject="odd", text="x", fields={}, message={"refused": {"text": "x", "until": "some day"}}
+    "the message of an incident is a text": lambda name: insert(incidents).values(
+        kind="stream", subject=name, text="x", fields={}, message={"refused": {"text": "x", "until": "some day"}}
     ),
 }
+"""What is odd -> the statement that makes it so for a stream and the driver of the same name."""
 
 
 @pytest.fixture(params=list(ODD_ROWS), ids=list(ODD_ROWS))
@@ -69,13 +74,25 @@ def odd(request: pytest.FixtureRequest, deployed: Callable[..., None], connected
     deployed("odd", driver="odd")
     deployed("a", "z", driver="readable")  # one process for both
     with connected() as connection:
-        connection.execute(ODD_ROWS[request.param])
+        connection.execute(ODD_ROWS[request.param]("odd"))
     return str(request.param)
 
 
-def test_the_streams_beside_an_odd_row_are_launched_and_become_healthy(
-    odd: str, connected: Connect, runtime: Runtime, backend: LocalBackend, eventually: Callable[..., None]
+def test_the_streams_beside_odd_rows_are_launched_and_become_healthy(
+    deployed: Callable[..., None],
+    connected: Connect,
+    runtime: Runtime,
+    backend: LocalBackend,
+    eventually: Callable[..., None],
 ) -> None:
+    """Beside all of them at once: each row that ended the pass would keep the two from being launched."""
+    deployed("a", "z", driver="readable")
+    for number, make in enumerate(ODD_ROWS.values()):
+        name = f"odd-{number}"
+        deployed(name, driver=name)
+        with connected() as connection:
+            connection.execute(make(name))
+
     def healthy() -> bool:
         reconcile_once(connected, runtime, backend, holder="test", startup_grace_s=0)
         with connected() as connection:
@@ -168,7 +185,7 @@ def test_the_exit_code_of_the_list_counts_the_odd_stream(
 
     assert code() == 0
     with connected() as connection:
-        connection.execute(ODD_ROWS["the spec is a text"])
+        connection.execute(ODD_ROWS["the spec is a text"]("odd"))
     capsys.readouterr()
     assert code() == 3
     shown = capsys.readouterr().out
@@ -183,6 +200,6 @@ def test_a_reader_whose_spec_cannot_be_read_pins_every_table_it_names(
 ) -> None:
     deployed("odd")
     with connected() as connection:
-        connection.execute(generation(spec={"sources": [{"iceberg": {"table": "nyc.flights"}}]}))
+        connection.execute(generation("odd", spec={"sources": [{"iceberg": {"table": "nyc.flights"}}]}))
         [reading] = readers.registered(connection)["nyc.flights"]
     assert (reading.stream, reading.at) == ("odd", None)

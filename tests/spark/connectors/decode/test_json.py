@@ -115,8 +115,8 @@ def test_records_in_doubt_that_are_read_apart_become_the_same_rows(spark: Any) -
 
 def test_what_is_kept_of_a_bad_record(spark: Any) -> None:
     long = '{"i":"' + "x" * KEPT_BYTES
-    [(row, error)] = _decode(spark, [long])
-    decoder = JsonDecoder(DDL)
+    [(row, error)] = _decode(spark, [long], "i INT")
+    decoder = JsonDecoder("i INT")
     frame = spark.createDataFrame([(long.encode(),)], "_value BINARY")
     [kept] = decoder.explain(decoder.apply(frame)).collect()
     assert (bytes(row["_lw_raw"]), error) == (long.encode(), "not one JSON object")

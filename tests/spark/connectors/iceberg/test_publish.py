@@ -209,9 +209,11 @@ def _no_connections(postgres: Any, lake: Any) -> Iterator[None]:
 @pytest.mark.parametrize(
     "step",
     [
-        "after-stage",
         "after-publish",
-        *(pytest.param(each, marks=pytest.mark.campaign) for each in ("after-check", "before-publish")),
+        *(
+            pytest.param(each, marks=pytest.mark.campaign(held_by="test_an_outage_of_the_catalog_is_waited_out"))
+            for each in ("after-check", "after-stage", "before-publish")
+        ),
     ],
 )
 def test_an_outage_of_the_catalog_is_waited_out(rig: Any, postgres: Any, lake: Any, step: str) -> None:

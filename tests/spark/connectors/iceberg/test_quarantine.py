@@ -71,7 +71,13 @@ def test_bad_rows_are_put_aside_with_their_position_and_counted(sorting: Any) ->
     }
 
 
-@pytest.mark.parametrize("step", ["after-quarantine", "after-publish"])
+@pytest.mark.parametrize(
+    "step",
+    [
+        "after-quarantine",
+        pytest.param("after-publish", marks=pytest.mark.campaign(held_by="test_a_replay_puts_its_bad_rows_aside_once")),
+    ],
+)
 def test_a_replay_puts_its_bad_rows_aside_once(sorting: Any, step: str) -> None:
     sorting.produce(10)
 

@@ -92,8 +92,17 @@ def test_who_why_and_how_many_is_kept_and_no_value(site: Any, table: Any) -> Non
     assert WHERE not in everything and "IN (1" not in everything
 
 
-@pytest.mark.parametrize("step", ["erase-stopped", "erase-before-commit", "erase-rewritten", "erase-forgotten",
-                                  "erase-one-deleted"])  # fmt: skip
+@pytest.mark.parametrize(
+    "step",
+    [
+        "erase-before-commit",
+        "erase-one-deleted",
+        *(
+            pytest.param(each, marks=pytest.mark.campaign(held_by="test_killed_anywhere_the_same_command_goes_on"))
+            for each in ("erase-stopped", "erase-rewritten", "erase-forgotten")
+        ),
+    ],
+)
 def test_killed_anywhere_the_same_command_goes_on(site: Any, table: Any, step: str) -> None:
     def die() -> None:
         raise KeyboardInterrupt
@@ -326,8 +335,20 @@ def test_rows_with_a_null_in_the_condition_stay(site: Any, table: Any) -> None:
     assert files.obstacle(table.refresh()) == ""
 
 
-@pytest.mark.parametrize("key", ["late", "quarantine"])
-@pytest.mark.parametrize("now", [True, False], ids=["now", "an earlier generation"])
+@pytest.mark.parametrize(
+    ("key", "now"),
+    [
+        pytest.param("late", True, id="late"),
+        pytest.param("quarantine", False, id="quarantine-of an earlier generation"),
+        *(
+            pytest.param(
+                *each,
+                marks=pytest.mark.campaign(held_by="test_late_and_quarantined_records_of_its_streams_go_too"),
+            )
+            for each in (("late", False), ("quarantine", True))
+        ),
+    ],
+)
 def test_late_and_quarantined_records_of_its_streams_go_too(site: Any, table: Any, key: str, now: bool) -> None:
     """Those that the condition holds for, of the streams of this table: others may share it."""
     name = "nyc.flights_beside"

@@ -133,7 +133,20 @@ def test_the_stream_follows_and_each_record_lands_again(delta: Rig) -> None:
     assert rig.values(delta.folder) == [0, 1, 2, 3, 4]
 
 
-@pytest.mark.parametrize("step", ["restore-stopped", "restore-before-commit", "restore-moved", "restore-one-settled"])
+@pytest.mark.parametrize(
+    "step",
+    [
+        "restore-before-commit",
+        "restore-moved",
+        *(
+            pytest.param(
+                each,
+                marks=pytest.mark.campaign(held_by="test_wherever_it_is_killed_the_same_command_finishes_it"),
+            )
+            for each in ("restore-stopped", "restore-one-settled")
+        ),
+    ],
+)
 def test_wherever_it_is_killed_the_same_command_finishes_it(delta: Rig, step: str) -> None:
     with failpoints.on(step, die), suppress(Killed):
         delta.restore(1, "--yes", "--comment", "bad rows")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -42,11 +43,18 @@ IMPORTED = {"RECONCILE": incidents.RECONCILE, "LATE": observe.LATE, "OPERATION":
 """Names that a module which opens an incident imports."""
 
 
+def _parsed(*names: str) -> Iterator[ast.Module]:
+    """The modules whose text has one of the names: to walk all of them takes long."""
+    for file in SOURCES.rglob("*.py"):
+        text = file.read_text()
+        if any(name in text for name in names):
+            yield ast.parse(text)
+
+
 def kinds() -> set[str]:
     """The kinds of incidents that the code opens: the second argument of each `incidents.opened`."""
     found = set()
-    for file in SOURCES.rglob("*.py"):
-        tree = ast.parse(file.read_text())
+    for tree in _parsed("incidents.opened"):
         named = {}
         for node in ast.walk(tree):
             if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name | ast.Tuple):
@@ -79,8 +87,8 @@ COMPUTED = {
 def reasons() -> set[str]:
     """The reasons of a block that the code gives: in `Blocked`, in `BlockReason`, and by the guard of positions."""
     found = {str(FailureClass.POISON), str(FailureClass.CONFIG), Blocked("a default").reason}
-    for file in SOURCES.rglob("*.py"):
-        for node in ast.walk(ast.parse(file.read_text())):
+    for tree in _parsed("Blocked", "BlockReason"):
+        for node in ast.walk(tree):
             if isinstance(node, ast.Call) and ast.unparse(node.func) in ("Blocked", "BlockReason"):
                 named = {word.arg: word.value for word in node.keywords}
                 given = named.get("reason") or (node.args[0] if ast.unparse(node.func) == "BlockReason" else None)
@@ -88,9 +96,11 @@ def reasons() -> set[str]:
                     continue  # the default
                 written = {each.value for each in _alternatives(given) if isinstance(each, ast.Constant)}
                 found |= written or COMPUTED[ast.unparse(given)]
-            if isinstance(node, ast.Dict) and file.name == "positions.py" and file.parent.name == "guard":
-                values = [each.value for each in node.values if isinstance(each, ast.Constant)]
-                found |= {str(value) for value in values if " " not in str(value)}
+    positions = ast.parse((SOURCES / "tables" / "guard" / "positions.py").read_text())
+    for node in ast.walk(positions):
+        if isinstance(node, ast.Dict):
+            values = [each.value for each in node.values if isinstance(each, ast.Constant)]
+            found |= {str(value) for value in values if " " not in str(value)}
     return found
 
 

@@ -88,10 +88,12 @@ def test_a_day_of_commits_converges_ends_and_is_rewritten_at_most_twice(shape):
     assert model.amplification(GB) <= 2
 
 
+@pytest.mark.campaign(held_by="test_a_day_of_commits_converges_ends_and_is_rewritten_at_most_twice")
 def test_without_the_final_pass_it_does_not_converge():
     assert not converges(a_day(LATE, policy=compact_with(cold_min_files=10**6)))
 
 
+@pytest.mark.campaign(held_by="test_a_day_of_commits_converges_ends_and_is_rewritten_at_most_twice")
 @pytest.mark.parametrize(
     "changed", [{"cooldown": Duration("1ms")}, {"fragment_ratio": 0.75}], ids=["no cooldown", "no fragments"]
 )
@@ -99,11 +101,16 @@ def test_without_cooldown_or_fragments_it_rewrites_too_much(changed):
     assert a_day(FOUR, policy=compact_with(**changed)).amplification(GB) > 2
 
 
+@pytest.mark.parametrize("pieces", [4, 100], ids=["done", "short of promise"])
+def test_an_engine_that_never_reaches_the_target_is_not_asked_for_ever(pieces):
+    assert ends(a_day(STUBBORN, pieces=pieces))
+
+
+@pytest.mark.campaign(held_by="test_an_engine_that_never_reaches_the_target_is_not_asked_for_ever")
 @pytest.mark.parametrize(
     ("pieces", "planted"), [(4, forgets_final_passes), (100, forgets_short_passes)], ids=["done", "short of promise"]
 )
-def test_an_engine_that_never_reaches_the_target_is_not_asked_for_ever(pieces, planted):
-    assert ends(a_day(STUBBORN, pieces=pieces))
+def test_a_planner_that_forgets_its_passes_asks_such_an_engine_for_ever(pieces, planted):
     assert not ends(a_day(STUBBORN, pieces=pieces, planner=planted))
 
 
@@ -169,6 +176,7 @@ def _without(**gone: Any) -> Callable[..., Plan]:
     return planted
 
 
+@pytest.mark.campaign(held_by="test_what_a_need_forbids_is_never_planned")
 @pytest.mark.parametrize(
     ("gone", "found"),
     [
