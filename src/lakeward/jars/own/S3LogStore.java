@@ -116,6 +116,32 @@ public class S3LogStore extends HadoopFileSystemLogStore {
         throw new IOException(IGNORES + (parts ? " in uploads of several parts: " : ": ") + store.getUri());
     }
 
+    /**
+     * `trial FOLDER KEY=VALUE...` or `create FILE KEY=VALUE...` with the content on stdin: for processes without Spark.
+     *
+     * It ends with 0; with 3 if the name is taken; with 1 and the reason on stderr.
+     */
+    public static void main(String[] words) {
+        int answer = 0;
+        try {
+            Configuration conf = new Configuration();
+            for (int each = 2; each < words.length; each++) {
+                int end = words[each].indexOf('=');
+                conf.set(words[each].substring(0, end), words[each].substring(end + 1));
+            }
+            Path place = new Path(words[1]);
+            if (words[0].equals("trial")) {
+                trial(place, false, conf);
+            } else if (!create(place, System.in.readAllBytes(), conf)) {
+                answer = 3;
+            }
+        } catch (IOException failed) {
+            System.err.println(failed);
+            answer = 1;
+        }
+        System.exit(answer);
+    }
+
     private static void put(FileSystem store, Path path, byte[] content, String mark, boolean parts)
             throws IOException {
         FSDataOutputStreamBuilder request = store.createFile(path);

@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import delta_s3
+import forgetful_store
 import object_store
 import pytest
 from delta_s3 import Writer
-from object_store import Weed
+from object_store import KEY, SECRET, Weed
 from proxy import Proxy
-from py4j.protocol import Py4JJavaError
+
+from lakeward.connectors.aws import account, conditional
+from lakeward.connectors.file_access import FileAccess
+from lakeward.platform import private
+from lakeward.platform.errors import LakewardError, SpecError
+from lakeward.platform.runtime import Lake, ObjectStore
 
 VERSIONS = range(20)
 IF_NONE_MATCH = rb"(?i)if-none-match"
@@ -61,8 +68,37 @@ def test_a_large_commit_is_conditional_too(weed: Weed) -> None:
     """It is uploaded in parts, and the store decides at the last one."""
     folder = "lake/large/_delta_log"
     with delta_s3.writers({"stream": weed.port, "optimize": weed.port}) as both:
+        granted = []
         for each in both:
             each.conf.set("fs.s3a.multipart.size", "5M")
-        for each in both:
             path = each.jvm.org.apache.hadoop.fs.Path(f"s3a://{folder}/{0:020d}.json")
-            print(each.name, each.jvm.io.lakeward.S3LogStore.create(path, each.name.encode() * (1 << 20), each.conf))
+            content = each.name.encode() * (1 << 20)
+            granted.append(each.jvm.io.lakeward.S3LogStore.create(path, content, each.conf))
+    assert granted == [True, False]
+    [held] = weed.system().get_file_info([f"{folder}/{0:020d}.json"])
+    assert held.size == len("stream") << 20
+
+
+def test_the_store_of_this_test_run_is_conditional(weed: Weed) -> None:
+    """For commands without Spark: an object is created once, and the trial leaves nothing."""
+    lake = Lake(warehouse="s3://lake/alone", store=weed.store)
+    conditional.check(lake, "s3a://lake/alone")
+    assert weed.names("lake/alone") == []
+    answers = [conditional.create(lake, "s3a://lake/alone/a b", each) for each in (b"one", b"two")]
+    assert answers == [True, False]
+    assert FileAccess(lake).text("s3://lake/alone/a b") == "one"
+
+
+def test_a_store_that_ignores_the_condition_is_refused(tmp_path: Path) -> None:
+    with forgetful_store.running() as made:
+        given = {"aws_access_key_id": KEY, "aws_secret_access_key": SECRET,
+                 "endpoint_url": f"http://127.0.0.1:{made.server_port}"}  # fmt: skip
+        private.write(private.folder(private.folder(tmp_path / "secrets") / "aws") / "old.ini", account.render(given))
+        store = ObjectStore(connection="old", connections=tmp_path / "secrets")
+        lake = Lake(warehouse="s3://lake/w", store=store)
+        with pytest.raises(SpecError, match="cannot hold Delta tables") as refused:
+            conditional.check(lake, "s3a://lake/w")
+        assert (refused.value.code, made.conditions, made.objects) == ("LW-3504", 2, {})
+        assert SECRET not in str(refused.value)
+    with pytest.raises(LakewardError, match="Conditional creation at s3a://lake/w failed"):
+        conditional.check(lake, "s3a://lake/w")
