@@ -42,6 +42,7 @@ def session(lake: Lake, log_store: str) -> Any:
     os.environ.update(catalog.environment(lake), SPARK_LOCAL_IP="127.0.0.1")
     conf = {
         "spark.master": "local[1]", "spark.driver.memory": "600m", "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
         "spark.driver.host": "127.0.0.1", "spark.sql.shuffle.partitions": "1",
         "spark.driver.extraClassPath": os.pathsep.join(map(str, jars.spark_classpath())),
         "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",
@@ -149,12 +150,16 @@ def main() -> None:
                                 ("store", str, "")):  # fmt: skip
         parser.add_argument(f"--{name}", type=kind, default=default)
     parser.add_argument("--delta", action="store_true")
+    parser.add_argument("--results", type=Path, help="append the line to this file")
     given = parser.parse_args()
     if given.role:
         run(given.role, Lake.model_validate_json(given.lake), given.store, given.versions)
         return
     found = race(given.versions, given.seed, delta=given.delta)
     print(json.dumps(found), flush=True)
+    if given.results is not None:
+        with given.results.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(found) + "\n")
     sys.exit(0 if found["ok"] else 1)
 
 

@@ -98,7 +98,8 @@ def test_a_store_that_ignores_the_condition_is_refused(tmp_path: Path) -> None:
         lake = Lake(warehouse="s3://lake/w", store=store)
         with pytest.raises(SpecError, match="cannot hold Delta tables") as refused:
             conditional.check(lake, "s3a://lake/w")
-        assert (refused.value.code, made.conditions, made.objects) == ("LW-3504", 2, {})
+        assert (refused.value.code, made.conditions) == ("LW-3504", 2)
+        assert not [each for each in made.objects if "trial" in each]
         assert SECRET not in str(refused.value)
     with pytest.raises(LakewardError, match="Conditional creation at s3a://lake/w failed"):
         conditional.check(lake, "s3a://lake/w")
