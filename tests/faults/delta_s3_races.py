@@ -50,6 +50,7 @@ def session(lake: Lake, log_store: str) -> Any:
         "spark.delta.logStore.s3a.impl": log_store,
         "spark.databricks.delta.retentionDurationCheck.enabled": "false",
         "spark.databricks.delta.vacuum.retentionWindowIgnore.enabled": "false",
+        "spark.sql.sources.parallelPartitionDiscovery.parallelism": "4",  # tasks of a VACUUM; else ten thousand
     }  # fmt: skip
     builder = SparkSession.builder
     for key, value in conf.items():
