@@ -9,8 +9,6 @@ from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 from urllib.parse import unquote, urlparse
 
-import pyarrow as pa
-
 from lakeward.connectors.aws import store
 from lakeward.connectors.file_access import FileAccess
 from lakeward.platform.runtime import Lake
@@ -130,4 +128,6 @@ def parquet(file: Folder) -> Any:
     Raises:
         FileNotFoundError: it does not exist.
     """
+    import pyarrow as pa  # the watcher, which needs the paths alone, loads no engine
+
     return file if isinstance(file, Path) else pa.PythonFile(file.open("rb"), "r")

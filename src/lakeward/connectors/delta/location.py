@@ -26,9 +26,9 @@ _FOLDER = "delta.tables"
 
 
 def warehouse(lake: Lake) -> Folder | None:
-    """The folder of all Delta tables; None if the warehouse is neither a local folder nor on S3."""
+    """The folder of all Delta tables; None if the warehouse is neither a local folder nor on this deployment's S3."""
     path = local(lake.warehouse)
-    if on_s3(path):
+    if on_s3(path) and lake.store is not None:
         return StorePath(f"{hadoop(path).rstrip('/')}/{_FOLDER}", lake)
     return None if "://" in path or not path.startswith("/") else Path(path) / _FOLDER
 
@@ -43,8 +43,8 @@ def folder_of(lake: Lake, table: str) -> Folder:
     if root is None:
         raise SpecError(
             f"Delta table {table} cannot be stored in the warehouse {lake.warehouse}",
-            why="two processes must not both commit one version of a Delta log; a local folder and S3 grant it once "
-            "(docs/adr/0045, docs/adr/0113), of other stores this is not known",
+            why="two processes must not both commit one version of a Delta log; a local folder and the S3 store of the "
+            "settings grant it once (docs/adr/0045, docs/adr/0113), of other stores this is not known",
             next="use an Iceberg table (sink: {iceberg: ..}) there",
             code="LW-3036",
         )
