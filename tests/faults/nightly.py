@@ -87,6 +87,7 @@ def steps(base: int, folder: Path) -> list[Step]:
         script("maintenance", "--first", str(base)),
         script("campaign", "--seeds", span(10)),
         script("exactly_once", "--seeds", span(45), "--rest", span(5)),
+        script("delta_s3_races", "--seed", str(base)),
         script("duplicates", "--seeds", span(200), "--heavy", str(base + 9)),
         script("kills", "--seeds", span(50)),
         script("kills_light", "--seeds", span(200)),

@@ -6,6 +6,7 @@ import gzip
 import io
 import json
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,9 @@ from pyiceberg.catalog.sql import SqlCatalog
 
 from lakeward import jars
 from lakeward.connectors.aws import store
+from lakeward.connectors.delta import location, log
+from lakeward.connectors.delta.delta_log import DeltaLog
+from lakeward.connectors.delta.folder import parquet
 from lakeward.connectors.file_access import FileAccess
 from lakeward.connectors.files import headers
 from lakeward.operations.request import Request, StreamOperation
@@ -29,6 +33,7 @@ from lakeward.spec.model.sources import FilesSource
 from lakeward.supervision import probes
 from lakeward.supervision.backends.local import LocalBackend
 from lakeward.supervision.decide.dependencies import Dependency, Kind
+from lakeward.tables.act.delta import vacuum
 from lakeward.tables.context import MaintenanceContext
 from lakeward.tables.observe.listing import TRASH_FOLDER
 from lakeward.tables.orphans import remove_orphans
@@ -127,6 +132,58 @@ def test_rows_state_and_files_on_s3_land_once_though_the_driver_is_killed(
     for where, text in [*((each, each.read_bytes()) for each in found), ("argv", said.encode()),
                         ("environment", "\n".join(inherited).encode())]:  # fmt: skip
         assert SECRET.encode() not in text and KEY.encode() not in text, where
+
+
+def test_delta_tables_on_s3_land_once_though_the_driver_is_killed_and_the_table_is_optimized(
+    on_s3: Any, weed: Weed, simple: Callable[..., Any], tmp_path: Path
+) -> None:
+    """One stream dies before the commit of its batch, the other one after it, before Spark's own commit log."""
+    world, name = on_s3, on_s3.name
+    topic = world.kafka.create_topic()
+    stream, counts = f"{name}_rows", f"{name}_counts"
+    table, counted = f"{name}.rows", f"{name}.counts"
+    world.deploy(simple(stream, topic, table, sink={"delta": {"table": table}}))
+    counting = "SELECT s, count(*) AS many FROM source GROUP BY s"
+    sink = {"delta": {"table": counted, "mode": "upsert", "keys": ["s"]}}
+    more = {"transform": {"sql": counting}, "sink": sink, "spark": {"spark.sql.shuffle.partitions": 1}}
+    world.deploy(simple(counts, topic, counted, **more))
+    armed = tmp_path / "armed"
+    armed.mkdir()
+    world.numbers(topic, range(200))
+    steps = [armed / f"{stream}.before-publish", armed / f"{counts}.after-publish"]
+    for each in steps:
+        each.write_text("0")
+    dying = world.launch(env={"LAKEWARD_FAILPOINTS_ALLOWED": "1", "LAKEWARD_FAILPOINT_FOLDER": str(armed)})
+    world.wait_for("both streams' step", lambda: all(Path(f"{each}.reached").exists() for each in steps))
+    dying.kill()
+    world.forget_leases()
+    world.numbers(topic, range(200, 300))
+    driver = world.launch()
+    folder = location.folder_of(world.runtime.lake, table)
+
+    def landed(table: str) -> int:
+        read = log.read(location.folder_of(world.runtime.lake, table))
+        return 0 if read is None else sum(json.loads(text)["totals"]["landed"] for text in read.domains.values())
+
+    def delta_rows(table: str) -> list[dict[str, Any]]:
+        read = log.read(location.folder_of(world.runtime.lake, table))
+        files = [parquet(log.absolute(read.folder, path)) for path in read.files]
+        return [row for file in files for row in pq.read_table(file).to_pylist()]
+
+    world.wait_for("all rows", lambda: landed(table) >= 300)
+    # Maintenance is another process, while the stream lands on.
+    world.numbers(topic, range(300, 310))
+    now = datetime.now(UTC)
+    world.lake_sql(f"OPTIMIZE {location.by_path(folder)}", *vacuum(folder, now - timedelta(days=8), now))
+    world.wait_for("the rows that came meanwhile", lambda: landed(table) >= 310)
+    world.wait_for("their counts", lambda: landed(counted) >= 310)
+    assert driver.terminate() == 0, driver.said()
+
+    assert sorted(row["n"] for row in delta_rows(table)) == list(range(310))
+    assert [row["many"] for row in delta_rows(counted)] == [1] * 310
+    commits = [log.commit(folder, version) for version in DeltaLog(folder).listing().versions]
+    assert "OPTIMIZE" in [each.operation for each in commits if each is not None]
+    assert not [each for each in weed.names("lake") if "lakeward-trial" in each]
 
 
 def test_files_of_both_places_are_reached_by_one_name(on_s3: Any, weed: Weed, tmp_path: Path) -> None:

@@ -20,7 +20,11 @@ app = typer.Typer(help="Read the project's files: validate them, show what a str
 @app.command()
 def validate(
     deep: Annotated[
-        bool, typer.Option("--deep", help="Ask Spark, a REST catalog and Kubernetes, too: types, columns, rights.")
+        bool,
+        typer.Option(
+            "--deep",
+            help="Ask Spark, a REST catalog, an object store and Kubernetes, too: types, columns, rights.",
+        ),
     ] = False,
 ) -> None:
     """Report every problem of every file in one pass, else what the columns accept. Exit code 2 when there is one.
@@ -41,8 +45,9 @@ def validate(
 
         problems += catalog_problems(state().project, state().home, loaded)
     if deep and loaded.ok:
-        from lakeward.cli.deep import cluster_problems
+        from lakeward.cli.deep import cluster_problems, delta_problems
 
+        problems += delta_problems(state().project, state().home, loaded)
         problems += cluster_problems(state().project, state().home, loaded)
     ok = all(problem.severity != "error" for problem in problems)
     lines = [problem.text() for problem in problems]

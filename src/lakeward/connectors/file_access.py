@@ -76,6 +76,25 @@ class FileAccess:
         system, path = self._at(file)
         return bool(self._translated(file, lambda: system.get_file_info(path)).is_file)
 
+    def is_folder(self, folder: str) -> bool:
+        """Whether a folder of this name exists."""
+        from pyarrow.fs import FileType
+
+        system, path = self._at(folder)
+        return bool(self._translated(folder, lambda: system.get_file_info(path)).type == FileType.Directory)
+
+    def stat(self, file: str) -> tuple[int, float]:
+        """A file's size in bytes, and the time of its last change in seconds since 1970.
+
+        Raises:
+            FileNotFoundError: it does not exist.
+        """
+        system, path = self._at(file)
+        found = self._translated(file, lambda: system.get_file_info(path))
+        if not found.is_file:
+            raise FileNotFoundError(file)
+        return found.size, found.mtime.timestamp()
+
     def move(self, file: str, to: str) -> None:
         """Rename a file in the same store. On S3 this is a copy and a delete: if interrupted, both files exist.
 

@@ -1,4 +1,4 @@
-"""Lakeward's own jars: `LinkLogStore`, a Delta log store in which a local table's version is committed at most once,
+"""Lakeward's own jars: `LinkLogStore` and `S3LogStore`, Delta log stores in which a version is committed at most once,
 `JsonReader`, which reads a JSON record in one pass, `Patterns`, which compiles regular expressions as Spark does, and
 `LoginFile`, the login of a REST catalog.
 
@@ -21,6 +21,7 @@ from lakeward.platform.errors import LakewardError
 _FOLDER = Path(__file__).with_name("own")
 JAR = _FOLDER / "lakeward-delta.jar"
 CLASS = "io.lakeward.LinkLogStore"
+S3_CLASS = "io.lakeward.S3LogStore"
 READER_JAR = _FOLDER / "lakeward-json.jar"
 PATTERNS_JAR = _FOLDER / "lakeward-patterns.jar"
 PATTERNS_CLASS = "io.lakeward.Patterns"
@@ -30,14 +31,15 @@ LOGIN_CLASS = "io.lakeward.LoginFile"
 LOGIN_PROPERTY = "rest.auth.lakeward.file"
 """Property of the catalog: the path of the login file."""
 SOURCES = {
-    JAR: ("LinkLogStore.java",),
+    JAR: ("LinkLogStore.java", "S3LogStore.java"),
     READER_JAR: ("JsonReader.java", "JsonNumbers.java", "JsonTimes.java", "PatternReader.java"),
     PATTERNS_JAR: ("Patterns.java",),
     LOGIN_JAR: ("LoginFile.java",),
 }
 """Jar -> its sources, in the same folder."""
 _COMPILED_WITH = (
-    "hadoop-client-api-*.jar", "spark-*.jar", "jackson-core-*.jar", "scala-library-*.jar", "json4s-*.jar", "kryo-*.jar"
+    "hadoop-client-*.jar", "slf4j-api-*.jar", "spark-*.jar", "jackson-core-*.jar", "scala-library-*.jar",
+    "json4s-*.jar", "kryo-*.jar",
 )  # fmt: skip
 """Jars of Spark that the sources name, and those that the compiler asks for because of them."""
 _EPOCH = (1980, 1, 1, 0, 0, 0)  # the earliest time that a zip file can store
@@ -49,11 +51,15 @@ def libraries() -> tuple[Path, ...]:
 
 
 def spark_conf() -> dict[str, str]:
-    """Spark conf of every Spark application: the own jars, and the log store of local Delta tables.
+    """Spark conf of every Spark application: the own jars, and the log stores of Delta tables.
 
     It uses `spark.jars` and not the class path, because the class archive is valid for its original class path only.
     """
-    return {"spark.jars": ",".join(str(jar) for jar in libraries()), "spark.delta.logStore.file.impl": CLASS}
+    return {
+        "spark.jars": ",".join(str(jar) for jar in libraries()),
+        "spark.delta.logStore.file.impl": CLASS,
+        "spark.delta.logStore.s3a.impl": S3_CLASS,
+    }
 
 
 def build(jar: Path, into: Path | None = None) -> Path:

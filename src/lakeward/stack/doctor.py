@@ -11,12 +11,14 @@ import httpx
 import psutil
 
 from lakeward import jars
+from lakeward.connectors.aws import conditional
 from lakeward.connectors.iceberg.catalogs.examine import answers_of
 from lakeward.platform import ports
 from lakeward.platform.errors import LakewardError
 from lakeward.platform.runtime import Home, Project
 from lakeward.platform.text import size
-from lakeward.spec.read.loader import load_settings
+from lakeward.spec.model.file_paths import hadoop, on_s3
+from lakeward.spec.read.loader import load_project, load_settings
 from lakeward.stack import groups, requirements, supervised
 from lakeward.stack.site import StackContext, lake_of
 from lakeward.stack.stack import Stack
@@ -53,7 +55,7 @@ def examine(project: Project, home: Home) -> list[Check]:
             checks.append(paused_dags(stack.site(state)))
     else:
         checks.append(Check("stack", True, "not running", "up when you need it", "lakeward stack up"))
-    return [*checks, *catalog_checks(project, home), survival(), owners()]
+    return [*checks, *catalog_checks(project, home), *delta_store(project, home), survival(), owners()]
 
 
 def python(version: tuple[int, int] = (sys.version_info.major, sys.version_info.minor)) -> Check:
@@ -141,6 +143,22 @@ def catalog_checks(project: Project, home: Home) -> Iterator[Check]:
         of = f" {each.name}" if lake.others else ""
         for answer in answers_of(each):
             yield Check(f"{answer.name}{of}", answer.ok, answer.found, answer.wanted, answer.next)
+
+
+def delta_store(project: Project, home: Home) -> Iterator[Check]:
+    """Whether the object store of Delta tables grants a version of a log once; nothing without such tables."""
+    loaded = load_project(project)
+    if not any(each.spec.sink.delta is not None for each in loaded.streams.values()):
+        return
+    lake, wanted = lake_of(loaded.settings, home, 0), "the store refuses to create an object twice (If-None-Match)"
+    if not on_s3(lake.warehouse):
+        return
+    try:
+        conditional.check(lake, hadoop(lake.warehouse))
+    except LakewardError as error:
+        yield Check("delta store", False, f"{error.what}: {error.why}", wanted, error.next)
+        return
+    yield Check("delta store", True, f"{lake.warehouse}: created once", wanted)
 
 
 def paused_dags(site: StackContext, timeout_s: float = 10) -> Check:

@@ -145,9 +145,9 @@ class TableChanges:
 
 
 def _delta_logs(lake: Lake) -> Iterator[str]:
-    """The log of each Delta table, with the time of its newest file."""
+    """The log of each Delta table on a disk, with the time of its newest file: a folder of a store has no time."""
     root = location.warehouse(lake)
-    if root is not None and root.is_dir():
+    if isinstance(root, Path) and root.is_dir():
         for log in sorted(root.glob(f"*/*/{LOG}")):
             yield f"{log}:{_changed(log)}"
 

@@ -16,6 +16,7 @@ from sqlalchemy import Connection
 from sqlalchemy.exc import OperationalError
 
 from lakeward.connectors.delta import location
+from lakeward.connectors.delta.folder import Folder
 from lakeward.connectors.iceberg.catalog import pyiceberg_properties
 from lakeward.connectors.iceberg.catalogs.jdbc import catalog_down
 from lakeward.platform.boundary import worded
@@ -158,7 +159,7 @@ class MaintenanceContext:
         for space in namespaces(self.catalog, refused):
             yield from _inside(self.catalog.list_tables, space, refused)
 
-    def delta(self, table: str) -> Path | None:
+    def delta(self, table: str) -> Folder | None:
         """The folder of a Delta table; None if there is none of that name, or an Iceberg table has the name."""
         if location.warehouse(self.runtime.lake) is None or not location.exists(
             location.folder_of(self.runtime.lake, table)

@@ -6,13 +6,13 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict
 
 from sqlalchemy import Connection
 
 from lakeward.connectors.commit_protocol.position import streams_of
 from lakeward.connectors.delta import state
+from lakeward.connectors.delta.folder import Folder
 from lakeward.platform.boundary import attempt, worded
 from lakeward.platform.errors import SpecError
 from lakeward.platform.text import count, size, word
@@ -97,7 +97,7 @@ def _facts(site: MaintenanceContext, table: str, around: RegistryState, known: P
 
 
 def _see_delta(
-    site: MaintenanceContext, table: str, folder: Path, around: RegistryState, known: Profile | None
+    site: MaintenanceContext, table: str, folder: Folder, around: RegistryState, known: Profile | None
 ) -> ObservedTable:
     read = state.read(folder, known.snapshot_id if known is not None and known.snapshot_id is not None else -1)
     if read is None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import pyarrow.parquet as pq
 
 from lakeward.connectors.delta import log
+from lakeward.connectors.delta.folder import parquet
 from lakeward.connectors.delta.state import Live, State
 from lakeward.platform.text import count
 from lakeward.registry.maintenance import Figures
@@ -48,7 +49,7 @@ def _renamed(before: State, after: State) -> dict[str, Live]:
 def _rows(table: State, path: str, live: Live) -> int:
     if live.rows is not None:
         return live.rows
-    return int(pq.read_metadata(log.absolute(table.folder, path)).num_rows)  # its writer did not state it
+    return int(pq.read_metadata(parquet(log.absolute(table.folder, path))).num_rows)  # its writer did not state it
 
 
 @dataclass(frozen=True)

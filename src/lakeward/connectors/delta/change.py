@@ -11,13 +11,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
-from urllib.parse import unquote, urlparse
 
 from lakeward.connectors import schema_evolution
 from lakeward.connectors.columns import relaxed, up_casts
 from lakeward.connectors.commit_protocol.row_count import tally
 from lakeward.connectors.commit_protocol.upsert import ByKey
 from lakeward.connectors.delta import jvm
+from lakeward.connectors.delta.folder import plain
 from lakeward.platform.errors import SpecError
 from lakeward.spec.sql.statements import quote
 
@@ -133,12 +133,12 @@ class Upsert(ByKey):
         files = jvm.in_list(txn.filterFiles())
         if not files:
             return []
-        by_path = {str(path): file for path, file in zip(jvm.paths_of(txn, files), files, strict=True)}
+        by_path = dict(zip(jvm.paths_of(txn, files), files, strict=True))
         keys = [F.col(quote(name)) for name in self.keys]
         existing = jvm.rows_of(batch.sparkSession, txn, files).select(*keys, F.col("_metadata.file_path").alias(_FILE))
         same = [F.col(f"t.{quote(name)}").eqNullSafe(F.col(f"s.{quote(name)}")) for name in self.keys]
         matched = existing.alias("t").join(batch.select(*keys).alias("s"), same, "left_semi").select(_FILE).distinct()
-        return [by_path[unquote(urlparse(row[0]).path)] for row in matched.collect()]
+        return [by_path[plain(row[0])] for row in matched.collect()]
 
     def _merged(self, batch: DataFrame, touched: list[Any], txn: Any) -> DataFrame:
         """The rows of the touched files and of the batch, one of each key."""

@@ -10,13 +10,12 @@ import struct
 import uuid
 from base64 import b85decode
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any, Final
-from urllib.parse import unquote, urlparse
 
 import pyarrow as pa
 from pyroaring import BitMap
 
+from lakeward.connectors.delta.folder import Folder, at, plain
 from lakeward.platform.errors import Refused
 
 _MAGIC: Final = 1681511377
@@ -27,7 +26,7 @@ _B85: Final = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz!#$
 _TO_B85: Final = str.maketrans(_Z85, _B85)
 
 
-def deleted_rows(folder: Path, vector: Mapping[str, Any]) -> pa.Array:
+def deleted_rows(folder: Folder, vector: Mapping[str, Any]) -> pa.Array:
     """The numbers of the deleted rows in their data file, ascending, from 0; as int64.
 
     Args:
@@ -46,7 +45,7 @@ def deleted_rows(folder: Path, vector: Mapping[str, Any]) -> pa.Array:
     return found
 
 
-def _bytes(folder: Path, vector: Mapping[str, Any]) -> bytes:
+def _bytes(folder: Folder, vector: Mapping[str, Any]) -> bytes:
     """The serialized bitmap.
 
     Raises:
@@ -68,17 +67,17 @@ def _bytes(folder: Path, vector: Mapping[str, Any]) -> bytes:
     return data
 
 
-def file_of(folder: Path, vector: Mapping[str, Any]) -> Path | None:
+def file_of(folder: Folder, vector: Mapping[str, Any]) -> Folder | None:
     """The file of a deletion vector; None if it is stored in the log itself."""
     return None if vector["storageType"] == "i" else _place(folder, vector)
 
 
-def _place(folder: Path, vector: Mapping[str, Any]) -> Path:
+def _place(folder: Folder, vector: Mapping[str, Any]) -> Folder:
     text = str(vector["pathOrInlineDv"])
-    return _relative(folder, text) if vector["storageType"] == "u" else Path(unquote(urlparse(text).path))
+    return _relative(folder, text) if vector["storageType"] == "u" else at(folder, plain(text))
 
 
-def _relative(folder: Path, text: str) -> Path:
+def _relative(folder: Folder, text: str) -> Folder:
     prefix, encoded = text[:-_UUID_TEXT], text[-_UUID_TEXT:]
     return folder / prefix / f"deletion_vector_{uuid.UUID(bytes=_decoded(encoded))}.bin"
 
@@ -103,7 +102,7 @@ def _rows(data: bytes) -> pa.Array:
     return pa.concat_arrays(parts) if parts else pa.array([], pa.int64())
 
 
-def _unreadable(folder: Path, why: str) -> Refused:
+def _unreadable(folder: Folder, why: str) -> Refused:
     return Refused(
         f"Cannot read a deletion vector of the Delta table in {folder}",
         why=why,

@@ -14,9 +14,10 @@ import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
+from lakeward.connectors.aws import conditional
+from lakeward.connectors.delta.folder import Folder, StorePath, parquet
 from lakeward.platform.errors import Refused
 
 LOG = "_delta_log"
@@ -50,10 +51,10 @@ class Listing:
 class DeltaLog:
     """The log of the table in `folder`."""
 
-    folder: Path
+    folder: Folder
 
     @property
-    def path(self) -> Path:
+    def path(self) -> Folder:
         """The folder of the log."""
         return self.folder / LOG
 
@@ -76,11 +77,21 @@ class DeltaLog:
 
     def times(self, listing: Listing) -> dict[int, int]:
         """Version -> the time of its commit file (milliseconds since 1970), oldest first."""
+        wanted = {_name(version): version for version in listing.versions}
         times: dict[int, int] = {}
-        for version in listing.versions:
-            with suppress(FileNotFoundError):  # the log's clean-up deleted it since the listing
-                times[version] = int((self.path / _name(version)).stat().st_mtime * 1000)
-        return times
+        for file in self.path.iterdir():
+            if file.name in wanted:
+                with suppress(FileNotFoundError):  # the log's clean-up deleted it since the listing
+                    times[wanted[file.name]] = int(file.stat().st_mtime * 1000)
+        return dict(sorted(times.items()))
+
+    def made(self, listing: Listing) -> str:
+        """What differs between two tables of the same name and versions."""
+        if isinstance(self.path, StorePath):
+            newest = max(listing.versions, default=None)
+            return "" if newest is None else repr((self.path / _name(newest)).stat())
+        found = self.path.stat()
+        return f"{found.st_ino} {found.st_mtime_ns}"
 
     def size(self) -> int:
         """The size of all files of the log, in bytes."""
@@ -126,7 +137,7 @@ class DeltaLog:
             yield from self._checkpoint_file(self.path / _SIDECARS / name, columns)
 
     @staticmethod
-    def _checkpoint_file(file: Path, columns: Sequence[str]) -> Iterator[Action]:
+    def _checkpoint_file(file: Folder, columns: Sequence[str]) -> Iterator[Action]:
         wanted = {column.split(".")[0] for column in columns}
         if file.suffix == ".json":
             with file.open(encoding="utf-8") as lines:
@@ -136,7 +147,7 @@ class DeltaLog:
             return
         import pyarrow.parquet as pq  # the watcher, which needs the paths alone, loads no engine
 
-        source = pq.ParquetFile(file)
+        source = pq.ParquetFile(parquet(file))
         kinds = set(source.schema_arrow.names)
         for batch in source.iter_batches(columns=[column for column in columns if column.split(".")[0] in kinds]):
             for row in batch.to_pylist():
@@ -161,13 +172,18 @@ class DeltaLog:
                 yield version, action
 
     def put(self, version: int, actions: Sequence[Mapping[str, Any]]) -> bool:
-        """Commit a version atomically, synced to disk; False if the version already exists (ADR 45)."""
+        """Commit a version atomically, synced to disk; False if the version already exists (ADR 45).
+
+        On an object store a Java process sends the conditional PUT (ADR 113): some seconds of CPU.
+        """
+        lines = "".join(json.dumps(action, separators=(",", ":")) + "\n" for action in actions)
+        if isinstance(self.path, StorePath):
+            return conditional.create(self.path.lake, str(self.path / _name(version)), lines.encode())
         file = self.path / _name(version)
         temporary = file.with_name(f".{file.name}.{uuid.uuid4()}.tmp")
         try:
             with temporary.open("x", encoding="utf-8") as out:
-                for action in actions:
-                    out.write(json.dumps(action, separators=(",", ":")) + "\n")
+                out.write(lines)
                 out.flush()
                 os.fsync(out.fileno())
             os.link(temporary, file)

@@ -8,7 +8,6 @@ the columns.
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lakeward.connectors.commit_protocol import position
@@ -17,6 +16,7 @@ from lakeward.connectors.commit_protocol.batch import RunningBatch
 from lakeward.connectors.commit_protocol.position import Position
 from lakeward.connectors.delta import jvm, location
 from lakeward.connectors.delta.check import TableState, check_table
+from lakeward.connectors.delta.folder import Folder
 from lakeward.connectors.schema_evolution import Comparison, sql_type
 from lakeward.telemetry import failpoints
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-def fence(session: SparkSession, folder: Path, checked: TableState, build: Callable[[int], Position]) -> Position:
+def fence(session: SparkSession, folder: Folder, checked: TableState, build: Callable[[int], Position]) -> Position:
     """Commit a position without any rows.
 
     Args:
@@ -52,7 +52,7 @@ def fence(session: SparkSession, folder: Path, checked: TableState, build: Calla
     return moved
 
 
-def add(session: SparkSession, folder: Path, compared: Comparison) -> None:
+def add(session: SparkSession, folder: Folder, compared: Comparison) -> None:
     """Add the columns that the table lacks according to `compared`.
 
     Raises:

@@ -11,11 +11,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from lakeward.connectors.aws import conditional, store
 from lakeward.connectors.commit_protocol import position
 from lakeward.connectors.commit_protocol.batch import RunningBatch
 from lakeward.connectors.commit_protocol.position import Position
 from lakeward.connectors.delta import location, log
 from lakeward.connectors.delta.check import DOMAINS, TableState
+from lakeward.connectors.delta.folder import Folder
 from lakeward.connectors.delta.position_store import state_at
 from lakeward.platform.errors import Blocked
 
@@ -26,7 +28,7 @@ _ATTEMPTS = "spark.databricks.delta.maxCommitAttempts"
 _CONCURRENT = ("ConcurrentModificationException", "MetadataChangedException", "ProtocolChangedException")
 
 
-def begin(session: SparkSession, folder: Path, table: str) -> Any:
+def begin(session: SparkSession, folder: Folder, table: str) -> Any:
     """A transaction on the newest version of a table.
 
     Raises:
@@ -45,7 +47,27 @@ def begin(session: SparkSession, folder: Path, table: str) -> Any:
     return jvm.org.apache.spark.sql.delta.DeltaLog.forTable(session._jsparkSession, str(folder)).startTransaction()
 
 
-def state_of(snapshot: Any, folder: Path, stream: str, table: str) -> TableState:
+def try_store(session: SparkSession, folder: Folder) -> None:
+    """Check, once a process and bucket, that a table's store grants a version once. A disk does: its links are tried
+    with each commit.
+
+    Raises:
+        SpecError: the store ignores the condition.
+    """
+    if isinstance(folder, Path):
+        return
+    jvm: Any = session._jvm
+    conf = session._jsparkSession.sessionState().newHadoopConf()
+    try:
+        jvm.io.lakeward.S3LogStore.trial(jvm.org.apache.hadoop.fs.Path(str(folder.parent)), False, conf)
+    except Exception as error:
+        said = next((str(each.getMessage()) for each in _chain(error)), "")
+        if conditional.IGNORES in said:
+            raise conditional.ignores(folder.lake, str(folder.parent), said) from None
+        raise
+
+
+def state_of(snapshot: Any, folder: Folder, stream: str, table: str) -> TableState:
     """The state of step 1: the snapshot's version and features, and the ancestry from the log's files.
 
     The position is read from the log's files. Delta's cache may have a version that another process has overwritten
@@ -56,7 +78,7 @@ def state_of(snapshot: Any, folder: Path, stream: str, table: str) -> TableState
     return state_at(folder, int(snapshot.version()), raw, supported, stream, table)
 
 
-def others_of(snapshot: Any, folder: Path, stream: str, table: str) -> dict[str, Position]:
+def others_of(snapshot: Any, folder: Folder, stream: str, table: str) -> dict[str, Position]:
     """The positions of the other streams that land in a table."""
     domains = _domains(snapshot, folder)
     return {
@@ -90,7 +112,7 @@ def commit(
         return int(txn.commit(_sequence(session, [*files, position_]), operation))
 
 
-def invalidate_cache(session: SparkSession, folder: Path) -> None:
+def invalidate_cache(session: SparkSession, folder: Folder) -> None:
     """Drop Delta's cache of a table: the next read is from the log's files."""
     jvm: Any = session._jvm
     jvm.org.apache.spark.sql.delta.DeltaLog.invalidateCache(
@@ -109,9 +131,10 @@ def is_concurrent_change(error: BaseException) -> bool:
     return False
 
 
-def paths_of(txn: Any, files: Sequence[Any]) -> list[Path]:
-    """The absolute paths of added files."""
-    return [Path(str(file.absolutePath(txn.deltaLog()).toUri().getPath())) for file in files]
+def paths_of(txn: Any, files: Sequence[Any]) -> list[str]:
+    """The absolute paths of added files, as `folder.plain` returns them."""
+    paths = [file.absolutePath(txn.deltaLog()) for file in files]
+    return [text if store.on_s3(text := str(path.toString())) else str(path.toUri().getPath()) for path in paths]
 
 
 def rows_of(session: SparkSession, txn: Any, files: Sequence[Any]) -> DataFrame:
@@ -135,7 +158,7 @@ def in_list(scala: Any) -> list[Any]:
     return [scala.apply(index) for index in range(scala.size())]
 
 
-def _domains(snapshot: Any, folder: Path) -> dict[str, str]:
+def _domains(snapshot: Any, folder: Folder) -> dict[str, str]:
     domains = log.domains(folder, int(snapshot.version()))
     if domains is not None:
         return domains

@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lakeward.connectors.delta.delta_log import DeltaLog
+from lakeward.connectors.delta.folder import Folder, StorePath
 from lakeward.platform.errors import SpecError
 from lakeward.platform.runtime import Lake
-from lakeward.spec.model.file_paths import local
+from lakeward.spec.model.file_paths import hadoop, local, on_s3
 from lakeward.spec.sql.names import NotAName, dotted, name_parts
 from lakeward.spec.sql.statements import quote, quote_table, quote_text
 
@@ -24,25 +25,27 @@ CATALOG = "spark_catalog"
 _FOLDER = "delta.tables"
 
 
-def warehouse(lake: Lake) -> Path | None:
-    """The folder of all Delta tables; None if the warehouse is not a local folder."""
+def warehouse(lake: Lake) -> Folder | None:
+    """The folder of all Delta tables; None if the warehouse is neither a local folder nor on this deployment's S3."""
     path = local(lake.warehouse)
+    if on_s3(path) and lake.store is not None:
+        return StorePath(f"{hadoop(path).rstrip('/')}/{_FOLDER}", lake)
     return None if "://" in path or not path.startswith("/") else Path(path) / _FOLDER
 
 
-def folder_of(lake: Lake, table: str) -> Path:
+def folder_of(lake: Lake, table: str) -> Folder:
     """The folder of `namespace.table`, whether it exists or not.
 
     Raises:
-        SpecError: the warehouse is on an object store, where two writers can both commit one version (ADR 23).
+        SpecError: the warehouse is on a store where two writers can both commit one version (ADR 113).
     """
     root = warehouse(lake)
     if root is None:
         raise SpecError(
             f"Delta table {table} cannot be stored in the warehouse {lake.warehouse}",
-            why="on an object store two processes can both commit one version of a Delta log, and the rows of one are "
-            "lost without an error (docs/adr/0023); Delta tables are supported in a local folder only",
-            next="use an Iceberg table (sink: {iceberg: ..}) on an object store",
+            why="two processes must not both commit one version of a Delta log; a local folder and the S3 store of the "
+            "settings grant it once (docs/adr/0045, docs/adr/0113), of other stores this is not known",
+            next="use an Iceberg table (sink: {iceberg: ..}) there",
             code="LW-3036",
         )
     try:
@@ -52,7 +55,7 @@ def folder_of(lake: Lake, table: str) -> Path:
     return root / ".".join(namespace) / name
 
 
-def exists(folder: Path) -> bool:
+def exists(folder: Folder) -> bool:
     """Whether `folder` has a Delta table."""
     return DeltaLog(folder).exists
 
@@ -60,9 +63,9 @@ def exists(folder: Path) -> bool:
 def tables_of(lake: Lake) -> list[str]:
     """All Delta tables of the warehouse as `namespace.table`, sorted."""
     root = warehouse(lake)
-    if root is None or not root.is_dir():
-        return []
-    return sorted(f"{folder.parent.name}.{dotted([folder.name])}" for folder in root.glob("*/*") if exists(folder))
+    spaces = root.iterdir() if root is not None and root.is_dir() else ()
+    folders = [folder for space in spaces if space.is_dir() for folder in space.iterdir() if exists(folder)]
+    return sorted(f"{folder.parent.name}.{dotted([folder.name])}" for folder in folders)
 
 
 def register(session: SparkSession | ConnectSession, lake: Lake, table: str) -> None:
@@ -73,6 +76,6 @@ def register(session: SparkSession | ConnectSession, lake: Lake, table: str) -> 
     session.sql(f"CREATE TABLE IF NOT EXISTS {quote_table(table, CATALOG)} USING delta LOCATION {path}")
 
 
-def by_path(folder: Path) -> str:
+def by_path(folder: Folder) -> str:
     """A table in SQL by its path, without a registered name: ``delta.`/path` ``."""
     return f"delta.{quote(str(folder))}"

@@ -11,7 +11,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 from operator import itemgetter
-from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlparse
 
@@ -26,6 +25,7 @@ from lakeward.connectors.delta import column_mapping
 from lakeward.connectors.delta.deletion_vectors import deleted_rows
 from lakeward.connectors.delta.delta_log import LOG as LOG
 from lakeward.connectors.delta.delta_log import Action, DeltaLog
+from lakeward.connectors.delta.folder import Folder, at, parquet, plain
 from lakeward.platform.errors import Internal
 from lakeward.spec.model.position_columns import IDENTITY_COLUMNS
 
@@ -76,7 +76,7 @@ class Commit:
         return Link(self.version, self.version, self.parent, self.operation, self.attempt, self.attempt)
 
 
-def commit(folder: Path, version: int) -> Commit | None:
+def commit(folder: Folder, version: int) -> Commit | None:
     """One commit; None if its file no longer exists (Delta deletes log files after the table's retention)."""
     info: dict[str, Any] = {}
     domains: dict[str, str | None] = {}
@@ -106,7 +106,7 @@ class Head:
         versions: version of a commit whose file exists -> the file's time (milliseconds since 1970), oldest first.
     """
 
-    folder: Path
+    folder: Folder
     version: int
     metadata: Mapping[str, Any]
     protocol: Mapping[str, Any]
@@ -136,7 +136,7 @@ class Head:
         return fields
 
 
-def head(folder: Path) -> Head | None:
+def head(folder: Folder) -> Head | None:
     """The newest version; None if there is no table. Reads the commits since the newest checkpoint, not the data files.
 
     Raises:
@@ -186,7 +186,7 @@ def live(head: Head) -> list[Mapping[str, Any]] | None:
     return list(added.values())
 
 
-def walk(folder: Path, head: int, at: int | None) -> Ancestry:
+def walk(folder: Folder, head: int, at: int | None) -> Ancestry:
     """Walks from version `head` down to `at`, the version of the position.
 
     Without a position (`at` is None) it lists all commits that the log still has.
@@ -200,13 +200,13 @@ def walk(folder: Path, head: int, at: int | None) -> Ancestry:
     return ancestry.walk(head, look_up, at, at if at is not None else 0)
 
 
-def link(folder: Path, version: int) -> Link | None:
+def link(folder: Folder, version: int) -> Link | None:
     """One commit as a link of the table's ancestry; None if its file no longer exists."""
     info = commit(folder, version)
     return None if info is None else info.link
 
 
-def domains(folder: Path, version: int) -> dict[str, str] | None:
+def domains(folder: Folder, version: int) -> dict[str, str] | None:
     """The domain metadata at a version, as a process that opens the table now reads it; None if only Spark can read it.
 
     It is read from the newest checkpoint up to that version and from the commits after it, without a Spark job and
@@ -245,7 +245,7 @@ class TableLog:
         vectors: path as in the log -> the file's deletion vector, for files that have one.
     """
 
-    folder: Path
+    folder: Folder
     version: int
     files: Mapping[str, Mapping[str, str | None]]
     domains: Mapping[str, str]
@@ -253,7 +253,7 @@ class TableLog:
     vectors: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
 
-def read(folder: Path, *, deletion_vectors: bool = False) -> TableLog | None:
+def read(folder: Folder, *, deletion_vectors: bool = False) -> TableLog | None:
     """The newest version of the table in `folder`; None if there is no table.
 
     Args:
@@ -338,7 +338,7 @@ _TYPES = dict(zip(IDENTITY_COLUMNS["kafka"], (pa.string(), pa.int32(), pa.int64(
 
 def _identity(table: TableLog, path: str, values: Mapping[str, str | None]) -> pa.Table:
     """The identity columns of one file. A partition column has one value for the whole file."""
-    file = pq.ParquetFile(absolute(table.folder, path))
+    file = pq.ParquetFile(parquet(absolute(table.folder, path)))
     wanted = {name: stored for name, stored in _stored(table, file).items() if name not in values}
     stored = file.read(list(wanted.values()))
     columns = {
@@ -363,7 +363,6 @@ def _without(records: pa.Table, deleted: pa.Array) -> pa.Table:
     return records.filter(pc.invert(pc.is_in(numbers, value_set=deleted)))
 
 
-def absolute(folder: Path, path: str) -> Path:
+def absolute(folder: Folder, path: str) -> Folder:
     """The absolute path of a file. The log stores URIs, relative to the table unless the file is outside its folder."""
-    parsed = urlparse(path)
-    return folder / unquote(parsed.path if parsed.scheme else path)
+    return at(folder, plain(path) if urlparse(path).scheme else unquote(path))

@@ -8,7 +8,6 @@ the compare-and-set. The commit has no rows: only `commitInfo` and the domain, a
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from lakeward.connectors.commit_protocol import ancestry, position
@@ -25,6 +24,7 @@ from lakeward.connectors.commit_protocol.position_store import (
 from lakeward.connectors.delta import log
 from lakeward.connectors.delta.check import DOMAINS, TableState, check_table
 from lakeward.connectors.delta.delta_log import DeltaLog, commit_info
+from lakeward.connectors.delta.folder import Folder
 from lakeward.connectors.delta.log import Head
 from lakeward.platform.errors import LakewardError, Refused, Transient
 
@@ -45,7 +45,7 @@ IN_COMMIT_TIMESTAMPS = "delta.enableInCommitTimestamps"
 class DeltaPositionStore(PositionStore):
     """The position of one stream in one Delta table in a local folder."""
 
-    folder: Path
+    folder: Folder
     name: str
     stream: str
 
@@ -141,7 +141,7 @@ class DeltaPositionStore(PositionStore):
             raise moved_meanwhile(self.stream, f"version {version} of {self.name} was overwritten by another process")
 
 
-def state_at(folder: Path, version: int, raw: str | None, supported: bool, stream: str, table: str) -> TableState:
+def state_at(folder: Folder, version: int, raw: str | None, supported: bool, stream: str, table: str) -> TableState:
     """The state of one stream in a table at one version. Its ancestry is read from the log's files.
 
     Args:

@@ -10,11 +10,11 @@ import json
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from lakeward.connectors.delta import column_mapping, log
 from lakeward.connectors.delta.delta_log import DeltaLog
+from lakeward.connectors.delta.folder import Folder
 from lakeward.platform.errors import Refused
 
 WINDOW = 1000  # newest commits whose files are parsed; older data files are known from the checkpoint alone
@@ -74,7 +74,7 @@ class State:
         domains, metadata: see `log.TableLog`.
     """
 
-    folder: Path
+    folder: Folder
     version: int
     versions: Mapping[int, int]
     checkpoint: int
@@ -110,7 +110,7 @@ class State:
         return fields
 
 
-def read(folder: Path, since: int = -1) -> State | None:
+def read(folder: Folder, since: int = -1) -> State | None:
     """The newest version of the table in `folder`; None if there is no table.
 
     Args:

@@ -18,6 +18,7 @@ from lakeward.connectors.commit_protocol.writer import TableWriter
 from lakeward.connectors.delta import jvm, log
 from lakeward.connectors.delta.change import Append, Change
 from lakeward.connectors.delta.check import TableState, check_table
+from lakeward.connectors.delta.folder import Folder, at, parquet
 from lakeward.platform.errors import LakewardError
 from lakeward.platform.text import word
 from lakeward.spec.sql.statements import call_name
@@ -44,7 +45,7 @@ class Staged:
     attempt: str
     rows: int
     actions: Sequence[Any]
-    paths: Sequence[Path]
+    paths: Sequence[Folder]
     metadata: str
     version: int
     session: SparkSession
@@ -59,7 +60,7 @@ class DeltaWriter(TableWriter[TableState, Staged]):
         change: how a batch changes the table.
     """
 
-    folder: Path = Path()
+    folder: Folder = Path()
     change: Change = field(default_factory=Append)
 
     @property
@@ -95,11 +96,15 @@ class DeltaWriter(TableWriter[TableState, Staged]):
         session = rows.sparkSession
         txn = jvm.begin(session, self.folder, self.table)
         files = self.change.write(rows, txn)
-        paths = jvm.paths_of(txn, files.added)
+        paths = [at(self.folder, path) for path in jvm.paths_of(txn, files.added)]
         try:
-            count = files.rows if files.rows is not None else sum(pq.read_metadata(path).num_rows for path in paths)
+            count = (
+                files.rows
+                if files.rows is not None
+                else sum(pq.read_metadata(parquet(path)).num_rows for path in paths)
+            )
         except FileNotFoundError as error:
-            raise RetryCommit(f"staged file {error.filename} no longer exists") from error
+            raise RetryCommit(f"staged file {error.filename or error} no longer exists") from error
         return Staged(
             attempt=attempt,
             rows=count,

@@ -57,10 +57,12 @@ class DeltaStreamSink(ExactSink[DeltaWriter]):
         return ObservedSinkTable(state, str(folder), others)
 
     def prepare(self, columns: Any, *, stateful: bool) -> None:
-        """Create the table, or compare its columns with the transform's."""
+        """Create the table, or compare its columns with the transform's. First the store is tried: the creation is a
+        commit."""
         self.writer.stateful = stateful
         own, stream, name = self.writer.session, self.writer.stream, self.writer.table
         fields = [str(column) for column in self.sink.partition_by]
+        jvm.try_store(own, self.writer.folder)
         schema.check_keys(stream, self.sink.keys or (), self.sink.order_by, columns)
         if table.create(own, self.lake, name, columns, fields):
             _log.info("table created", stream=stream, table=name, partition_by=fields, folder=str(self.writer.folder))

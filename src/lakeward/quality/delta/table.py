@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import takewhile
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lakeward.connectors.delta import log
+from lakeward.connectors.delta.folder import Folder
 from lakeward.platform.errors import LakewardError, expect, expect_type
 from lakeward.platform.text import word
 from lakeward.quality.delta import frames, stats
@@ -41,7 +41,7 @@ class DeltaTable:
         folder: the table's folder.
     """
 
-    def __init__(self, name: str, folder: Path) -> None:
+    def __init__(self, name: str, folder: Folder) -> None:
         self.name, self.folder = name, folder
         self._history: History | None = None
 
@@ -146,7 +146,7 @@ def _marks(commits: Commits, proofs: Proofs) -> tuple[list[Mark], int | None]:
     return sorted(own_marks, key=lambda mark: -mark.snapshot), foreign
 
 
-def verified_proof(name: str, folder: Path, proofs: Proofs) -> Verification | None:
+def verified_proof(name: str, folder: Folder, proofs: Proofs) -> Verification | None:
     """The proof that readers of a table may rely on now; None if no version on its line is proven.
 
     Args:

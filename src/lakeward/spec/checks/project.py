@@ -242,18 +242,6 @@ def _drivers(streams: Sequence[StreamSpec], drivers: Collection[str]) -> Iterato
             yield ProjectFinding(spec.id, ("resources",), message)
 
 
-def object_store_findings(streams: Sequence[StreamSpec], settings: Settings) -> Iterator[ProjectFinding]:
-    """Tables that cannot be on the object store of the settings."""
-    place = settings.catalog.warehouse
-    for spec in streams if place is not None else ():
-        if spec.sink.delta is not None:
-            message = (
-                f"not yet: Delta tables in {place}: on S3 Delta's log takes one writing process, and maintenance is a "
-                "second one; land in iceberg"
-            )
-            yield ProjectFinding(spec.id, ("sink", "delta"), message, spec.sink.delta.table)
-
-
 def hive_findings(streams: Sequence[StreamSpec], settings: Settings) -> Iterator[ProjectFinding]:
     """Tables whose names a Hive Metastore cannot have."""
     if settings.lake is None or settings.lake.type != "hive":

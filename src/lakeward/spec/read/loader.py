@@ -16,7 +16,6 @@ from lakeward.spec.checks.project import (
     ProjectFinding,
     comparable,
     hive_findings,
-    object_store_findings,
     slow_commits,
     stream_findings,
     unknown_connections,
@@ -147,8 +146,6 @@ class _Loading:
         for finding in stream_findings(self.compared, _declared_drivers(self.project, settings.document)):
             self._cross(finding, settings.document)
         for finding in () if self.kafka is None else unknown_connections(self.compared, self.kafka):
-            self._cross(finding, settings.document)
-        for finding in object_store_findings(self.compared, settings.model or Settings()):
             self._cross(finding, settings.document)
         for finding in hive_findings(self.compared, settings.model or Settings()):
             self._cross(finding, settings.document)

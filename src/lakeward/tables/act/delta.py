@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from pathlib import Path
 
 from lakeward.connectors.delta import location
+from lakeward.connectors.delta.folder import Folder
 from lakeward.spec.sql.statements import quote_table
 from lakeward.tables.act.statements import set_properties
 from lakeward.tables.plan.delta import MIN_FILE_AGE
@@ -18,7 +18,7 @@ _SLIGHTLY = 1e-6
 _LISTING = 4  # tasks that list the folder: VACUUM's default is ten thousand
 
 
-def statements(folder: Path, action: Action, now: datetime | None = None) -> list[str]:
+def statements(folder: Folder, action: Action, now: datetime | None = None) -> list[str]:
     """The statements of a planned action, in order. They change settings of the session, which is this run's own."""
     if action.action == "compact":
         return [each for rewrite in action.rewrites for each in optimize(folder, rewrite)]
@@ -27,7 +27,7 @@ def statements(folder: Path, action: Action, now: datetime | None = None) -> lis
     return vacuum(folder, action.cutoff, now or datetime.now(UTC))
 
 
-def optimize(folder: Path, rewrite: Rewrite) -> list[str]:
+def optimize(folder: Folder, rewrite: Rewrite) -> list[str]:
     """Compaction of partitions into larger files, or in Z-order, in one commit that changes no row."""
     order = f" ZORDER BY ({', '.join(map(quote_table, rewrite.order.columns))})" if rewrite.order is not None else ""
     where = " OR ".join(f"({condition})" for condition in rewrite.where)
@@ -43,7 +43,7 @@ def optimize(folder: Path, rewrite: Rewrite) -> list[str]:
     ]  # fmt: skip
 
 
-def vacuum(folder: Path, older_than: datetime, now: datetime) -> list[str]:
+def vacuum(folder: Folder, older_than: datetime, now: datetime) -> list[str]:
     """Deletion of files that no version since `older_than` references. Delta's retention check stays on above its
     minimum.
 

@@ -23,6 +23,7 @@ import structlog
 
 from lakeward.connectors.delta import location as delta_location
 from lakeward.connectors.delta.delta_log import LOG, DeltaLog
+from lakeward.connectors.delta.folder import Folder
 from lakeward.platform.boundary import Failure, attempt
 from lakeward.spec.sql.names import dotted
 from lakeward.tables.context import MaintenanceContext
@@ -332,11 +333,11 @@ class Owners:
     ) -> list[tuple[str, str, str, str]]:
         return [(key(path), name, path, manifest) for path in paths if not inside(path, location)]
 
-    def _delta(self, name: str, folder: Path) -> None:
+    def _delta(self, name: str, folder: Folder) -> None:
         log = DeltaLog(folder)
-        listing, made = log.listing(), log.path.stat()
+        listing = log.listing()
         span = f"{listing.checkpoint()} {min(listing.versions, default=-1)} {max(listing.versions, default=-1)}"
-        pointer = f"{span} {made.st_ino} {made.st_mtime_ns}"  # a table that was made again has the same versions
+        pointer = f"{span} {log.made(listing)}"  # a table that was made again has the same versions
         if self._known(name, pointer) == str(folder):
             return
         found = self._elsewhere(name, str(folder), LOG, paths_in_log(folder))
@@ -379,13 +380,13 @@ def _opened(file: str) -> sqlite3.Connection:
     return db
 
 
-def _delta_tables(site: MaintenanceContext) -> dict[str, Path]:
+def _delta_tables(site: MaintenanceContext) -> dict[str, Folder]:
     """The Delta tables of the warehouse: by name, and by path where they have none."""
     lake = site.runtime.lake
     named = {name: delta_location.folder_of(lake, name) for name in delta_location.tables_of(lake)}
     root = delta_location.warehouse(lake)
     known = set(named.values())
-    top = root.parent if root is not None else None
+    top = root.parent if isinstance(root, Path) else None  # no search through all objects of a store
     if top is None or not top.is_dir():
         return named
     for depth in range(1, _DEPTH + 1):

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote
 
 from lakeward.connectors.delta.delta_log import DeltaLog
+from lakeward.connectors.delta.folder import Folder
 
 if TYPE_CHECKING:
     from pyiceberg.io import FileIO
@@ -91,7 +91,7 @@ def statistics_of(metadata: TableMetadata) -> set[str]:
     return {each.statistics_path for each in (*metadata.statistics, *metadata.partition_statistics)}
 
 
-def paths_in_log(folder: Path) -> set[str]:
+def paths_in_log(folder: Folder) -> set[str]:
     """The files outside of a Delta table's folder that its log names, removed ones that may still be read too: a
     shallow clone names files of its base. Empty if no commit was ever made: a CREATE TABLE that died leaves a folder.
 

@@ -13,7 +13,7 @@ import pytest
 from lakeward.connectors.commit_protocol.ancestry import Finding
 from lakeward.connectors.delta import location, log
 from lakeward.platform.errors import Internal, Refused, SpecError
-from lakeward.platform.runtime import Lake
+from lakeward.platform.runtime import Lake, ObjectStore
 
 
 def _commit(folder: Path, version: int, *actions: dict[str, Any]) -> None:
@@ -118,7 +118,7 @@ def test_domains_are_those_of_one_version_and_of_none_that_cannot_be_told(tmp_pa
     assert log.domains(tmp_path, 2) is None
 
 
-def test_delta_tables_stand_beside_the_icebergs_and_only_on_this_machine(tmp_path: Path) -> None:
+def test_delta_tables_are_in_the_warehouse_of_a_disk_or_of_the_own_store(tmp_path: Path) -> None:
     lake = Lake(warehouse=f"file://{tmp_path}")
     folder = location.folder_of(lake, "ns.t")
     assert folder == tmp_path / "delta.tables" / "ns" / "t"
@@ -129,6 +129,12 @@ def test_delta_tables_stand_beside_the_icebergs_and_only_on_this_machine(tmp_pat
     assert location.tables_of(Lake(warehouse="s3://bucket/w")) == []
     with pytest.raises(SpecError, match="cannot be stored in the warehouse s3://bucket/w"):
         location.folder_of(Lake(warehouse="s3://bucket/w"), "ns.t")
+    found = location.folder_of(Lake(warehouse="s3://bucket/w", store=ObjectStore()), "ns.t")
+    assert location.by_path(found) == "delta.`s3a://bucket/w/delta.tables/ns/t`"
+    assert str(log.absolute(found, "day=a%20b/x.parquet")) == f"{found}/day=a b/x.parquet"
+    assert str(log.absolute(found, "s3a://other/a%20b.parquet")) == "s3a://other/a b.parquet"
+    assert (found / "x.checkpoint.parquet").suffix == ".parquet"
+    assert found.parent.name == "ns"
 
 
 @pytest.mark.parametrize("mode", ["name", "id"])

@@ -9,11 +9,11 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from lakeward.connectors.delta import log
 from lakeward.connectors.delta.delta_log import DeltaLog
+from lakeward.connectors.delta.folder import Folder
 from lakeward.connectors.delta.source import history
 from lakeward.connectors.delta.source.history import Offset
 
@@ -46,7 +46,7 @@ class Backlog:
     since_ms: int | None
 
 
-def behind(folder: Path, at: Offset | None) -> Backlog:
+def behind(folder: Folder, at: Offset | None) -> Backlog:
     """The backlog after position `at`; without a position (None) it is the whole table."""
     versions = history.versions(folder)
     if not versions:
@@ -64,14 +64,14 @@ def behind(folder: Path, at: Offset | None) -> Backlog:
     return Backlog(rows, min((file.at_ms for file in files if file.rows != 0), default=None))
 
 
-def added(folder: Path, version: int) -> Iterator[Added]:
+def added(folder: Folder, version: int) -> Iterator[Added]:
     """The files that a commit added with new rows, in the order of the log; none if the commit no longer exists."""
     for action in history.actions(folder, version, "add"):
         if action["add"].get("dataChange", True):
             yield _added(action["add"])
 
 
-def newest(folder: Path, most: int) -> list[str]:
+def newest(folder: Folder, most: int) -> list[str]:
     """Paths (as in the log) of the newest live files, until they hold about `most` rows."""
     table = log.read(folder)
     if table is None:
@@ -86,7 +86,7 @@ def newest(folder: Path, most: int) -> list[str]:
     return paths or list(table.files)[:1]
 
 
-def since(folder: Path, at_ms: int) -> list[Added]:
+def since(folder: Folder, at_ms: int) -> list[Added]:
     """The files that were added with new rows since `at_ms` (milliseconds since 1970), newest commit first."""
     files: list[Added] = []
     for version in reversed(history.versions(folder)):
@@ -97,7 +97,7 @@ def since(folder: Path, at_ms: int) -> list[Added]:
     return files
 
 
-def files_at(folder: Path, version: int) -> list[Added]:
+def files_at(folder: Folder, version: int) -> list[Added]:
     """The files of the table at a version, in the order in which Delta's source reads them."""
     delta_log = DeltaLog(folder)
     listing = delta_log.listing()

@@ -11,10 +11,10 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from pathlib import Path
 
 from lakeward.connectors.delta import log
 from lakeward.connectors.delta.delta_log import Action, DeltaLog
+from lakeward.connectors.delta.folder import Folder
 from lakeward.platform.errors import Blocked, Refused
 
 
@@ -45,7 +45,7 @@ def parse(text: str) -> Offset | None:
         return None
 
 
-def table_id(folder: Path) -> str | None:
+def table_id(folder: Folder) -> str | None:
     """The table id; None if only Spark can read it. A table that was removed and created again has another id."""
     for version in reversed(versions(folder)):
         for action in actions(folder, version, "metaData"):
@@ -57,7 +57,7 @@ def table_id(folder: Path) -> str | None:
     return None if table is None else str(table.metadata.get("id"))
 
 
-def check(stream: str, source: str, table: str, folder: Path, at: Offset, *, skip: bool) -> None:
+def check(stream: str, source: str, table: str, folder: Folder, at: Offset, *, skip: bool) -> None:
     """Compare an offset with the log.
 
     Args:
@@ -94,7 +94,7 @@ def check(stream: str, source: str, table: str, folder: Path, at: Offset, *, ski
         raise _rewritten(stream, source, table, folder, changed)
 
 
-def check_version(stream: str, source: str, table: str, folder: Path, version: int) -> None:
+def check_version(stream: str, source: str, table: str, folder: Folder, version: int) -> None:
     """Check that a stream can start at a version.
 
     Raises:
@@ -103,7 +103,7 @@ def check_version(stream: str, source: str, table: str, folder: Path, version: i
     check(stream, source, table, folder, Offset("", version, whole=False), skip=True)
 
 
-def _rewritten(stream: str, source: str, table: str, folder: Path, version: int) -> Blocked:
+def _rewritten(stream: str, source: str, table: str, folder: Folder, version: int) -> Blocked:
     commit = log.commit(folder, version)
     operation, at = ("", "") if commit is None else (f" ({commit.operation})", _when(commit.at_ms))
     return Blocked(
@@ -117,17 +117,17 @@ def _rewritten(stream: str, source: str, table: str, folder: Path, version: int)
     )
 
 
-def _changes(folder: Path, version: int) -> bool:
+def _changes(folder: Folder, version: int) -> bool:
     return any(action["remove"].get("dataChange", True) for action in actions(folder, version, "remove"))
 
 
-def actions(folder: Path, version: int, *kinds: str) -> Iterator[Action]:
+def actions(folder: Folder, version: int, *kinds: str) -> Iterator[Action]:
     """The actions of a commit; none if the commit no longer exists."""
     with suppress(FileNotFoundError):  # the log's clean-up deleted it since the listing
         yield from DeltaLog(folder).actions(version, *kinds)
 
 
-def versions(folder: Path) -> list[int]:
+def versions(folder: Folder) -> list[int]:
     """The commits that the log still has, oldest first."""
     return list(DeltaLog(folder).listing().versions)
 

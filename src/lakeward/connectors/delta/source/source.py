@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Collection
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lakeward.connectors import table_rows
 from lakeward.connectors.delta import location, log
+from lakeward.connectors.delta.folder import Folder
 from lakeward.connectors.delta.source import backlog, history
 from lakeward.connectors.plain.not_replayable import NotReplayableSource
 from lakeward.platform.errors import Blocked, DependencyDown, SpecError, expect
@@ -39,7 +39,7 @@ class DeltaStreamSource(NotReplayableSource):
         return str(self.delta.table)
 
     @property
-    def folder(self) -> Path:
+    def folder(self) -> Folder:
         """The table's folder."""
         return location.folder_of(self.runtime.lake, self.table)
 
