@@ -6,6 +6,7 @@ import gzip
 import io
 import json
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,8 @@ from pyiceberg.catalog.sql import SqlCatalog
 
 from lakeward import jars
 from lakeward.connectors.aws import store
-from lakeward.connectors.delta import location, log
+from lakeward.connectors.commit_protocol import position
+from lakeward.connectors.delta import location, log, state
 from lakeward.connectors.delta.delta_log import DeltaLog
 from lakeward.connectors.delta.folder import parquet
 from lakeward.connectors.file_access import FileAccess
@@ -29,12 +31,17 @@ from lakeward.operations.request import Request, StreamOperation
 from lakeward.operations.runner import Runner
 from lakeward.platform.errors import DependencyDown, SpecError
 from lakeward.platform.runtime import Project
+from lakeward.quality.delta.apart import why_not
+from lakeward.quality.delta.frames import _counted
+from lakeward.spec.model.policy import Policy
 from lakeward.spec.model.sources import FilesSource
 from lakeward.supervision import probes
 from lakeward.supervision.backends.local import LocalBackend
 from lakeward.supervision.decide.dependencies import Dependency, Kind
 from lakeward.tables.act.delta import vacuum
-from lakeward.tables.context import MaintenanceContext
+from lakeward.tables.context import MaintenanceContext, thresholds
+from lakeward.tables.guard.positions import off_main
+from lakeward.tables.observe.delta import table_facts
 from lakeward.tables.observe.listing import TRASH_FOLDER
 from lakeward.tables.orphans import remove_orphans
 
@@ -184,6 +191,19 @@ def test_delta_tables_on_s3_land_once_though_the_driver_is_killed_and_the_table_
     commits = [log.commit(folder, version) for version in DeltaLog(folder).listing().versions]
     assert "OPTIMIZE" in [each.operation for each in commits if each is not None]
     assert not [each for each in weed.names("lake") if "lakeward-trial" in each]
+    read = state.read(folder)
+    assert read is not None
+    facts = table_facts(table, read, lambda size, properties: thresholds(Policy(), size, properties))
+    # A position that is not the head, as after an OPTIMIZE: it is looked for in the log on the store.
+    key = position.key(stream)
+    held = json.loads(facts.properties[key])
+    earlier = json.dumps({**held, "snapshot": held["snapshot"] - 1})
+    assert off_main(replace(facts, properties={**facts.properties, key: earlier}), {}) == []
+    head = log.head(folder)
+    assert head is not None
+    for add in log.live(head) or ():
+        assert why_not(head, add) is None, "a check reads the rows of one file"
+        _counted(head, add)
 
 
 def test_files_of_both_places_are_reached_by_one_name(on_s3: Any, weed: Weed, tmp_path: Path) -> None:

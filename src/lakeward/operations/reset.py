@@ -99,7 +99,8 @@ class Reset(OnStream[ResetPlan]):
                 },
                 {"end": moved.end, "seq": moved.seq, "checkpoint": checkpoint, "generation": number},
             )
-        detail = f"the position is seq {moved.seq} ({'; '.join(plan.lines)}), with checkpoint {checkpoint}"
+        moves = f" ({'; '.join(plan.lines)})" if plan.lines else ""
+        detail = f"the position is seq {moved.seq}{moves}, with checkpoint {checkpoint}"
         return self.done(detail, plan.data)
 
     def _plan(self, sink: SinkPosition) -> ResetPlan:

@@ -9,10 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import datetime, timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lakeward.connectors.commit_protocol.ancestry import Link, walk
 from lakeward.platform.text import count, whole_number
+
+if TYPE_CHECKING:
+    from lakeward.connectors.delta.folder import Folder
 
 MAIN = "main"
 VERIFIED = "verified"  # the branch the checks move
@@ -220,6 +223,7 @@ class TableFacts:
         tombstones: for a Delta table: file -> when it was removed; it stays in the folder until a VACUUM.
         columns: column names, nested ones with dots.
         partition_fields: names of the partition fields of every spec that the table had.
+        folder: for a Delta table: `location`, as it is read.
     """
 
     table: str
@@ -240,6 +244,14 @@ class TableFacts:
     tombstones: Mapping[str, datetime] = field(default_factory=dict)
     columns: tuple[str, ...] = ()
     partition_fields: tuple[str, ...] = ()
+    folder: Folder | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def delta_folder(self) -> Folder:
+        """The folder of a Delta table."""
+        if self.folder is None:
+            raise ValueError(f"{self.table} has no folder: it is no Delta table")
+        return self.folder
 
     def by_id(self) -> dict[int, Snapshot]:
         """Snapshot id -> snapshot."""

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import partial
-from pathlib import Path
 from typing import Any, Literal
 
 from sqlalchemy import Connection
@@ -178,7 +177,7 @@ def _proven(connection: Connection, facts: TableFacts) -> int | None:
     of = f"{facts.uuid}/"
     proofs = [row for row in verifications.proofs(connection, facts.table) if (row["to_commit"] or "").startswith(of)]
     for version in sorted((verifications.head_of(row) for row in proofs), reverse=True):
-        if facts.snapshot_id is not None and log.walk(Path(facts.location), facts.snapshot_id, version).right:
+        if facts.snapshot_id is not None and log.walk(facts.delta_folder, facts.snapshot_id, version).right:
             return version
     return None
 

@@ -199,7 +199,7 @@ class Reads:
             raise NotFound(
                 f"There is no registered table {table!r}",
                 why="a table appears after the first observation: those of streams, and those of conf/tables.yaml",
-                next="lakeward tables health '*'",
+                next="lakeward tables health",
                 code="LW-5903",
             )
         return _seen(row, writers, sight)

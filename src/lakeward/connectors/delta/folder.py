@@ -43,7 +43,8 @@ class StorePath:
         return self.url
 
     def __truediv__(self, name: str | PurePosixPath) -> StorePath:
-        return StorePath(f"{self.url}/{str(name).strip('/')}", self.lake)
+        below = str(name).strip("/")  # empty: this folder, as of a `Path`
+        return StorePath(f"{self.url}/{below}", self.lake) if below else self
 
     @property
     def name(self) -> str:

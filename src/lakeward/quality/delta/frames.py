@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, cast
 import pyarrow.parquet as pq
 
 from lakeward.connectors.delta import log
+from lakeward.connectors.delta.folder import parquet
 from lakeward.connectors.delta.log import Head
 from lakeward.platform.errors import LakewardError
 from lakeward.quality.delta.commits import rows_of
@@ -62,7 +63,8 @@ def of_files(session: SparkSession, head: Head, adds: Sequence[Mapping[str, Any]
 
 
 def _counted(head: Head, add: Mapping[str, Any]) -> None:
-    found, stated = pq.read_metadata(log.absolute(head.folder, add["path"])).num_rows, rows_of(add)
+    file = parquet(log.absolute(head.folder, add["path"]))
+    found, stated = pq.read_metadata(file).num_rows, rows_of(add)
     if found != stated:
         raise _wrong(head, f"file {add['path']} has {found} rows, the log says {stated}")
 

@@ -170,6 +170,10 @@ def _lost(m: Material) -> Answer:
     if other:
         if m.sources_read.table_missing and recorded is not None:
             return _without_position(m, recorded)
+        if recorded is None and m.sources_read.position is None and m.sources_read.table_answered is not False:
+            return Answer(
+                Lost.UNKNOWN, f"nothing has landed yet; what a topic had that no longer exists is lost: {other}"
+            )
         return Answer(Lost.AT_RISK, f"what had not landed from the topic that was there before may be lost: {other}")
     rest = "the source still has the rest"
     if m.sources_read.lag is None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
 from sqlalchemy import Connection
 
@@ -64,7 +63,7 @@ def off_main(facts: TableFacts, checked: Mapping[str, int]) -> list[OffMain]:
         if held.snapshot is None:
             continue
         if facts.format == "delta":
-            finding = log.walk(Path(facts.location), facts.sequence, held.snapshot).finding
+            finding = log.walk(facts.delta_folder, facts.sequence, held.snapshot).finding
             # Delta expires its log by itself: a missing version is no evidence.
             finding = Finding.MET if finding is Finding.EXPIRED else finding
         else:

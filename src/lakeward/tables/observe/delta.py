@@ -62,6 +62,7 @@ def table_facts(name: str, state: State, judge: Judge, known: Profile | None = N
         catalog="spark_catalog",
         tombstones={path: instant(at_ms) for path, at_ms in state.removed.items()},
         columns=state.names,
+        folder=state.folder,
     )
 
 

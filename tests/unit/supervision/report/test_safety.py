@@ -153,6 +153,10 @@ def test_before_the_first_batch_there_is_no_table_and_nothing_lost(scenes) -> No
     answer = safety.lost(first.material())
     assert answer.lost is Lost.NO
     assert answer.text.startswith("nothing has landed yet")
+    without_topic = replace(first.asked, lag=replace(made.asked.lag, unmeasured={"source": REPLACED}))
+    answer = safety.lost(first.changed(asked=without_topic).material())
+    assert answer.lost is Lost.UNKNOWN, "whether there ever was a topic cannot be known"
+    assert answer.text.startswith("nothing has landed yet")
 
 
 def test_waiting_for_more_than_half_the_retention_is_a_risk_with_the_time_left(scenes) -> None:
