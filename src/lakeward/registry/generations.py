@@ -56,18 +56,24 @@ def of_streams(
     """The named generation of each stream, e.g. what a driver has to run.
 
     Args:
-        known: generations read before: only their mutable fields (stable, failed) are read again.
+        known: generations read before: only their mutable fields (stable, failed) are read again. One that was created
+            at another time is of another registry, e.g. of a backup that was restored, and is read whole.
     """
     unchanged = {name: item for name, item in (known or {}).items() if numbers.get(name) == item.generation}
     key = tuple_(generations.c.stream, generations.c.generation)
     result: dict[str, Generation] = {}
     if unchanged:
         mutable = select(
-            generations.c.stream, generations.c.stable_at, generations.c.failed_at, generations.c.failure
+            generations.c.stream,
+            generations.c.created_at,
+            generations.c.stable_at,
+            generations.c.failed_at,
+            generations.c.failure,
         ).where(key.in_([(name, item.generation) for name, item in unchanged.items()]))
         for row in connection.execute(mutable):
-            values = {"stable_at": row.stable_at, "failed_at": row.failed_at, "failure": row.failure}
-            result[row.stream] = replace(unchanged[row.stream], **values)
+            if row.created_at == unchanged[row.stream].created_at:
+                values = {"stable_at": row.stable_at, "failed_at": row.failed_at, "failure": row.failure}
+                result[row.stream] = replace(unchanged[row.stream], **values)
     missing = [(name, number) for name, number in numbers.items() if name not in result]
     if missing:
         rows = connection.execute(select(generations).where(key.in_(missing)))

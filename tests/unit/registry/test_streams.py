@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 import pytest
@@ -83,6 +84,20 @@ def test_generations_are_kept_whole_and_found_by_number(registry):
     assert generations.latest(registry)["flights"].generation == 2
     assert generations.of_streams(registry, {"flights": 1})["flights"].spec["n"] == 1
     assert generations.get(registry, "flights", 3) is None
+
+
+def test_a_known_generation_is_read_again_only_if_it_was_created_at_another_time(registry):
+    _accept(registry)
+    generations.add(
+        registry, stream="flights", generation=1, spec={"n": 1}, digest="1", sql="", code={}, versions={},
+        author="ada", checkpoint="c",
+    )  # fmt: skip
+    stored = generations.of_streams(registry, {"flights": 1})["flights"]
+    known = replace(stored, spec={"n": "as it was read before"})
+    assert generations.of_streams(registry, {"flights": 1}, known={"flights": known})["flights"] == known
+    of_another_registry = replace(known, created_at=stored.created_at - timedelta(days=1))
+    found = generations.of_streams(registry, {"flights": 1}, known={"flights": of_another_registry})
+    assert found["flights"] == stored
 
 
 def test_a_query_that_waits_for_its_next_attempt_waits_out_a_hold(registry):
