@@ -28,7 +28,7 @@ _FOLDER = "delta.tables"
 def warehouse(lake: Lake) -> Folder | None:
     """The folder of all Delta tables; None if the warehouse is neither a local folder nor on this deployment's S3."""
     path = local(lake.warehouse)
-    if on_s3(path) and lake.store is not None:
+    if on_s3(path) and lake.store is not None and not (lake.rest or lake.hive):  # those own the bucket
         return StorePath(f"{hadoop(path).rstrip('/')}/{_FOLDER}", lake)
     return None if "://" in path or not path.startswith("/") else Path(path) / _FOLDER
 

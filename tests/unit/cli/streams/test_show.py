@@ -380,7 +380,7 @@ def test_batches_read_oldest_first_with_their_offsets(site: Any) -> None:
     assert [each["batch_id"] for each in found] == [0, 1]
     assert found[0].keys() == {
         "query_id", "batch_id", "seq", "generation", "snapshot_id", "start_offsets", "end_offsets", "consumed",
-        "landed", "quarantined", "filtered", "late_dropped", "late_kept", "skipped", "duration_s", "replayed",
+        "landed", "quarantined", "filtered", "late_dropped", "late_kept", "skipped", "duration_s", "phases", "replayed",
         "complete_through", "committed_at",
     }  # fmt: skip
     lines = site.lakeward("streams", "batches", "flights", "-n", "1").out.splitlines()
