@@ -2,7 +2,7 @@
 
     python tests/faults/delta_s3_races.py --versions 500 --seed 1
 
-It prints one JSON line: the versions of the log, the commits that the writers were told are done, those that no
+It prints one JSON line: the versions of the log, the commits that were acknowledged to the writers, those that no
 version holds (overwritten) and those that two hold (doubled). `--delta` uses Delta's own store for S3, which is not
 conditional: a proof that the commits that are lost would be found.
 """
@@ -59,7 +59,7 @@ def session(lake: Lake, log_store: str) -> Any:
 
 
 def run(role: str, lake: Lake, log_store: str, commits: int) -> None:
-    """What one process does; a line for each commit that it was told is done. It begins when its stdin says so."""
+    """What one process does; a line for each acknowledged commit. It begins when its stdin says so."""
     spark = session(lake, log_store)
     spark.sparkContext.setLogLevel("ERROR")
     table = location.by_path(location.folder_of(lake, TABLE))
@@ -75,14 +75,14 @@ def run(role: str, lake: Lake, log_store: str, commits: int) -> None:
         else:
             spark.sql(f"OPTIMIZE {table}")
         print(json.dumps({"done": name}), flush=True)
-        if role not in WRITERS and not lively():
+        if role not in WRITERS and ended():
             break
     spark.stop()
 
 
-def lively() -> bool:
-    """Whether the process that started this one has not asked it to end."""
-    return not Path(os.environ["LAKEWARD_RACES_END"]).exists()
+def ended() -> bool:
+    """Whether the writers are done, so that maintenance ends too."""
+    return Path(os.environ["LAKEWARD_RACES_END"]).exists()
 
 
 def race(versions: int, seed: str, *, delta: bool) -> dict[str, Any]:
@@ -94,8 +94,8 @@ def race(versions: int, seed: str, *, delta: bool) -> dict[str, Any]:
         spark = session(lake, log_store)
         at = location.folder_of(lake, TABLE)
         spark.sql(f"CREATE TABLE {location.by_path(at)} (writer STRING, number INT) USING delta")
-        each = versions // len(WRITERS)
-        roles = {**dict.fromkeys(WRITERS, each), "maintenance": versions}
+        share = versions // len(WRITERS)
+        roles = {**dict.fromkeys(WRITERS, share), "maintenance": versions}
         started = {
             role: subprocess.Popen(
                 [sys.executable, __file__, "--role", role, "--lake", lake.model_dump_json(), "--store", log_store,
@@ -112,14 +112,14 @@ def race(versions: int, seed: str, *, delta: bool) -> dict[str, Any]:
             for process in started.values():
                 process.stdin.write("go\n")
                 process.stdin.flush()
-            told = {role: started[role].communicate()[0] for role in WRITERS}
+            outputs = {role: started[role].communicate()[0] for role in WRITERS}
             end.touch()
-            told["maintenance"] = started["maintenance"].communicate()[0]
+            outputs["maintenance"] = started["maintenance"].communicate()[0]
         finally:
             for process in started.values():
                 process.kill()
                 process.wait()
-        done = [json.loads(line)["done"] for text in told.values() for line in text.splitlines() if "done" in line]
+        done = [json.loads(line)["done"] for text in outputs.values() for line in text.splitlines() if "done" in line]
         written = {name for name in done if not name.startswith("maintenance/")}
         listed = DeltaLog(at).listing().versions
         commits = [log.commit(at, version) for version in listed]
@@ -130,19 +130,14 @@ def race(versions: int, seed: str, *, delta: bool) -> dict[str, Any]:
     overwritten = sorted(written - set(held))
     doubled = sorted(name for name, count in (held + Counter()).items() if count > 1 or seen[name] > 1)
     operations = Counter(each.operation for each in commits if each is not None)
-    complete = len(written) == each_of(versions) and set(seen) == written
+    complete = len(written) == share * len(WRITERS) and set(seen) == written
     return {
         "seed": seed, "ok": bool(overwritten) if delta else complete and not overwritten and not doubled,
-        "log_store": log_store, "versions": len(listed), "told_done": len(written), "rows": len(rows),
+        "log_store": log_store, "versions": len(listed), "acknowledged": len(written), "rows": len(rows),
         "overwritten": len(overwritten), "doubled": len(doubled), "optimized": operations["OPTIMIZE"],
         "vacuums": sum(name.startswith("maintenance/") and int(name.split("/")[1]) % 2 for name in done),
         "processes": [process.returncode for process in started.values()],
     }  # fmt: skip
-
-
-def each_of(versions: int) -> int:
-    """The commits that all writers together make."""
-    return versions // len(WRITERS) * len(WRITERS)
 
 
 def main() -> None:

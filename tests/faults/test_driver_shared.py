@@ -190,7 +190,7 @@ def test_it_rests_for_the_rewrite_and_goes_on_after_it_also_when_the_maintenance
                 head = world.catalog().load_table(table).current_snapshot()
                 assert head.summary.operation.value == "replace", "the rewrite landed"
             else:
-                time.sleep(4)  # at an interval of one second
+                time.sleep(4)  # four intervals: that nothing lands cannot be waited for
             assert seq() == landed, "no batch landed during the pause"
         world.wait_for("it to go on", lambda: seq() > landed)
         assert world.stream(stream).blocked is None

@@ -31,10 +31,14 @@ from lakeward.stack.stack import Stack
 PATIENCE_S = 900.0
 
 
+SHORTEST_PAUSE_S, LONGEST_PAUSE_S = 0.25, 2.0
+"""Between two looks of `wait_for`."""
+
+
 def wait_for(what: str, done: Callable[[], Any], timeout_s: float = PATIENCE_S) -> Any:
     """Poll until `done` gives something true; says what did not happen.
 
-    A look at a table takes CPU from the driver that is waited for: looks have a sixth of the time at most.
+    A look at a table takes CPU from the driver that is waited for: the more it takes, the longer the pause after it.
     """
     end = time.monotonic() + timeout_s
     while True:
@@ -44,7 +48,7 @@ def wait_for(what: str, done: Callable[[], Any], timeout_s: float = PATIENCE_S) 
             return found
         looked_s = time.monotonic() - begun
         assert time.monotonic() < end, f"{what} did not happen within {timeout_s:.0f} s"
-        time.sleep(min(max(0.25, 5 * looked_s), 2.0))
+        time.sleep(min(max(SHORTEST_PAUSE_S, 5 * looked_s), LONGEST_PAUSE_S))
 
 
 @dataclass

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -17,6 +16,7 @@ from py4j.java_gateway import JavaGateway
 from py4j.protocol import Py4JJavaError
 
 from lakeward import jars
+from lakeward.connectors.aws import conditional
 
 DELTA_S3 = "io.delta.storage.S3SingleDriverLogStore"
 """Delta's own store: it looks whether a version is there, then overwrites."""
@@ -29,7 +29,7 @@ class Writer:
     Attributes:
         name: what its commits begin with.
         jvm, store, conf: of the process.
-        versions: those that it was told are its.
+        versions: those that the store granted it.
     """
 
     name: str
@@ -59,12 +59,9 @@ def writer(name: str, port: int, log_store: str = jars.own.S3_CLASS) -> Iterator
     Args:
         port: of the store, or of a proxy before it.
     """
-    bundled = jars.pyspark_jars()
-    classpath = [bundled / "*", jars.own.JAR, *jars.s3_classpath()]
-    classpath += [jar for jar in jars.spark_classpath() if jar.name.startswith("delta-storage-")]
     gateway = JavaGateway.launch_gateway(
-        classpath=os.pathsep.join(str(jar) for jar in classpath),
-        jarpath=str(next(bundled.glob("py4j-*"))),
+        classpath=conditional.classpath(),
+        jarpath=str(next(jars.pyspark_jars().glob("py4j-*"))),
         javaopts=["-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xmx256m"],
         enable_auth=True,
         die_on_exit=True,
@@ -118,7 +115,7 @@ def race(
 
 
 def mistakes(weed: Weed, those: Sequence[Writer], folder: str, versions: range) -> list[str]:
-    """What is wrong with a log: versions that two were granted, that nobody was, or that hold another's commit.
+    """What is wrong with a log: versions that were granted to two, or to none, or that hold another's commit.
 
     Args:
         folder: its bucket and path.

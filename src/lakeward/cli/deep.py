@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import chain
 from typing import Any, Literal
 
-from lakeward.connectors.aws import conditional
+from lakeward.connectors.delta import location
 from lakeward.connectors.iceberg.catalogs.examine import answers_of
 from lakeward.connectors.kubernetes import examine as kubernetes
 from lakeward.connectors.spark import examine as standalone
@@ -14,7 +14,6 @@ from lakeward.engine import analysis
 from lakeward.engine.analysis import Finding
 from lakeward.platform.errors import LakewardError
 from lakeward.platform.runtime import Home, Project, Runtime
-from lakeward.spec.model.file_paths import hadoop, on_s3
 from lakeward.spec.model.stream import written_path
 from lakeward.spec.read.document import read_document
 from lakeward.spec.read.files import dotted
@@ -59,11 +58,10 @@ def catalog_problems(project: Project, home: Home, loaded: Loaded) -> list[Probl
 def delta_problems(project: Project, home: Home, loaded: Loaded) -> list[Problem]:
     """Why the object store of the settings cannot hold the Delta tables of streams: at their sinks."""
     streams = [each for _, each in sorted(loaded.streams.items()) if each.spec.sink.delta is not None]
-    lake = lake_of(loaded.settings, home, 0) if streams else None
-    if lake is None or not on_s3(lake.warehouse):
+    if not streams:
         return []
     try:
-        conditional.check(lake, hadoop(lake.warehouse))
+        location.try_store(lake_of(loaded.settings, home, 0))
     except LakewardError as error:
         finding = f"{error.what}: {error.why}; {error.next}"
         return [_problem(project, each, Finding(("sink", "delta"), finding)) for each in streams]

@@ -11,13 +11,12 @@ import httpx
 import psutil
 
 from lakeward import jars
-from lakeward.connectors.aws import conditional
+from lakeward.connectors.delta import location
 from lakeward.connectors.iceberg.catalogs.examine import answers_of
 from lakeward.platform import ports
 from lakeward.platform.errors import LakewardError
 from lakeward.platform.runtime import Home, Project
 from lakeward.platform.text import size
-from lakeward.spec.model.file_paths import hadoop, on_s3
 from lakeward.spec.read.loader import load_project, load_settings
 from lakeward.stack import groups, requirements, supervised
 from lakeward.stack.site import StackContext, lake_of
@@ -150,15 +149,14 @@ def delta_store(project: Project, home: Home) -> Iterator[Check]:
     loaded = load_project(project)
     if not any(each.spec.sink.delta is not None for each in loaded.streams.values()):
         return
-    lake, wanted = lake_of(loaded.settings, home, 0), "the store refuses to create an object twice (If-None-Match)"
-    if not on_s3(lake.warehouse):
-        return
+    required = "the store refuses to create an object twice (If-None-Match)"
     try:
-        conditional.check(lake, hadoop(lake.warehouse))
+        place = location.try_store(lake_of(loaded.settings, home, 0))
     except LakewardError as error:
-        yield Check("delta store", False, f"{error.what}: {error.why}", wanted, error.next)
+        yield Check("delta store", False, f"{error.what}: {error.why}", required, error.next)
         return
-    yield Check("delta store", True, f"{lake.warehouse}: created once", wanted)
+    if place is not None:
+        yield Check("delta store", True, f"{place}: created once", required)
 
 
 def paused_dags(site: StackContext, timeout_s: float = 10) -> Check:

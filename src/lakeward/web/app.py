@@ -22,7 +22,7 @@ from lakeward.platform.errors import LakewardError, SpecError, TimedOut, expect_
 from lakeward.telemetry.mask import mask
 from lakeward.web import STATIC
 from lakeward.web.audit import Audit
-from lakeward.web.body import encode, with_age
+from lakeward.web.body import Body, encode
 from lakeward.web.cached import Reading
 from lakeward.web.errors import NotFound, body_of, status_of
 from lakeward.web.quality import Quality, QualityDetail
@@ -243,7 +243,7 @@ def _body(value: object) -> bytes:
     if isinstance(value, bytes):
         return value
     if isinstance(value, Reading):
-        return with_age(encode(value.value), value.age_s, value.stale)
+        return Body(value.value).with_age(value.age_s, value.stale)
     return encode(value)
 
 

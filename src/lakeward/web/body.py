@@ -75,11 +75,6 @@ class Bodies:
             return known[1]
 
 
-def with_age(body: bytes, age_s: float, stale: str | None) -> bytes:
-    """The body of a document with its age."""
-    return body[:-1] + _age(age_s, stale)
-
-
 def _age(age_s: float, stale: str | None) -> bytes:
     return b"," + encode({"age_s": age_s, "stale": stale})[1:]
 

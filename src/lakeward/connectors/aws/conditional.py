@@ -58,6 +58,12 @@ def ignores(lake: Lake, folder: str, why: str) -> SpecError:
     )
 
 
+def classpath() -> str:
+    """What `S3LogStore` needs in a process without Spark's session."""
+    storage = [jar for jar in jars.spark_classpath() if jar.name.startswith("delta-storage-")]
+    return os.pathsep.join(map(str, [jars.pyspark_jars() / "*", own.JAR, *jars.s3_classpath(), *storage]))
+
+
 def _run(lake: Lake, what: str, place: str, content: bytes) -> int:
     """The exit code of one call."""
     account = store.account_of(lake)
@@ -65,11 +71,9 @@ def _run(lake: Lake, what: str, place: str, content: bytes) -> int:
     conf = {
         key.removeprefix(prefix): value for key, value in store.spark_conf(lake, "").items() if key.startswith(prefix)
     }
-    classpath = [jars.pyspark_jars() / "*", own.JAR, *jars.s3_classpath()]
-    classpath += [jar for jar in jars.spark_classpath() if jar.name.startswith("delta-storage-")]
     command = [
         str(find_java().binary), "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx256m",
-        "-cp", os.pathsep.join(map(str, classpath)), own.S3_CLASS, what, place,
+        "-cp", classpath(), own.S3_CLASS, what, place,
         *(f"{key}={value}" for key, value in conf.items()),
     ]  # fmt: skip
     environment = {**os.environ, **(account.environment() if account is not None else {})}

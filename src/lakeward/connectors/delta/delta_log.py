@@ -77,12 +77,12 @@ class DeltaLog:
 
     def times(self, listing: Listing) -> dict[int, int]:
         """Version -> the time of its commit file (milliseconds since 1970), oldest first."""
-        wanted = {_name(version): version for version in listing.versions}
+        version_of = {_name(version): version for version in listing.versions}
         times: dict[int, int] = {}
         for file in self.path.iterdir():
-            if file.name in wanted:
+            if file.name in version_of:
                 with suppress(FileNotFoundError):  # the log's clean-up deleted it since the listing
-                    times[wanted[file.name]] = int(file.stat().st_mtime * 1000)
+                    times[version_of[file.name]] = int(file.stat().st_mtime * 1000)
         return dict(sorted(times.items()))
 
     def made(self, listing: Listing) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from lakeward.connectors.aws import conditional
 from lakeward.connectors.delta.delta_log import DeltaLog
 from lakeward.connectors.delta.folder import Folder, StorePath
 from lakeward.platform.errors import SpecError
@@ -26,11 +27,31 @@ _FOLDER = "delta.tables"
 
 
 def warehouse(lake: Lake) -> Folder | None:
-    """The folder of all Delta tables; None if the warehouse is neither a local folder nor on this deployment's S3."""
+    """The folder of all Delta tables; None if the warehouse is neither a local folder nor on this deployment's S3.
+
+    A bucket of a REST catalog or a Hive Metastore is not this deployment's: its login may not reach it.
+    """
     path = local(lake.warehouse)
-    if on_s3(path) and lake.store is not None and not (lake.rest or lake.hive):  # those own the bucket
+    if on_s3(path) and lake.store is not None and not (lake.rest or lake.hive):
         return StorePath(f"{hadoop(path).rstrip('/')}/{_FOLDER}", lake)
     return None if "://" in path or not path.startswith("/") else Path(path) / _FOLDER
+
+
+def try_store(lake: Lake) -> str | None:
+    """Check, without Spark, that the object store of Delta tables grants a version once.
+
+    Returns:
+        The place that was tried; None if they are on a disk, or cannot be stored at all.
+
+    Raises:
+        SpecError: the store creates an object twice.
+        LakewardError: the check was not possible.
+    """
+    root = warehouse(lake)
+    if not isinstance(root, StorePath):
+        return None
+    conditional.check(lake, str(root.parent))
+    return str(root.parent)
 
 
 def folder_of(lake: Lake, table: str) -> Folder:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from delta_rig import ROWS, Rig, at
+from delta_rig import ROWS, Rig, at, maintain
 
 from lakeward.connectors.commit_protocol.position import Position
 from lakeward.connectors.delta import log
@@ -52,7 +52,7 @@ def test_a_new_query_goes_on_where_it_was_moved_to_also_behind_checkpoints_of_th
     for batch in range(batches):
         rig.land(batch, again)
     assert list((rig.folder / log.LOG).glob("*.checkpoint*.parquet"))
-    rig.forge(rig.version() + 1, "OPTIMIZE")  # real ones under a stream: `test_writer.py`, `spark/tables/test_delta.py`
+    maintain(rig)
     end = bounds[batches - 1][1]
     _reset(rig, end)
     last = rig.writer(query="q3", bounds={0: (end, end + ROWS)})
