@@ -3,8 +3,8 @@
     python tests/faults/delta_s3_races.py --versions 500 --seed 1
 
 It prints one JSON line: the versions of the log, the commits that were acknowledged to the writers, those that no
-version holds (overwritten) and those that two hold (doubled). `--delta` uses Delta's own store for S3, which is not
-conditional: a proof that the commits that are lost would be found.
+version holds (overwritten) and those that two hold (doubled); `rows` is null if a file of the table is missing.
+`--delta` uses Delta's own store for S3, which is not conditional: a proof that lost commits would be found.
 """
 
 from __future__ import annotations
@@ -124,20 +124,35 @@ def race(versions: int, seed: str, *, delta: bool) -> dict[str, Any]:
         listed = DeltaLog(at).listing().versions
         commits = [log.commit(at, version) for version in listed]
         held = Counter(each.attempt for each in commits if each is not None and each.operation == "WRITE")
-        rows = spark.sql(f"SELECT concat(writer, '/', number) AS name FROM {location.by_path(at)}").collect()
-        seen = Counter(row.name for row in rows)
+        rows = rows_of(spark, location.by_path(at))
+        seen = Counter(rows)
         spark.stop()
     overwritten = sorted(written - set(held))
     doubled = sorted(name for name, count in (held + Counter()).items() if count > 1 or seen[name] > 1)
     operations = Counter(each.operation for each in commits if each is not None)
-    complete = len(written) == share * len(WRITERS) and set(seen) == written
+    ends = [process.returncode for process in started.values()]
+    damaged = bool(overwritten or doubled or rows is None)
+    complete = len(written) == share * len(WRITERS) and set(seen) == written and not any(ends)
     return {
-        "seed": seed, "ok": bool(overwritten) if delta else complete and not overwritten and not doubled,
-        "log_store": log_store, "versions": len(listed), "acknowledged": len(written), "rows": len(rows),
+        "seed": seed, "ok": damaged if delta else complete and not damaged, "log_store": log_store,
+        "versions": len(listed), "acknowledged": len(written), "rows": None if rows is None else len(rows),
         "overwritten": len(overwritten), "doubled": len(doubled), "optimized": operations["OPTIMIZE"],
         "vacuums": sum(name.startswith("maintenance/") and int(name.split("/")[1]) % 2 for name in done),
-        "processes": [process.returncode for process in started.values()],
+        "processes": ends,
     }  # fmt: skip
+
+
+def rows_of(spark: Any, table: str) -> list[str] | None:
+    """The names of all rows; None if a file is missing: VACUUM deletes what a commit that is lost has written."""
+    from py4j.protocol import Py4JJavaError
+
+    try:
+        found = spark.sql(f"SELECT concat(writer, '/', number) AS name FROM {table}").collect()
+    except Py4JJavaError as error:
+        if "FILE_NOT_EXIST" not in str(error):
+            raise
+        return None
+    return [row.name for row in found]
 
 
 def main() -> None:
