@@ -38,17 +38,10 @@ def cluster(tmp_path: Path) -> Iterator[SparkCluster]:
     made.end()
 
 
+@pytest.mark.campaign(held_by="tests/spark/driver/test_one_pass.py::test_figures_that_are_spoiled_are_found")
 @pytest.mark.parametrize(
     "alone",
-    [
-        False,
-        pytest.param(
-            True,
-            marks=pytest.mark.campaign(
-                held_by="test_a_stream_lands_once_through_executors_that_die_and_workers_and_a_driver_that_do"
-            ),
-        ),
-    ],
+    [False, True],
 )
 def test_a_stream_lands_once_through_executors_that_die_and_workers_and_a_driver_that_do(
     world: Any, simple: Callable[..., Any], cluster: SparkCluster, tmp_path: Path, alone: bool

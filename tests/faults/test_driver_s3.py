@@ -143,6 +143,10 @@ def test_rows_state_and_files_on_s3_land_once_though_the_driver_is_killed(
         assert SECRET.encode() not in text and KEY.encode() not in text, where
 
 
+@pytest.mark.campaign(
+    held_by="tests/spark/connectors/delta/test_commits_s3.py::"
+    "test_a_version_is_granted_once_also_where_the_answer_is_lost"
+)
 def test_delta_tables_on_s3_land_once_though_the_driver_is_killed_and_the_table_is_optimized(
     on_s3: Any, weed: Weed, simple: Callable[..., Any], tmp_path: Path
 ) -> None:

@@ -140,17 +140,13 @@ def test_a_neighbour_that_comes_changes_goes_fails_or_hangs_leaves_the_others_ru
     no_password_in(world, driver)
 
 
+@pytest.mark.campaign(
+    held_by="tests/unit/driver/test_maintenance_pause.py::"
+    "test_only_a_stream_that_changes_rows_of_that_table_rests_and_goes_on_when_the_window_is_over"
+)
 @pytest.mark.parametrize(
     "rewrites",
-    [
-        False,
-        pytest.param(
-            True,
-            marks=pytest.mark.campaign(
-                held_by="test_it_rests_for_the_rewrite_and_goes_on_after_it_also_when_the_maintenance_dies"
-            ),
-        ),
-    ],
+    [False, True],
 )
 def test_it_rests_for_the_rewrite_and_goes_on_after_it_also_when_the_maintenance_dies(
     host: World, simple: Callable[..., Any], rewrites: bool

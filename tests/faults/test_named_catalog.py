@@ -110,6 +110,9 @@ def maintained(runtime: Runtime, project: Project, table: str) -> None:
         done(run.maintain(here, project, table, ["expire"]), "expire")
 
 
+@pytest.mark.campaign(
+    held_by="tests/unit/connectors/iceberg/test_qualified.py::test_spark_has_the_catalog_by_its_name_alone"
+)
 def test_a_lake_of_another_name_is_landed_in_checked_maintained_and_audited(
     world: Any, weed: Weed, project: Project, simple: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -28,6 +28,10 @@ def desk(world: World, tmp_path: Path) -> Iterator[Desk]:
         made.type(f"lakeward streams stop {row.stem} --kill --timeout 5s")
 
 
+@pytest.mark.campaign(
+    held_by="tests/unit/supervision/decide/test_remedy.py::"
+    "test_a_blocked_stream_gets_commands_that_can_be_typed_and_end_with_it_running"
+)
 def test_a_table_that_was_rolled_back(desk: Desk, world: World, simple: Callable[..., dict[str, Any]]) -> None:
     topic, stream, table = world.kafka.create_topic(), f"{world.name}_n", f"{world.name}.n"
     document = simple(stream, topic, table, resources={"driver": world.name}, lineage="rows")  # as `deploy` settles it
@@ -48,7 +52,10 @@ def test_a_table_that_was_rolled_back(desk: Desk, world: World, simple: Callable
     desk.exact(stream)
 
 
-@pytest.mark.campaign(held_by="test_a_table_that_was_rolled_back")
+@pytest.mark.campaign(
+    held_by="tests/unit/supervision/decide/test_remedy.py::"
+    "test_a_blocked_stream_gets_commands_that_can_be_typed_and_end_with_it_running"
+)
 def test_a_wrong_transform_and_a_dropped_table(desk: Desk, world: World, simple: Callable[..., dict[str, Any]]) -> None:
     topic, stream, table = world.kafka.create_topic(), f"{world.name}_n", f"{world.name}.n"
     sql = "SELECT *, 100 DIV (n - 7) AS part FROM source"

@@ -46,6 +46,7 @@ def test_a_run_lands_what_is_there_under_its_cap_once_and_completes(lab: Any) ->
     assert sorted(row["n"] for row in lab.rows()) == list(range(6))
 
 
+@pytest.mark.campaign(held_by="test_a_run_lands_what_is_there_under_its_cap_once_and_completes")
 def test_a_window_that_the_last_record_closes_lands_in_the_same_run(lab: Any) -> None:
     topic = lab.topic()
     document = lab.spec(

@@ -92,10 +92,7 @@ def test_a_range_lands_in_a_new_table_once_whatever_dies(
     lab.until("the stream's own row", lambda: sum(each.consumed for each in lab.done) == 13)
 
 
-@pytest.mark.campaign(
-    held_by="tests/spark/driver/test_backfill_files.py::"
-    "test_records_kept_with_their_offsets_keep_them_and_repair_by_key"
-)
+@pytest.mark.campaign(held_by="test_a_range_lands_in_a_new_table_once_whatever_dies")
 def test_an_upsert_repairs_its_own_table_and_nothing_newer_is_replaced(lab: Any, catalog: Any) -> None:
     topic, table = lab.topic(), f"lake.{lab.namespace}.t"
     lab.produce(

@@ -104,6 +104,7 @@ def test_files_are_not_landed_when_they_changed(lab: Any, tmp_path: Path) -> Non
         _run(lab, document, str(folder), None)
 
 
+@pytest.mark.campaign(held_by="test_archived_records_land_once_whatever_dies")
 def test_records_kept_with_their_offsets_keep_them_and_repair_by_key(lab: Any, tmp_path: Path) -> None:
     topic, folder = lab.topic(), tmp_path / "archive"
     sink = {"iceberg": {"table": f"{lab.namespace}.t", "mode": "upsert", "keys": ["n"], "order_by": "_kafka_offset"}}
@@ -126,6 +127,7 @@ def test_records_kept_with_their_offsets_keep_them_and_repair_by_key(lab: Any, t
         _run(lab, document, f"{folder}/*.parquet", None, kind="csv")
 
 
+@pytest.mark.campaign(held_by="test_archived_records_land_once_whatever_dies")
 def test_files_of_a_source_of_files_land_by_its_columns(lab: Any, tmp_path: Path) -> None:
     folder = tmp_path / "in"
     _lines(folder, "1.csv", 1, "n,s", "1,a", "x,b")

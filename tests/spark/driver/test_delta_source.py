@@ -100,6 +100,7 @@ def test_a_table_lands_as_it_stands_and_then_its_appends_once(lab: Any, steps: t
     assert [row.asDict() for row in lab.spark.table(f"lake.{lab.namespace}.t2").collect()] == [{"s": "row 3", "n": 1}]
 
 
+@pytest.mark.campaign(held_by="test_a_table_lands_as_it_stands_and_then_its_appends_once")
 def test_a_lost_checkpoint_goes_on_in_the_middle_of_the_table_and_what_waits_is_counted(
     lab: Any, registry: Registry, operator: Runner
 ) -> None:

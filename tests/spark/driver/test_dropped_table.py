@@ -173,6 +173,7 @@ def test_rows_that_were_deleted_after_their_records_landed_are_no_loss(lab: Any)
     assert lost(lab, document).records == 1
 
 
+@pytest.mark.campaign(held_by="test_a_dropped_quarantine_table_is_made_anew_only_while_no_rejected_record_was_in_it")
 def test_a_dropped_table_of_late_records_is_made_anew_only_while_no_late_record_was_in_it(lab: Any) -> None:
     topic, table = lab.topic(), f"{lab.namespace}.late"
     document = lab.spec(

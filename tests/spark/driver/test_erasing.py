@@ -46,16 +46,8 @@ def once(hook: Callable[[], None]) -> Callable[[], None]:
     return run
 
 
-@pytest.mark.parametrize(
-    "mode",
-    [
-        "upsert",
-        pytest.param(
-            "append",
-            marks=pytest.mark.campaign(held_by="tests/spark/driver/test_names.py::test_a_stream_of_any_names"),
-        ),
-    ],
-)
+@pytest.mark.campaign(held_by="tests/unit/cli/tables/test_erase.py::test_killed_anywhere_the_same_command_goes_on")
+@pytest.mark.parametrize("mode", ["upsert", "append"])
 def test_under_its_stream(lab: Any, registry: Registry, operator: Runner, catalog: Any, mode: str) -> None:
     topic = lab.topic()
     sink = {"table": f"{lab.namespace}.t", "mode": mode}

@@ -81,8 +81,8 @@ ALL = sorted(
 AT_NIGHT = (
     "carrier_totals", "delays_five_minutes", "delays_in_rows", "departures_last_hour", "departures_per_minute",
     "departures_with_airline", "departures_with_duty", "departures_with_weather", "driver_log_events",
-    "impossible_returns", "punctuality_leaderboard", "punctuality_streaks", "seat_prices", "temperature_hourly",
-    "temperature_last_day", "trending_destinations",
+    "impossible_returns", "plane_rotations", "punctuality_leaderboard", "punctuality_streaks", "seat_prices",
+    "temperature_hourly", "temperature_last_day", "trending_destinations",
 )  # fmt: skip
 """Examples that run in `make nightly` only: an example of the gate, or a test of that mode, uses the same code."""
 
@@ -199,8 +199,7 @@ def test_the_alerts_of_the_examples_come_as_messages(
 
 
 @pytest.mark.campaign(
-    held_by="tests/spark/driver/test_iceberg_source.py::"
-    "test_state_counts_the_very_files_of_a_batch_and_runs_go_on_behind_expired_commits"
+    held_by="tests/spark/driver/test_iceberg_source.py::test_rows_come_once_over_kills_compaction_and_a_lost_checkpoint"
 )
 def test_a_stream_of_another_ones_table_counts_what_that_landed(
     lab: Any, tmp_path: Path, recorded: dict[str, list[dict[str, Any]]]

@@ -110,6 +110,7 @@ def run(lab: Any, document: dict[str, Any]) -> Any:
 NOW = {"available_now": True, "schedule": "0 * * * *"}
 
 
+@pytest.mark.campaign(held_by="test_rows_come_once_over_kills_compaction_and_a_lost_checkpoint")
 def test_state_counts_the_very_files_of_a_batch_and_runs_go_on_behind_expired_commits(lab: Any) -> None:
     """The cap cuts commits in the middle, so a batch is read again by its files."""
     table = upstream(lab)

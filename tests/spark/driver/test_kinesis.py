@@ -89,6 +89,7 @@ def test_records_land_once_over_kills_and_a_split_and_bad_ones_are_kept(shore: A
     assert replaced.value.reason == "topic-replaced"
 
 
+@pytest.mark.campaign(held_by="test_records_land_once_over_kills_and_a_split_and_bad_ones_are_kept")
 def test_counts_by_key_are_those_of_all_records(shore: Any, kinesis: Rig) -> None:
     name = kinesis.create(2)
     kinesis.put(name, [{"n": n, "s": f"k{n % 3}"} for n in range(18)] + ["junk"])
@@ -154,6 +155,10 @@ def test_what_is_wrong_with_kinesis_is_named_before_a_query_starts(shore: Any, k
     assert "Could not connect" in str(answers[gone])
 
 
+@pytest.mark.campaign(
+    held_by="tests/spark/cli/test_preview.py::"
+    "test_a_sample_shows_what_would_land_and_what_would_not_and_touches_nothing"
+)
 def test_the_newest_records_are_previewed_and_nothing_is_written_down(shore: Any, kinesis: Rig) -> None:
     name = kinesis.create(2)
     kinesis.put(name, [{"n": n, "s": "a"} for n in range(6)])

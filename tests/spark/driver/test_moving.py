@@ -313,8 +313,7 @@ def test_a_native_query_is_taken_over_where_it_stopped(lab: Any, registry: Regis
 
 
 @pytest.mark.campaign(
-    held_by="tests/spark/driver/test_delta_source.py::"
-    "test_a_lost_checkpoint_goes_on_in_the_middle_of_the_table_and_what_waits_is_counted"
+    held_by="tests/spark/driver/test_delta_source.py::test_a_table_lands_as_it_stands_and_then_its_appends_once"
 )
 def test_a_lost_checkpoint_of_a_table_goes_on_in_the_middle_of_a_commit(
     lab: Any, registry: Registry, operator: Runner

@@ -159,6 +159,9 @@ def test_a_poisoned_batch_that_was_skipped_is_passed_and_the_audit_accounts_for_
     assert _counted(lab, document) == (4, 1, 0, 0)
 
 
+@pytest.mark.campaign(
+    held_by="tests/unit/cli/tables/test_restore_delta.py::test_wherever_it_is_killed_the_same_command_finishes_it"
+)
 def test_a_restored_table_is_read_and_written_by_spark_and_its_records_land_again(
     lab: Any, registry: Registry, operator: Runner
 ) -> None:

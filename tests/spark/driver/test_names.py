@@ -109,7 +109,17 @@ def drive(
             catalog.drop_table(table)
 
 
-@pytest.mark.parametrize("names", FIXED, ids=lambda names: names.sink)
+@pytest.mark.parametrize(
+    "names",
+    [
+        pytest.param(
+            each,
+            id=each.sink,
+            marks=pytest.mark.campaign(held_by="test_a_stream_of_any_names") if each.sink == "delta" else (),
+        )
+        for each in FIXED
+    ],
+)
 def test_a_stream_of_any_names(drive: Callable[[Drawn], None], suffix: str, names: Drawn) -> None:
     drive(replace(names, table=names.table.format(suffix), topic=names.topic.format(suffix)))
 

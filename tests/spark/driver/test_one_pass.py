@@ -89,16 +89,8 @@ def test_a_clean_batch_is_one_job_and_any_other_is_counted_by_queries(lab: Any) 
     assert json.loads(text)["totals"] == {"consumed": 12, "landed": 6, "quarantined": 2, "filtered": 4, "skipped": 0}
 
 
-@pytest.mark.parametrize(
-    "sink",
-    [
-        pytest.param(
-            "delta",
-            marks=pytest.mark.campaign(held_by="test_other_sinks_that_stage_an_append_land_a_clean_batch_in_one_pass"),
-        ),
-        "postgres",
-    ],
-)
+@pytest.mark.campaign(held_by="test_a_clean_batch_is_one_job_and_any_other_is_counted_by_queries")
+@pytest.mark.parametrize("sink", ["delta", "postgres"])
 def test_other_sinks_that_stage_an_append_land_a_clean_batch_in_one_pass(
     lab: Any, postgres: Any, database: str, sink: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

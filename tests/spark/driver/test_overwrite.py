@@ -48,16 +48,11 @@ def _each_once(*hooks: Any) -> Any:
     return hook
 
 
+@pytest.mark.campaign(
+    held_by="tests/spark/driver/test_backfill.py::test_a_range_lands_in_a_new_table_once_whatever_dies"
+)
 @pytest.mark.parametrize(
-    "steps",
-    [
-        ("after-publish",),
-        pytest.param(
-            ("after-quarantine", "after-stage", "before-publish", "after-publish"),
-            marks=pytest.mark.campaign(held_by="test_a_range_is_replaced_by_what_the_transform_makes_of_it_now"),
-        ),
-    ],
-    ids=["a step", "each step"],
+    "steps", [("after-quarantine", "after-stage", "before-publish", "after-publish")], ids=["each step"]
 )
 def test_a_range_is_replaced_by_what_the_transform_makes_of_it_now(
     lab: Any, catalog: Any, steps: tuple[str, ...]

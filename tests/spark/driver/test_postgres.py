@@ -183,6 +183,10 @@ def test_a_stream_under_a_new_name_is_refused_until_the_old_position_is_taken_ou
     assert served.sql("SELECT n FROM t") == [(1,), (1,)]
 
 
+@pytest.mark.campaign(
+    held_by="tests/spark/driver/test_evolution.py::"
+    "test_new_columns_come_with_their_generation_and_a_rollback_leaves_them_empty"
+)
 def test_new_columns_come_with_their_generation_and_fence_the_older_one(served: Any) -> None:
     topic = served.topic()
 
@@ -285,6 +289,10 @@ def test_a_table_of_several_streams_or_of_another_owner_is_not_changed(
     )
 
 
+@pytest.mark.campaign(
+    held_by="tests/spark/driver/test_references.py::"
+    "test_each_batch_joins_the_newest_version_and_needs_it_no_more_once_read"
+)
 def test_a_reference_in_a_database_is_joined_as_it_is_when_its_interval_is_over(served: Any) -> None:
     topic = served.topic()
     served.sql(

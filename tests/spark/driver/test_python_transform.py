@@ -89,6 +89,7 @@ def another_module_of_that_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.syspath_prepend(tmp_path)
 
 
+@pytest.mark.campaign(held_by="test_sql_calls_functions_of_the_generation_by_value_and_by_series")
 def test_two_generations_run_side_by_side_each_its_own_code(lab: Any) -> None:
     first, second = lab.topic(), lab.topic()
     one = into(lab, first)

@@ -274,6 +274,9 @@ def cut_off(rig: Rig, offset: int) -> None:
     assert deleted.result(30).low_watermark == offset
 
 
+@pytest.mark.campaign(
+    held_by="test_every_record_is_in_the_new_table_once_whoever_is_killed_and_whoever_lands_meanwhile"
+)
 def test_a_damaged_table_of_keys_is_made_again_by_the_generation_that_runs(rig: Rig, catalog: Any) -> None:
     sink = {"iceberg": {"table": rig.table, "mode": "upsert", "keys": ["k"], "order_by": "v", "delete_when": "v = 9"}}
     rig.old = {

@@ -56,17 +56,10 @@ def _rows(lab: Any) -> dict[tuple[float, str], int]:
     return found
 
 
-@pytest.mark.parametrize(
-    "steps",
-    [
-        ("after-publish",),
-        pytest.param(
-            ("after-stage", "after-publish"),
-            marks=pytest.mark.campaign(held_by="test_closed_windows_get_their_late_rows_and_open_ones_stay"),
-        ),
-    ],
-    ids=["a step", "each step"],
+@pytest.mark.campaign(
+    held_by="tests/spark/driver/test_backfill.py::test_a_range_lands_in_a_new_table_once_whatever_dies"
 )
+@pytest.mark.parametrize("steps", [("after-stage", "after-publish")], ids=["each step"])
 def test_closed_windows_get_their_late_rows_and_open_ones_stay(lab: Any, catalog: Any, steps: tuple[str, ...]) -> None:
     topic = lab.topic()
     document = _spec(
@@ -108,7 +101,9 @@ def test_closed_windows_get_their_late_rows_and_open_ones_stay(lab: Any, catalog
     assert _rows(lab)[(0, "a")] == 99, "nothing is replaced by less than there was"
 
 
-@pytest.mark.campaign(held_by="test_closed_windows_get_their_late_rows_and_open_ones_stay")
+@pytest.mark.campaign(
+    held_by="tests/spark/driver/test_backfill.py::test_a_range_lands_in_a_new_table_once_whatever_dies"
+)
 def test_sliding_windows_by_key(lab: Any) -> None:
     topic = lab.topic()
     sql = "SELECT window.end AS w, k, count(*) AS c FROM source GROUP BY window(at, '20 minutes', '10 minutes'), k"

@@ -84,17 +84,11 @@ def _is_left_to_the_stream(lab: Any, before: dict[str, Any], fixed: dict[str, An
     put(text["value"])
 
 
-@pytest.mark.parametrize(
-    "steps",
-    [
-        (("before-publish", 2),),
-        pytest.param(
-            (("replay-claimed", 1), ("before-publish", 2)),
-            marks=pytest.mark.campaign(held_by="test_what_is_good_by_now_lands_once_wherever_the_replay_dies"),
-        ),
-    ],
-    ids=["a step", "each step"],
+@pytest.mark.campaign(
+    held_by="tests/spark/driver/test_quarantine_removal.py::"
+    "test_failing_rows_go_aside_once_wherever_it_dies_and_land_again_when_mended"
 )
+@pytest.mark.parametrize("steps", [(("replay-claimed", 1), ("before-publish", 2))], ids=["each step"])
 def test_what_is_good_by_now_lands_once_wherever_the_replay_dies(lab: Any, steps: tuple[tuple[str, int], ...]) -> None:
     topic, before, fixed = _stream(lab)
     assert _audit(lab, fixed) == (2, 6, 0, 0, 0, 0)
@@ -133,6 +127,10 @@ def test_what_is_good_by_now_lands_once_wherever_the_replay_dies(lab: Any, steps
     assert _audit(lab, fixed) == (6, 2, 1, 0, 0, 0)
 
 
+@pytest.mark.campaign(
+    held_by="tests/spark/driver/test_quarantine_removal.py::"
+    "test_failing_rows_go_aside_once_wherever_it_dies_and_land_again_when_mended"
+)
 def test_two_replays_at_once_and_a_running_stream_beside_them(lab: Any) -> None:
     topic, _, fixed = _stream(lab)
     lab.start(fixed)

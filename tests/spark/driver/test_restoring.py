@@ -123,16 +123,12 @@ def once(hook: Callable[[], None]) -> Callable[[], None]:
     return run
 
 
+@pytest.mark.campaign(
+    held_by="tests/spark/tables/test_kills.py::"
+    "test_a_restore_and_an_erase_that_were_killed_are_finished_by_the_same_command"
+)
 @pytest.mark.parametrize(
-    "kills",
-    [
-        ("restore-moved", "restore-one-settled"),
-        pytest.param(
-            ("restore-before-commit", "restore-moved", "restore-one-settled"),
-            marks=pytest.mark.campaign(held_by="test_what_was_taken_out_lands_again_once_wherever_it_is_killed"),
-        ),
-    ],
-    ids=["two steps", "each step"],
+    "kills", [("restore-before-commit", "restore-moved", "restore-one-settled")], ids=["each step"]
 )
 def test_what_was_taken_out_lands_again_once_wherever_it_is_killed(
     rig: Rig, catalog: Any, kills: tuple[str, ...]

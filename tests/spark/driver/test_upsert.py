@@ -51,6 +51,7 @@ def test_the_newest_row_of_each_key_stays_within_a_batch_and_across_batches(lab:
     assert [each.outcome.seq for each in lab.done] == [1, 2, 3], "a batch that changes nothing moves the position too"
 
 
+@pytest.mark.campaign(held_by="test_the_newest_row_of_each_key_stays_within_a_batch_and_across_batches")
 def test_without_order_by_the_later_record_wins(lab: Any) -> None:
     topic = lab.topic()
     spec = upsert(lab, topic, write="copy-on-write")
@@ -83,7 +84,7 @@ def test_keys_that_are_no_columns_are_refused_before_anything_runs(lab: Any) -> 
     assert not lab.spark.catalog.tableExists(f"lake.{lab.namespace}.t")
 
 
-@pytest.mark.campaign(held_by="test_without_order_by_the_later_record_wins")
+@pytest.mark.campaign(held_by="test_the_newest_row_of_each_key_stays_within_a_batch_and_across_batches")
 @pytest.mark.parametrize("how", ["merge-on-read", "copy-on-write"])
 def test_a_batch_without_any_row_moves_the_position_all_the_same(lab: Any, how: str) -> None:
     topic = lab.topic()

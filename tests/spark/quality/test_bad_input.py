@@ -114,6 +114,9 @@ def proxy(table) -> Any:
     made.close()
 
 
+@pytest.mark.campaign(
+    held_by="tests/spark/quality/test_healing.py::test_a_busy_server_is_ended_and_the_one_after_it_is_waited_for"
+)
 def test_a_connect_server_that_dies_half_way_is_an_error_and_the_next_run_proves(table, proxy) -> None:
     proven = table.append()
     table.check()

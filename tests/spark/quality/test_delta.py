@@ -200,6 +200,9 @@ def test_the_command_line_names_the_version_and_refuses_what_is_icebergs(table, 
     assert json.loads(lakeward("show", "-o", "json")[1])["verified_snapshot"] is None
 
 
+@pytest.mark.campaign(
+    held_by="tests/spark/quality/test_door.py::test_a_proposed_suite_passes_on_the_rows_it_was_proposed_from"
+)
 def test_a_suite_is_proposed_for_a_delta_table(table, home, capsys) -> None:
     table.drop()
     columns = PLAIN.append(pa.field("at", pa.timestamp("us", "UTC")))
@@ -264,6 +267,7 @@ def test_what_the_log_or_the_folder_lost_is_read_with_the_whole_table(table) -> 
     assert (result["verdict"], result["range"]["kind"]) == ("hold", "table")
 
 
+@pytest.mark.campaign(held_by="tests/unit/quality/delta/test_stats.py::test_whole_numbers_doubles_and_dates_are_exact")
 def test_types_partitions_and_new_columns_are_the_same_as_through_delta(table) -> None:
     table.drop()
     table.sql(
@@ -307,6 +311,9 @@ def test_rows_that_are_not_all_there_are_an_error_and_never_fewer_rows(table) ->
     assert table.verified == first
 
 
+@pytest.mark.campaign(
+    held_by="tests/spark/quality/test_own.py::test_checks_against_other_tables_and_a_row_of_each_result_in_the_lake"
+)
 def test_checks_of_our_own_work_on_versions(table) -> None:
     iceberg, lake = f"{table.name}_keys", metadata.catalog(table.runtime)
     keys = "{{type: expect_keys_to_be_in_reference, kwargs: {{columns: [carrier], reference: {}}}}}".format
@@ -334,6 +341,9 @@ def test_checks_of_our_own_work_on_versions(table) -> None:
         lake.drop_table(iceberg)
 
 
+@pytest.mark.campaign(
+    held_by="tests/unit/quality/delta/test_commits.py::test_a_run_that_ended_late_does_not_take_verified_back"
+)
 def test_a_late_run_does_not_take_verified_back_and_a_release_moves_it(table) -> None:
     table.append()
     table.check()

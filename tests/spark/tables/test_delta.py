@@ -45,6 +45,10 @@ def landing(rig: Rig, batch: int) -> Iterator[list[int]]:
         thread.join(60)
 
 
+@pytest.mark.campaign(
+    held_by="tests/spark/connectors/delta/test_writer.py::"
+    "test_two_writers_land_each_batch_once_while_the_table_is_maintained"
+)
 @pytest.mark.timeout(600)  # two JVMs start for it
 def test_small_files_become_large_ones_while_a_stream_lands_and_what_is_left_is_vacuumed(
     rig: Rig, site: MaintenanceContext

@@ -134,6 +134,9 @@ def test_nothing_is_started_where_nothing_is_due(alone, make_table, monkeypatch)
     assert "lakeward.yaml:1" in told.value.why
 
 
+@pytest.mark.campaign(
+    held_by="test_a_table_is_maintained_on_its_own_application_and_its_end_in_the_middle_is_told_by_its_own_words"
+)
 def test_executors_of_a_cluster_do_the_work_and_are_given_back(site, make_table, tmp_path_factory):
     table = make_table()
     table.append(times=4)

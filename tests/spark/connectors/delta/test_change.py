@@ -92,6 +92,7 @@ def test_upserts_leave_what_a_dictionary_would_hold(changed: Changed) -> None:
         assert changed.rows() == sorted(held.values(), key=repr)
 
 
+@pytest.mark.campaign(held_by="test_upserts_leave_what_a_dictionary_would_hold")
 def test_a_replay_changes_nothing_and_untouched_files_stay(changed: Changed) -> None:
     from lakeward.connectors.delta import log
 

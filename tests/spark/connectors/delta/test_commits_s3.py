@@ -64,6 +64,7 @@ def test_the_race_finds_a_store_that_looks_and_then_writes(weed: Weed) -> None:
         assert delta_s3.mistakes(weed, both, "lake/lost/_delta_log", VERSIONS)
 
 
+@pytest.mark.campaign(held_by="test_a_version_is_granted_once_also_where_the_answer_is_lost")
 def test_a_large_commit_is_conditional_too(weed: Weed) -> None:
     """It is uploaded in parts, and the store decides at the last one."""
     folder = "lake/large/_delta_log"
