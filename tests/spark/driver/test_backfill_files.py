@@ -42,17 +42,10 @@ def _lines(folder: Path, name: str, at: int, *records: Any) -> Path:
     return path
 
 
-@pytest.mark.parametrize(
-    "steps",
-    [
-        ("after-publish",),
-        pytest.param(
-            ("after-quarantine", "after-publish"),
-            marks=pytest.mark.campaign(held_by="test_archived_records_land_once_whatever_dies"),
-        ),
-    ],
-    ids=["a step", "each step"],
+@pytest.mark.campaign(
+    held_by="tests/spark/driver/test_backfill.py::test_a_range_lands_in_a_new_table_once_whatever_dies"
 )
+@pytest.mark.parametrize("steps", [("after-quarantine", "after-publish")], ids=["each step"])
 def test_archived_records_land_once_whatever_dies(
     lab: Any, catalog: Any, tmp_path: Path, steps: tuple[str, ...]
 ) -> None:
@@ -104,7 +97,9 @@ def test_files_are_not_landed_when_they_changed(lab: Any, tmp_path: Path) -> Non
         _run(lab, document, str(folder), None)
 
 
-@pytest.mark.campaign(held_by="test_archived_records_land_once_whatever_dies")
+@pytest.mark.campaign(
+    held_by="tests/spark/driver/test_backfill.py::test_a_range_lands_in_a_new_table_once_whatever_dies"
+)
 def test_records_kept_with_their_offsets_keep_them_and_repair_by_key(lab: Any, tmp_path: Path) -> None:
     topic, folder = lab.topic(), tmp_path / "archive"
     sink = {"iceberg": {"table": f"{lab.namespace}.t", "mode": "upsert", "keys": ["n"], "order_by": "_kafka_offset"}}
@@ -127,7 +122,9 @@ def test_records_kept_with_their_offsets_keep_them_and_repair_by_key(lab: Any, t
         _run(lab, document, f"{folder}/*.parquet", None, kind="csv")
 
 
-@pytest.mark.campaign(held_by="test_archived_records_land_once_whatever_dies")
+@pytest.mark.campaign(
+    held_by="tests/spark/driver/test_backfill.py::test_a_range_lands_in_a_new_table_once_whatever_dies"
+)
 def test_files_of_a_source_of_files_land_by_its_columns(lab: Any, tmp_path: Path) -> None:
     folder = tmp_path / "in"
     _lines(folder, "1.csv", 1, "n,s", "1,a", "x,b")

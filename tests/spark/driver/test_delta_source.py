@@ -146,6 +146,9 @@ def test_a_lost_checkpoint_goes_on_in_the_middle_of_the_table_and_what_waits_is_
     assert (found.read, [row["n"] for row in found.rows]) == (1, [6]), "the newest file"
 
 
+@pytest.mark.campaign(
+    held_by="tests/spark/driver/test_iceberg_source.py::test_what_a_stream_of_a_table_cannot_see_blocks_it_by_name"
+)
 def test_what_a_stream_of_a_delta_table_cannot_see_blocks_it_by_name(lab: Any) -> None:
     document = spec(lab)
     add(lab, 1)

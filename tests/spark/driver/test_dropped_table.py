@@ -158,6 +158,7 @@ def test_a_dropped_quarantine_table_is_made_anew_only_while_no_rejected_record_w
     assert lost(lab, document).text == ""
 
 
+@pytest.mark.campaign(held_by="test_a_dropped_quarantine_table_is_made_anew_only_while_no_rejected_record_was_in_it")
 def test_rows_that_were_deleted_after_their_records_landed_are_no_loss(lab: Any) -> None:
     topic = lab.topic()
     document = lab.spec(topic, rules={"small": "n < 5"})

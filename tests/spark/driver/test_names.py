@@ -124,6 +124,7 @@ def test_a_stream_of_any_names(drive: Callable[[Drawn], None], suffix: str, name
     drive(replace(names, table=names.table.format(suffix), topic=names.topic.format(suffix)))
 
 
+@pytest.mark.campaign(held_by="test_a_stream_of_any_names")
 def test_tables_that_differ_in_case_alone(drive: Callable[[Drawn], None], suffix: str) -> None:
     for table in ("Ab", "aB"):
         drive(Drawn("postgres", f"n{suffix}.{table}", f"{table}.{suffix}", ("N", "s")))

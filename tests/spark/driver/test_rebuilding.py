@@ -227,6 +227,9 @@ def test_every_record_is_in_the_new_table_once_whoever_is_killed_and_whoever_lan
     assert (made[0].comment, made[0].detail["landed"]) == ("m was missing", 12)
 
 
+@pytest.mark.campaign(
+    held_by="test_every_record_is_in_the_new_table_once_whoever_is_killed_and_whoever_lands_meanwhile"
+)
 def test_rows_the_source_has_no_more_are_counted_and_what_is_wrong_is_not_swapped(rig: Rig, catalog: Any) -> None:
     rig.deploy()
     rig.start()

@@ -170,6 +170,9 @@ def _lakeward(home: Path, *words: str) -> dict[str, Any]:
     return said
 
 
+@pytest.mark.campaign(
+    held_by="tests/spark/driver/test_upsert.py::test_the_newest_row_of_each_key_stays_within_a_batch_and_across_batches"
+)
 def test_an_older_row_does_not_replace_a_newer_one(lab: Any, registry: Registry, operator: Runner) -> None:
     topic = lab.topic()
     lab.produce(
@@ -203,7 +206,10 @@ def test_an_older_row_does_not_replace_a_newer_one(lab: Any, registry: Registry,
     assert (found["consumed"], found["landed"], found["quarantined"]) == (6, 6, 0)
 
 
-@pytest.mark.campaign(held_by="test_an_older_row_does_not_replace_a_newer_one")
+@pytest.mark.campaign(
+    held_by="tests/spark/driver/test_quarantine_removal.py::"
+    "test_failing_rows_go_aside_once_wherever_it_dies_and_land_again_when_mended"
+)
 def test_the_command_replays_in_an_application_of_its_own(lab: Any, postgres: Any) -> None:
     topic = lab.topic()
     lab.produce(topic, [{"n": 1, "s": "good"}, {"n": 2, "s": "bad"}])

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
+import pytest
 from sqlalchemy import update
 
 from lakeward.quality.publishing.verified import Tag, _by_spark
 from lakeward.registry.schema import verifications
 
 
+@pytest.mark.campaign(held_by="test_through_spark_the_tag_is_the_same_and_stays_where_it_is")
 def test_a_day_that_is_over_has_a_tag_of_what_was_proven_then(table) -> None:
     table.sql("ALTER TABLE {t} SET TBLPROPERTIES ('format-version' = '3')")
     table.suite(more="audit_tags: 7d\n")

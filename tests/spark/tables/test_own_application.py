@@ -182,6 +182,9 @@ def held(alone: MaintenanceContext, tmp_path: Path) -> Iterator[tuple[Runtime, s
         starter.stdout.close()
 
 
+@pytest.mark.campaign(
+    held_by="test_a_table_is_maintained_on_its_own_application_and_its_end_in_the_middle_is_told_by_its_own_words"
+)
 def test_an_application_goes_with_its_starter_and_a_server_that_dies_in_the_middle_is_told(
     held, at_once, site, make_table
 ):

@@ -146,6 +146,7 @@ class Erasing:
         return found
 
 
+@pytest.mark.campaign(held_by="test_a_silent_store_is_a_dependency_that_is_down_and_the_same_clients_go_on")
 def test_an_erase_ends_when_the_store_falls_silent_and_the_same_command_goes_on(
     lake: SharedLake, proxy: tuple[Proxy, Any]
 ) -> None:
