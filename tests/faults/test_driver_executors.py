@@ -124,3 +124,35 @@ def test_a_stream_lands_once_through_executors_that_die_and_workers_and_a_driver
     for each in world.started:
         for file in each.launch.folder.rglob("*"):
             assert not file.is_file() or SECRET not in file.read_text(errors="replace"), f"the secret stands in {file}"
+
+
+@pytest.mark.campaign(
+    held_by="tests/unit/driver/test_executors.py::"
+    "test_a_day_of_load_stays_within_its_limit_with_fewer_executors_than_its_peak_needs"
+)
+def test_executors_follow_the_lag_and_every_record_lands_once(
+    world: Any, simple: Callable[..., Any], cluster: SparkCluster
+) -> None:
+    """A stream that is up to date for five minutes keeps one executor; a backlog brings the second one back."""
+    topic, table, stream = world.kafka.create_topic(), f"{world.name}.landed", f"{world.name}_s"
+    document = simple(
+        stream, topic, table, trigger={"every": "2s"}, limits={"freshness": "30s"},
+        source={"kafka": {"topics": [topic], "max_offsets_per_trigger": 50}},
+    )  # fmt: skip
+    world.deploy(document)
+    settings = cluster.driver()
+    executors = settings.executors.model_copy(update={"min": 1, "max": 2, "by": "lag"})
+    world.numbers(topic, range(50))
+    driver = world.launch(conf=conf([document], settings.model_copy(update={"executors": executors})))
+    world.wait_landed(table, stream, 50)
+    assert len(cluster.executors()) == 2, "what waits is not known at the start"
+    world.numbers(topic, range(50, 100))
+    world.wait_for("the release of one", lambda: len(cluster.executors()) == 1, timeout_s=900)
+    world.wait_landed(table, stream, 100)
+    world.numbers(topic, range(100, 2000))
+    world.wait_for("its return", lambda: len(cluster.executors()) == 2, timeout_s=300)
+    world.wait_landed(table, stream, 2000)
+    assert driver.terminate() == 0, driver.said()
+    assert sorted(row["n"] for row in world.rows(table)) == list(range(2000))
+    resized = [(each["before"], each["executors"]) for each in driver.events("executors resized")]
+    assert resized[:2] == [(2, 1), (1, 2)]

@@ -18,6 +18,7 @@ from lakeward.driver import completed, thread_dumps, watchdog
 from lakeward.driver import decide as deciding
 from lakeward.driver.backpressure import Backpressure
 from lakeward.driver.decide import Drain, Exit, FinalizeQuery, Finish, ObservedQuery, Start
+from lakeward.driver.executors import ExecutorSizing
 from lakeward.driver.failing import Failure, Failures, Offsets
 from lakeward.driver.jvm import Jvm
 from lakeward.driver.lag import Watched
@@ -70,6 +71,7 @@ class Control:
         folder: folder of the launch; thread dumps go there.
         tasks: starts and stops queries.
         standing: positions of the streams, for their lag.
+        sizing: of the executors by lag, if the driver has them.
     """
 
     starter: QueryLauncher
@@ -83,6 +85,7 @@ class Control:
     lag_targets: LagTargets = field(default_factory=LagTargets)
     maintenance: MaintenancePause = field(default_factory=MaintenancePause)
     backpressure: Backpressure = field(default_factory=Backpressure)
+    sizing: ExecutorSizing | None = None
     _running: dict[str, Running] = field(default_factory=dict)
     _draining: dict[str, float] = field(default_factory=dict)
     _end: DriverEnd | None = None
@@ -118,6 +121,8 @@ class Control:
             self.link.busy = frozenset(self._running) | self.tasks.streams
             self.link.pausing = self.maintenance.turn(self._running, *self.link.desired_state())
             self.backpressure.turn(self._running, *self.link.desired_state())
+            if self.sizing is not None:
+                self.sizing.turn(self._running, self.lag_targets)
         elif self._end.code != EXIT_STOPPED:
             self.kill_all()
         return self._end

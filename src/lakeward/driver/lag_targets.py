@@ -15,6 +15,8 @@ class LagTargets:
 
     _at: dict[str, dict[str, str]] = field(default_factory=dict)
     _waiting: dict[str, int | None] = field(default_factory=dict)
+    _behind_s: dict[str, float | None] = field(default_factory=dict)
+    _arriving: dict[str, float | None] = field(default_factory=dict)
     _gauged: dict[str, dict[str, str]] = field(default_factory=dict)
 
     def landed(self, stream: str, ends: dict[str, str]) -> None:
@@ -29,13 +31,25 @@ class LagTargets:
         """Stop measuring a stream that no longer runs."""
         self._at.pop(stream, None)
 
-    def behind(self, stream: str, records: int | None) -> None:
-        """Set the number of unread records of a stream; None: it is not known any more."""
-        self._waiting[stream] = records
+    def behind(self, stream: str, records: int | None, seconds: float | None = None) -> None:
+        """Set the number of unread records of a stream and the age of the oldest; None: not known any more."""
+        self._waiting[stream], self._behind_s[stream] = records, seconds
+
+    def arrives(self, stream: str, per_second: float | None) -> None:
+        """Set how many records per second arrive; None: not known any more."""
+        self._arriving[stream] = per_second
 
     def waiting(self, stream: str) -> int | None:
         """Number of unread records of a stream; None if not measured."""
         return self._waiting.get(stream)
+
+    def behind_s(self, stream: str) -> float | None:
+        """Age in seconds of the oldest unread record; None if there is none, or it is not measured."""
+        return self._behind_s.get(stream)
+
+    def arriving(self, stream: str) -> float | None:
+        """Records per second that arrive; None if not measured."""
+        return self._arriving.get(stream)
 
     def watched(self, running: Iterable[Running]) -> list[Watched]:
         """The sources to measure: those of running streams, from the first batch on."""

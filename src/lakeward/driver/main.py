@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import structlog
 
-from lakeward.driver import thread_dumps
+from lakeward.driver import executors, thread_dumps
 from lakeward.driver.control import Control, DriverEnd
 from lakeward.driver.failing import Failures
 from lakeward.driver.group_offsets import GroupOffsets
@@ -134,6 +134,9 @@ def _run(launch: Launch, reporter: LaunchReporter | None) -> DriverEnd:
     from pyspark.util import InheritableThread
 
     recorder = Recorder(link.connect, launch.driver)
+    sizing = executors.by_lag(
+        spark, launch.conf, lambda words: recorder.event("driver", launch.driver, "executors", words)
+    )
     group_offsets = GroupOffsets(
         lambda: control.positions(), lambda stream, kind, text: recorder.event("stream", stream, kind, text)
     )
@@ -142,6 +145,8 @@ def _run(launch: Launch, reporter: LaunchReporter | None) -> DriverEnd:
     def report(done: FinishedBatch) -> None:
         control.lag_targets.landed(done.stream, dict(done.outcome.batch.end))
         group_offsets.refresh()
+        if sizing is not None:
+            sizing.landed(done.stream, done.consumed, done.duration_s)
         recorder.note_batch(done)
 
     def check_lease(stream: str) -> None:
@@ -154,7 +159,7 @@ def _run(launch: Launch, reporter: LaunchReporter | None) -> DriverEnd:
             )
 
     def measured(stream: str, records: int | None, seconds: float | None) -> None:
-        control.lag_targets.behind(stream, records)
+        control.lag_targets.behind(stream, records, seconds)
         recorder.note(stream, lag_records=records, lag_s=seconds)
 
     def declared() -> dict[str, str] | None:
@@ -190,10 +195,12 @@ def _run(launch: Launch, reporter: LaunchReporter | None) -> DriverEnd:
             jvm = Jvm.of(spark, launch.folder / GIVEN_PRINTED, reporter.is_orphan)
         reporter.threads = lambda: thread_dumps.text(jvm)
     tasks = Tasks(lambda work: InheritableThread(target=work, session=spark))
-    control = Control(starter, link, recorder, failures, jvm, launch.folder, tasks, ending)
+    control = Control(starter, link, recorder, failures, jvm, launch.folder, tasks, ending, sizing=sizing)
 
     def watched(stream: str, found: Watch) -> None:
         found["app_id"] = app_id
+        if "arriving_per_second" in found:
+            control.lag_targets.arrives(stream, found["arriving_per_second"])
         least = found.get("at_least")
         if least is not None:
             control.lag_targets.behind(stream, least["records"])

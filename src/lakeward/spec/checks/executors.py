@@ -50,6 +50,9 @@ def driver_findings(name: str, driver: Driver) -> Iterator[Finding]:
                 yield Finding(("drivers", name, key), message, key, key=True)
     if driver.deploy_mode == "cluster" and driver.backend != "yarn":
         yield from _cluster_mode(name, driver)
+    if name == MAINTENANCE and driver.executors is not None and driver.executors.by == "lag":
+        message = "by: lag is for drivers of streams; maintenance has no lag: leave it out"
+        yield Finding(("drivers", name, "executors", "by"), message, "lag")
     if spread and "cores" in driver.model_fields_set:
         message = "cores has no effect here: executors run the tasks; use executors: {cores: ..}"
         yield Finding(("drivers", name, "cores"), message, str(driver.cores), key=True, warning=True)

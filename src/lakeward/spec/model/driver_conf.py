@@ -18,6 +18,8 @@ from lakeward.spec.model.types import Duration, Memory
 QUICK = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m"
 IDLE_S = 120
 _MIB = 1024 * 1024
+LEAST_EXECUTORS, MOST_EXECUTORS = "spark.lakeward.executors.min", "spark.lakeward.executors.max"
+"""Bounds within which the driver itself asks for executors (`executors: {by: lag}`). Spark does not know these keys."""
 IDLE_TRIGGERS = 3
 """An executor is released after `IDLE_S` without a task, and after this many trigger intervals. Released after each
 batch, it would have to start and download its jars before the next one."""
@@ -121,6 +123,8 @@ def _spread(specs: list[Mapping[str, Any]], base: DriverSettings) -> dict[str, s
         settings["spark.authenticate"] = "true"
     if executors.min == executors.max:
         return settings
+    if executors.by == "lag":
+        return {**settings, LEAST_EXECUTORS: str(executors.min), MOST_EXECUTORS: str(executors.max)}
     idle = f"{max([IDLE_S, *(IDLE_TRIGGERS * int(_every_s(spec)) for spec in specs)])}s"
     return {
         **settings,

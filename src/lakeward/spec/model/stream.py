@@ -79,8 +79,11 @@ class Executors(SpecModel):
     min: Annotated[Int, Field(ge=0)] = 0
     """Minimum; equal to `max`, all executors are kept while the driver runs."""
     max: PositiveInt = 2
-    """Maximum; between `min` and `max`, waiting tasks add an executor, and an executor without a task for two minutes
-    and three triggers is released."""
+    """Maximum."""
+    by: Literal["tasks", "lag"] = "tasks"
+    """What decides between `min` and `max`. `tasks`: Spark's dynamic allocation; waiting tasks add an executor, and an
+    executor without a task for two minutes and three triggers is released. `lag`: the driver; as many as the records
+    that arrive and wait need, at the rate it measures, to stay within the freshness limits."""
     cores: Cores = 1
     """Cores per executor: parallel tasks."""
     memory: Memory = Memory("1g")
@@ -90,6 +93,12 @@ class Executors(SpecModel):
     def _ordered(self) -> Self:
         if self.min > self.max:
             raise KeysProblem(f"executors: min {self.min} is more than max {self.max}", "min", "max")
+        if self.by == "lag" and self.min == 0:
+            raise KeysProblem(
+                "executors: by: lag needs min: 1 or more; without an executor a stream that waits for its watermark "
+                "hangs",
+                "by", "min",
+            )  # fmt: skip
         return self
 
 

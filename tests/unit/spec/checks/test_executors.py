@@ -28,6 +28,15 @@ def test_a_driver_on_a_cluster_is_understood(project):
     assert (driver.executors.max, driver.executors.cores, driver.executors.memory) == (4, 2, "2g")
 
 
+def test_executors_by_lag_need_one_that_stays_and_a_stream(project):
+    entry = "drivers: {big: {" + BIG + ", executors: {min: %d, max: 4, by: lag}}}"
+    assert project({"conf/lakeward.yaml": entry % 1}).ok
+    [(_, path, _, words)] = said(project({"conf/lakeward.yaml": entry % 0}))
+    assert path.startswith("drivers.big.executors") and "by: lag needs min: 1 or more" in words
+    [(_, path, _, words)] = said(project({"conf/lakeward.yaml": (entry % 1).replace("big", "maintenance")}))
+    assert path == "drivers.maintenance.executors.by" and "maintenance has no lag" in words
+
+
 def test_a_driver_on_kubernetes_is_understood_and_maintenance_does_not_run_there(project):
     loaded = project({"conf/lakeward.yaml": "drivers: {big: {" + POD + ", namespace: streams, secrets: {k: /home/k}}}"})
     assert loaded.ok, loaded.problems

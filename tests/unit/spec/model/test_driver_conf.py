@@ -60,6 +60,15 @@ def test_executors_between_two_bounds_come_with_tasks_that_wait_and_go_after_thr
     assert conf([{"trigger": {"every": "10s"}}], BIG)[f"{DYNAMIC}executorIdleTimeout"] == "120s"
 
 
+def test_executors_by_lag_are_the_drivers_own_decision() -> None:
+    found = conf([], BIG.model_copy(update={"executors": Executors(min=1, max=4, cores=2, by="lag")}))
+    assert (found["spark.lakeward.executors.min"], found["spark.lakeward.executors.max"]) == ("1", "4")
+    assert found["spark.cores.max"] == "8"
+    assert not [key for key in found if key.startswith(DYNAMIC)]
+    on_yarn = conf([], Driver.model_validate({"backend": "yarn", "executors": {"min": 1, "max": 4, "by": "lag"}}))
+    assert (on_yarn["spark.lakeward.executors.max"], on_yarn["spark.executor.instances"]) == ("4", "4")
+
+
 def test_the_same_number_twice_keeps_all_executors() -> None:
     found = conf([], BIG.model_copy(update={"executors": Executors(min=3, max=3), "authenticate": True}))
     assert not any(key.startswith(DYNAMIC) for key in found)
