@@ -3,7 +3,7 @@ import { Box, Button, Table } from "@chakra-ui/react";
 import { type ReactNode, useDeferredValue, useState } from "react";
 
 const STEP = 100;
-const FIRST = 25;
+const FIRST = 15;
 
 export interface Column<T> {
   title: string;
