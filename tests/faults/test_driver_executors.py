@@ -38,6 +38,14 @@ def cluster(tmp_path: Path) -> Iterator[SparkCluster]:
     made.end()
 
 
+def tell(world: Any, home: Path) -> None:
+    """Give the driver the secret of the cluster."""
+    secret = home / "spark" / f"{world.name}.secret"
+    secret.parent.mkdir(mode=0o700)
+    secret.write_text(f"{SECRET}\n")
+    secret.chmod(0o600)
+
+
 @pytest.mark.campaign(held_by="tests/spark/driver/test_one_pass.py::test_figures_that_are_spoiled_are_found")
 @pytest.mark.parametrize(
     "alone",
@@ -52,11 +60,7 @@ def test_a_stream_lands_once_through_executors_that_die_and_workers_and_a_driver
     """
     topic, table, stream = world.kafka.create_topic(), f"{world.name}.landed", f"{world.name}_s"
     held, entered = tmp_path / "held", tmp_path / "entered"
-    secrets = tmp_path / "spark"
-    secrets.mkdir(mode=0o700)
-    secret = secrets / f"{world.name}.secret"
-    secret.write_text(f"{SECRET}\n")
-    secret.chmod(0o600)
+    tell(world, tmp_path)
     code = SLOW.format(last=799, entered=f"{entered}-", held=str(held))
     document = simple(
         stream, topic, table,
@@ -131,9 +135,10 @@ def test_a_stream_lands_once_through_executors_that_die_and_workers_and_a_driver
     "test_a_day_of_load_stays_within_its_limit_with_fewer_executors_than_its_peak_needs"
 )
 def test_executors_follow_the_lag_and_every_record_lands_once(
-    world: Any, simple: Callable[..., Any], cluster: SparkCluster
+    world: Any, simple: Callable[..., Any], cluster: SparkCluster, tmp_path: Path
 ) -> None:
     """A stream that is up to date for five minutes keeps one executor; a backlog brings the second one back."""
+    tell(world, tmp_path)
     topic, table, stream = world.kafka.create_topic(), f"{world.name}.landed", f"{world.name}_s"
     document = simple(
         stream, topic, table, trigger={"every": "2s"}, limits={"freshness": "30s"},

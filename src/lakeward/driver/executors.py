@@ -134,6 +134,7 @@ class ExecutorSizing:
 
     def __post_init__(self) -> None:
         self._target = self._working = self.most
+        self._needs.append((self.clock(), self.most))
 
     def landed(self, stream: str, records: int, seconds: float) -> None:
         """Measure the rate of a stream by a batch. Called by the threads of batches."""
@@ -149,7 +150,9 @@ class ExecutorSizing:
             self.decide([self._load(name, query, targets, now) for name, query in running.items()])
 
     def decide(self, loads: Sequence[Load]) -> None:
-        """Ask for what the streams needed at most within the last minutes."""
+        """Ask for what the streams needed at most within the last minutes. Without a stream nothing is decided."""
+        if not loads:
+            return
         now = self.clock()
         self._needs.append((now, needed(loads, self.least, self.most)))
         while self._needs[0][0] < now - self.hold_s:

@@ -74,8 +74,12 @@ def test_an_executor_that_is_not_needed_is_held_for_minutes_and_one_that_is_need
     cluster = Cluster(clock, 4)
     size = ExecutorSizing(cluster, 1, 4, words.append, clock=lambda: clock[0])
     size.landed("s", 1000, 1.0)
+    size.decide([])
     for clock[0] in range(0, int(HOLD_S) + 1, 10):
         size.decide([CALM])
+        assert cluster.number == 4
+    clock[0] += 10
+    size.decide([CALM])
     assert cluster.number == 1
     assert words == ["executors: 4 before, 1 now, within 1 and 4"]
     size.decide([Load(2500.0, 0, None, 1000.0, 300.0)])
@@ -110,7 +114,7 @@ def test_what_is_measured_of_a_stream_decides() -> None:
     size.landed("s", 10, 1.0)  # a small batch measures its overhead
     targets.behind("s", 0)
     targets.arrives("s", 1300.0)
-    for clock[0] in range(0, int(HOLD_S) + 1, int(EVERY_S)):
+    for clock[0] in range(0, int(HOLD_S + EVERY_S) + 1, int(EVERY_S)):
         size.turn(running, targets)
     assert cluster.number == 2
     targets.behind("s", 10, 200.0)
