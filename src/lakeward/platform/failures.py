@@ -139,7 +139,9 @@ _TEXTS: tuple[tuple[FailureClass, Cause | None, re.Pattern[str]], ...] = tuple(
             # A login that is refused or has expired is renewed or corrected where the catalog's or the store's is.
             FailureClass.DEPENDENCY,
             None,
-            r"iceberg\.exceptions\.(?:NotAuthorized|Forbidden)Exception|\(code: 419,|\bExpiredToken",
+            r"iceberg\.exceptions\.(?:NotAuthorized|Forbidden)Exception|\(code: 419,|\bExpiredToken"
+            r"|awssdk\.services\.glue\.model\.(?:AccessDenied|Glue|InternalService|OperationTimeout|Throttling)Exception"
+            r"|Unable to load credentials from any of the providers",
         ),
         (
             FailureClass.CONFIG,  # of an object store; its clients also wrap these errors in connection errors

@@ -23,6 +23,8 @@ SUPERVISION_POOL = "LAKEWARD_SUPERVISION_POOL"
 """Environment variable with the Airflow pool of `streams_reconcile`; without it the pass queues with other tasks."""
 TASK_QUEUE = "LAKEWARD_QUEUE"
 """Environment variable with the queue of all Lakeward's tasks, where Airflow's workers are on several hosts."""
+GLUE_ENDPOINT, AWS_REGION = "glue.endpoint", "client.region"
+"""Catalog properties of Iceberg: the address of Glue if it is not AWS's, and the region of AWS's clients."""
 _POSTGRES = re.compile(r"postgres(ql)?(\+\w+)?://\S+")
 
 
@@ -166,7 +168,7 @@ class Lake(BaseModel):
         warehouse: absolute URI or path under which tables are created; in a REST catalog: Delta tables only.
         properties: further catalog properties; they override the derived ones. `type: rest` with `uri` and, if the
             server has several, `warehouse`: a REST catalog.
-        login: the login of a REST catalog; None without one.
+        login: the login of a REST catalog; None without one, and where requests are signed for AWS.
         store: the object store; None if everything is on local disk, or the catalog vends credentials.
         others: further catalogs, which SQL reads and writes by their names. No stream and no maintenance uses them.
     """
@@ -187,8 +189,10 @@ class Lake(BaseModel):
     @property
     def catalog(self) -> str:
         """Name of the catalog's server: the database of PostgreSQL, or host and port of another catalog."""
-        host = urlsplit(self.properties.get("uri", "")).netloc.rpartition("@")[2]
-        return host or self.database
+        if self.glue and GLUE_ENDPOINT not in self.properties:
+            return f"AWS Glue in {self.properties.get(AWS_REGION, 'the default region')}"
+        address = self.properties.get(GLUE_ENDPOINT if self.glue else "uri", "")
+        return urlsplit(address).netloc.rpartition("@")[2] or self.database
 
     @property
     def rest(self) -> bool:
@@ -199,6 +203,21 @@ class Lake(BaseModel):
     def hive(self) -> bool:
         """Whether it is a Hive Metastore."""
         return self.properties.get("type") == "hive"
+
+    @property
+    def glue(self) -> bool:
+        """Whether it is AWS Glue's catalog."""
+        return self.properties.get("type") == "glue"
+
+    @property
+    def signed(self) -> bool:
+        """Whether it is a REST catalog whose requests are signed with the keys of `store` (SigV4)."""
+        return self.rest and self.properties.get("rest.sigv4-enabled") == "true"
+
+    @property
+    def external(self) -> bool:
+        """Whether the catalog is not the stack's own, so that its tables and its bucket may be anybody's."""
+        return self.rest or self.hive or self.glue
 
 
 class Database(BaseModel):

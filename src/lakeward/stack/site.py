@@ -186,9 +186,9 @@ def lake_of(settings: Settings, home: Home, port: int, host: str = ports.HOST) -
         port, host: of the stack's PostgreSQL.
     """
     embedded, other = settings.catalog, settings.lake
-    connection = embedded.connection if other is None else other.store
-    login = None if other is None else other.connection
-    apart = connection or embedded.warehouse or settings.checkpoints
+    connection = embedded.connection if other is None else other.keys
+    login = None if other is None else other.login
+    apart = connection or embedded.warehouse or settings.checkpoints or (other is not None and other.aws)
     return Lake(
         name=settings.lake_name,
         host=host,
@@ -205,13 +205,13 @@ def lake_of(settings: Settings, home: Home, port: int, host: str = ports.HOST) -
 
 def _other(name: str, catalog: LakeCatalog, home: Home) -> Lake:
     """A catalog other than the default one. Its warehouse is its server's, or in its properties."""
-    login, keys = catalog.connection, catalog.store
+    login, keys = catalog.login, catalog.keys
     return Lake(
         name=name,
         warehouse=catalog.warehouse or "",
         properties=catalog.iceberg(),
         login=CatalogLogin(connection=login, connections=home.secrets) if login is not None else None,
-        store=ObjectStore(connection=keys, connections=home.secrets) if keys is not None else None,
+        store=ObjectStore(connection=keys, connections=home.secrets) if keys is not None or catalog.aws else None,
     )
 
 

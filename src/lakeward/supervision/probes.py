@@ -81,7 +81,7 @@ def _catalog(name: str, runtime: Runtime) -> str | None:
 
         with load_catalog(lake.name, **pyiceberg_properties(lake)):  # logs in, and asks for the configuration
             return None
-    if lake.hive:
+    if lake.hive or lake.glue:
         from pyiceberg.catalog import load_catalog
 
         load_catalog(lake.name, **pyiceberg_properties(lake)).list_namespaces()  # a port alone may be another server's

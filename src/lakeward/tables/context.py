@@ -242,7 +242,7 @@ class MaintenanceContext:
     @property
     def external(self) -> bool:
         """Whether the catalog is not the stack's own, so that its tables may be anybody's."""
-        return self.runtime.lake.rest or self.runtime.lake.hive
+        return self.runtime.lake.external
 
     def has_suite(self, table: str) -> bool:
         """Whether the project has expectations for the table."""
@@ -274,7 +274,7 @@ def _inside(
     """What a listing of a namespace has; nothing if the namespace was dropped since."""
     from pyiceberg.exceptions import NoSuchNamespaceError
 
-    from lakeward.connectors.iceberg.catalogs.rest_requests import Forbidden
+    from lakeward.connectors.iceberg.catalogs.refusals import Forbidden
 
     try:
         return ask(space)

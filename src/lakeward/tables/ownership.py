@@ -11,7 +11,7 @@ from urllib.parse import unquote
 
 from lakeward.connectors.delta.state import State
 from lakeward.connectors.file_access import FileAccess
-from lakeward.connectors.iceberg.catalogs.rest_requests import Forbidden
+from lakeward.connectors.iceberg.catalogs.refusals import Forbidden
 from lakeward.platform.errors import LakewardError
 from lakeward.spec.model.suite import POINTER_OF, pointer_name
 from lakeward.spec.sql.names import dotted

@@ -11,7 +11,7 @@ from pyiceberg.types import LongType, NestedField
 from structlog.testing import capture_logs
 
 from lakeward.connectors.delta import location
-from lakeward.connectors.iceberg.catalogs.rest_requests import Forbidden
+from lakeward.connectors.iceberg.catalogs.refusals import Forbidden
 from lakeward.platform.errors import SpecError
 from lakeward.platform.runtime import Project
 from lakeward.spec.sql.names import dotted, name_parts

@@ -29,10 +29,10 @@ _FOLDER = "delta.tables"
 def warehouse(lake: Lake) -> Folder | None:
     """The folder of all Delta tables; None if the warehouse is neither a local folder nor on this deployment's S3.
 
-    A bucket of a REST catalog or a Hive Metastore is not this deployment's: its login may not reach it.
+    A bucket of a REST catalog, a Hive Metastore or Glue is not this deployment's: its login may not reach it.
     """
     path = local(lake.warehouse)
-    if on_s3(path) and lake.store is not None and not (lake.rest or lake.hive):
+    if on_s3(path) and lake.store is not None and not lake.external:
         return StorePath(f"{hadoop(path).rstrip('/')}/{_FOLDER}", lake)
     return None if "://" in path or not path.startswith("/") else Path(path) / _FOLDER
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from lakeward import jars
 from lakeward.connectors.aws import store
+from lakeward.connectors.iceberg.catalogs.glue import Glue
 from lakeward.connectors.iceberg.catalogs.hive import Hive
 from lakeward.connectors.iceberg.catalogs.jdbc import Jdbc
 from lakeward.connectors.iceberg.catalogs.kind import Kind
@@ -33,6 +34,8 @@ def kind_of(lake: Lake) -> Kind:
         return Rest()
     if lake.hive:
         return Hive()
+    if lake.glue:
+        return Glue()
     return Other() if {"type", "catalog-impl"} & set(lake.properties) else Jdbc()
 
 

@@ -24,6 +24,12 @@ ATTEMPT = "lakeward.attempt"
 WAP_ENABLED = "write.wap.enabled"
 
 _DENIED = frozenset({"NotAuthorizedException", "ForbiddenException"})
+_GLUE = "software.amazon.awssdk.services.glue."
+_GLUE_REFUSES = frozenset({f"{_GLUE}model.AccessDeniedException", f"{_GLUE}model.GlueException"})
+"""Of a privilege, and of everything without a class of its own: keys, signatures, tokens."""
+_GLUE_FAILS = frozenset(
+    f"{_GLUE}model.{name}Exception" for name in ("InternalService", "OperationTimeout", "Throttling")
+)
 
 
 class Trouble(StrEnum):
@@ -151,7 +157,9 @@ def trouble(error: BaseException) -> Trouble:
         return Trouble.UNREACHABLE
     if short & {"ConnectException", "ServiceUnavailableException", "RESTException", "ServiceFailureException"}:
         return Trouble.UNREACHABLE
-    if short & _DENIED:
+    if short & _DENIED or _GLUE_REFUSES.union(_GLUE_FAILS).intersection(names):
+        return Trouble.UNREACHABLE
+    if "SdkClientException" in short and any(_asks_glue(throwable) for throwable in _chain(error)):
         return Trouble.UNREACHABLE
     if "ValidationException" in short:
         return Trouble.REFUSED
@@ -197,9 +205,16 @@ def catalog_down(table: str, error: BaseException) -> DependencyDown:
 def _denied(error: BaseException) -> bool:
     # Iceberg has no type for 419, the status of an expired token: its text shows it.
     return any(
-        throwable.getClass().getSimpleName() in _DENIED or "code: 419" in str(throwable.getMessage())
+        throwable.getClass().getSimpleName() in _DENIED
+        or throwable.getClass().getName() in _GLUE_REFUSES
+        or "code: 419" in str(throwable.getMessage())
         for throwable in _chain(error)
     )
+
+
+def _asks_glue(throwable: Any) -> bool:
+    """Whether an exception is of a request to Glue: the clients of AWS's object store have the same types."""
+    return any(frame.getClassName().startswith(_GLUE) for frame in throwable.getStackTrace())
 
 
 def _forget_token(session: SparkSession) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import time
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
@@ -10,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from lakeward.connectors.aws import account
+from lakeward.connectors.aws.session import require_boto3
 from lakeward.connectors.kinesis import continuity, shard_offsets
 from lakeward.connectors.kinesis.shard_offsets import HORIZON, ShardOffset
 from lakeward.connectors.kinesis.stream import Place, Stream
@@ -36,13 +36,7 @@ def place_of(source: KinesisSource, runtime: Runtime) -> Place:
     Raises:
         SpecError: boto3 is not installed, or the connection does not exist or is not valid.
     """
-    if importlib.util.find_spec("boto3") is None:
-        raise SpecError(
-            "A Kinesis source needs boto3",
-            why="boto3 is not installed where the driver runs",
-            next="pip install 'lakeward[kinesis]'   (in a checkout: uv sync --extra kinesis)",
-            code="LW-3124",
-        )
+    require_boto3("A Kinesis source", "kinesis")
     account.find(source.connection, runtime.connections)
     folder = "" if runtime.connections is None else str(runtime.connections)
     return Place(str(source.stream), str(source.region), str(source.connection or ""), folder)

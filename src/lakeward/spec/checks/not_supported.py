@@ -68,10 +68,12 @@ def of_settings(settings: Settings) -> Found:
         yield ("catalog", "properties"), what
     for name, catalog in settings.catalogs.items():
         default = settings.lake
-        if default is not None and catalog.store is not None and catalog.store != default.store:
-            what = f"keys of a second object store: leave store: out, or name the one of {settings.lake_name}"
-            yield ("catalogs", name, "store"), what
+        # The SDK of a Spark application has one file with keys.
+        if default is not None and catalog.keys != default.keys and (catalog.keys is not None or catalog.aws):
+            key = "connection" if catalog.aws else "store"
+            what = f"keys of a second object store: leave {key}: out, or name the one of {settings.lake_name}"
+            yield ("catalogs", name, key), what
         if catalog.type in CATALOGS:
-            yield ("catalogs", name, "type"), f"type {catalog.type}: nothing was ever run there; rest and hive are done"
+            yield ("catalogs", name, "type"), f"type {catalog.type}: nothing was ever run there; rest, hive and glue are done"
     if settings.reconcile != Reconcile():
         yield ("reconcile",), "other intervals of reconcile"

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any, Literal
 
-from lakeward.spec.checks.catalogs import hive_name
+from lakeward.spec.checks.catalogs import flat_name
 from lakeward.spec.checks.lints import MEASURED
 from lakeward.spec.checks.sources import feeding, takers
 from lakeward.spec.model.settings import MAINTENANCE, Settings
@@ -242,13 +242,13 @@ def _drivers(streams: Sequence[StreamSpec], drivers: Collection[str]) -> Iterato
             yield ProjectFinding(spec.id, ("resources",), message)
 
 
-def hive_findings(streams: Sequence[StreamSpec], settings: Settings) -> Iterator[ProjectFinding]:
-    """Tables whose names a Hive Metastore cannot have."""
-    if settings.lake is None or settings.lake.type != "hive":
+def name_findings(streams: Sequence[StreamSpec], settings: Settings) -> Iterator[ProjectFinding]:
+    """Tables whose names a Hive Metastore or Glue cannot have."""
+    if settings.lake is None:
         return
     for spec in streams:
         sink = spec.sink.iceberg
-        if sink is not None and (why := hive_name(sink.table)):
+        if sink is not None and (why := flat_name(sink.table, settings.lake.type)):
             yield ProjectFinding(spec.id, ("sink", "iceberg", "table"), why, sink.table)
 
 

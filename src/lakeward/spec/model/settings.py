@@ -7,11 +7,12 @@ from typing import Final, Literal
 
 from pydantic import Field, field_validator
 
-from lakeward.platform.runtime import CATALOG
+from lakeward.platform.runtime import AWS_REGION, CATALOG, GLUE_ENDPOINT
 from lakeward.spec.model.base import Bool, Cores, PositiveInt, SpecModel, partial
 from lakeward.spec.model.stream import Executors, SparkConf, StreamSpec
 from lakeward.spec.model.table_names import KnownCatalogs
 from lakeward.spec.model.types import (
+    AwsRegion,
     Brokers,
     CatalogAddress,
     DriverName,
@@ -60,16 +61,24 @@ class LakeCatalog(SpecModel):
     """An Iceberg catalog of your lake. Its tables stay where they are."""
 
     type: Literal["jdbc", "rest", "hive", "glue"]
-    """Protocol of the catalog; `rest`: Iceberg's REST protocol (Polaris, Lakekeeper, Unity, Gravitino, SeaweedFS);
-    `hive`: a Hive Metastore."""
+    """Protocol of the catalog; `rest`: Iceberg's REST protocol (Polaris, Lakekeeper, Unity, Gravitino, SeaweedFS, and
+    the endpoints of AWS Glue and S3 Tables with `signing_name`); `hive`: a Hive Metastore; `glue`: AWS Glue's own
+    API."""
     uri: CatalogAddress | None = None
-    """Address of the server, e.g. `https://catalog.example.com/api/catalog`, or `thrift://metastore:9083`."""
+    """Address of the server, e.g. `https://catalog.example.com/api/catalog`, or `thrift://metastore:9083`. `glue`: only
+    if the address is not AWS's."""
     warehouse: str | None = Field(None, min_length=1)
     """The server's name of the warehouse, for a server with several; an address on an object store in some. `hive`:
-    the folder or address below which new namespaces are created."""
+    the folder or address below which new namespaces are created; `glue`: an address on S3 likewise. At the REST
+    endpoint of Glue it is the account's number, at that of S3 Tables the ARN of the bucket."""
+    region: AwsRegion | None = None
+    """AWS region of Glue, or of the endpoint with `signing_name`; required there."""
+    signing_name: Literal["execute-api", "glue", "s3tables"] | None = None
+    """`rest`: the AWS service that requests are signed for (SigV4). `connection` is then an AWS connection."""
     connection: Name | None = None
     """Id of the connection with the login: in Airflow (type `iceberg`), or in a file of the home. Without one requests
-    have no login."""
+    have no login. `glue`, and with `signing_name`: id of an AWS connection, which signs requests and reads and writes
+    the files; without one the machine's identity does."""
     store: Name | None = None
     """Id of the AWS connection that reads and writes the files of tables. Without one the server vends credentials for
     each table, or the machine's identity is used."""
@@ -78,8 +87,27 @@ class LakeCatalog(SpecModel):
 
     def iceberg(self) -> dict[str, str]:
         """The catalog's properties, in Iceberg's names."""
-        given = {"type": self.type, "uri": self.uri, "warehouse": self.warehouse}
+        address = GLUE_ENDPOINT if self.type == "glue" else "uri"
+        given = {"type": self.type, address: self.uri, "warehouse": self.warehouse, AWS_REGION: self.region}
+        if self.signing_name is not None:
+            signing = {"signing-name": self.signing_name, "signing-region": self.region}
+            given |= {"rest.sigv4-enabled": "true", **{f"rest.{key}": value for key, value in signing.items()}}
         return {key: str(value) for key, value in given.items() if value is not None} | self.properties
+
+    @property
+    def aws(self) -> bool:
+        """Whether `connection` is an AWS connection, for requests and files alike."""
+        return self.type == "glue" or self.signing_name is not None
+
+    @property
+    def login(self) -> Name | None:
+        """The connection with a login of its own."""
+        return None if self.aws else self.connection
+
+    @property
+    def keys(self) -> Name | None:
+        """The AWS connection that reads and writes the files."""
+        return self.connection if self.aws else self.store
 
 
 MAINTENANCE: Final = DriverName("maintenance")

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Set
 
 FILES = {"orc", "avro", "text"}
-CATALOGS = {"jdbc", "glue"}
+CATALOGS = {"jdbc"}
 
 UNSUPPORTED: Mapping[tuple[str, str], Set[str]] = {
     ("IcebergSource", "branch"): {"*"},

@@ -15,7 +15,7 @@ from lakeward.spec.checks.files import settings_findings, suite_findings, tables
 from lakeward.spec.checks.project import (
     ProjectFinding,
     comparable,
-    hive_findings,
+    name_findings,
     slow_commits,
     stream_findings,
     unknown_connections,
@@ -147,7 +147,7 @@ class _Loading:
             self._cross(finding, settings.document)
         for finding in () if self.kafka is None else unknown_connections(self.compared, self.kafka):
             self._cross(finding, settings.document)
-        for finding in hive_findings(self.compared, settings.model or Settings()):
+        for finding in name_findings(self.compared, settings.model or Settings()):
             self._cross(finding, settings.document)
         for finding in () if settings.model is None else executor_findings(self.compared, settings.model):
             self._cross(finding, settings.document)

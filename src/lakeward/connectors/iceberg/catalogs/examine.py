@@ -10,7 +10,7 @@ from uuid import uuid4
 
 import requests
 
-from lakeward.connectors.iceberg.catalogs.rest_requests import Forbidden
+from lakeward.connectors.iceberg.catalogs.refusals import Forbidden
 from lakeward.platform.errors import DependencyDown, LakewardError
 from lakeward.platform.runtime import Lake
 from lakeward.platform.text import count as counted
@@ -77,6 +77,10 @@ def answers_of(lake: Lake) -> list[Answer]:
 
     if lake.hive:
         return list(_of_hive(lake))
+    if lake.glue:
+        from lakeward.connectors.iceberg.catalogs import examine_glue
+
+        return list(examine_glue.answers(lake))
     uri = lake.properties.get("uri", "")
     wanted = "it answers, and accepts the login"
     try:
@@ -87,13 +91,17 @@ def answers_of(lake: Lake) -> list[Answer]:
     except LakewardError as error:
         # A connection that is not there is a matter of this machine, not of the catalog.
         severe = isinstance(error, DependencyDown)
-        return [Answer("catalog", False, _words(error), wanted, error.next, severe=severe)]
+        return [Answer("catalog", False, error_words(error), wanted, error.next, severe=severe)]
     except Exception as error:  # noqa: BLE001 - whatever an unknown server answers is the finding
-        found = f"{uri}: {_words(error)}"
+        found = f"{uri}: {error_words(error)}"
         next_ = "correct uri: or warehouse: of the catalog, or let the login list its namespaces"
         return [Answer("catalog", False, found, wanted, next_, severe=True)]
     with catalog:
         login = f"as connection {lake.login.connection}" if lake.login else "without a login"
+        if lake.signed:
+            keys = lake.store.connection if lake.store is not None else None
+            region, service = (lake.properties[f"rest.signing-{key}"] for key in ("region", "name"))
+            login = f"as {f'connection {keys}' if keys else 'this machine'}, signed for {service} in {region}"
         answers = [Answer("catalog", True, f"{uri} answers {login}", wanted), endpoints(supported)]
         if listed:  # without lists there is nothing else to ask about
             tables, refused, failed = _tables(catalog, spaces)
@@ -114,11 +122,11 @@ def _of_hive(lake: Lake) -> Iterator[Answer]:
         spaces = catalog.list_namespaces()
         tables = [name for space in sorted(spaces)[:ASKED] for name in catalog.list_tables(space)]
     except LakewardError as error:
-        yield Answer("catalog", False, _words(error), "it answers", error.next, severe=True)
+        yield Answer("catalog", False, error_words(error), "it answers", error.next, severe=True)
         return
     except (TException, OSError) as error:
         next_ = f"correct uri: of the catalog, or {SERVER_LOG}"
-        yield Answer("catalog", False, f"{lake.properties['uri']}: {_words(error)}", "it answers", next_, severe=True)
+        yield Answer("catalog", False, f"{lake.properties['uri']}: {error_words(error)}", "it answers", next_, severe=True)
         return
     yield Answer("catalog", True, f"{lake.properties['uri']} answers", "it answers")
     yield namespaces(len(spaces), len(tables), ())
@@ -179,7 +187,7 @@ def _tables(catalog: RestCatalog, spaces: list[Names]) -> tuple[list[Names], lis
         except Forbidden:
             refused.append(dotted(space))
         except (LakewardError, RESTError, requests.RequestException, ValueError) as error:
-            failed.append(f"{dotted(space)} ({_words(error)})")
+            failed.append(f"{dotted(space)} ({error_words(error)})")
             if len(failed) == SHOWN:  # the server is down: each further request may wait for its timeout
                 break
     return tables, refused, failed
@@ -193,7 +201,7 @@ def _privileges(catalog: RestCatalog, lake: Lake, supported: Collection[str], ta
         return
     if "V1_UPDATE_TABLE" in supported:
         yield _commit(catalog, tables[0])
-    if lake.store is None or lake.store.connection is None:
+    if not lake.signed and (lake.store is None or lake.store.connection is None):
         yield _vended(catalog, tables[0])
     if "V1_CREATE_TABLE" in supported:
         yield _create(catalog, tables[0])
@@ -209,9 +217,9 @@ def _commit(catalog: RestCatalog, table: Names) -> Answer:
         status = catalog._session.post(url, json=body).status_code
     except Forbidden as error:
         next_ = "grant it for the tables that streams land in and those that are maintained; others need none"
-        return Answer("catalog commit", False, f"{dotted(table)}: {_words(error)}", COMMITS, next_)
+        return Answer("catalog commit", False, f"{dotted(table)}: {error_words(error)}", COMMITS, next_)
     except (LakewardError, requests.RequestException) as error:
-        return Answer("catalog commit", False, f"{dotted(table)}: {_words(error)}", COMMITS, _next(error))
+        return Answer("catalog commit", False, f"{dotted(table)}: {error_words(error)}", COMMITS, _next(error))
     return commits(status, dotted(table))
 
 
@@ -242,9 +250,9 @@ def _create(catalog: RestCatalog, table: Names) -> Answer:
         status = catalog._session.post(url, json=body).status_code
     except Forbidden as error:
         next_ = "grant it, or create the tables of streams, and their quarantine tables, by hand"
-        return Answer("catalog create", False, f"{dotted(space)}: {_words(error)}", CREATES, next_)
+        return Answer("catalog create", False, f"{dotted(space)}: {error_words(error)}", CREATES, next_)
     except (LakewardError, requests.RequestException) as error:
-        return Answer("catalog create", False, f"{dotted(space)}: {_words(error)}", CREATES, _next(error))
+        return Answer("catalog create", False, f"{dotted(space)}: {error_words(error)}", CREATES, _next(error))
     known = status in (HTTPStatus.OK, HTTPStatus.CONFLICT)
     found = f"allowed in {dotted(space)}" if known else f"{dotted(space)}: HTTP status {status}"
     return Answer("catalog create", known, found, CREATES, "" if known else SERVER_LOG)
@@ -258,7 +266,7 @@ def _vended(catalog: RestCatalog, table: Names) -> Answer:
         answer = catalog._session.get(url)
         body = answer.json()
     except (LakewardError, requests.RequestException) as error:  # one of the latter is text that is not JSON
-        return Answer(name, False, f"{dotted(table)}: {_words(error)}", wanted, _next(error))
+        return Answer(name, False, f"{dotted(table)}: {error_words(error)}", wanted, _next(error))
     if answer.status_code != HTTPStatus.OK or not isinstance(body, dict):  # dropped since, or not a catalog's answer
         return Answer(name, True, f"not tested: HTTP status {answer.status_code} from {dotted(table)}", wanted)
     config = body.get("config") or {}
@@ -267,7 +275,7 @@ def _vended(catalog: RestCatalog, table: Names) -> Answer:
     return Answer(name, True, "vended for each table" if vended else alone, wanted)
 
 
-def _words(error: Exception) -> str:
+def error_words(error: Exception) -> str:
     """An error in one line."""
     if isinstance(error, LakewardError):
         return f"{error.what}: {error.why}" if error.why else error.what

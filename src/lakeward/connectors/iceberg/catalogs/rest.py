@@ -1,11 +1,16 @@
-"""An Iceberg REST catalog: its login is in a file, so that no Spark conf shows it, and its server chooses locations."""
+"""An Iceberg REST catalog: its login is in a file, so that no Spark conf shows it, and its server chooses locations.
+
+Requests that are signed for AWS (`Lake.signed`) have no login: Iceberg signs them with the keys of the store.
+"""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
 
+from lakeward.connectors.aws.session import require_boto3
 from lakeward.connectors.iceberg.catalogs import login
+from lakeward.connectors.iceberg.catalogs.glue import connection_of
 from lakeward.jars import own
 from lakeward.platform.runtime import Lake
 
@@ -19,7 +24,7 @@ class Rest:
 
     def spark(self, lake: Lake) -> dict[str, str]:
         own_keys = lake.store is not None and lake.store.connection is not None
-        properties = {} if own_keys else dict(_VENDED)
+        properties = {} if own_keys or lake.signed else dict(_VENDED)
         if lake.login is not None:
             properties |= {"rest.auth.type": own.LOGIN_CLASS, own.LOGIN_PROPERTY: str(login.path(lake.login))}
         return properties
@@ -29,6 +34,9 @@ class Rest:
         if lake.login is not None:
             found = {"file": str(login.path(lake.login)), "uri": lake.properties["uri"]}
             properties["auth"] = {"type": "custom", "impl": f"{_HERE}.login_manager.LoginFile", "custom": found}
+        if lake.signed:
+            require_boto3("A REST catalog with signing_name:", "glue")
+            properties |= {"rest.sigv4.max-retries": "0", **connection_of(lake)}
         return properties
 
     def libraries(self, lake: Lake) -> list[Path]:

@@ -7,10 +7,13 @@ from functools import partial
 from typing import Any
 
 import requests
+from pyiceberg.catalog import BOTOCORE_SESSION
 from pyiceberg.catalog.rest import RestCatalog
 from pyiceberg.catalog.rest.auth import AuthManagerAdapter, LegacyOAuth2AuthManager
 
+from lakeward.connectors.aws import session as aws_session
 from lakeward.connectors.iceberg.catalogs import rest_requests
+from lakeward.connectors.iceberg.catalogs.glue import account_of
 from lakeward.connectors.iceberg.catalogs.login_manager import LoginFile
 
 
@@ -25,6 +28,15 @@ class RestClient(RestCatalog):
         request = partial(_answered, session, session.request)
         session.request = request  # type: ignore[method-assign]  # requests has no setting for every request's time
         super()._config_headers(session)
+
+    def _init_sigv4(self, session: requests.Session) -> None:
+        # PyIceberg's signer takes a session of botocore, by a property that nothing else needs.
+        given = self.properties
+        try:
+            self.properties = {**given, BOTOCORE_SESSION: aws_session.session_of(account_of(given))}
+            super()._init_sigv4(session)
+        finally:
+            self.properties = given
 
 
 def _answered(

@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from http import HTTPStatus
 from typing import Any, Final
 
 import requests
 
+from lakeward.connectors.iceberg.catalogs import refusals
+from lakeward.connectors.iceberg.catalogs.refusals import Forbidden
 from lakeward.platform.errors import DependencyDown
 
 CONNECT_S: Final = 5.0
 ANSWER_S: Final = 60.0
 """How long a request waits for a connection, and for the next bytes of its answer."""
+_REFUSED: Final = (HTTPStatus.BAD_REQUEST, HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN)
+_SCOPE: Final = re.compile(r"AWS4-HMAC-SHA256 Credential=[^/]+/\d{8}/([^/]+)/([^/]+)/aws4_request")
+"""Of a signature: the region and the service that it is for."""
 EXPIRED: Final = 419
 """Iceberg's status for a token that has expired; not in `HTTPStatus`."""
-
-
-class Forbidden(DependencyDown):
-    """Raised when the server accepts the login, but refuses a privilege."""
 
 
 def send(request: Callable[..., requests.Response], method: str, url: str, **options: Any) -> requests.Response:
@@ -49,6 +51,8 @@ def check(answer: requests.Response, method: str, url: str, *, login: bool = Fal
         DependencyDown: the server refuses the login or a privilege, or is down.
     """
     status = answer.status_code
+    if status in _REFUSED and (refused := _signed_refusal(answer, url)):
+        raise refused
     if unauthorized(answer) or (login and status == HTTPStatus.BAD_REQUEST):
         raise DependencyDown(
             "The REST catalog refuses the login",
@@ -67,6 +71,16 @@ def check(answer: requests.Response, method: str, url: str, *, login: bool = Fal
     failed = status >= HTTPStatus.INTERNAL_SERVER_ERROR
     if status == HTTPStatus.SERVICE_UNAVAILABLE or (failed and (login or method.upper() != "POST")):
         raise down(url, f"HTTP status {status}")
+
+
+def _signed_refusal(answer: requests.Response, url: str) -> DependencyDown | None:
+    """The error for a request that was signed for AWS and refused; None for another one."""
+    signed = _SCOPE.search(str(answer.request.headers.get("Authorization", "")))
+    if signed is None:
+        return None
+    # AWS's gateways say it in a header, or in the body: without Iceberg's error document.
+    code = answer.headers.get("x-amzn-ErrorType", "").partition(":")[0] or f"HTTP status {answer.status_code}"
+    return refusals.refusal(f"The REST catalog for {signed[2]}", _at(url), signed[1], code, _message(answer))
 
 
 def down(url: str, why: str) -> DependencyDown:
@@ -88,6 +102,7 @@ def _message(answer: requests.Response) -> str:
     body = body if isinstance(body, dict) else {}
     error = body.get("error")
     text = error.get("message") if isinstance(error, dict) else body.get("error_description") or error
+    text = text or body.get("message") or body.get("Message")  # AWS's
     return str(text or answer.reason or "no reason given").splitlines()[0]
 
 
