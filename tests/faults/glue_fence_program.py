@@ -2,16 +2,19 @@
 
     [LAKEWARD_LOST_ANSWERS=60] python glue_fence_program.py FOLDER [--unfenced | --unversioned]
 
-`--unfenced` commits a publication on the newest metadata instead of the checked one. `--unversioned` leaves out that the
-version of a table is compared, as moto does by itself. The races must then find what the comparison prevents.
+`--unfenced` commits a publication on the newest metadata instead of the checked one. `--unversioned` takes every change of
+a table, whatever version it names, as moto does by itself. The races must then find what the comparison prevents.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import random
 import sys
+import time
 from pathlib import Path
+from typing import Any
 
 from hive_fence_program import HiveRaces, unchecked
 from rest_fence_program import started
@@ -30,6 +33,13 @@ def main(folder: Path, options: list[str], trials: int) -> None:
         rig.compares = not unversioned
         with started(folder, rig.lake) as spark:
             races = HiveRaces(spark, rig.lake, rig, trials)  # type: ignore[arg-type]  # a proxy of another protocol
+            chance = random.Random(2)
+
+            def late(operation: str, given: dict[str, Any]) -> None:
+                if operation == "UpdateTable":  # the clients have compared by then: only the version tells
+                    time.sleep(chance.uniform(0, 0.6 if unversioned else 0.25))
+
+            rig.answer = late
             for race in (
                 *(() if unversioned else (races.rolled_back, races.moved_in_a_driver, races.fenced_by_a_move)),
                 *(() if unfenced else (races.two_writers,)),
@@ -38,6 +48,10 @@ def main(folder: Path, options: list[str], trials: int) -> None:
             ):
                 races.create(race.__name__)
                 print(json.dumps({"race": race.__name__, **race()}), flush=True)
+        changes = [given for operation, given in rig.asked if operation == "UpdateTable"]
+        named = sum("VersionId" in given and given.get("SkipArchive") is True for given in changes)
+        left = {"changes": len(changes), "named": named, "conflicts": rig.conflicts}
+        print(json.dumps({"race": "versions", **left}), flush=True)
 
 
 if __name__ == "__main__":

@@ -38,6 +38,7 @@ class Glue:
         asked: the operations, in order, with the parameters.
         answer: (operation, parameters) -> status and error code instead of an answer; None: moto answers.
         compares: whether a change of a table must name its newest version.
+        conflicts: changes that named another version.
         lost: answers that were lost since `lose`.
     """
 
@@ -47,6 +48,7 @@ class Glue:
     asked: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
     answer: Callable[[str, dict[str, Any]], tuple[int, str, str] | None] = lambda operation, given: None
     compares: bool = True
+    conflicts: int = 0
     lost: int = 0
     _planned: int = 0
 
@@ -132,6 +134,7 @@ class _Front(BaseHTTPRequestHandler):
             name = {"DatabaseName": given["DatabaseName"], "Name": given["TableInput"]["Name"]}
             status, found = self._forward("GetTable", json.dumps(name).encode())
             if status == 200 and json.loads(found)["Table"]["VersionId"] != given["VersionId"]:
+                self.rig.conflicts += 1
                 return _error(400, _CONFLICT, "Update table failed due to concurrent modifications.")
         return self._forward(operation, body)
 
