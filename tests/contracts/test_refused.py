@@ -58,7 +58,7 @@ REFUSED = {
     ("Settings", "connections"): lambda: _settings(connections={"c": {"kafka": {"bootstrap": "h:1"}}}),
     ("Settings", "reconcile"): lambda: _settings(reconcile={"every": "5s"}),
     ("Catalog", "properties"): lambda: _settings(catalog={"properties": {"uri": "http://x"}}),
-    ("LakeCatalog", "type"): lambda: _settings(catalogs={"lake": {"type": "glue"}}),
+    ("LakeCatalog", "type"): lambda: _settings(catalogs={"lake": {"type": "jdbc"}}),
 }
 
 
@@ -112,7 +112,7 @@ SLIPS = {
     ("Settings", "connections"): "conections: {}",
     ("Settings", "reconcile"): "reconcil: {}",
     ("Catalog", "properties"): "catalog: {propertys: {}}",
-    ("LakeCatalog", "type"): "catalogs: {lake: {type: glu}}",
+    ("LakeCatalog", "type"): "catalogs: {lake: {type: jdb}}",
     ("Driver", "backend"): "drivers: {d: {backend: yar}}",
 }
 """A slip of the pen near each of them: the problem names the valid keys and values, and the nearest."""

@@ -1,6 +1,6 @@
-"""One Spark session with Glue's catalog and a REST catalog that takes signed requests alone. Prints what it did, as JSON.
+"""One Spark session with Glue's catalog and a REST catalog of signed requests. Prints what it did, as JSON.
 
-    python aws_catalogs_program.py FOLDER
+python aws_catalogs_program.py FOLDER
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
     [LAKEWARD_LOST_ANSWERS=60] python glue_fence_program.py FOLDER [--unfenced | --unversioned]
 
-`--unfenced` commits a publication on the newest metadata instead of the checked one. `--unversioned` takes every change of
-a table, whatever version it names, as moto does by itself. The races must then find what the comparison prevents.
+`--unfenced` commits a publication on the newest metadata instead of the checked one. `--unversioned` takes every change
+of a table, whatever version it names, as moto does by itself. The races must then find what the comparison prevents.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """AWS Glue's catalog and signed REST requests in Spark; races for a position in Glue, as moto and a front imitate it.
 
-Nothing here says how AWS itself behaves when two writers meet: the front compares the version of a table as AWS documents.
+Nothing here says how AWS itself behaves when two writers meet: the front compares versions as AWS documents.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """AWS Glue on loopback: moto's server with its S3, behind a front that compares versions and loses answers.
 
-moto takes an UpdateTable whatever its VersionId is: here another version than the newest is a conflict, as AWS documents.
-And it takes any key: a test says what is refused. So the clients are tested, and not AWS.
+moto takes an UpdateTable whatever its VersionId is: here another version than the newest is a conflict, as AWS
+documents. And it takes any key: a test says what is refused. So the clients are tested, and not AWS.
 """
 
 from __future__ import annotations
@@ -17,6 +17,8 @@ from pathlib import Path
 from typing import Any
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
+
+import pytest
 
 from lakeward.connectors.aws import account
 from lakeward.platform import ports, private
@@ -79,6 +81,15 @@ class Glue:
         return Lake(warehouse="/nowhere", properties=block.iceberg(), store=self.connect())
 
 
+def no_keys(patch: pytest.MonkeyPatch) -> None:
+    """This machine has no identity at AWS."""
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_PROFILE", "AWS_CONTAINER_CREDENTIALS_FULL_URI"):
+        patch.delenv(name, raising=False)
+    nowhere = dict.fromkeys(("AWS_SHARED_CREDENTIALS_FILE", "AWS_CONFIG_FILE"), "/nowhere")
+    for name, value in {"AWS_EC2_METADATA_DISABLED": "true", **nowhere}.items():
+        patch.setenv(name, value)
+
+
 @contextmanager
 def running(folder: Path) -> Iterator[Glue]:
     """A catalog of its own, with the bucket `lake`."""
@@ -90,9 +101,7 @@ def running(folder: Path) -> Iterator[Glue]:
     server = ThreadedMotoServer(ip_address=ports.HOST, port=port, verbose=False)
     server.start()
     moto = f"http://{ports.HOST}:{port}"
-    s3 = boto3.client(
-        "s3", endpoint_url=moto, region_name=REGION, aws_access_key_id=KEY, aws_secret_access_key=SECRET
-    )
+    s3 = boto3.client("s3", endpoint_url=moto, region_name=REGION, aws_access_key_id=KEY, aws_secret_access_key=SECRET)
     s3.create_bucket(Bucket=BUCKET, CreateBucketConfiguration={"LocationConstraint": REGION})
     with ThreadingHTTPServer((ports.HOST, 0), _Front) as front:
         made = _Front.rig = Glue(front.server_port, moto, private.folder(folder / "secrets"))

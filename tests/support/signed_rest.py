@@ -1,7 +1,7 @@
 """A REST catalog that takes signed requests alone, as AWS's endpoints do: a front before SeaweedFS' catalog.
 
-It computes each signature with botocore's own signer from what arrived, and passes on, with a login of SeaweedFS, what is
-signed rightly by one key for one service and region.
+It computes each signature with botocore's own signer from what arrived, and passes on, with a login of SeaweedFS, what
+is signed rightly by one key for one service and region.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ def refusal(method: str, path: str, headers: dict[str, str], body: bytes, expire
     signer = _Signer(Credentials(KEY, SECRET), SERVICE, REGION)
     expected = signer.signature(signer.string_to_sign(request, signer.canonical_request(request)), request)
     if expected != found["signature"]:
-        return "InvalidSignatureException", "The request signature we calculated does not match the signature you provided."
+        return "InvalidSignatureException", "The request signature we calculated does not match."
     return None
 
 
@@ -126,14 +126,25 @@ class _Handler(BaseHTTPRequestHandler):
         self.server.taken.append(f"{self.command} {self.path.partition('?')[0]}")
         kept = {name: self.headers[name] for name in ("Content-Type", "Accept") if name in self.headers}
         to = f"{self.server.weed.rest['uri']}{self.path}"
-        request = Request(to, body or None, {**kept, "Authorization": f"Bearer {self.server.token}"}, method=self.command)
+        kept["Authorization"] = f"Bearer {self.server.token}"
+        request = Request(to, body or None, kept, method=self.command)
         try:
             with urlopen(request) as answer:
                 self._send(answer.status, answer.read(), {})
         except HTTPError as error:
             self._send(error.code, error.read(), {})
 
-    do_GET = do_POST = do_DELETE = do_HEAD = _answer
+    def do_GET(self) -> None:
+        self._answer()
+
+    def do_POST(self) -> None:
+        self._answer()
+
+    def do_DELETE(self) -> None:
+        self._answer()
+
+    def do_HEAD(self) -> None:
+        self._answer()
 
     def _send(self, status: int, text: bytes, more: dict[str, str]) -> None:
         self.send_response(status)

@@ -90,3 +90,18 @@ def test_a_checkpoint_stands_below_the_checkpoints_unless_it_has_a_place_of_its_
     assert runtime.checkpoint_of("flights/2") == "s3a://bucket/checkpoints/flights/2"
     assert runtime.checkpoint_of("/data/flights") == "/data/flights"
     assert runtime.checkpoint_of("file:///data/flights") == "file:///data/flights"
+
+
+@pytest.mark.parametrize(
+    ("properties", "name"),
+    [
+        ({"type": "glue", "client.region": "eu-central-1"}, "AWS Glue in eu-central-1"),
+        ({"type": "glue", "glue.endpoint": "http://127.0.0.1:4566"}, "127.0.0.1:4566"),
+        ({"type": "rest", "uri": "https://me@catalog.example.com/api"}, "catalog.example.com"),
+        ({}, "catalog"),
+    ],
+)
+def test_the_server_of_a_catalog_has_a_name_for_people(properties, name):
+    lake = Lake(warehouse="/w", properties=properties)
+    assert lake.catalog == name
+    assert lake.external is bool(properties)

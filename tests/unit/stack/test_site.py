@@ -56,6 +56,18 @@ def test_programs_inherit_only_what_is_named(site: StackContext, monkeypatch: py
     assert environment["MORE"] == "yes"
 
 
+@pytest.mark.parametrize("block", ["type: glue, warehouse: s3://l/w", "type: rest, uri: 'https://c', signing_name: glue"])
+def test_the_aws_connection_of_a_catalog_is_that_of_its_files(site: StackContext, tmp_path: Path, block: str) -> None:
+    (tmp_path / "conf").mkdir()
+    file = tmp_path / "conf" / "lakeward.yaml"
+    file.write_text(f"catalogs: {{prod: {{{block}, region: eu-central-1, connection: lakeward_aws}}}}\n")
+    lake = site.runtime().lake
+    assert lake.login is None
+    assert lake.store == ObjectStore(connection="lakeward_aws", connections=site.home.secrets)
+    file.write_text(f"catalogs: {{prod: {{{block}, region: eu-central-1}}}}\n")
+    assert replace(site).runtime().lake.store == ObjectStore(connections=site.home.secrets), "the machine's identity"
+
+
 def test_a_warehouse_and_checkpoints_of_the_settings_are_everybodys(site: StackContext, tmp_path: Path) -> None:
     (tmp_path / "conf").mkdir()
     file = tmp_path / "conf" / "lakeward.yaml"

@@ -133,14 +133,7 @@ def test_the_region_of_the_signature_is_said(rig: Glue) -> None:
 
 
 def test_a_machine_without_keys_is_told(rig: Glue, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_PROFILE", "AWS_CONTAINER_CREDENTIALS_FULL_URI"):
-        monkeypatch.delenv(name, raising=False)
-    for name, value in {
-        "AWS_EC2_METADATA_DISABLED": "true",
-        "AWS_SHARED_CREDENTIALS_FILE": "/nowhere",
-        "AWS_CONFIG_FILE": "/nowhere",
-    }.items():
-        monkeypatch.setenv(name, value)
+    glue.no_keys(monkeypatch)
     anybody = rig.lake.model_copy(update={"store": None})
     with pytest.raises(DependencyDown, match="no AWS keys") as down:
         load_catalog(CATALOG, **addresses.pyiceberg_properties(anybody)).list_namespaces()

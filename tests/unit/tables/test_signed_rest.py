@@ -1,10 +1,11 @@
-"""A REST catalog that takes signed requests alone, through PyIceberg: a real catalog behind a check of each signature."""
+"""A REST catalog that takes signed requests alone, through PyIceberg: a real one behind a check of each signature."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Any
 
+import glue
 import object_store
 import pyarrow as pa
 import pytest
@@ -97,3 +98,11 @@ def test_the_catalog_is_examined(server: Signed) -> None:
     assert "catalog credentials" not in answers, "the connection reads the files"
     assert {name for name, answer in answers.items() if not answer.ok} == set()
     assert server.refused == []
+
+
+def test_a_machine_without_keys_is_told(server: Signed, monkeypatch: pytest.MonkeyPatch) -> None:
+    glue.no_keys(monkeypatch)
+    anybody = lake_of(server).model_copy(update={"store": None})
+    with pytest.raises(DependencyDown, match="no AWS keys") as down:
+        load_catalog(CATALOG, **addresses.pyiceberg_properties(anybody))
+    assert down.value.code == "LW-3510"

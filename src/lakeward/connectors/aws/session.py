@@ -44,12 +44,13 @@ def session_of(account_: Account) -> Session:
             session.set_config_variable(name, str(account_.file))
         session.set_config_variable("profile", account.PROFILE)
         session._credentials = _file_keys(account_, account_.file)
-    return session  # type: ignore[no-any-return]  # botocore has no types
+    return session
 
 
 def _file_keys(account_: Account, file: Path) -> Any:
     """Credentials of botocore that read the file again when it changes. Each request takes them frozen."""
     from botocore.credentials import Credentials, ReadOnlyCredentials
+    from botocore.exceptions import NoCredentialsError
 
     class FileKeys(Credentials):  # type: ignore[misc]  # botocore has no types
         """The keys of a profile file."""
@@ -65,6 +66,8 @@ def _file_keys(account_: Account, file: Path) -> Any:
                 now = None if status is None else (status.st_mtime_ns, status.st_size, status.st_ino)
                 if now is None or now != self._read_as:
                     keys = account_.keys()  # says what is wrong with a file that is not there
+                    if KEY not in keys:
+                        raise NoCredentialsError
                     self.access_key, self.secret_key, self.token = keys[KEY], keys[SECRET], keys.get(TOKEN)
                     self._read_as = now
                 return ReadOnlyCredentials(self.access_key, self.secret_key, self.token)

@@ -151,8 +151,8 @@ def _of_aws(at: Path_, catalog: LakeCatalog) -> Iterator[Finding]:
         yield Finding((*at, "signing_name"), message, str(catalog.signing_name), key=True)
     elif catalog.aws and catalog.region is None:
         yield Finding(at, "needs region:, the AWS region of the catalog: eu-central-1, for example", missing=True)
-    elif not catalog.aws and catalog.region is not None:
-        message = "a region belongs to type: glue, or to type: rest with signing_name:"
+    elif catalog.type not in ("glue", "rest") and catalog.region is not None:
+        message = "a region of AWS belongs to type: glue or type: rest"
         yield Finding((*at, "region"), message, str(catalog.region), key=True)
     if catalog.aws and catalog.store is not None:
         message = "the AWS connection that connection: names reads and writes the files, too: leave store: out"

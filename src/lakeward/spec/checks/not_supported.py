@@ -74,6 +74,7 @@ def of_settings(settings: Settings) -> Found:
             what = f"keys of a second object store: leave {key}: out, or name the one of {settings.lake_name}"
             yield ("catalogs", name, key), what
         if catalog.type in CATALOGS:
-            yield ("catalogs", name, "type"), f"type {catalog.type}: nothing was ever run there; rest, hive and glue are done"
+            what = f"type {catalog.type}: nothing was ever run there; rest, hive and glue are done"
+            yield ("catalogs", name, "type"), what
     if settings.reconcile != Reconcile():
         yield ("reconcile",), "other intervals of reconcile"

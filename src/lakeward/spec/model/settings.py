@@ -72,7 +72,8 @@ class LakeCatalog(SpecModel):
     the folder or address below which new namespaces are created; `glue`: an address on S3 likewise. At the REST
     endpoint of Glue it is the account's number, at that of S3 Tables the ARN of the bucket."""
     region: AwsRegion | None = None
-    """AWS region of Glue, or of the endpoint with `signing_name`; required there."""
+    """AWS region of Glue, or of the endpoint with `signing_name`; required there. In another REST catalog: of the files
+    on S3."""
     signing_name: Literal["execute-api", "glue", "s3tables"] | None = None
     """`rest`: the AWS service that requests are signed for (SigV4). `connection` is then an AWS connection."""
     connection: Name | None = None

@@ -7,6 +7,8 @@ import pytest
 URI = "https://catalog.example.com/api/catalog"
 HIVE = "type: hive, uri: 'thrift://h:9083', warehouse: s3://lake/w"
 REST = f"type: rest, uri: '{URI}'"
+GLUE = "type: glue, warehouse: s3://lake/w, region: eu-central-1"
+SIGNED = f"{REST}, signing_name: s3tables, region: eu-central-1"
 
 
 def lake(text: str) -> dict[str, str]:
@@ -38,12 +40,25 @@ def test_a_rest_catalog_is_read(project):
             "catalogs.lake.properties[hive.kerberos-authentication]",
             "not yet",
         ),
-        ("type: glue", "catalogs.lake.type", "not yet: type glue"),
+        ("type: jdbc", "catalogs.lake.type", "not yet: type jdbc"),
+        ("type: glue, region: eu-central-1", "catalogs.lake", "needs warehouse:"),
+        ("type: glue, warehouse: s3://lake/w", "catalogs.lake", "needs region:"),
+        ("type: glue, warehouse: /w, region: eu-central-1", "catalogs.lake.warehouse", "are on S3"),
+        (f"{GLUE}, store: s3", "catalogs.lake.store", "leave store: out"),
+        (f"{GLUE}, uri: 'thrift://h:1'", "catalogs.lake.uri", "AWS's needs none"),
+        (f"{GLUE}, uri: 'https://glue.eu-central-1.amazonaws.com/iceberg'", "catalogs.lake.uri", "type: rest with"),
+        (f"{GLUE}, signing_name: glue", "catalogs.lake.signing_name", "in a REST catalog only"),
+        (f"{GLUE}, properties: {{glue.endpoint: x}}", "catalogs.lake.properties[glue.endpoint]", "key uri:"),
+        (f"{GLUE}, properties: {{client.factory: x}}", "catalogs.lake.properties[client.factory]", "key connection:"),
+        (f"{SIGNED}, store: s3", "catalogs.lake.store", "leave store: out"),
+        (f"{REST}, signing_name: glue", "catalogs.lake", "needs region:"),
+        (f"{REST}, signing_name: s3, region: eu-central-1", "catalogs.lake.signing_name", "not known"),
+        (f"{HIVE}, region: eu-central-1", "catalogs.lake.region", "belongs to type: glue"),
         (f"{REST}, properties: {{uri: x}}", "catalogs.lake.properties.uri", "is set by the key uri:"),
         (f"{REST}, properties: {{cache-enabled: 'true'}}", "catalogs.lake.properties.cache-enabled", "hide the"),
         (f"{REST}, properties: {{scope: a}}", "catalogs.lake.properties.scope", "belongs to the login"),
         (f"{REST}, properties: {{rest.auth.type: basic}}", "catalogs.lake.properties[rest.auth.type]", "the login"),
-        (f"{REST}, properties: {{rest.signing-name: a}}", "catalogs.lake.properties[rest.signing-name]", "SigV4"),
+        (f"{REST}, properties: {{rest.signing-name: a}}", "catalogs.lake.properties[rest.signing-name]", "set by"),
         (f"{REST}, colour: red", "catalogs.lake.colour", "unknown key"),
     ],
 )
@@ -53,7 +68,10 @@ def test_what_cannot_be_is_refused_at_its_place(project, text, path, words):
     assert words in problem.message
 
 
-@pytest.mark.parametrize("key", ["token", "credential", "rest.auth.basic.password", "header.X-Api-Key"])
+SECRETS = ["token", "credential", "rest.auth.basic.password", "header.X-Api-Key", "client.secret-access-key"]
+
+
+@pytest.mark.parametrize("key", [*SECRETS, "rest.session-token", "glue.access-key-id"])
 def test_a_secret_is_refused_and_not_repeated(project, key):
     problems = project(lake(f"{REST}, properties: {{{key}: s3cret}}")).problems
     assert problems
@@ -83,6 +101,53 @@ def test_a_hive_catalog_is_read(project):
     loaded = project(lake(f"{HIVE}, store: s3"))
     assert loaded.problems == ()
     assert loaded.settings.lake.iceberg() == {"type": "hive", "uri": "thrift://h:9083", "warehouse": "s3://lake/w"}
+
+
+def test_a_glue_catalog_is_read(project):
+    loaded = project(lake(f"{GLUE}, connection: aws, properties: {{glue.id: '123456789012'}}"))
+    assert loaded.problems == ()
+    read = loaded.settings.lake
+    where = {"warehouse": "s3://lake/w", "client.region": "eu-central-1"}
+    assert read.iceberg() == {"type": "glue", **where, "glue.id": "123456789012"}
+    assert (read.login, read.keys) == (None, "aws"), "one connection for requests and files"
+
+
+def test_a_catalog_of_signed_requests_is_read(project):
+    bucket = "arn:aws:s3tables:eu-central-1:123456789012:bucket/b"
+    loaded = project(lake(f"{SIGNED}, warehouse: '{bucket}', connection: aws"))
+    assert loaded.problems == ()
+    read = loaded.settings.lake
+    assert {key: value for key, value in read.iceberg().items() if key.startswith(("rest.", "client."))} == {
+        "rest.sigv4-enabled": "true",
+        "rest.signing-name": "s3tables",
+        "rest.signing-region": "eu-central-1",
+        "client.region": "eu-central-1",
+    }
+    assert (read.login, read.keys) == (None, "aws")
+
+
+def test_a_region_of_the_files_alone_is_a_property(project):
+    assert project(lake(f"{REST}, properties: {{client.region: eu-central-1}}")).problems == ()
+    assert project(lake(f"{REST}, region: eu-central-1")).settings.lake.iceberg()["client.region"] == "eu-central-1"
+
+
+def test_an_endpoint_of_aws_without_a_signature_is_warned_of(project):
+    [problem] = project(lake("type: rest, uri: 'https://glue.eu-central-1.amazonaws.com/iceberg'")).problems
+    assert (problem.path, problem.severity) == ("catalogs.lake.uri", "warning")
+    assert "signing_name: glue" in problem.message
+
+
+@pytest.mark.parametrize(("table", "words"), [("nyc.Flights", "up to 252"), ("eu.nyc.flights", "of one level")])
+def test_what_glue_cannot_name_is_refused_at_the_table(project, table, words):
+    text = f"""
+id: flights
+sources: {{f: {{files: {{path: /data, format: json, schema: 'a string'}}}}}}
+sink: {{iceberg: {{table: "{table}"}}}}
+"""
+    found = project({**lake(GLUE), "conf/streams/flights.yaml": text}).problems
+    [named] = [problem for problem in found if problem.path == "sink.iceberg.table"]
+    assert words in named.message
+    assert "AWS Glue" in named.message
 
 
 @pytest.mark.parametrize(
@@ -180,6 +245,11 @@ def test_a_name_that_spark_uses_is_refused(project, name):
         ("default_catalog: c\ncatalogs: {a: {%s}}", "default_catalog", "no catalog of catalogs: has this name"),
         ("default_catalog: a", "default_catalog", "there is no catalogs:"),
         ("default_catalog: b\ncatalogs: {a: {%s, store: x}, b: {%s}}", "catalogs.a.store", "not yet: keys of a second"),
+        (
+            f"default_catalog: b\ncatalogs: {{a: {{{GLUE}, connection: x}}, b: {{%s}}}}",
+            "catalogs.a.connection",
+            "not yet: keys of a second",
+        ),
     ],
 )
 def test_one_catalog_is_the_default(project, text, path, words):

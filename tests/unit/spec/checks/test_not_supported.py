@@ -28,9 +28,9 @@ def test_it_is_read_and_refused(stream, text, words):
 
 
 def test_settings_too(project):
-    loaded = project({"conf/lakeward.yaml": "catalogs: {lake: {type: glue}}"})
+    loaded = project({"conf/lakeward.yaml": "catalogs: {lake: {type: jdbc}}"})
     assert [problem.message for problem in loaded.problems] == [
-        "not yet: type glue: nothing was ever run there; rest and hive are done",
+        "not yet: type jdbc: nothing was ever run there; rest, hive and glue are done",
     ]
 
 

@@ -126,7 +126,8 @@ def _of_hive(lake: Lake) -> Iterator[Answer]:
         return
     except (TException, OSError) as error:
         next_ = f"correct uri: of the catalog, or {SERVER_LOG}"
-        yield Answer("catalog", False, f"{lake.properties['uri']}: {error_words(error)}", "it answers", next_, severe=True)
+        found = f"{lake.properties['uri']}: {error_words(error)}"
+        yield Answer("catalog", False, found, "it answers", next_, severe=True)
         return
     yield Answer("catalog", True, f"{lake.properties['uri']} answers", "it answers")
     yield namespaces(len(spaces), len(tables), ())

@@ -1,4 +1,4 @@
-"""What AWS Glue's catalog has and allows, asked without changing anything: for `doctor` and `config validate --deep`."""
+"""What AWS Glue's catalog has and allows, asked without a change: for `doctor` and `config validate --deep`."""
 
 from __future__ import annotations
 

@@ -7,7 +7,12 @@ from typing import Any, Final
 import boto3
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError
-from pyiceberg.catalog.glue import GLUE_CATALOG_ENDPOINT, GLUE_ID, GlueCatalog, _register_glue_catalog_id_with_glue_client
+from pyiceberg.catalog.glue import (
+    GLUE_CATALOG_ENDPOINT,
+    GLUE_ID,
+    GlueCatalog,
+    _register_glue_catalog_id_with_glue_client,
+)
 from pyiceberg.exceptions import CommitStateUnknownException
 from pyiceberg.io import AWS_REGION
 
@@ -63,5 +68,6 @@ def _check(where: str, region: str, operation: str, parsed: dict[str, Any]) -> N
     if operation == _COMMIT and tries and error.get("Code") == _CONFLICT:
         # The attempt before, whose answer was lost, may be the commit that this one met.
         raise CommitStateUnknownException(f"{where}: {_CONFLICT} after {tries} retries")
-    if refusal := refusals.refusal(f"Glue {operation}", where, region, str(error.get("Code")), str(error.get("Message"))):
-        raise refusal
+    code, message = str(error.get("Code")), str(error.get("Message"))
+    if refused := refusals.refusal(f"Glue {operation}", where, region, code, message):
+        raise refused

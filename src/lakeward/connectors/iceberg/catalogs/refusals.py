@@ -7,6 +7,7 @@ from typing import Final
 
 from lakeward.platform.errors import DependencyDown
 
+_HOW: Final = "docs/how-to/use-aws-glue-or-s3-tables.md"
 _CONTINUES: Final = "streams wait and lose nothing"
 _EXPIRED: Final = re.compile(r"ExpiredToken|RequestExpired|token (?:included in the request )?(?:is|has) expired", re.I)
 _DENIED: Final = re.compile(r"AccessDenied|not authorized to perform|Forbidden", re.I)
@@ -53,7 +54,7 @@ def refusal(what: str, where: str, region: str, code: str, message: str) -> Depe
         return Forbidden(
             "AWS refuses a privilege to the catalog's connection",
             why=why,
-            next=f"grant it to the user or role of the connection (docs/how-to/use-aws-glue-or-s3-tables.md); {_CONTINUES}",
+            next=f"grant it to the user or role of the connection ({_HOW}); {_CONTINUES}",
             code="LW-3509",
         )
     return None

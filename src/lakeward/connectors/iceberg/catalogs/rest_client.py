@@ -12,7 +12,7 @@ from pyiceberg.catalog.rest import RestCatalog
 from pyiceberg.catalog.rest.auth import AuthManagerAdapter, LegacyOAuth2AuthManager
 
 from lakeward.connectors.aws import session as aws_session
-from lakeward.connectors.iceberg.catalogs import rest_requests
+from lakeward.connectors.iceberg.catalogs import refusals, rest_requests
 from lakeward.connectors.iceberg.catalogs.glue import account_of
 from lakeward.connectors.iceberg.catalogs.login_manager import LoginFile
 
@@ -31,12 +31,26 @@ class RestClient(RestCatalog):
 
     def _init_sigv4(self, session: requests.Session) -> None:
         # PyIceberg's signer takes a session of botocore, by a property that nothing else needs.
-        given = self.properties
+        from botocore.exceptions import BotoCoreError, NoCredentialsError
+
+        given, keys = self.properties, aws_session.session_of(account_of(self.properties))
         try:
-            self.properties = {**given, BOTOCORE_SESSION: aws_session.session_of(account_of(given))}
+            self.properties = {**given, BOTOCORE_SESSION: keys}
             super()._init_sigv4(session)
         finally:
             self.properties = given
+        signer, uri = session.get_adapter(self.uri), self.uri
+        sign = signer.add_headers
+
+        def signed(request: requests.PreparedRequest, **options: Any) -> None:
+            try:
+                if keys.get_credentials() is None:
+                    raise NoCredentialsError
+                sign(request, **options)
+            except BotoCoreError as error:
+                raise refusals.no_answer("The signer of the REST catalog", uri, error) from error
+
+        signer.add_headers = signed
 
 
 def _answered(
