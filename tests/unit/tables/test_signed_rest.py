@@ -52,7 +52,7 @@ def test_every_request_is_signed_and_the_catalog_works(server: Signed) -> None:
     table = catalog.create_table("db.a-b", ROWS.schema)
     table.append(ROWS)
     table.append(ROWS)
-    assert catalog.list_tables("db") == [("db", "a-b")]
+    assert ("db", "a-b") in catalog.list_tables("db")
     assert opened(server).load_table("db.a-b").scan().to_arrow().num_rows == 2
     catalog.drop_table("db.a-b")
     assert server.refused == []

@@ -3,17 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final
 from uuid import uuid4
 
 import requests
 
+from lakeward.connectors.iceberg.catalogs import examine_glue
+from lakeward.connectors.iceberg.catalogs.answers import (
+    ASKED,
+    COMMITS,
+    CREATES,
+    NO_TABLE,
+    SERVER_LOG,
+    SHOWN,
+    Answer,
+    error_words,
+    namespaces,
+)
 from lakeward.connectors.iceberg.catalogs.refusals import Forbidden
 from lakeward.platform.errors import DependencyDown, LakewardError
 from lakeward.platform.runtime import Lake
-from lakeward.platform.text import count as counted
 from lakeward.spec.sql.names import dotted
 
 if TYPE_CHECKING:
@@ -21,10 +31,6 @@ if TYPE_CHECKING:
 
     Names = tuple[str, ...]
 
-ASKED: Final = 50
-"""Namespaces whose tables are listed."""
-SHOWN: Final = 5
-"""Namespaces that are named; after as many that fail for another reason than a privilege no further one is asked."""
 NEEDED: Final[Mapping[str, str]] = {
     "V1_LIST_NAMESPACES": "no table is found",
     "V1_LIST_TABLES": "no table is found",
@@ -39,34 +45,7 @@ USEFUL: Final[Mapping[str, str]] = {
     "V1_DELETE_TABLE": "pointer_table: true fails",
 }
 LISTS: Final = frozenset(("V1_LIST_NAMESPACES", "V1_LIST_TABLES"))
-COMMITS: Final = "tables can be committed, by the newest version only"
-CREATES: Final = "tables can be created"
-NO_TABLE: Final = "not tested: there is no table yet"
-SERVER_LOG: Final = "read the log of the catalog's server"
-NOT_LISTED: Final = (
-    "grant the login to list them: until then no file of any table is deleted (expiry, orphans), because a table there "
-    "may use it; everything else goes on"
-)
-NOT_ANSWERED: Final = f"{SERVER_LOG}: lists of tables (health, observation) fail until it lists them"
 NOT_BUILT: Final = "in a REST catalog tables restore and streams rebuild are refused"
-
-
-@dataclass(frozen=True)
-class Answer:
-    """One line of what was found.
-
-    Attributes:
-        found, wanted: the actual and the required state, for display.
-        next: what helps; if ok, it may be a remark.
-        severe: whether nothing works without it.
-    """
-
-    name: str
-    ok: bool
-    found: str
-    wanted: str
-    next: str = ""
-    severe: bool = False
 
 
 def answers_of(lake: Lake) -> list[Answer]:
@@ -78,8 +57,6 @@ def answers_of(lake: Lake) -> list[Answer]:
     if lake.hive:
         return list(_of_hive(lake))
     if lake.glue:
-        from lakeward.connectors.iceberg.catalogs import examine_glue
-
         return list(examine_glue.answers(lake))
     uri = lake.properties.get("uri", "")
     wanted = "it answers, and accepts the login"
@@ -147,24 +124,6 @@ def endpoints(supported: Collection[str]) -> Answer:
     found = words or "all that is used"
     return Answer("catalog endpoints", not missing, f"{found} ({NOT_BUILT})", wanted,
                   "use a server with these endpoints" if severe else "", severe=severe)  # fmt: skip
-
-
-def namespaces(count: int, tables: int, refused: Collection[str], failed: Collection[str] = ()) -> Answer:
-    """How much the login sees. Pure.
-
-    Args:
-        refused: the namespaces that it may not list.
-        failed: those that the server did not list, with its words.
-    """
-    asked = f"the first {ASKED} of {count}" if count > ASKED else str(count)
-    found = f"{counted(tables, 'table')} in {asked} top-level namespaces"
-    if refused:
-        more = f" and {len(refused) - SHOWN} more" if len(refused) > SHOWN else ""
-        found += f"; not allowed to list {', '.join(sorted(refused)[:SHOWN])}{more}"
-    if failed:
-        found += f"; not listed: {', '.join(sorted(failed))}"
-    next_ = "; ".join([*([NOT_LISTED] if refused else []), *([NOT_ANSWERED] if failed else [])])
-    return Answer("catalog namespaces", not (refused or failed), found, "each namespace can be listed", next_)
 
 
 def _supported(catalog: RestCatalog) -> set[str]:
@@ -274,14 +233,6 @@ def _vended(catalog: RestCatalog, table: Names) -> Answer:
     vended = bool(body.get("storage-credentials")) or any("access-key" in key or "sas-token" in key for key in config)
     alone = "none are vended: the machine's own identity reads and writes the files"
     return Answer(name, True, "vended for each table" if vended else alone, wanted)
-
-
-def error_words(error: Exception) -> str:
-    """An error in one line."""
-    if isinstance(error, LakewardError):
-        return f"{error.what}: {error.why}" if error.why else error.what
-    text = str(error)
-    return f"{type(error).__name__}: {text.splitlines()[0]}" if text else type(error).__name__
 
 
 def _next(error: Exception) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 from uuid import uuid4
 
-from lakeward.connectors.iceberg.catalogs.examine import (
+from lakeward.connectors.iceberg.catalogs.answers import (
     ASKED,
     COMMITS,
     CREATES,

@@ -11,17 +11,9 @@ from typing import Any, ClassVar
 
 import pytest
 
-from lakeward.connectors.iceberg.catalogs import examine
-from lakeward.connectors.iceberg.catalogs.examine import (
-    ASKED,
-    NEEDED,
-    SHOWN,
-    USEFUL,
-    Answer,
-    answers_of,
-    commits,
-    endpoints,
-)
+from lakeward.connectors.iceberg.catalogs import answers
+from lakeward.connectors.iceberg.catalogs.answers import ASKED, SHOWN, Answer
+from lakeward.connectors.iceberg.catalogs.examine import LISTS, NEEDED, USEFUL, _tables, answers_of, commits, endpoints
 from lakeward.platform.errors import DependencyDown
 from lakeward.platform.runtime import Lake
 
@@ -129,7 +121,7 @@ def test_every_request_contradicts_what_there_is(server: HTTPServer) -> None:
     assert (create, new["name"], new["stage-create"]) == ("tables", "t", True), "a table that exists"
     Server.status, Server.posted = {("GET", "a/tables"): 404}, []
     found = ask(server.server_port)
-    assert (found["catalog commit"].found, found["catalog create"].found) == (examine.NO_TABLE, examine.NO_TABLE)
+    assert (found["catalog commit"].found, found["catalog create"].found) == (answers.NO_TABLE, answers.NO_TABLE)
     assert Server.posted == []
 
 
@@ -169,7 +161,7 @@ def test_what_the_login_may_not_do_is_named_and_the_rest_is_found(server: HTTPSe
     assert {name: answer.severe for name, answer in found.items() if not answer.ok} == {
         "catalog namespaces": False, "catalog commit": False, "catalog create": False,
     }  # fmt: skip
-    assert found["catalog namespaces"].next == examine.NOT_LISTED
+    assert found["catalog namespaces"].next == answers.NOT_LISTED
     assert "others need none" in found["catalog commit"].next
     assert "by hand" in found["catalog create"].next
     assert "1 table in 2 top-level namespaces; not allowed to list b" in found["catalog namespaces"].found
@@ -196,7 +188,7 @@ def test_endpoints_that_are_missing_say_what_is_refused(server: HTTPServer) -> N
     assert endpoints([*NEEDED, *USEFUL]).ok
 
 
-@pytest.mark.parametrize("left_out", sorted(examine.LISTS))
+@pytest.mark.parametrize("left_out", sorted(LISTS))
 def test_without_lists_the_endpoints_are_the_last_line(server: HTTPServer, left_out: str) -> None:
     there = {"V1_LIST_NAMESPACES": "GET /v1/{prefix}/namespaces",
              "V1_LIST_TABLES": "GET /v1/{prefix}/namespaces/{namespace}/tables"}  # fmt: skip
@@ -215,12 +207,12 @@ def test_a_server_that_is_down_is_not_asked_for_every_namespace() -> None:
             raise DependencyDown("The REST catalog does not answer", code="LW-3424")
 
     down: Any = Down()
-    tables, refused, failed = examine._tables(down, [(f"n{number}",) for number in range(20)])
+    tables, refused, failed = _tables(down, [(f"n{number}",) for number in range(20)])
     assert (tables, refused, len(failed), down.asked) == ([], [], SHOWN, SHOWN)
 
 
 def test_few_namespaces_are_asked_of_many() -> None:
-    found = examine.namespaces(ASKED + 1, 3, []).found
+    found = answers.namespaces(ASKED + 1, 3, []).found
     assert found == f"3 tables in the first {ASKED} of {ASKED + 1} top-level namespaces"
-    many = examine.namespaces(9, 0, [f"n{number}" for number in range(7)])
+    many = answers.namespaces(9, 0, [f"n{number}" for number in range(7)])
     assert many.found.endswith("n4 and 2 more")
