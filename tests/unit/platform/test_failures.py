@@ -41,6 +41,12 @@ def test_our_own_types_decide_first(error: Exception, expected: FailureClass) ->
         ("RESTException: Unable to process (code: 419, type: AuthorizationExpired)", FailureClass.DEPENDENCY),
         ("S3Exception: The token has expired. (ExpiredToken) AccessDeniedException: s3a", FailureClass.DEPENDENCY),
         ("(ExpiredTokenException) when calling the GetRecords operation", FailureClass.DEPENDENCY),
+        ("software.amazon.awssdk.services.glue.model.AccessDeniedException: User: arn:aws:..", FailureClass.DEPENDENCY),
+        (
+            "software.amazon.awssdk.services.glue.model.GlueException: UnrecognizedClientException (Service: Glue, ..)",
+            FailureClass.DEPENDENCY,
+        ),
+        ("Unable to load credentials from any of the providers in the chain", FailureClass.DEPENDENCY),
         ("NoSuchBucketException: The specified bucket does not exist", FailureClass.CONFIG),
         ("java.net.ConnectException: Connection refused", FailureClass.DEPENDENCY),
         ("PSQLException: FATAL: the database system is shutting down", FailureClass.DEPENDENCY),

@@ -56,7 +56,9 @@ def test_programs_inherit_only_what_is_named(site: StackContext, monkeypatch: py
     assert environment["MORE"] == "yes"
 
 
-@pytest.mark.parametrize("block", ["type: glue, warehouse: s3://l/w", "type: rest, uri: 'https://c', signing_name: glue"])
+@pytest.mark.parametrize(
+    "block", ["type: glue, warehouse: s3://l/w", "type: rest, uri: 'https://c', signing_name: s3tables"]
+)
 def test_the_aws_connection_of_a_catalog_is_that_of_its_files(site: StackContext, tmp_path: Path, block: str) -> None:
     (tmp_path / "conf").mkdir()
     file = tmp_path / "conf" / "lakeward.yaml"

@@ -66,5 +66,3 @@ def error_words(error: Exception) -> str:
         return f"{error.what}: {error.why}" if error.why else error.what
     text = str(error)
     return f"{type(error).__name__}: {text.splitlines()[0]}" if text else type(error).__name__
-
-
