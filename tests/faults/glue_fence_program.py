@@ -12,6 +12,7 @@ import json
 import os
 import random
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -33,11 +34,17 @@ def main(folder: Path, options: list[str], trials: int) -> None:
         rig.compares = not unversioned
         with started(folder, rig.lake) as spark:
             races = HiveRaces(spark, rig.lake, rig, trials)  # type: ignore[arg-type]  # a proxy of another protocol
-            chance = random.Random(2)
+            chance, both = random.Random(2), threading.Barrier(2)
 
             def late(operation: str, given: dict[str, Any]) -> None:
-                if operation == "UpdateTable":  # the clients have compared by then: only the version tells
-                    time.sleep(chance.uniform(0, 0.6 if unversioned else 0.25))
+                """The clients have compared by then: only the version tells."""
+                if operation == "UpdateTable" and not unversioned:
+                    time.sleep(chance.uniform(0, 0.25))
+                elif operation == "UpdateTable":
+                    try:
+                        both.wait(1.5)  # seconds: two changes meet
+                    except threading.BrokenBarrierError:
+                        both.reset()
 
             rig.answer = late
             for race in (

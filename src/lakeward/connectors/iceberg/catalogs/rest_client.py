@@ -39,7 +39,8 @@ class RestClient(RestCatalog):
             super()._init_sigv4(session)
         finally:
             self.properties = given
-        signer, uri = session.get_adapter(self.uri), self.uri
+        uri = self.uri
+        signer: Any = session.get_adapter(uri)
         sign = signer.add_headers
 
         def signed(request: requests.PreparedRequest, **options: Any) -> None:
