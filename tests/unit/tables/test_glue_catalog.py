@@ -100,11 +100,13 @@ def test_of_two_commits_on_one_base_one_is_taken(rig: Glue, table: Any, monkeypa
     assert versions == [("1", True), ("1", True)], "both named the version that they had read"
 
 
-def test_a_lost_answer_is_unknown_and_the_commit_is_there(rig: Glue, table: Any) -> None:
-    rig.lose(1)
+@pytest.mark.parametrize("answers", [1, 3])
+def test_a_lost_answer_is_unknown_and_the_commit_is_there(rig: Glue, table: Any, answers: int) -> None:
+    """The answer to the commit alone, or those to its repetitions, too."""
+    rig.lose(answers)
     with pytest.raises(CommitStateUnknownException):
         table.append(ROWS)
-    assert rig.lost == 1
+    assert rig.lost == answers
     assert ids(opened(rig).load_table(table.name())) == [1]
 
 
@@ -184,6 +186,13 @@ def test_glue_is_examined_without_a_change(rig: Glue, table: Any) -> None:
     assert answers["catalog commit"].found == answers["catalog create"].found == "allowed in db"
     assert "not against AWS" in answers["catalog exactness"].found
     assert opened(rig).list_tables("db") == before
+
+
+def test_a_trial_without_an_answer_is_said(rig: Glue, table: Any) -> None:
+    rig.lose(3)
+    answers = {answer.name: answer for answer in answers_of(rig.lake)}
+    assert [name for name, answer in answers.items() if not answer.ok] == ["catalog commit"]
+    assert "no answer" in answers["catalog commit"].found
 
 
 @pytest.mark.parametrize(("operation", "line"), [("UpdateTable", "commit"), ("CreateTable", "create")])

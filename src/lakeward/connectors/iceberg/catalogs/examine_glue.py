@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     Names = tuple[str, ...]
 
+SERVER_LOST: Final = "check the network between this machine and AWS, and ask again"
 EXACT: Final = (
     "commits compare the version of a table; races were run against an imitation of Glue, not against AWS "
     "(streams rebuild is refused)"
@@ -101,6 +102,7 @@ def _create(catalog: GlueCatalog, table: Names) -> Answer:
 def _trial(name: str, space: str, wanted: str, next_: str, act: Any) -> Answer:
     """The answer of AWS to a request that contradicts what there is."""
     from botocore.exceptions import ClientError
+    from pyiceberg.exceptions import CommitStateUnknownException
 
     try:
         act()
@@ -108,6 +110,8 @@ def _trial(name: str, space: str, wanted: str, next_: str, act: Any) -> Answer:
         return Answer(name, False, f"{space}: {error_words(error)}", wanted, next_)
     except LakewardError as error:
         return Answer(name, False, f"{space}: {error_words(error)}", wanted, error.next)
+    except CommitStateUnknownException as error:
+        return Answer(name, False, f"{space}: no answer: {error_words(error)}", wanted, SERVER_LOST)
     except ClientError as error:
         code = error.response.get("Error", {}).get("Code", "")
         if code in ("EntityNotFoundException", "AlreadyExistsException"):

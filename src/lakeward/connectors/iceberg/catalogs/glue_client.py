@@ -47,7 +47,8 @@ class GlueClient(GlueCatalog):
             _check(where, region, model.name, parsed)
 
         def failed(exception: Exception, event_name: str, **_: Any) -> None:
-            if event_name.endswith(f".{_COMMIT}") and not refusals.is_unsent(exception):
+            # Of several attempts an earlier one may have arrived.
+            if event_name.endswith(f".{_COMMIT}"):
                 raise CommitStateUnknownException(f"{where}: {refusals.words(exception)}") from exception
             if isinstance(exception, BotoCoreError):
                 raise refusals.no_answer("Glue", where, exception) from exception

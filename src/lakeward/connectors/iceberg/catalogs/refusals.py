@@ -17,7 +17,6 @@ _SIGNATURE: Final = re.compile(
     r"|security token included in the request is invalid|signature we calculated|Credential should be scoped",
     re.I,
 )
-_UNSENT: Final = ("NoCredentialsError", "PartialCredentialsError", "EndpointConnectionError", "ConnectTimeoutError")
 _NO_KEYS: Final = ("NoCredentialsError", "PartialCredentialsError", "CredentialRetrievalError", "TokenRetrievalError")
 
 
@@ -76,11 +75,6 @@ def no_answer(what: str, where: str, error: Exception) -> DependencyDown:
         next=f"check the network, and region: and uri: of the catalog; {_CONTINUES}",
         code="LW-3511",
     )
-
-
-def is_unsent(error: Exception) -> bool:
-    """Whether a request that failed cannot have reached AWS."""
-    return type(error).__name__ in _UNSENT
 
 
 def words(error: Exception) -> str:
