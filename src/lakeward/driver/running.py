@@ -181,7 +181,8 @@ class Running:
         if not text and (self.gate.closed or (raised is None and (self._ends or self._stop_requested))):
             return None
         if raised is not None:
-            return raised, text
+            # Of an error that PySpark did not convert, the query's own exception only says that Python raised one.
+            return raised, jvm_errors.of_error(raised) if hasattr(raised, "java_exception") else text
         return RuntimeError(text.splitlines()[0] if text else "the query ended without a reason"), text
 
 

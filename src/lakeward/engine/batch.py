@@ -8,7 +8,6 @@ import time
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import structlog
@@ -27,7 +26,7 @@ from lakeward.engine.references import References
 from lakeward.engine.routing import Bad, RowRouter, keep
 from lakeward.engine.sinks.base import StreamSink
 from lakeward.platform.errors import DependencyDown, SpecError
-from lakeward.platform.text import rfc3339
+from lakeward.platform.text import instant, rfc3339
 from lakeward.spec.model.position_columns import INGESTED_AT, POSITION_TYPES
 from lakeward.telemetry import failpoints
 
@@ -340,7 +339,7 @@ class BatchFunction:
         millis = execution.lastExecution().offsetSeqMetadata().batchWatermarkMs()
         if millis <= 0:
             return None
-        return rfc3339(datetime.fromtimestamp(millis / 1000, UTC))
+        return rfc3339(instant(millis))
 
     def _no_quarantine(self, bad: list[Bad]) -> SpecError:
         total = sum(number for _, number, _ in bad)

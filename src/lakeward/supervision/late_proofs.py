@@ -15,6 +15,7 @@ from lakeward.platform.text import count, moment, span, word
 from lakeward.quality.ranges.verification_lag import FirstSeen, first_seen, late_s
 from lakeward.quality.results import incident
 from lakeward.quality.results.status import ProofStatus
+from lakeward.quality.verdicts import waive
 from lakeward.quality.verdicts.verdict import Verdict
 from lakeward.registry import heartbeats, incidents
 
@@ -66,9 +67,11 @@ def watch(connection: Connection, tables: Sequence[ProofStatus], now: datetime) 
         )
         if isinstance(reported, str):
             late_tables.append(reported)
-    without_suite = {table for kind, table in known if kind == KIND} - {status.table for status in tables}
-    for table in without_suite:
-        incidents.closed(connection, KIND, table, f"{table} has no suite any more: its rows are not checked")
+    with_suite = {status.table for status in tables}
+    for kind, subject in known:
+        table = waive.table_of(subject) if kind == waive.KIND else subject
+        if kind in (KIND, incident.KIND, waive.KIND) and table not in with_suite:
+            incidents.closed(connection, kind, subject, f"{table} has no suite any more: its rows are not checked")
     return late_tables
 
 

@@ -151,7 +151,8 @@ def test_csv_values_are_as_declared_or_kept_aside(lab: Any, folder: Folder) -> N
     for content, words in (
         ('11,1,1,,,"never closed\n12,1,1,,,x\n', "line 2: a quoted value has no end"),
         ('11,1,1,,,"open\n12,1,1,,,"x"\n', "line 2: a quoted value spans lines and has a quote that is not doubled"),
-        ('11,1,1,,,"a\r\nb"\r\n', None),
+        ("11,1,1,,,a\r\n", "line 2: it ends in CR LF, and the first one in LF"),
+        ('11,1,1,,,"a\r\nb"\n', None),
     ):
         folder.put("c.csv", f"n,d,f,at,day,s\n{content}")
         lab.started.clear()  # a failure of an earlier query is no answer

@@ -14,6 +14,7 @@ from lakeward.cli.streams.audit import audit
 from lakeward.connectors.commit_protocol import position
 from lakeward.connectors.iceberg import audit as auditing
 from lakeward.connectors.iceberg import catalog
+from lakeward.driver.failing import Failure
 from lakeward.operations import sink_position
 from lakeward.operations.import_checkpoint import Import
 from lakeward.operations.operation import HeldLocks, Operation
@@ -22,6 +23,7 @@ from lakeward.operations.request import Plan, Request, StreamOperation
 from lakeward.operations.runner import Runner
 from lakeward.operations.waiting import Waiting
 from lakeward.platform.errors import Blocked, Fenced, Refused
+from lakeward.platform.failures import FailureClass
 from lakeward.platform.runtime import Database
 from lakeward.registry import operations, streams
 from lakeward.spec.model.stream import StreamSpec
@@ -253,6 +255,40 @@ def test_a_poisoned_batch_that_was_skipped_is_passed_and_the_audit_accounts_for_
     at = position.parse(table.properties[position.key(document["id"])], document["id"], "t")
     found = auditing.audit(table, document["id"], at)
     assert (at.totals.skipped, found.skipped, found.missing, found.duplicates) == (1, 1, 0, 0)
+
+
+def test_a_record_whose_time_spark_cannot_hold_is_told_shown_and_skipped(
+    lab: Any, registry: Registry, operator: Runner
+) -> None:
+    """Nanoseconds for milliseconds: Spark's source fails before any code of a stream sees the record."""
+    from confluent_kafka import Producer
+
+    topic = lab.topic(**{"message.timestamp.after.max.ms": str(2**63 - 1)})  # what brokers before 4.0 have
+    document = lab.spec(topic, lineage="rows")
+    lab.produce(topic, [{"n": 1}])
+    lab.run(document, 1)
+    producer = Producer({"bootstrap.servers": lab.kafka.bootstrap})
+    producer.produce(topic, '{"n": 2}', partition=0, timestamp=1_700_000_000_000_000_000)
+    assert producer.flush(60) == 0
+    running = lab.start(document)
+    lab.failed(running)
+    failure = Failure(*running.failure())
+    assert failure.judgement.failure_class == FailureClass.POISON
+    assert "long overflow" in failure.words
+    assert "Python Proxy" not in failure.words
+    wanted = lab.wanted(document)
+    failed = max(int(file.name) for file in Path(wanted.checkpoint, "offsets").iterdir() if file.name.isdigit())
+    deployed(registry, document, wanted.checkpoint)
+    with registry() as connection:
+        streams.block(connection, document["id"], {"reason": "poison", "what": "", "next": "", "batch": failed})
+    request = Request(StreamOperation.SKIP_BATCH, document["id"], comment="no time", batch=failed, wait=False)
+    plan, request = approved(operator, request)
+    assert plan.data["skipped"] == 1
+    operator.run(request)
+    lab.produce(topic, [{"n": 3}])
+    lab.started.clear()  # what failed is over
+    go_on(lab, accepted(registry, document["id"], wanted), 2)
+    assert sorted(row["n"] for row in lab.rows()) == [1, 3]
 
 
 @pytest.mark.campaign(held_by="test_a_position_in_postgresql_is_moved_by_the_same_operations")

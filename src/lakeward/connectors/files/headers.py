@@ -6,17 +6,16 @@ does not match, fails inside a task, minutes later.
 
 from __future__ import annotations
 
+import codecs
 import csv
-import gzip
 import io
 import json
 import os
-import zlib
-from typing import IO, TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import unquote
 
 from lakeward.connectors.file_access import FileAccess
-from lakeward.connectors.files import quotes
+from lakeward.connectors.files import quotes, unpack
 from lakeward.spec.model.sources import TYPED, FilesSource
 
 if TYPE_CHECKING:
@@ -34,45 +33,55 @@ _WIDER = {
 _AVRO_WIDER = {key: _WIDER[key] for key in ("bigint", "double")}
 """Spark cannot read a time without a zone of an Avro file as a TIMESTAMP."""
 _NAMES = {"parquet": "Parquet", "orc": "ORC", "avro": "Avro"}
-_PACKED = (".bz2", ".zst", ".snappy", ".lz4", ".deflate")
-"""Compressions of CSV whose header is compared by Spark only, and whose quotes are not looked at."""
+_WIDE_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+"""First bytes of a text in UTF-16, or in UTF-32: Spark would land it letter by letter, with NUL characters between."""
 
 
-def differences(files: FileAccess, url: str, source: FilesSource, declared: StructType) -> list[str]:
-    """How a file differs from the declared columns, one clause each; empty for a missing file."""
+def differences(files: FileAccess, url: str, source: FilesSource, declared: StructType | None) -> list[str]:
+    """How a file differs from what was declared, one clause each; empty for a missing file.
+
+    Args:
+        declared: the columns; None for a text, which has none.
+    """
     name = unquote(url)
-    if source.format == "csv" and name.endswith(_PACKED):
-        return []
     try:
-        with files.open(name) as file:
-            if source.format in TYPED:
+        if declared is not None and source.format in TYPED:
+            with files.open(name) as file:
                 return _typed(file, source.format, declared)
-            packed = name.endswith(".gz")
-            different = _csv(file, declared, packed=packed) if source.header else []
-        return different or _quotes(files, name, packed=packed)
+        if declared is None:
+            return _encoding(files, name) if unpack.readable(name) else []
+        if different := _encoding(files, name):
+            return different
+        return (_csv(files, name, declared) if source.header else []) or _quotes(files, name)
     except FileNotFoundError:
         return []
+    except unpack.Unfit as error:
+        return [str(error)]
 
 
-def _quotes(files: FileAccess, name: str, *, packed: bool) -> list[str]:
-    """The first place of a CSV file whose quotes Spark would read as other values than were written."""
-    try:
-        with files.open(name) as file, gzip.open(file) if packed else file as plain:
-            found = quotes.fault(cast(IO[bytes], plain))
-    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-        return [f"it cannot be unpacked: {error}"]
+def _encoding(files: FileAccess, name: str) -> list[str]:
+    """Whether a file of texts is in an encoding that no line of it shows."""
+    with files.open(name) as file:
+        first = unpack.plain(file, name).read(2)
+    return ["it begins with a byte order mark of UTF-16; files must be UTF-8"] if first in _WIDE_MARKS else []
+
+
+def _quotes(files: FileAccess, name: str) -> list[str]:
+    """The first place of a CSV file that Spark would read as other values than were written."""
+    with files.open(name) as file:
+        found = quotes.fault(unpack.plain(file, name))
     return [] if found is None else [found]
 
 
-def _csv(file: IO[bytes], declared: StructType, *, packed: bool) -> list[str]:
+def _csv(files: FileAccess, name: str, declared: StructType) -> list[str]:
     try:
         # Errors of encoding in later rows concern those rows only, so they are replaced here.
         with (
-            gzip.open(file) if packed else file as plain,
-            io.TextIOWrapper(cast(IO[bytes], plain), "utf-8-sig", "replace", newline="") as text,
+            files.open(name) as file,
+            io.TextIOWrapper(unpack.plain(file, name), "utf-8-sig", "replace", newline="") as text,
         ):
             header = next(csv.reader(text), None)
-    except (gzip.BadGzipFile, csv.Error) as error:
+    except csv.Error as error:
         return [f"its header cannot be read: {error}"]
     names = declared.fieldNames()
     if header is None or [name.lower() for name in header] == [name.lower() for name in names]:

@@ -1,8 +1,9 @@
-"""Quotes of a CSV file: finds what Spark's reader would alter or join without a word, before the file is read.
+"""Quotes and line ends of a CSV file: finds what Spark's reader would alter or join without a word, before it is read.
 
-Three things pass that reader: a quoted value without an end takes all rows up to the end of the file, one with a
-quote that is not doubled takes those up to the next delimiter, and line ends inside quotes become `\\n` where the
-lines of the file end otherwise. None of them can be seen in the values that it returns.
+Five things pass that reader: a quoted value without an end takes all rows up to the end of the file, one with a
+quote that is not doubled takes those up to the next delimiter, line ends inside quotes become `\\n` where the lines
+of the file end otherwise, line ends of another kind than the first one stay in values, and a NUL before a doubled
+quote is dropped. None of them can be seen in the values that it returns.
 
 A file whose quotes pair up within each line costs one regular expression a chunk; the others are read field by field.
 """
@@ -25,6 +26,7 @@ _QUOTED = re.compile(rb'"[^"]*+(?:""[^"]*+)*+("?)')
 _FOLLOWS = re.compile(rb"[\x01-\x09\x0b\x0c\x0e-\x20]*+(?:[,\r\n]|\Z)")
 """After the closing quote: blanks, which Spark leaves out, and the end of the value."""
 _LINE_END = re.compile(rb"\r\n|[\r\n]")
+_LF_ALONE = re.compile(rb"(?<!\r)\n")
 _NAMES = {b"\r\n": "CR LF", b"\r": "CR", b"\n": "LF"}
 
 
@@ -39,6 +41,7 @@ def fault(file: IO[bytes]) -> str | None:
     """
     ends, head = b"", b""
     line, held = 0, b"\n"  # a line end before the first line: each value has a delimiter before it
+    kept = 1  # bytes of it that were looked at
     while True:
         more = file.read(max(_CHUNK, len(held)))  # twice as much each time: what is held is read again
         data = held + (more.removeprefix(codecs.BOM_UTF8) if line == 0 else more)
@@ -51,13 +54,18 @@ def fault(file: IO[bytes]) -> str | None:
         # What follows the last line end may go on in the next chunk; so may a CR that is the last byte.
         cut = max(data.rfind(b"\n"), data.rfind(b"\r", 0, -1)) + 1 if more else len(data)
         done = cut
+        if (lost := data.find(b'\0""')) >= 0:
+            return f"line {line + _lines(data, lost)}: a NUL character before a doubled quote would be lost"
         if data.find(b'"', 0, cut) >= 0 and not _PAIRED.fullmatch(data, 0, cut):
-            done, words = _scan(data, last=not more, ends=ends)
-            if words is not None:
-                return f"line {line + _lines(data, done)}: {words}"
+            done, words = _scan(data, kept, last=not more, ends=ends)
+        else:
+            done, words = _alike(data, kept, cut, ends)
+        if words is not None:
+            return f"line {line + _lines(data, done)}: {words}"
         if not more:
             return None
-        done = _delimiter(data, done)
+        looked, done = done, _delimiter(data, done)
+        kept = looked - done - data.endswith(b"\r", 0, looked)  # the LF of a CR may come
         line += _lines(data, done)
         held = data[done:]
         if len(held) > _LONGEST:
@@ -65,11 +73,33 @@ def fault(file: IO[bytes]) -> str | None:
             return f"line {at}: its row is longer than {_LONGEST >> 20} MiB: a quote or the line ends are missing"
 
 
-def _scan(data: bytes, *, last: bool, ends: bytes) -> tuple[int, str | None]:
-    """Read the quoted values: up to where they are read, or the place of a fault and its words."""
-    place = 0
+def _alike(data: bytes, begin: int, end: int, ends: bytes) -> tuple[int, str | None]:
+    """Whether lines without quotes end as the first one does: their end, or the place of a fault and its words."""
+    if ends == b"\r\n":
+        if data.count(b"\n", begin, end) == data.count(ends, max(begin - 1, 0), end):
+            return end, None
+        found = _LF_ALONE.search(data, begin, end)
+        place, other = (-1 if found is None else found.start()), b"\n"
+    else:
+        other = b"\r\n" if ends == b"\n" else b"\n"
+        place = data.find(other, begin, end) if ends else -1
+    if place < 0:
+        return end, None
+    if other == b"\n" and place and data[place - 1 : place] == b"\r":
+        place, other = place - 1, b"\r\n"
+    return (
+        place,
+        f"it ends in {_NAMES[other]}, and the first one in {_NAMES[ends]}: its end would become part of a value",
+    )
+
+
+def _scan(data: bytes, place: int, *, last: bool, ends: bytes) -> tuple[int, str | None]:
+    """Read the quoted values from a place: up to where they are read, or the place of a fault and its words."""
+    mixed = _alike(data, place, len(data), ends)[1] is not None  # perhaps only inside quotes, where it may be
     while (opening := _OPENING.search(data, place)) is not None:
         begin, plain = opening.start(), opening[1]
+        if mixed and (found := _alike(data, place, begin, ends))[1] is not None:
+            return found
         if plain is not None and (ends == b"\n" or ends not in plain):
             place = opening.end()
             continue
@@ -87,7 +117,7 @@ def _scan(data: bytes, *, last: bool, ends: bytes) -> tuple[int, str | None]:
         elif spans and ends != b"\n" and ends in inside:
             name = _NAMES[ends]
             return begin, f"{name} inside quotes would become LF, because the lines of the file end in {name}"
-    return len(data), None
+    return _alike(data, place, len(data), ends) if mixed else (len(data), None)
 
 
 def _delimiter(data: bytes, place: int) -> int:

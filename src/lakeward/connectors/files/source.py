@@ -144,14 +144,13 @@ class FilesStreamSource(StreamSource):
         return decoder.explain(bad) if isinstance(decoder, JsonDecoder) else bad
 
     def before_reading(self, stream: str, start: str, end: str) -> None:
-        schema = self._schema
-        if schema is None or end in (start, NO_DATA):
+        if self.files.format == "json" or end in (start, NO_DATA):  # a line of JSON is judged by itself
             return
         for file in self._opened().between(start, end):
-            differences = headers.differences(self.access, file.path, self.files, schema)
+            differences = headers.differences(self.access, file.path, self.files, self._schema)
             if differences:
                 raise Blocked(
-                    f"A file of stream {stream} does not match the declared columns of source {self.name}",
+                    f"A file of stream {stream} is not what source {self.name} declares",
                     why=f"{file.path}: {'; '.join(differences)}",
                     next="replace it with a correct file of the same name (an empty file gives up its rows), "
                     f"then: lakeward streams start {stream}",

@@ -15,7 +15,7 @@ from functools import lru_cache, partial
 from typing import Any, TypeVar
 
 from lakeward.connectors.kafka import refusals
-from lakeward.connectors.kafka.arrived import arrived
+from lakeward.connectors.kafka.arrived import arrived, written
 from lakeward.connectors.kafka.cluster import Cluster
 from lakeward.connectors.kafka.position import Offsets
 from lakeward.platform.errors import Awaited, DependencyDown
@@ -265,14 +265,14 @@ def written_at(
     cluster: Cluster, at: Offsets, timeout_s: float = 5.0, isolation: Isolation = "read_committed"
 ) -> dict[tuple[str, int], float]:
     """When the record at each offset was written (seconds since 1970); partitions that do not answer in time are left
-    out. Records of open transactions are seen with `read_uncommitted` only.
+    out, and so are records without a time. Records of open transactions are seen with `read_uncommitted` only.
 
     It fetches records, so it should be called rarely.
     """
     from confluent_kafka import Consumer, TopicPartition
 
     assigned = [TopicPartition(topic, part, offset) for topic, parts in at.items() for part, offset in parts.items()]
-    times: dict[tuple[str, int], float] = {}
+    times: dict[tuple[str, int], float | None] = {}
     one_record = {"queued.min.messages": 1, "fetch.message.max.bytes": 1024}  # only one record a partition is needed
     consumer = Consumer(cluster.consumer("lakeward-lag") | one_record | {"isolation.level": isolation})
     try:
@@ -282,11 +282,11 @@ def written_at(
             for message in arrived(consumer, 100, 0.2):
                 topic, part = message.topic(), message.partition()
                 if message.error() is None and topic is not None and part is not None and (topic, part) not in times:
-                    times[topic, part] = message.timestamp()[1] / 1000
+                    times[topic, part] = written(message)
                     consumer.pause([TopicPartition(topic, part)])
     finally:
         consumer.close()
-    return times
+    return {key: at for key, at in times.items() if at is not None}
 
 
 @dataclass

@@ -5,11 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 
 from lakeward.connectors.kafka.arrived import arrived
 from lakeward.connectors.kafka.cluster import Cluster
-from lakeward.platform.text import moment
+from lakeward.platform.text import instant, moment
 from lakeward.spec.model.sources import Isolation
 from lakeward.telemetry.mask import mask
 
@@ -93,4 +93,4 @@ def _peeked(topic: str, part: int, offset: int, millis: int, value: bytes | None
     text = "" if value is None else mask(value.decode(errors="backslashreplace"))
     shown = text if len(text) <= SHOWN else text[:SHOWN] + "..."
     size = None if value is None else len(value)
-    return Peeked(topic, part, offset, datetime.fromtimestamp(millis / 1000, UTC), size, shown)
+    return Peeked(topic, part, offset, instant(millis), size, shown)

@@ -50,8 +50,9 @@ def replaced(position: str, ends: Mapping[str, Mapping[int, int]], topics: Itera
     record of it waits, and yet the stream has not caught up: it stops at its next batch (`kafka.continuity`).
     """
     return any(topic not in ends for topic in topics) or any(
-        ends.get(topic, {}).get(partition, offset) < offset
+        ends[topic].get(partition, -1) < offset  # Kafka takes no partition away: the topic that had it is another one
         for topic, partitions in parse(position).items()
+        if topic in ends
         for partition, offset in partitions.items()
     )
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from typing import Any
 
 from lakeward.connectors.kafka.arrived import arrived
 from lakeward.connectors.kafka.cluster import Cluster
 from lakeward.connectors.kafka.reader import HEADERS, KEY
 from lakeward.connectors.source import VALUE
+from lakeward.platform.text import instant
 from lakeward.spec.model.sources import Isolation
 
 COLUMNS = (
@@ -70,6 +70,6 @@ def newest(
 def _row(message: Any) -> Row:
     headers = message.headers()
     pairs = None if headers is None else [(name, value) for name, value in headers]
-    written = datetime.fromtimestamp(message.timestamp()[1] / 1000, UTC)
+    written = instant(message.timestamp()[1])
     position = (message.topic(), message.partition(), message.offset())
     return (message.key(), message.value(), pairs, *position, written)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from typing import Protocol
 
 from sqlalchemy import Connection
 
 from lakeward.connectors.commit_protocol.ancestry import Link
+from lakeward.platform.text import instant
 
 MARKER = "lakeward.restore"
 """Table property or domain: a `Marker` as JSON, from the commit until every stream has its new checkpoint."""
@@ -93,4 +93,4 @@ class Restorable(Protocol):
 
 def moment_text(at_ms: int) -> str:
     """A time in milliseconds since 1970, for people."""
-    return f"{datetime.fromtimestamp(at_ms / 1000, UTC):%Y-%m-%d %H:%M:%S} UTC"
+    return f"{instant(at_ms):%Y-%m-%d %H:%M:%S} UTC"

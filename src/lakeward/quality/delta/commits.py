@@ -11,13 +11,14 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 from lakeward.connectors.delta import log
 from lakeward.connectors.delta.delta_log import DeltaLog
 from lakeward.connectors.delta.log import Head
 from lakeward.platform.errors import LakewardError
+from lakeward.platform.text import instant
 from lakeward.quality.delta.apart import why_not, why_not_table
 from lakeward.quality.ranges.snapshot_chain import Snapshot
 
@@ -85,7 +86,7 @@ class Commits(Mapping[int, Snapshot]):
 
 
 def _commit(head: Head, version: int) -> Commit:
-    at = datetime.fromtimestamp(head.versions[version] / 1000, UTC)
+    at = instant(head.versions[version])
     try:
         actions = list(DeltaLog(head.folder).actions(version))
     except FileNotFoundError:

@@ -63,7 +63,7 @@ def record_and_publish(result: Result, of: LakeTable, order: RunOrder, engines: 
         result = replace(result, verified=head.id)
     with engines.keeping() as connection:
         verifications.record(connection, result.row(), result.check_rows())
-        waive.close_ended_waivers(connection, result.table, result.checks)
+        waive.close_ended_waivers(connection, result.table, result.checks, whole=order.own_suite)
         if order.own_suite:
             incident.after_run(connection, result)
     if not moves or head is None:

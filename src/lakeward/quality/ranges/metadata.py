@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from lakeward.connectors.iceberg.catalog import pyiceberg_properties
 from lakeward.platform.errors import DependencyDown, LakewardError
 from lakeward.platform.runtime import Runtime
+from lakeward.platform.text import instant
 from lakeward.quality.ranges.snapshot_chain import History, Snapshot
 from lakeward.spec.sql.names import name_parts
 
@@ -108,7 +108,7 @@ def _snapshot(found: Any) -> Snapshot:
         id=found.snapshot_id,
         parent=found.parent_snapshot_id,
         sequence=found.sequence_number or None,
-        at=datetime.fromtimestamp(found.timestamp_ms / 1000, UTC),
+        at=instant(found.timestamp_ms),
         # Without a stated operation the commit may have rewritten rows.
         operation=summary.operation.value if summary is not None else "overwrite",
         added=int(facts.get("added-records", 0)),

@@ -89,12 +89,28 @@ def report_ended(connection: Connection) -> list[str]:
     return sentences
 
 
-def close_ended_waivers(connection: Connection, table: str, checks: Sequence[Check]) -> None:
-    """A run has new results of the checks: close the incidents about ended waivers."""
+def close_ended_waivers(connection: Connection, table: str, checks: Sequence[Check], *, whole: bool = False) -> None:
+    """A run has new results of the checks: close the incidents about ended waivers.
+
+    Args:
+        whole: whether these are all checks of the table's suite: another one was removed, and no run judges it again.
+    """
     for check in checks:
         if check.state in _JUDGED:
             text = f"Check {check.id} of {table} was checked again: {check.state}"
             incidents.closed(connection, KIND, f"{table}/{check.id}", text)
+    if not (whole and checks):
+        return
+    known = {f"{table}/{check.id}" for check in checks}
+    for kind, subject in incidents.open_ones(connection):
+        if kind == KIND and table_of(subject) == table and subject not in known:
+            removed = subject.removeprefix(f"{table}/")
+            incidents.closed(connection, KIND, subject, f"Check {removed} of {table} is not in its suite any more")
+
+
+def table_of(subject: str) -> str:
+    """The table of an incident about an ended waiver."""
+    return subject.partition("/")[0]
 
 
 def _failed(connection: Connection, waiver: Waiver) -> str | None:

@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from lakeward.connectors.commit_protocol.position import NO_DATA
-from lakeward.connectors.kafka.arrived import arrived
+from lakeward.connectors.kafka.arrived import arrived, written
 from lakeward.connectors.kafka.broker import TIMEOUT_S, begin_offsets, end_offsets, existing_ids, retentions, written_at
 from lakeward.connectors.kafka.cluster import Cluster, find
 from lakeward.connectors.kafka.position import CREATED_AGAIN, REPLACED, Offsets, parse, replaced
@@ -324,20 +324,21 @@ def _of_watch(watch: Watch, now: datetime) -> Lag:
 
 
 def _oldest(consumer: Consumer, waiting: list[Partition]) -> float | None:
-    """Age of the oldest waiting record over the partitions that answer in time; None if none does."""
+    """Age of the oldest waiting record over the partitions that answer in time; None if none does, or has a time."""
     from confluent_kafka import TopicPartition
 
     first_waiting = ((item, max(item.position or 0, item.begin or 0)) for item in waiting)
     consumer.assign([TopicPartition(item.topic, item.partition, offset) for item, offset in first_waiting])
-    first: dict[tuple[str | None, int | None], float] = {}
+    first: dict[tuple[str | None, int | None], float | None] = {}
     deadline = time.monotonic() + TIMEOUT_S / 2
     while len(first) < len(waiting) and time.monotonic() < deadline:
         for message in arrived(consumer, 500, 0.2):
             key = (message.topic(), message.partition())
             if message.error() is None and key not in first and key[0] is not None and key[1] is not None:
-                first[key] = message.timestamp()[1] / 1000
+                first[key] = written(message)
                 consumer.pause([TopicPartition(key[0], key[1])])
-    return max(0.0, time.time() - min(first.values())) if first else None
+    times = [at for at in first.values() if at is not None]
+    return max(0.0, time.time() - min(times)) if times else None
 
 
 def _arriving(consumer: Consumer, cluster: Cluster, ends: Offsets) -> float | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +17,7 @@ from lakeward.connectors.commit_protocol.position import NO_DATA, Position, key,
 from lakeward.connectors.folder import store
 from lakeward.platform.errors import LakewardError
 from lakeward.platform.runtime import Runtime
+from lakeward.platform.text import instant
 from lakeward.spec.model.file_paths import local
 from lakeward.spec.model.sources import Source
 from lakeward.spec.model.stream import StreamSpec
@@ -221,7 +222,7 @@ def _delta(runtime: Runtime, spec: StreamSpec, since: datetime) -> TableAnswer |
     others = []
     version = table.version
     while (commit := log.commit(folder, version)) is not None:
-        at = datetime.fromtimestamp(commit.at_ms / 1000, UTC)
+        at = instant(commit.at_ms)
         if at < since:
             break
         if not any(streams_of(commit.domains)) and version > 0:
@@ -248,7 +249,7 @@ def _others(table: Table, since: datetime) -> tuple[Commit, ...]:
     known = {item.snapshot_id: item for item in table.metadata.snapshots}
     snapshot = table.current_snapshot()
     while snapshot is not None:
-        at = datetime.fromtimestamp(snapshot.timestamp_ms / 1000, UTC)
+        at = instant(snapshot.timestamp_ms)
         if at < since:
             break
         summary: Mapping[str, str] = snapshot.summary.additional_properties if snapshot.summary else {}

@@ -179,6 +179,7 @@ def _share(
         for delete in _newest(deletes, by_spot[of]):
             _add(sums, delete, [each for each in by_spot[of] if _names(delete, each)])
     specs, schema = table.specs(), table.schema()
+    sure: dict[str, int] = defaultdict(int)
     for of, deletes in equality.items():
         # Those of a spec without partitions apply to every partition.
         files = by_spot[of] if _partitioned(specs[of[0]]) else list(held)
@@ -186,8 +187,12 @@ def _share(
         for delete in _newest(deletes, files):
             applied = [each for each in files if each.sequence < delete.sequence and ranges.meet(delete, each)]
             _add(sums, delete, applied)
+            for each in applied:  # another delete of the same value removes the same rows
+                sure[each.data.file_path] = max(ranges.by_one(delete, each), sure[each.data.file_path])
             for each in applied:
                 sums.opened[each.data.file_path] += 1
+    for path, rows in sure.items():
+        sums.shared[path] = max(rows, sums.shared[path])
 
 
 def _newest(deletes: list[Held], files: Sequence[Held]) -> list[Held]:
@@ -219,6 +224,20 @@ class _Ranges:
     def meet(self, delete: Held, file: Held) -> bool:
         """Whether the bounds of an equality delete and of a data file overlap in every column of equality."""
         return all(self._overlap(delete.data, file.data, column) for column in delete.data.equality_ids or ())
+
+    def by_one(self, delete: Held, file: Held) -> int:
+        """Rows of a data file that one record of an equality delete surely removes; 0: it has no such record.
+
+        A record of one column removes every row that is null there, or every row of a file of one value.
+        """
+        columns = list(delete.data.equality_ids or ())
+        if len(columns) != 1:
+            return 0
+        [column] = columns
+        nulls = (file.data.null_value_counts or {}).get(column, 0)
+        rows = nulls if (delete.data.null_value_counts or {}).get(column, 0) else 0
+        bounds = {*self._of(delete.data, column), *self._of(file.data, column)}
+        return rows + (file.data.record_count - nulls if len(bounds) == 1 and None not in bounds else 0)
 
     def _overlap(self, one: DataFile, other: DataFile, column: int) -> bool:
         if (one.null_value_counts or {}).get(column) != 0 and (other.null_value_counts or {}).get(column) != 0:

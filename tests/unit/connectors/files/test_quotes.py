@@ -1,5 +1,6 @@
-"""The quotes of a CSV file, before Spark reads it: what its reader would join or alter is named with its line, in
-files of any length and wherever a chunk ends. That Spark does this is shown in `tests/spark/driver/test_files.py`."""
+"""The quotes and line ends of a CSV file, before Spark reads it: what its reader would join or alter is named with its
+line, in files of any length and wherever a chunk ends. That Spark does this is shown in
+`tests/spark/driver/test_files.py`."""
 
 from __future__ import annotations
 
@@ -21,6 +22,15 @@ FAULTS = [
     (b'\xef\xbb\xbf"id","s"\n1,"open', "line 2: a quoted value has no end"),
     (b'"open', "line 1: a quoted value has no end"),
     (b'id,s\n1,"a\nb"\n2,"a\nb","open\n', "line 5: a quoted value has no end"),
+    (b"id,s\n1,a\n2,b\r\n3,c\n", "line 3: it ends in CR LF, and the first one in LF"),
+    (b"id,s\r\n1,a\r\n2,b\n3,c\r\n", "line 3: it ends in LF, and the first one in CR LF"),
+    (b"id,s\r1,a\r2,b\n3,c\r", "line 3: it ends in LF, and the first one in CR"),
+    (b"id,s\r1,a\r2,b\r\n3,c\r", "line 3: it ends in CR LF, and the first one in CR"),
+    (b'id,s\n1,"a"\r\n', "line 2: it ends in CR LF"),
+    (b'id,s\n1,"a\r\nb"\n2,b\r\n', "line 4: it ends in CR LF"),
+    (b'id,s\r\n1,"a\nb"\r\n2,b\n3,"c"\r\n', "line 4: it ends in LF"),
+    (b'id,s\r\n1,"a\nb"\r\n2,"b"\n', "line 4: it ends in LF"),
+    (b'id,s\n1,"a\0""b"\n', "line 2: a NUL character before a doubled quote would be lost"),
 ]
 SOUND = [
     b"",
@@ -33,6 +43,8 @@ SOUND = [
     b'id,s\n1,5" pipe\n2,6" pipe\n3, "x\n',
     b'id,s\n1,"a"b"\n2,"a"b\n',
     b'id,s\n1,"a\nb","c\nd"\n2,"e",\n"3",f\n',
+    b'id,s\n1,a\rb\n2,"a\0"\n',
+    b"id,s\r\n1,a\rb\r\n",
 ]
 
 

@@ -39,3 +39,20 @@ def test_a_topic_recreated_shorter_is_not_negative_lag() -> None:
 )
 def test_the_span_of_a_range_is_the_most_records_it_can_hold(start: str, end: str, records: int | None) -> None:
     assert position.span(start, end) == records
+
+
+@pytest.mark.parametrize(
+    ("ends", "replaced"),
+    [
+        ({"t": {0: 9, 1: 3}}, False),
+        ({"t": {0: 9, 1: 3, 2: 0}}, False),
+        ({"t": {0: 9, 1: 2}}, True),
+        ({"t": {0: 9}}, True),  # created again with fewer partitions, and longer than it was
+        ({}, True),
+    ],
+)
+def test_a_topic_that_ends_before_the_position_or_lacks_a_partition_of_it_is_another_one(
+    ends: position.Offsets, replaced: bool
+) -> None:
+    landed = '{"no longer read":{"0":7},"t":{"0":5,"1":3}}'
+    assert position.replaced(landed, ends, ["t"]) is replaced

@@ -103,3 +103,14 @@ def test_the_end_of_a_waiver_is_told_once_and_is_an_incident_where_the_check_fai
     assert ("waiver", subject) in incidents.open_ones(registry)
     close_ended_waivers(registry, "ns.t", [Check("bad", NULLS, "critical", State.FAIL)])
     assert ("waiver", subject) not in incidents.open_ones(registry)
+
+
+def test_the_incident_about_an_ended_waiver_ends_with_its_check(registry: Any) -> None:
+    for subject in ("ns.t/c1", "ns.t/c2", "ns.t2/c1"):
+        incidents.opened(registry, "waiver", subject, "over")
+    other = [Check("c1", NULLS, "critical", State.SKIPPED)]
+    close_ended_waivers(registry, "ns.t", other)  # by the suite of one run, whose checks are others
+    close_ended_waivers(registry, "ns.t", [], whole=True)  # no check could be run
+    assert len(incidents.open_ones(registry)) == 3
+    close_ended_waivers(registry, "ns.t", other, whole=True)
+    assert {subject for _, subject in incidents.open_ones(registry)} == {"ns.t/c1", "ns.t2/c1"}

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 from pyiceberg.conversions import to_bytes
-from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
+from pyiceberg.manifest import DATA_FILE_TYPE, DataFile, DataFileContent, FileFormat
 from pyiceberg.partitioning import UNPARTITIONED_PARTITION_SPEC, PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.transforms import IdentityTransform, VoidTransform
@@ -35,7 +35,7 @@ def held(path: str, records: int = 100, sequence: int = 1, spot=EWR, ids=None, a
     made = DataFile.from_args(
         content=more.pop("content", DataFileContent.DATA), file_path=path,
         file_format=more.pop("file_format", FileFormat.PARQUET), partition=Record(*spot[1]), record_count=records,
-        file_size_in_bytes=1, null_value_counts={1: 0}, lower_bounds=more.pop("low", low),
+        file_size_in_bytes=1, null_value_counts={1: more.pop("nulls", 0)}, lower_bounds=more.pop("low", low),
         upper_bounds=more.pop("high", high), equality_ids=more.pop("by", None),
     )  # fmt: skip
     return Held(made, spot, sequence, None, added or sequence)
@@ -90,6 +90,16 @@ def test_equality_deletes_of_other_values_are_not_opened(found):
     data = [held("a", ids=(0, 99)), held("b", ids=(100, 199)), held("unknown")]
     seen = found(data, [by_value(1, 10, ids=(150, 160))])
     assert set(seen.files) == {"b", "unknown"}
+
+
+def test_one_record_by_a_value_that_is_no_key_counts_for_all_its_rows(found):
+    """A null, or the value of a whole file: otherwise a delete of every second row counts as one row, for ever."""
+    data = [held("nulls", nulls=60, ids=(5, 9)), held("one", ids=(7, 7)), held("many", ids=(5, 9))]
+    seen = found(data, [by_value(1, 1, nulls=1), by_value(2, 1, nulls=1), by_value(3, 1, ids=(7, 7))])
+    assert {path: of.rows for path, of in seen.files.items()} == {"nulls": 60, "one": 100, "many": 1}
+    two = by_value(1, 2, nulls=1)
+    two.data[next(at for at, each in enumerate(DATA_FILE_TYPE[2].fields) if each.name == "equality_ids")] = [1, 2]
+    assert found(data[:1], [two]).files["nulls"].rows == 2, "a record of two columns removes what has both values"
 
 
 def test_a_position_delete_file_for_several_is_shared_among_those_it_may_name(found):

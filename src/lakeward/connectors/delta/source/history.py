@@ -10,12 +10,12 @@ import json
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime
 
 from lakeward.connectors.delta import log
 from lakeward.connectors.delta.delta_log import Action, DeltaLog
 from lakeward.connectors.delta.folder import Folder
 from lakeward.platform.errors import Blocked, Refused
+from lakeward.platform.text import instant
 
 
 @dataclass(frozen=True)
@@ -133,4 +133,4 @@ def versions(folder: Folder) -> list[int]:
 
 
 def _when(at_ms: int) -> str:
-    return f" of {datetime.fromtimestamp(at_ms / 1000, UTC):%Y-%m-%dT%H:%M:%SZ}" if at_ms else ""
+    return f" of {instant(at_ms):%Y-%m-%dT%H:%M:%SZ}" if at_ms else ""

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from lakeward.connectors.iceberg.catalog import pyiceberg_properties
 from lakeward.connectors.iceberg.source.position import Offset
 from lakeward.platform.errors import DependencyDown
 from lakeward.platform.runtime import Runtime
+from lakeward.platform.text import instant
 from lakeward.spec.sql.names import name_parts
 
 if TYPE_CHECKING:
@@ -138,7 +139,7 @@ def of(table: str, metadata: TableMetadata, catalog: str) -> History:
 
 
 def _when(snapshot: Any) -> datetime:
-    return datetime.fromtimestamp(snapshot.timestamp_ms / 1000, UTC)
+    return instant(snapshot.timestamp_ms)
 
 
 def _commit(snapshot: Any) -> Commit:
