@@ -18,6 +18,8 @@ from lakeward.platform.renewed import SILENCE_S
 
 CONNECT_TIMEOUT_S: Final = 5
 STATEMENT_TIMEOUT_MS: Final = 30_000
+FROZEN_MS: Final = 600_000
+"""A client that is frozen inside a transaction (SIGSTOP, a suspended host) keeps its row locks no longer than this."""
 ANSWER_S: Final = 45.0
 """A server that answers nothing for this long is given up: one that runs ends a statement earlier."""
 
@@ -74,7 +76,8 @@ def pool(
     arguments: dict[str, Any] = {
         "connect_timeout": CONNECT_TIMEOUT_S,
         "application_name": user,
-        "options": f"-c statement_timeout={STATEMENT_TIMEOUT_MS} -c timezone=UTC",
+        "options": f"-c statement_timeout={STATEMENT_TIMEOUT_MS} -c timezone=UTC "
+        f"-c idle_in_transaction_session_timeout={FROZEN_MS}",
         "connection_factory": Answering,
         **KEEPALIVE,
     }

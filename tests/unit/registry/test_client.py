@@ -53,3 +53,25 @@ def test_a_silent_server_ends_the_wait_and_the_next_use_connects_anew(pool: Engi
                 connection.execute(text("SELECT 2"))
     proxy.set("pass")
     assert backend(pool) != first
+
+
+def test_a_client_that_is_frozen_in_a_transaction_gives_its_locks_back(
+    postgres: Any, database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(client, "FROZEN_MS", 500)
+    url = f"postgresql+psycopg2://{postgres.user}@127.0.0.1:{postgres.port}/{database}"
+    made = client.pool(url, "a test", 2, 0, postgres.pgpass)
+    try:
+        with made.begin() as setup:
+            setup.execute(text("CREATE TABLE rows (n int)"))
+            setup.execute(text("INSERT INTO rows VALUES (1)"))
+        frozen = made.connect()  # it sends nothing more, as a process that is stopped
+        frozen.execute(text("UPDATE rows SET n = 2"))
+        with made.begin() as other:
+            other.execute(text("UPDATE rows SET n = 3"))  # waits for the lock, and less than `STATEMENT_TIMEOUT_MS`
+        with pytest.raises(OperationalError, match=r"idle-in-transaction|terminating connection|closed the connection"):
+            frozen.execute(text("SELECT 1"))
+        frozen.invalidate()
+        frozen.close()
+    finally:
+        made.dispose()

@@ -4,6 +4,7 @@ import json
 import os
 import signal
 import socket
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -209,11 +210,20 @@ def test_a_frozen_driver_is_dumped_killed_and_replaced(once, deployed, connected
     once()
     eventually(lambda: once().states["flights"].state is State.HEALTHY)
     before = driver(connected)
-    os.kill(before.handle["pid"], signal.SIGSTOP)
-    eventually(lambda: [job.stopped for job in alive(backend)] == [True])
-    with connected() as connection:  # as if it had been silent for 65 s
-        connection.execute(text("UPDATE drivers SET heartbeat = now() - interval '65 seconds'"))
-        connection.execute(text("UPDATE leases SET until = now() - interval '50 seconds'"))
+
+    def frozen() -> bool:
+        """Whether it is stopped as if it had been silent for 65 s; one stopped in a transaction keeps its locks."""
+        os.kill(before.handle["pid"], signal.SIGSTOP)
+        eventually(lambda: [job.stopped for job in alive(backend)] == [True])
+        with suppress(DependencyDown), connected() as connection:
+            connection.execute(text("SET LOCAL lock_timeout = '2s'"))
+            connection.execute(text("UPDATE drivers SET heartbeat = now() - interval '65 seconds'"))
+            connection.execute(text("UPDATE leases SET until = now() - interval '50 seconds'"))
+            return True
+        os.kill(before.handle["pid"], signal.SIGCONT)
+        return False
+
+    eventually(frozen)
     summary = once()
     assert [item.act for item in summary.done] == ["killed", "finalized", "launched"]
     assert "its process is stopped (SIGSTOP, or a suspended host) and sent no heartbeat for" in summary.done[0].text
