@@ -5,7 +5,8 @@ quote that is not doubled takes those up to the next delimiter, line ends inside
 of the file end otherwise, line ends of another kind than the first one stay in values, and a NUL before a doubled
 quote is dropped. None of them can be seen in the values that it returns.
 
-A file whose quotes pair up within each line costs one regular expression a chunk; the others are read field by field.
+A file whose quoted values end within their lines costs one regular expression a chunk; the others are read field by
+field.
 """
 
 from __future__ import annotations
@@ -18,8 +19,9 @@ _CHUNK = 1 << 20
 _LONGEST = 1 << 26
 """Bytes of a row that are held to find its end: more is a file without the quote or the line ends that it should have,
 and Spark would hold it as one value, too."""
-_PAIRED = re.compile(rb'(?:[^"]*+"[^"\r\n]*+")*+[^"]*+')
-"""Quotes that pair up within their line: no value can span lines."""
+_PAIRED = re.compile(rb'(?:[^"]*+(?<=[,\r\n])"[^"\r\n]*+(?:""[^"\r\n]*+)*+"(?=[,\r\n]|\Z))*+[^"]*+')
+"""Every quote is of a quoted value within its line: none can span lines. To count quotes is not enough: in `5"x,"y` the
+second one opens a value, because the first one is a part of an unquoted value."""
 _OPENING = re.compile(rb'(?<=[,\r\n])"(?:([^"]*+(?:""[^"]*+)*+)"(?=[,\r\n]))?')
 """The beginning of a quoted value; the value as a whole where its end is plain to see."""
 _QUOTED = re.compile(rb'"[^"]*+(?:""[^"]*+)*+("?)')
@@ -111,7 +113,10 @@ def _scan(data: bytes, place: int, *, last: bool, ends: bytes) -> tuple[int, str
             return begin, "a quoted value has no end: the file is cut off, or a quote is missing"
         inside = quoted[0]
         spans = b"\n" in inside or b"\r" in inside
-        if not _FOLLOWS.match(data, place):
+        follows = _FOLLOWS.match(data, place)
+        if follows is not None and not last and not follows[0].endswith((b",", b"\r", b"\n")):
+            return begin, None  # what follows the blanks is in the next chunk
+        if follows is None:
             if spans:
                 return begin, "a quoted value spans lines and has a quote that is not doubled"
         elif spans and ends != b"\n" and ends in inside:

@@ -22,6 +22,8 @@ FAULTS = [
     (b'\xef\xbb\xbf"id","s"\n1,"open', "line 2: a quoted value has no end"),
     (b'"open', "line 1: a quoted value has no end"),
     (b'id,s\n1,"a\nb"\n2,"a\nb","open\n', "line 5: a quoted value has no end"),
+    (b'id,s\nx"y," z\n1,2\n', "line 2: a quoted value has no end"),
+    (b'id,s\n1,"a\nb"   x,"c"\n', "line 2: a quoted value spans lines and has a quote that is not doubled"),
     (b"id,s\n1,a\n2,b\r\n3,c\n", "line 3: it ends in CR LF, and the first one in LF"),
     (b"id,s\r\n1,a\r\n2,b\n3,c\r\n", "line 3: it ends in LF, and the first one in CR LF"),
     (b"id,s\r1,a\r2,b\n3,c\r", "line 3: it ends in LF, and the first one in CR"),
