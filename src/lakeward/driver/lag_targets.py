@@ -24,8 +24,9 @@ class LagTargets:
         self._at[stream] = ends
 
     def began(self, stream: str, at: dict[str, str]) -> None:
-        """Set the position at which a stream started, unless a batch has landed already."""
+        """Set the position at which a stream started, unless a batch has landed. What arrives is not known yet."""
         self._at.setdefault(stream, at)
+        self._arriving.pop(stream, None)
 
     def ended(self, stream: str) -> None:
         """Stop measuring a stream that no longer runs."""

@@ -126,6 +126,9 @@ def test_what_is_measured_of_a_stream_decides() -> None:
     clock[0] += HOLD_S + 1
     size.turn(running, targets)
     assert len(cluster.running()) == 4, "what arrives is not known"
+    targets.arrives("s", 1300.0)
+    targets.began("s", {})
+    assert targets.arriving("s") is None, "a stream that was started again is measured anew"
 
 
 def test_a_day_of_load_stays_within_its_limit_with_fewer_executors_than_its_peak_needs() -> None:
