@@ -20,7 +20,7 @@ def _lines(file: Path) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("file", RESULTS, ids=lambda file: file.stem)
-def test_every_trial_that_is_kept_held_and_stands_there_once(file: Path) -> None:
+def test_every_trial_that_is_kept_held_and_is_there_once(file: Path) -> None:
     lines = _lines(file)
     assert [line["seed"] for line in lines if not line["ok"]] == []
     seeds = [line["seed"] for line in lines]

@@ -60,7 +60,7 @@ def test_ports_are_published_on_loopback_only(service):
     assert all(str(port).startswith("127.0.0.1:") for port in service.get("ports", []))
 
 
-def test_no_secret_stands_in_the_environment(service):
+def test_no_secret_is_in_the_environment(service):
     for key, value in service.get("environment", {}).items():
         if any(word in key.upper() for word in ("PASSWORD", "SECRET_KEY", "JWT_SECRET", "FERNET", "TOKEN")):
             assert key.endswith(("_FILE", "_CMD")), key

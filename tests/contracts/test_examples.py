@@ -14,7 +14,7 @@ EXAMPLES = ROOT / "conf/examples"
 NAMES = sorted(file.stem for file in EXAMPLES.glob("*.yaml"))
 
 
-def test_every_example_is_valid_as_it_stands(tmp_path: Path) -> None:
+def test_every_example_is_valid_as_it_is(tmp_path: Path) -> None:
     shutil.copytree(ROOT / "conf/reference", tmp_path / "conf/reference")
     streams = Project(tmp_path).streams
     streams.mkdir()

@@ -19,7 +19,7 @@ def test_the_page_is_made_from_the_matrix() -> None:
     assert gx_matrix.PAGE.read_text() == gx_matrix.page(ROWS, WRITTEN_FOR), "python tests/support/gx_matrix.py page"
 
 
-def test_every_case_stands_there_and_agrees() -> None:
+def test_every_case_is_there_and_agrees() -> None:
     assert [(row["expectation"], row["kwargs"]) for row in ROWS] == [tuple(case) for case in gx_matrix.ALL]
     states = {state for row in ROWS for state in row["states"].values()}
     assert states <= {"pass", "fail", "error"}, states
@@ -46,7 +46,7 @@ def test_the_page_of_odd_cells_is_made_from_what_was_found() -> None:
     assert gx_odd.PAGE.read_text() == gx_odd.page(ODD, gx_odd.PAGE.read_text()), "python tests/support/gx_odd.py page"
 
 
-def test_every_odd_case_stands_there_and_every_difference_has_its_reason() -> None:
+def test_every_odd_case_is_there_and_every_difference_has_its_reason() -> None:
     asked = [(row["kind"], row["expectation"], row["kwargs"], row["data"]) for row in ODD]
     assert asked == [tuple(case) for case in gx_odd.CASES]
     without = [(row["expectation"], row["kwargs"]) for row in ODD if gx_odd.differs(row) and not why_of(row)]

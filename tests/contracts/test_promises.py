@@ -26,12 +26,12 @@ def _modes(connector: str) -> set[str]:
     return set(get_args(mode.annotation)) if mode else {"append"}
 
 
-def test_every_sink_that_is_done_stands_there_with_its_modes() -> None:
+def test_every_sink_that_is_done_is_there_with_its_modes() -> None:
     done = {(connector, mode) for connector in SINK_CONNECTORS if connector != "memory" for mode in _modes(connector)}
     assert {(row[0], row[1]) for row in _rows("Sinks")} == done
 
 
-def test_every_trigger_that_is_done_stands_there() -> None:
+def test_every_trigger_that_is_done_is_there() -> None:
     assert {row[0] for row in _rows("Triggers")} == set(Trigger.model_fields) - {"schedule"}
 
 

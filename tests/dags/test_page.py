@@ -72,7 +72,7 @@ def test_the_cause_of_missing_supervision_is_what_airflow_knows() -> None:
     assert cause() is None
 
 
-def test_the_ui_is_told_where_the_page_is_and_can_load_it(deployed) -> None:
+def test_the_ui_knows_where_the_page_is_and_can_load_it(deployed) -> None:
     assert deployed.call("GET", "/plugins/importErrors").json()["import_errors"] == []
     plugins = deployed.call("GET", "/plugins").json()["plugins"]
     (ours,) = (plugin for plugin in plugins if plugin["name"] == "lakehouse")

@@ -131,27 +131,27 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--results", type=Path, default=RESULTS, help="JSON lines; what stands there is not run again")
     parser.add_argument("--home", type=Path, default=ROOT / ".lakeward" / "exactly-once")
     parser.add_argument("--plant", choices=["replay", "skip"], help="take a guard away; give results of their own")
-    asked = parser.parse_args(argv)
-    if asked.plant and asked.results == RESULTS:
+    options = parser.parse_args(argv)
+    if options.plant and options.results == RESULTS:
         parser.error("--plant needs --results FILE: what is planted is no result")
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # what was started ends with it
-    kinds = [BY_NAME[name] for name in asked.streams.split(",")]
-    lines = known(asked.results)
-    missing = [seed for seed in asked.seeds if any(f"{seed}/{kind.name}" not in lines for kind in kinds)]
+    kinds = [BY_NAME[name] for name in options.streams.split(",")]
+    lines = known(options.results)
+    missing = [seed for seed in options.seeds if any(f"{seed}/{kind.name}" not in lines for kind in kinds)]
     begun = {str(name).partition("/")[0] for name in lines}
-    rest = [(kind, seed) for seed in asked.rest for kind in asked.kinds.split(",") if f"{kind} {seed}" not in begun]
-    if asked.plant:
+    rest = [(kind, seed) for seed in options.rest for kind in options.kinds.split(",") if f"{kind} {seed}" not in begun]
+    if options.plant:
         rest = []
     if missing or rest:
-        with on_stack(Home(asked.home)) as make:
-            trials = Trials(make(asked.home / f"{int(time.time())}"), asked.results)
+        with on_stack(Home(options.home)) as make:
+            trials = Trials(make(options.home / f"{int(time.time())}"), options.results)
             try:
                 for kind, seed in rest:
                     trials.rest(kind, seed)
-                trials.rounds(missing, kinds, asked.plant)
+                trials.rounds(missing, kinds, options.plant)
             finally:
                 trials.close()
-        lines = known(asked.results)
+        lines = known(options.results)
     print(table(list(lines.values())))
     bad = [name for name, line in lines.items() if not line["ok"]]
     print(f"{len(lines)} trials, {len(bad)} did not hold")

@@ -55,7 +55,7 @@ def main(folder: Path, options: list[str], trials: int) -> None:
             ):
                 races.create(race.__name__)
                 print(json.dumps({"race": race.__name__, **race()}), flush=True)
-        changes = [given for operation, given in rig.asked if operation == "UpdateTable"]
+        changes = [given for operation, given in rig.requests if operation == "UpdateTable"]
         named = sum("VersionId" in given and given.get("SkipArchive") is True for given in changes)
         left = {"changes": len(changes), "named": named, "conflicts": rig.conflicts}
         print(json.dumps({"race": "versions", **left}), flush=True)

@@ -95,8 +95,8 @@ def main(argv: list[str] | None = None) -> int:
     """Run the trials that are missing, then prove; exit code 0 only if all of it held."""
     parser = busy.arguments_of(__doc__, RESULTS, "kills")
     parser.add_argument("--seeds", type=seeds, default=seeds("1-50"), help="e.g. 1-50 or 1,4,7-9")
-    asked = parser.parse_args(argv)
-    lines, proof = busy.run(asked.seeds, asked.results, asked.home, lambda stand: Trials(stand).run)
+    options = parser.parse_args(argv)
+    lines, proof = busy.run(options.seeds, options.results, options.home, lambda stand: Trials(stand).run)
     print(summary(list(lines.values())))
     return 0 if proof.get("ok", True) and all(line["ok"] for line in lines.values()) else 1
 

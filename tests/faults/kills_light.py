@@ -108,9 +108,9 @@ def main(argv: list[str] | None = None) -> int:
     """Run the trials that are missing; exit code 0 only if every one held."""
     parser = busy.arguments_of(__doc__, RESULTS, "kills-light")
     parser.add_argument("--seeds", type=seeds, default=seeds("1-200"), help="e.g. 1-200 or 1,4,7-9")
-    asked = parser.parse_args(argv)
-    lines = known(asked.results)
-    wanted = [seed for seed in asked.seeds if seed not in lines]
+    options = parser.parse_args(argv)
+    lines = known(options.results)
+    wanted = [seed for seed in options.seeds if seed not in lines]
     if wanted:
         names = [f"light{number:02}" for number in range(DRIVERS)]
         free: SimpleQueue[str] = SimpleQueue()
@@ -123,12 +123,12 @@ def main(argv: list[str] | None = None) -> int:
             free.put(name)
             return line
 
-        with stand(asked.home, names) as chosen, ThreadPoolExecutor(AT_ONCE) as pool:
+        with stand(options.home, names) as chosen, ThreadPoolExecutor(AT_ONCE) as pool:
             for each in as_completed([pool.submit(trial, seed) for seed in wanted]):
                 line = each.result()
                 lines[line["seed"]] = line
-                busy.append(asked.results, line)
-    found = [lines[seed] for seed in asked.seeds if seed in lines]
+                busy.append(options.results, line)
+    found = [lines[seed] for seed in options.seeds if seed in lines]
     print(summary(found))
     return 0 if all(line["ok"] for line in found) else 1
 

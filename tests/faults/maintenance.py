@@ -89,12 +89,12 @@ def main() -> int:
     options.add_argument("--results", type=Path, default=RESULTS)
     options.add_argument("--home", type=Path, default=ROOT / ".lakeward" / "maintenance-kills")
     options.add_argument("--planted", action="store_true", help="each guard taken out must be found")
-    asked = options.parse_args()
-    with connect_stack(Home(asked.home)) as runtime:
-        if asked.planted:
-            return 1 if planted(runtime, asked.seeds) else 0
-        campaign(runtime, range(asked.first, asked.first + asked.seeds), asked.results)
-    rows = _read(asked.results)
+    args = options.parse_args()
+    with connect_stack(Home(args.home)) as runtime:
+        if args.planted:
+            return 1 if planted(runtime, args.seeds) else 0
+        campaign(runtime, range(args.first, args.first + args.seeds), args.results)
+    rows = _read(args.results)
     print(told(rows))
     return 1 if any(not row["ok"] for row in rows) else 0
 

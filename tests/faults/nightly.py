@@ -145,11 +145,11 @@ def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--folder", type=Path, default=ROOT / ".lakeward" / "nightly")
     parser.add_argument("--only", default="", help="steps by name, with commas between")
-    asked = parser.parse_args(argv)
-    night = Night(asked.folder.resolve())
+    options = parser.parse_args(argv)
+    night = Night(options.folder.resolve())
     print(f"night {night.base} in {night.folder}", flush=True)
     every = steps(night.base, night.folder)
-    names = [name for name in asked.only.split(",") if name]
+    names = [name for name in options.only.split(",") if name]
     if unknown := set(names) - {step.name for step in every}:
         parser.error(f"no such step: {', '.join(sorted(unknown))}; there are {', '.join(step.name for step in every)}")
     failed = night.run([step for step in every if not names or step.name in names], whole=not names)

@@ -147,8 +147,8 @@ class Trials(Busy):
 def main(argv: list[str] | None = None) -> int:
     """Run the trials that are missing, then prove; exit code 0 only if all of it held."""
     parser = busy.arguments_of(__doc__, RESULTS, "parts")
-    asked = parser.parse_args(argv)
-    lines, proof = busy.run(list(TRIALS), asked.results, asked.home, lambda stand: Trials(stand).run)
+    options = parser.parse_args(argv)
+    lines, proof = busy.run(list(TRIALS), options.results, options.home, lambda stand: Trials(stand).run)
     bad = [name for name, line in lines.items() if not line["ok"]]
     print(f"{len(lines)} trials, {len(bad)} did not hold{': ' if bad else ''}{'; '.join(bad)}")
     return 0 if proof.get("ok", True) and not bad else 1

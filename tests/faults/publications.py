@@ -86,15 +86,15 @@ def main() -> int:
     options.add_argument("--results", type=Path, default=RESULTS)
     options.add_argument("--home", type=Path, default=ROOT / ".lakeward" / "publications")
     options.add_argument("--planted", action="store_true", help="the first seed that finds each guard taken out")
-    asked = options.parse_args()
-    lines = asked.results.read_text().splitlines() if asked.results.exists() else []
+    args = options.parse_args()
+    lines = args.results.read_text().splitlines() if args.results.exists() else []
     known = {row["seed"]: row for row in map(json.loads, lines)}
-    missing = [seed for seed in range(asked.first, asked.first + asked.seeds) if seed not in known]
-    if asked.planted:
-        with connect_stack(Home(asked.home)) as runtime:
-            return 1 if faults(runtime, asked.first, asked.seeds) else 0
+    missing = [seed for seed in range(args.first, args.first + args.seeds) if seed not in known]
+    if args.planted:
+        with connect_stack(Home(args.home)) as runtime:
+            return 1 if faults(runtime, args.first, args.seeds) else 0
     if missing:
-        with connect_stack(Home(asked.home)) as runtime, asked.results.open("a") as file:
+        with connect_stack(Home(args.home)) as runtime, args.results.open("a") as file:
             while missing:
                 part, missing = missing[:TOGETHER], missing[TOGETHER:]
                 for row in schedules(runtime, ",".join(map(str, part))):

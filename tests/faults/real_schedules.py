@@ -40,12 +40,12 @@ def main() -> int:
     options.add_argument("--seeds", type=int, default=100)
     options.add_argument("--first", type=int, default=0)
     options.add_argument("--results", type=Path, default=RESULTS)
-    asked = options.parse_args()
-    lines = asked.results.read_text().splitlines() if asked.results.exists() else []
+    args = options.parse_args()
+    lines = args.results.read_text().splitlines() if args.results.exists() else []
     known = [json.loads(line) for line in lines]
     done = {row["seed"] for row in known}
-    with asked.results.open("a") as file:
-        for seed in (each for each in range(asked.first, asked.first + asked.seeds) if each not in done):
+    with args.results.open("a") as file:
+        for seed in (each for each in range(args.first, args.first + args.seeds) if each not in done):
             row = one(seed)
             known.append(row)
             file.write(json.dumps(row) + "\n")

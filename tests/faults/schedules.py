@@ -48,19 +48,19 @@ def main() -> int:
     options.add_argument("--first", type=int, default=0, help="a multiple of a hundred")
     options.add_argument("--results", type=Path, default=RESULTS)
     options.add_argument("--planted", action="store_true", help="the first seed that finds each planted fault")
-    asked = options.parse_args()
-    if asked.planted:
+    args = options.parse_args()
+    if args.planted:
         missed = 0
         for planted in PLANTED:
-            found = next((seed for seed in range(asked.seeds) if Schedule(seed, planted).run()), None)
+            found = next((seed for seed in range(args.seeds) if Schedule(seed, planted).run()), None)
             missed += found is None
             print(f"{planted}: {'not found' if found is None else f'seed {found}'}", flush=True)
         return 1 if missed else 0
-    lines = asked.results.read_text().splitlines() if asked.results.exists() else []
+    lines = args.results.read_text().splitlines() if args.results.exists() else []
     known = [json.loads(line) for line in lines]
     done = {int(row["seed"].partition("-")[0]) for row in known}
-    with asked.results.open("a") as file:
-        for first in (each for each in range(asked.first, asked.first + asked.seeds, BLOCK) if each not in done):
+    with args.results.open("a") as file:
+        for first in (each for each in range(args.first, args.first + args.seeds, BLOCK) if each not in done):
             row = block(first)
             known.append(row)
             file.write(json.dumps(row) + "\n")

@@ -153,7 +153,7 @@ def slopes(samples: Sequence[dict[str, float]]) -> dict[str, dict[str, float]]:
     return found
 
 
-def soak(world: World, runtime: Runtime, asked: argparse.Namespace) -> dict[str, Any]:
+def soak(world: World, runtime: Runtime, options: argparse.Namespace) -> dict[str, Any]:
     """Run it; the result."""
     project = Project(world.folder / "project")
     project.tables_file.parent.mkdir(parents=True)
@@ -161,14 +161,14 @@ def soak(world: World, runtime: Runtime, asked: argparse.Namespace) -> dict[str,
     topic = world.kafka.create_topic(f"soak{int(time.time())}", 2)
     for stream in SINKS:
         world.deploy(document(stream, topic))
-    sending = Sending(world.kafka.bootstrap, topic, asked.rate)
+    sending = Sending(world.kafka.bootstrap, topic, options.rate)
     maintaining = Maintaining(runtime, project, 30)
     driver = world.launch(conf=conf([]))
     sending.start()
     maintaining.start()
     samples: list[dict[str, float]] = []
     begun = time.monotonic()
-    while (minute := (time.monotonic() - begun) / 60) < asked.minutes:
+    while (minute := (time.monotonic() - begun) / 60) < options.minutes:
         time.sleep(60)
         samples.append({"minute": round(minute + 1, 2), **sample(driver)})
         print(samples[-1], maintaining.done, f"sent {sending.sent}", file=sys.stderr, flush=True)
@@ -178,15 +178,15 @@ def soak(world: World, runtime: Runtime, asked: argparse.Namespace) -> dict[str,
     world.wait_landed("soak.append", "soak_append", sending.sent)
     assert driver.terminate() == 0, driver.said()
     numbers = sorted(row["n"] for row in world.rows("soak.append"))
-    counted = [each for each in samples if each["minute"] > asked.warm]
+    counted = [each for each in samples if each["minute"] > options.warm]
     position = world.position("soak.append", "soak_append")
     assert position is not None
     return {
         "at": datetime.now(UTC).isoformat(timespec="seconds"),
         "machine": f"{platform.machine()}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}",
-        "minutes": asked.minutes,
-        "warm_minutes": asked.warm,
-        "rate": asked.rate,
+        "minutes": options.minutes,
+        "warm_minutes": options.warm,
+        "rate": options.rate,
         "batches": position["seq"],
         "records": sending.sent,
         "missing": sending.sent - len(set(numbers)),
@@ -212,16 +212,16 @@ def main() -> int:
     parser.add_argument("--rate", type=float, default=200, help="records a second")
     parser.add_argument("--results", type=Path, default=RESULTS)
     parser.add_argument("--home", type=Path, default=ROOT / ".lakeward" / "soak")
-    asked = parser.parse_args()
+    options = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # what was started ends with it
-    home = Home(asked.home / f"{int(time.time())}")
+    home = Home(options.home / f"{int(time.time())}")
     with on_stack(home, PARTS) as make:
         world = make(home.root / "world")
         try:
-            found = soak(world, Runtime.load(home.runtime_file), asked)
+            found = soak(world, Runtime.load(home.runtime_file), options)
         finally:
             world.end()
-    asked.results.write_text(_lines(found))
+    options.results.write_text(_lines(found))
     print(json.dumps({name: value for name, value in found.items() if name != "samples"}, indent=1))
     growing = [name for name, slope in found["slopes"].items() if slope["low"] > 0]
     return 1 if growing or found["missing"] or found["duplicates"] else 0

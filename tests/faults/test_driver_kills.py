@@ -90,7 +90,7 @@ def _expected(sent: int) -> int:
 @pytest.mark.campaign(
     held_by="tests/faults/test_exactly_once.py::test_every_sink_and_mode_killed_at_a_step_has_every_record_once"
 )
-def test_a_hop_that_is_killed_loses_nothing_and_repeats_only_what_came_since_its_last_boundary(
+def test_a_real_time_stream_that_is_killed_loses_nothing_and_repeats_only_what_came_since_its_last_boundary(
     world: Any, simple: Callable[..., Any]
 ) -> None:
     topic, out = world.kafka.create_topic(partitions=1), world.kafka.create_topic(partitions=1)

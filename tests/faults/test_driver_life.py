@@ -32,7 +32,7 @@ if "STOP_THE_CONTEXT" in os.environ:
 """
 
 
-def test_a_driver_that_is_told_to_end_before_spark_is_up_ends(world: Any, simple: Callable[..., Any]) -> None:
+def test_a_driver_that_is_asked_to_end_before_spark_is_up_ends(world: Any, simple: Callable[..., Any]) -> None:
     topic = world.kafka.create_topic()
     world.deploy(simple(f"{world.name}_s", topic, f"{world.name}.t"))
     driver = world.launch()

@@ -268,7 +268,7 @@ def test_what_is_wrong_with_a_store_is_named(on_s3: Any, weed: Weed, simple: Cal
     assert "http://127.0.0.1:9: NETWORK_CONNECTION" in away.value.why
 
 
-def test_orphans_on_s3_are_put_aside_and_deleted_and_nothing_else(on_s3: Any, weed: Weed, tmp_path: Path) -> None:
+def test_orphans_on_s3_are_set_aside_and_deleted_and_nothing_else(on_s3: Any, weed: Weed, tmp_path: Path) -> None:
     """No engine: what lists, reads and moves is PyIceberg and pyarrow."""
     import pyarrow as pa
 

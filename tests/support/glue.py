@@ -37,7 +37,7 @@ class Glue:
         port: of Glue, in front of moto.
         moto: the address of moto, with S3.
         secrets: the folder of connections.
-        asked: the operations, in order, with the parameters.
+        requests: the operations, in order, with the parameters.
         answer: (operation, parameters) -> status and error code instead of an answer; None: moto answers.
         compares: whether a change of a table must name its newest version.
         conflicts: changes that named another version.
@@ -47,7 +47,7 @@ class Glue:
     port: int
     moto: str
     secrets: Path
-    asked: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
+    requests: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
     answer: Callable[[str, dict[str, Any]], tuple[int, str, str] | None] = lambda operation, given: None
     compares: bool = True
     conflicts: int = 0
@@ -125,7 +125,7 @@ class _Front(BaseHTTPRequestHandler):
         body = self.rfile.read(int(self.headers["Content-Length"]))
         operation = self.headers["X-Amz-Target"].rpartition(".")[2]
         given = json.loads(body)
-        self.rig.asked.append((operation, given))
+        self.rig.requests.append((operation, given))
         refused = self.rig.answer(operation, given)
         with self.one:
             status, text = _error(*refused) if refused else self._moto(operation, given, body)

@@ -25,7 +25,7 @@ class Login(BaseHTTPRequestHandler):
         forbidden: whether listing is forbidden.
         life_s: life of tokens; None: not said.
         form: the newest login.
-        asked: the last part of each address, in order; `login` for one of logins.
+        requests: the last part of each address, in order; `login` for one of logins.
     """
 
     secret: ClassVar[str] = "s"
@@ -37,7 +37,7 @@ class Login(BaseHTTPRequestHandler):
     accepted: ClassVar[int] = 0
     status: ClassVar[int] = 401
     forbidden: ClassVar[bool] = False
-    asked: ClassVar[list[str]] = []
+    requests: ClassVar[list[str]] = []
 
     def do_POST(self) -> None:
         cls = type(self)
@@ -45,7 +45,7 @@ class Login(BaseHTTPRequestHandler):
         if not self.path.endswith("/oauth/tokens"):
             self._protected()
             return
-        cls.asked.append("login")
+        cls.requests.append("login")
         cls.form = body
         if f"client_secret={cls.secret}" not in body:
             self._say(400, {"error": cls.error, "error_description": "no such secret"})
@@ -60,7 +60,7 @@ class Login(BaseHTTPRequestHandler):
 
     def _protected(self) -> None:
         cls = type(self)
-        cls.asked.append(self.path.partition("?")[0].rpartition("/")[2])
+        cls.requests.append(self.path.partition("?")[0].rpartition("/")[2])
         if self.headers.get("Authorization") not in (f"Bearer t{cls.accepted}", BASIC):
             self._say(cls.status, {"error": {"message": "who are you", "type": "t", "code": cls.status}})
         elif cls.forbidden:
@@ -83,7 +83,7 @@ class Login(BaseHTTPRequestHandler):
 def running() -> Iterator[HTTPServer]:
     """The server, in its first state."""
     Login.secret, Login.issued, Login.accepted, Login.status, Login.forbidden = "s", 0, 0, 401, False
-    Login.asked, Login.life_s, Login.error, Login.overrides = [], None, "invalid_client", {}
+    Login.requests, Login.life_s, Login.error, Login.overrides = [], None, "invalid_client", {}
     with ThreadingHTTPServer(("127.0.0.1", 0), Login) as made:
         threading.Thread(target=made.serve_forever, daemon=True).start()
         try:

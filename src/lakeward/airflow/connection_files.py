@@ -61,20 +61,20 @@ class Adapter:
 
     Attributes:
         folder: their folder; None if this deployment has none.
-        asked: the ids that streams name, from the registry.
+        ids: the ids that streams name, from the registry.
         known: the ids with a file already, for a registry outage.
         write: (runtime, file, connection) -> files in writing order, with their text; None: no such file.
         suffix: of the file that is named after the connection.
-        beside: the files that belong to that file and are deleted with it.
+        companions: the files that belong to that file and are deleted with it.
         always: ids that the deployment itself names.
     """
 
     folder: Callable[[Runtime, Home], Path | None]
-    asked: Callable[[SqlConnection], set[str]]
+    ids: Callable[[SqlConnection], set[str]]
     known: Callable[[Runtime], Iterable[str]]
     write: Callable[[Runtime, Path, AirflowConnection], Sequence[tuple[Path, str | None]]]
     suffix: str = ".json"
-    beside: Callable[[Path], Sequence[Path]] = lambda file: ()
+    companions: Callable[[Path], Sequence[Path]] = lambda file: ()
     always: Callable[[Runtime], Collection[str]] = lambda runtime: ()
 
     def named(self, runtime: Runtime) -> set[str]:
@@ -82,7 +82,7 @@ class Adapter:
         own = set(self.always(runtime))
         try:
             with registry_of(runtime)() as connection:
-                return own | self.asked(connection)
+                return own | self.ids(connection)
         except DependencyDown:
             return own | set(self.known(runtime))
 
@@ -101,7 +101,7 @@ class Adapter:
         for file in folder.glob(f"[!.]*{self.suffix}"):
             # A new file may belong to a stream that was deployed after the ids were read.
             if file.stem not in ids and time.time() - file.stat().st_mtime > UNNAMED_S:
-                for path in (file, *self.beside(file)):
+                for path in (file, *self.companions(file)):
                     path.unlink(missing_ok=True)
 
 
@@ -220,7 +220,7 @@ def _login(runtime: Runtime) -> Collection[str]:
 ADAPTERS: Mapping[str, Adapter] = {
     "aws": Adapter(
         folder=lambda runtime, home: next(iter(account.places(runtime.connections)), None),
-        asked=generations.aws_connections,
+        ids=generations.aws_connections,
         known=lambda runtime: account.names(runtime.connections),
         write=_aws,
         suffix=".ini",
@@ -228,41 +228,41 @@ ADAPTERS: Mapping[str, Adapter] = {
     ),
     "iceberg": Adapter(
         folder=lambda runtime, home: next(iter(login.places_of(runtime.connections)), None),
-        asked=lambda registry: set(),  # the deployment alone names one
+        ids=lambda registry: set(),  # the deployment alone names one
         known=lambda runtime: (),
         write=_iceberg,
         always=_login,
     ),
     "kafka": Adapter(
         folder=lambda runtime, home: cluster.from_airflow(runtime),
-        asked=lambda registry: {KAFKA, *generations.kafka_connections(registry)},
+        ids=lambda registry: {KAFKA, *generations.kafka_connections(registry)},
         known=cluster.names,
         write=_kafka,
-        beside=_kafka_login,
+        companions=_kafka_login,
     ),
     "kubernetes": Adapter(
         folder=lambda runtime, home: next(iter(clusters.folders("kubernetes", runtime.connections)), None),
-        asked=launches.pod_connections,  # of drivers that run, also when their entry names another one now
+        ids=launches.pod_connections,  # of drivers that run, also when their entry names another one now
         known=lambda runtime: clusters.ids("kubernetes", runtime.connections),
         write=_kubernetes,
         always=lambda runtime: _of_drivers("kubernetes"),
     ),
     "python": Adapter(
         folder=lambda runtime, home: python_connections.from_airflow(runtime),
-        asked=generations.sink_connections,
+        ids=generations.sink_connections,
         known=python_connections.names,
         write=_python,
     ),
     "postgres": Adapter(
         folder=lambda runtime, home: home.secrets / "postgres" / "airflow",
-        asked=generations.postgres_connections,
+        ids=generations.postgres_connections,
         known=lambda runtime: runtime.postgres,
         write=_postgres,
-        beside=_postgres_password,
+        companions=_postgres_password,
     ),
     "spark": Adapter(
         folder=lambda runtime, home: next(iter(clusters.folders("spark", runtime.connections)), None),
-        asked=lambda registry: set(),  # a driver that runs has its place in the registry
+        ids=lambda registry: set(),  # a driver that runs has its place in the registry
         known=lambda runtime: (),
         write=_spark,
         always=lambda runtime: _of_drivers("standalone", "yarn"),

@@ -42,15 +42,15 @@ def catalog_problems(project: Project, home: Home, loaded: Loaded) -> list[Probl
     file = project.settings_file
     document = read_document(file.read_text(encoding="utf-8-sig"))
     lake = lake_of(loaded.settings, home, 0)
-    asked = [(("catalogs", each.name), answer) for each in (lake, *lake.others) for answer in answers_of(each)]
-    places = {path: document.place(path, key=True) for path, _ in asked}
+    answers = [(("catalogs", each.name), answer) for each in (lake, *lake.others) for answer in answers_of(each)]
+    places = {path: document.place(path, key=True) for path, _ in answers}
     return [
         Problem(
             str(file.relative_to(project.root)), places[path].line, places[path].column, dotted(path),
             f"{answer.name}: {answer.found}; {answer.next or answer.wanted}", None, (), None,
             "error" if answer.severe else "warning",
         )
-        for path, answer in asked
+        for path, answer in answers
         if not answer.ok
     ]  # fmt: skip
 

@@ -58,8 +58,8 @@ class RecordSource(StreamSource):
                 next="declare decode: {json: ..}, then: lakeward deploy",
                 code="LW-3162",
             )
-        beside = (*self.hidden, SENT) if self._ahead is not None else self.hidden
-        return JsonDecoder(decode.ddl, decode.longest, (*self.spec.added_columns, *beside), decode.formats)
+        hidden = (*self.hidden, SENT) if self._ahead is not None else self.hidden
+        return JsonDecoder(decode.ddl, decode.longest, (*self.spec.added_columns, *hidden), decode.formats)
 
     def decode(self, raw: DataFrame) -> DataFrame:
         decoder = self.decoder
@@ -89,9 +89,9 @@ class RecordSource(StreamSource):
         """Raw records whose value stays binary."""
         from pyspark.sql import functions as F
 
-        beside = [SENT] if self._ahead is not None else []
+        hidden = [SENT] if self._ahead is not None else []
         no_error = [F.lit(None).cast(kind).alias(name) for name, kind in ((REASON, "string"), (ERROR, "string"))]
         value = F.col(VALUE).alias(self.undecoded)
         others = [F.col(name) for name in RECORD_COLUMNS[self.spec.connector]]
-        columns = [*others, value, *map(F.col, self.spec.position_columns), *map(F.col, (*self.hidden, *beside))]
+        columns = [*others, value, *map(F.col, self.spec.position_columns), *map(F.col, (*self.hidden, *hidden))]
         return raw.select(*columns, *no_error, F.lit(None).cast("binary").alias(RAW))

@@ -110,10 +110,10 @@ class LaunchReporter:
 
     def _turn(self) -> None:
         with engine.connect(self._url, self._pgpass) as connection:
-            asked = launches.requests(connection, self._launch.id)
-        if asked.end:
+            requests = launches.requests(connection, self._launch.id)
+        if requests.end:
             self.end()
-        if asked.dump is not None:
+        if requests.dump is not None:
             text = self.threads()
             with engine.connect(self._url, self._pgpass) as connection:
                 launches.write_dump(connection, self._launch.id, text)

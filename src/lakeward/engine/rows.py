@@ -135,13 +135,13 @@ def with_record(broken: DataFrame, raw: DataFrame, source: StreamSource) -> Data
     from pyspark.sql import functions as F
 
     found, identity = "_lw_found", list(source.identity)
-    beside = [column for column in source.record if column != VALUE]
-    wanted = raw.select(*identity, *source.record).join(F.broadcast(broken.select(*identity)), identity, "left_semi")
-    both = broken.drop(*beside).join(wanted.withColumn(found, F.lit(True)), identity, "left")
+    columns = [column for column in source.record if column != VALUE]
+    whole = raw.select(*identity, *source.record).join(F.broadcast(broken.select(*identity)), identity, "left_semi")
+    both = broken.drop(*columns).join(whole.withColumn(found, F.lit(True)), identity, "left")
     here, value = F.col(found).isNotNull(), F.substring(F.col(VALUE), 1, KEPT_BYTES)
     return both.select(
-        *(column for column in broken.columns if column not in (quarantine.RAW, quarantine.KEPT, *beside)),
-        *beside,
+        *(column for column in broken.columns if column not in (quarantine.RAW, quarantine.KEPT, *columns)),
+        *columns,
         F.when(here, value).otherwise(F.col(quarantine.RAW)).alias(quarantine.RAW),
         F.when(here, _kept(value, Kept.RECORD)).otherwise(F.col(quarantine.KEPT)).alias(quarantine.KEPT),
     )

@@ -131,8 +131,8 @@ def request_end(connection: Connection, token: str) -> None:
 
 def request_dump(connection: Connection, token: str) -> datetime:
     """Ask a driver for a thread dump; returns the moment of the request, in database time."""
-    asked = update(launches).where(launches.c.token == token).values(dump_requested_at=func.clock_timestamp())
-    return cast("datetime", connection.execute(asked.returning(launches.c.dump_requested_at)).scalar_one())
+    request = update(launches).where(launches.c.token == token).values(dump_requested_at=func.clock_timestamp())
+    return cast("datetime", connection.execute(request.returning(launches.c.dump_requested_at)).scalar_one())
 
 
 def requests(connection: Connection, launch: str) -> Requests:

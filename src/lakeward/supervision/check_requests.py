@@ -43,7 +43,7 @@ def decide(
     Args:
         suites: the tables with a suite.
         seen: table -> its newest run, for tables that were ever checked.
-        asked: table -> the snapshot that a run was last requested for.
+        requested: table -> the snapshot that a run was last requested for.
     """
     newest: dict[str, tuple[datetime, int]] = {}
     for stream in facts.streams:

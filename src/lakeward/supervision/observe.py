@@ -62,7 +62,7 @@ class Facts:
     observations: Mapping[str, Observation]
     failures: Mapping[tuple[str, str | None], Restart]
     failures_24h: Mapping[tuple[str, str | None], int]
-    asked: Mapping[str, datetime]
+    start_requests: Mapping[str, datetime]
     now: datetime
     answering_s: float
     incidents: Mapping[tuple[str, str], Incident] = field(default_factory=dict)
@@ -196,7 +196,7 @@ def read(connection: Connection, *, whole: bool = True, before: Facts | None = N
         observations=observations.latest(connection, whole=whole),
         failures=restarts.newest(connection),
         failures_24h=restarts.count_24h(connection),
-        asked=operations.newest_starts(connection),
+        start_requests=operations.newest_starts(connection),
         now=now,
         answering_s=float(up),
         incidents=incidents.open_ones(connection),
@@ -221,7 +221,7 @@ def observed_state(facts: Facts, jobs: ObservedJobs, startup_grace: str | None) 
         leases=facts.driver_leases,
         jobs=jobs,
         failures={driver: item for (driver, stream), item in facts.failures.items() if stream is None},
-        asked=facts.asked,
+        start_requests=facts.start_requests,
         now=facts.now,
         startup_grace=startup_grace,
         down=facts.down,
@@ -243,7 +243,7 @@ def _ahead_s(source: Mapping[str, Any]) -> float | None:
 def health_input(facts: Facts, jobs: Jobs, stream: Stream) -> HealthInput:
     """The input of the health decision for one stream."""
     driver = facts.drivers.get(stream.driver)
-    life, unasked = _life(driver, jobs, stream.id)
+    life, unreachable = _life(driver, jobs, stream.id)
     return HealthInput(
         stream=stream,
         limits=facts.limits(stream.id),
@@ -254,7 +254,7 @@ def health_input(facts: Facts, jobs: Jobs, stream: Stream) -> HealthInput:
         failure=facts.failure(stream),
         now=facts.now,
         down=facts.down.get(stream.id),
-        unasked=unasked,
+        unreachable=unreachable,
         thrash=facts.thrash,
         every=facts.every(stream.id),
         schedule=facts.schedule(stream.id),

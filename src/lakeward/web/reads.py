@@ -39,8 +39,8 @@ class Sight:
     """
 
     def __init__(self, may_read: MayRead, groups: Iterable[Iterable[str]]) -> None:
-        asked = {streams.DAG + stream for group in groups for stream in group}
-        self._dags = may_read([*sorted(asked), OF_ALL])
+        dag_ids = {streams.DAG + stream for group in groups for stream in group}
+        self._dags = may_read([*sorted(dag_ids), OF_ALL])
 
     def of(self, stream: str) -> bool:
         """Whether they may see a stream."""

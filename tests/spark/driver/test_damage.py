@@ -72,7 +72,7 @@ def test_without_metadata_spark_goes_on_as_another_query(lab: Any) -> None:
 
 
 @pytest.mark.campaign(held_by="tests/unit/engine/checkpoint/test_preflight.py::test_whole_checkpoint_deleted")
-def test_without_a_checkpoint_spark_begins_anew_and_leaves_a_gap(lab: Any) -> None:
+def test_without_a_checkpoint_spark_begins_again_and_leaves_a_gap(lab: Any) -> None:
     topic = lab.topic()
     plain = Plain(lab, [topic], startingOffsets="latest")
     plain.run()

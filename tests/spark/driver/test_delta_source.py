@@ -62,12 +62,12 @@ def refused(lab: Any, document: dict[str, Any]) -> Blocked:
         ("before-return",),
         pytest.param(
             ("before-return", "after-publish"),
-            marks=pytest.mark.campaign(held_by="test_a_table_lands_as_it_stands_and_then_its_appends_once"),
+            marks=pytest.mark.campaign(held_by="test_a_table_lands_as_it_is_and_then_its_appends_once"),
         ),
     ],
     ids=["a step", "each step"],
 )
-def test_a_table_lands_as_it_stands_and_then_its_appends_once(lab: Any, steps: tuple[str, ...]) -> None:
+def test_a_table_lands_as_it_is_and_then_its_appends_once(lab: Any, steps: tuple[str, ...]) -> None:
     document = spec(lab)
     with pytest.raises(DependencyDown, match=r"Source source .* cannot be read: table .*up does not exist yet"):
         lab.starter().start(lab.wanted(document))
@@ -100,7 +100,7 @@ def test_a_table_lands_as_it_stands_and_then_its_appends_once(lab: Any, steps: t
     assert [row.asDict() for row in lab.spark.table(f"lake.{lab.namespace}.t2").collect()] == [{"s": "row 3", "n": 1}]
 
 
-@pytest.mark.campaign(held_by="test_a_table_lands_as_it_stands_and_then_its_appends_once")
+@pytest.mark.campaign(held_by="test_a_table_lands_as_it_is_and_then_its_appends_once")
 def test_a_lost_checkpoint_goes_on_in_the_middle_of_the_table_and_what_waits_is_counted(
     lab: Any, registry: Registry, operator: Runner
 ) -> None:

@@ -44,7 +44,7 @@ def statement(error: Blocked) -> str:
     return error.next.split('"')[1]
 
 
-def test_a_dropped_or_renamed_table_is_never_made_anew(lab: Any) -> None:
+def test_a_dropped_or_renamed_table_is_never_made_again(lab: Any) -> None:
     topic, table = lab.topic(), f"{lab.namespace}.t"
     document = lab.spec(topic)
     lab.produce(topic, [{"n": 1}])
@@ -81,7 +81,7 @@ def test_a_dropped_or_renamed_table_is_never_made_anew(lab: Any) -> None:
     assert "restore it from a backup" in lost.next
 
 
-def test_a_delta_table_whose_folder_is_moved_away_is_never_made_anew(lab: Any) -> None:
+def test_a_delta_table_whose_folder_is_moved_away_is_never_made_again(lab: Any) -> None:
     topic, table = lab.topic(), f"{lab.namespace}.d"
     document = lab.spec(topic, sink={"delta": {"table": table}})
     folder = location.folder_of(lab.runtime.lake, table)
@@ -100,7 +100,7 @@ def test_a_delta_table_whose_folder_is_moved_away_is_never_made_anew(lab: Any) -
     assert sorted(row["n"] for row in lab.spark.read.format("delta").load(str(folder)).collect()) == [1, 2]
 
 
-def test_a_dropped_quarantine_table_is_made_anew_only_while_no_rejected_record_was_in_it(lab: Any) -> None:
+def test_a_dropped_quarantine_table_is_made_again_only_while_no_rejected_record_was_in_it(lab: Any) -> None:
     topic, table = lab.topic(), f"{lab.namespace}.q"
     document = lab.spec(topic)
     lab.produce(topic, [{"n": 1}])
@@ -158,7 +158,7 @@ def test_a_dropped_quarantine_table_is_made_anew_only_while_no_rejected_record_w
     assert lost(lab, document).text == ""
 
 
-@pytest.mark.campaign(held_by="test_a_dropped_quarantine_table_is_made_anew_only_while_no_rejected_record_was_in_it")
+@pytest.mark.campaign(held_by="test_a_dropped_quarantine_table_is_made_again_only_while_no_rejected_record_was_in_it")
 def test_rows_that_were_deleted_after_their_records_landed_are_no_loss(lab: Any) -> None:
     topic = lab.topic()
     document = lab.spec(topic, rules={"small": "n < 5"})
@@ -174,8 +174,8 @@ def test_rows_that_were_deleted_after_their_records_landed_are_no_loss(lab: Any)
     assert lost(lab, document).records == 1
 
 
-@pytest.mark.campaign(held_by="test_a_dropped_quarantine_table_is_made_anew_only_while_no_rejected_record_was_in_it")
-def test_a_dropped_table_of_late_records_is_made_anew_only_while_no_late_record_was_in_it(lab: Any) -> None:
+@pytest.mark.campaign(held_by="test_a_dropped_quarantine_table_is_made_again_only_while_no_rejected_record_was_in_it")
+def test_a_dropped_table_of_late_records_is_made_again_only_while_no_late_record_was_in_it(lab: Any) -> None:
     topic, table = lab.topic(), f"{lab.namespace}.late"
     document = lab.spec(
         topic,
@@ -222,7 +222,7 @@ def test_a_dropped_table_of_late_records_is_made_anew_only_while_no_late_record_
     assert [json.loads(row["row"])["k"] for row in lab.rows("late")] == ["09:01:00"]
 
 
-@pytest.mark.campaign(held_by="test_a_dropped_quarantine_table_is_made_anew_only_while_no_rejected_record_was_in_it")
+@pytest.mark.campaign(held_by="test_a_dropped_quarantine_table_is_made_again_only_while_no_rejected_record_was_in_it")
 def test_a_generation_that_names_another_quarantine_table_lost_nothing(lab: Any) -> None:
     topic, other = lab.topic(), f"{lab.namespace}.q2"
     document = lab.spec(topic)

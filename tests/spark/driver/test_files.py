@@ -101,7 +101,7 @@ def test_json_lands_once_also_when_a_batch_runs_twice(lab: Any, folder: Folder, 
     assert json.loads(position(lab, document)["end"]["source"])["files"] == 3
 
 
-def test_csv_values_are_as_declared_or_kept_aside(lab: Any, folder: Folder) -> None:
+def test_csv_values_are_as_declared_or_quarantined(lab: Any, folder: Folder) -> None:
     columns = "n INT, d DECIMAL(5,2), f DOUBLE, at TIMESTAMP, day DATE, s STRING"
     folder.put(
         "a.csv",

@@ -197,7 +197,7 @@ def test_what_a_stream_of_a_table_cannot_see_blocks_it_by_name(lab: Any) -> None
     assert (error.reason, error.what.startswith(f"Table {lab.namespace}.up of stream")) == ("source-replaced", True)
 
 
-def test_a_stream_begins_where_it_is_told(lab: Any) -> None:
+def test_a_stream_begins_where_its_spec_says(lab: Any) -> None:
     table = upstream(lab)
     add(lab, table, 1)
     add(lab, table, 2)

@@ -152,7 +152,7 @@ def test_a_recovery_whose_position_moved_since_it_was_planned_changes_nothing(
     assert sink_position.of(operator, StreamSpec.model_validate(document), "read").raw == before
 
 
-def test_a_lost_checkpoint_of_files_is_made_anew_from_the_copy_of_their_log(
+def test_a_lost_checkpoint_of_files_is_made_again_from_the_copy_of_their_log(
     lab: Any, registry: Registry, operator: Runner
 ) -> None:
     arrived = Path(lab.folder) / "in"
@@ -257,7 +257,7 @@ def test_a_poisoned_batch_that_was_skipped_is_passed_and_the_audit_accounts_for_
     assert (at.totals.skipped, found.skipped, found.missing, found.duplicates) == (1, 1, 0, 0)
 
 
-def test_a_record_whose_time_spark_cannot_hold_is_told_shown_and_skipped(
+def test_a_record_whose_time_spark_cannot_hold_is_reported_shown_and_skipped(
     lab: Any, registry: Registry, operator: Runner
 ) -> None:
     """Nanoseconds for milliseconds: Spark's source fails before any code of a stream sees the record."""
@@ -349,7 +349,7 @@ def test_a_native_query_is_taken_over_where_it_stopped(lab: Any, registry: Regis
 
 
 @pytest.mark.campaign(
-    held_by="tests/spark/driver/test_delta_source.py::test_a_table_lands_as_it_stands_and_then_its_appends_once"
+    held_by="tests/spark/driver/test_delta_source.py::test_a_table_lands_as_it_is_and_then_its_appends_once"
 )
 def test_a_lost_checkpoint_of_a_table_goes_on_in_the_middle_of_a_commit(
     lab: Any, registry: Registry, operator: Runner

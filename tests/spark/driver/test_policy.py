@@ -131,7 +131,7 @@ def quality(lab: Any, postgres: Any, connect_server: Runtime, monkeypatch: pytes
 @pytest.mark.campaign(
     held_by="tests/unit/quality/verdicts/test_quarantine_policy.py::test_the_few_failing_rows_of_all_that_holds_go"
 )
-def test_few_bad_rows_go_aside_the_rest_is_proven_people_hear_of_it_once_and_many_are_for_a_person(
+def test_few_bad_rows_go_to_quarantine_the_rest_is_proven_people_hear_of_it_once_and_many_are_for_a_person(
     quality: Quality, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Killed between the removal and the second check: the next run goes on, and says what went.
@@ -193,7 +193,7 @@ def test_few_bad_rows_go_aside_the_rest_is_proven_people_hear_of_it_once_and_man
 
 @pytest.mark.campaign(
     held_by="tests/spark/driver/test_quarantine_removal.py::"
-    "test_failing_rows_go_aside_once_wherever_it_dies_and_land_again_when_mended"
+    "test_failing_rows_go_to_quarantine_once_wherever_it_dies_and_land_again_when_mended"
 )
 def test_of_two_at_once_the_one_that_began_last_goes_on(quality: Quality) -> None:
     """It takes out what was left; the other one changes nothing and says so."""
@@ -207,7 +207,7 @@ def test_of_two_at_once_the_one_that_began_last_goes_on(quality: Quality) -> Non
 
 @pytest.mark.campaign(
     held_by="tests/spark/driver/test_quarantine_removal.py::"
-    "test_failing_rows_go_aside_once_wherever_it_dies_and_land_again_when_mended"
+    "test_failing_rows_go_to_quarantine_once_wherever_it_dies_and_land_again_when_mended"
 )
 def test_rows_that_readers_have_already_are_for_a_person(quality: Quality) -> None:
     """Of a check that is new, proven rows fail too: they would hold the table from the removal on."""

@@ -198,7 +198,7 @@ def test_sql_calls_functions_of_the_generation_by_value_and_by_series(lab: Any) 
     assert "python/mine/words.py:12 in half" in failure.why
 
 
-def test_a_file_that_is_no_python_is_told_by_its_line() -> None:
+def test_a_file_that_is_no_python_is_reported_by_its_line() -> None:
     try:
         compile("a = (\n", "_lakeward_0/mine/x.py", "exec")
     except SyntaxError as error:

@@ -67,13 +67,13 @@ def _audit(lab: Any, document: dict[str, Any]) -> tuple[int, ...]:
         pytest.param(
             (("removal-copied", 1), ("before-publish", 2)),
             marks=pytest.mark.campaign(
-                held_by="test_failing_rows_go_aside_once_wherever_it_dies_and_land_again_when_mended"
+                held_by="test_failing_rows_go_to_quarantine_once_wherever_it_dies_and_land_again_when_mended"
             ),
         ),
     ],
     ids=["a step", "each step"],
 )
-def test_failing_rows_go_aside_once_wherever_it_dies_and_land_again_when_mended(
+def test_failing_rows_go_to_quarantine_once_wherever_it_dies_and_land_again_when_mended(
     lab: Any,
     registry: Registry,
     operator: Runner,
@@ -157,7 +157,7 @@ def test_failing_rows_go_aside_once_wherever_it_dies_and_land_again_when_mended(
     assert (change.change, change.comment, change.detail["moved"]) == ("quarantine", "the feed is wrong", 2)
 
 
-@pytest.mark.campaign(held_by="test_failing_rows_go_aside_once_wherever_it_dies_and_land_again_when_mended")
+@pytest.mark.campaign(held_by="test_failing_rows_go_to_quarantine_once_wherever_it_dies_and_land_again_when_mended")
 def test_the_command_moves_rows_in_an_application_of_its_own(lab: Any, postgres: Any) -> None:
     topic = lab.topic()
     lab.produce(topic, [{"n": number, "s": "x"} for number in (1, 2, 8)])

@@ -43,9 +43,7 @@ def sent(lab: Any, topic: str) -> list[int]:
     [
         pytest.param(
             {"real_time": "5s"},
-            marks=pytest.mark.campaign(
-                held_by="test_a_stream_of_batches_becomes_a_hop_on_its_checkpoint_and_back_from_real_time"
-            ),
+            marks=pytest.mark.campaign(held_by="test_a_stream_of_batches_becomes_real_time_on_its_checkpoint_and_back"),
         ),
         pytest.param({"continuous": "1s"}, marks=pytest.mark.campaign),
     ],
@@ -108,14 +106,12 @@ def test_a_driver_with_too_few_cores_is_refused_with_both_numbers(lab: Any) -> N
         {"real_time": "5s"},
         pytest.param(
             {"continuous": "1s"},
-            marks=pytest.mark.campaign(
-                held_by="test_a_stream_of_batches_becomes_a_hop_on_its_checkpoint_and_back_from_real_time"
-            ),
+            marks=pytest.mark.campaign(held_by="test_a_stream_of_batches_becomes_real_time_on_its_checkpoint_and_back"),
         ),
     ],
     ids=["real-time", "continuous"],
 )
-def test_a_stream_of_batches_becomes_a_hop_on_its_checkpoint_and_back_from_real_time(lab: Any, trigger: Any) -> None:
+def test_a_stream_of_batches_becomes_real_time_on_its_checkpoint_and_back(lab: Any, trigger: Any) -> None:
     topic = lab.topic()
     passing = hop(lab, topic, "", trigger) | {"sink": {"console": {}}}
     source = {"kafka": {"topics": [topic], "max_offsets_per_trigger": 10}}

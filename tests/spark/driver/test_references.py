@@ -115,7 +115,7 @@ def test_each_batch_joins_the_newest_version_and_needs_it_no_more_once_read(
 
 
 @pytest.mark.campaign(held_by="test_each_batch_joins_the_newest_version_and_needs_it_no_more_once_read")
-def test_a_plan_with_state_holds_one_version_until_it_is_made_anew(lab: Any, tables: Any) -> None:
+def test_a_plan_with_state_holds_one_version_until_it_is_made_again(lab: Any, tables: Any) -> None:
     topic = lab.topic()
     tables("INSERT INTO {names} VALUES (1, 'one')")
     document = lab.spec(

@@ -86,7 +86,7 @@ def _is_left_to_the_stream(lab: Any, before: dict[str, Any], fixed: dict[str, An
 
 @pytest.mark.campaign(
     held_by="tests/spark/driver/test_quarantine_removal.py::"
-    "test_failing_rows_go_aside_once_wherever_it_dies_and_land_again_when_mended"
+    "test_failing_rows_go_to_quarantine_once_wherever_it_dies_and_land_again_when_mended"
 )
 @pytest.mark.parametrize("steps", [(("replay-claimed", 1), ("before-publish", 2))], ids=["each step"])
 def test_what_is_good_by_now_lands_once_wherever_the_replay_dies(lab: Any, steps: tuple[tuple[str, int], ...]) -> None:
@@ -129,7 +129,7 @@ def test_what_is_good_by_now_lands_once_wherever_the_replay_dies(lab: Any, steps
 
 @pytest.mark.campaign(
     held_by="tests/spark/driver/test_quarantine_removal.py::"
-    "test_failing_rows_go_aside_once_wherever_it_dies_and_land_again_when_mended"
+    "test_failing_rows_go_to_quarantine_once_wherever_it_dies_and_land_again_when_mended"
 )
 def test_two_replays_at_once_and_a_running_stream_beside_them(lab: Any) -> None:
     topic, _, fixed = _stream(lab)
@@ -208,7 +208,7 @@ def test_an_older_row_does_not_replace_a_newer_one(lab: Any, registry: Registry,
 
 @pytest.mark.campaign(
     held_by="tests/spark/driver/test_quarantine_removal.py::"
-    "test_failing_rows_go_aside_once_wherever_it_dies_and_land_again_when_mended"
+    "test_failing_rows_go_to_quarantine_once_wherever_it_dies_and_land_again_when_mended"
 )
 def test_the_command_replays_in_an_application_of_its_own(lab: Any, postgres: Any) -> None:
     topic = lab.topic()

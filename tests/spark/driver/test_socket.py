@@ -70,7 +70,7 @@ def words(lab: Any, port: int, **more: Any) -> dict[str, Any]:
     return document
 
 
-def test_words_are_counted_and_each_start_begins_anew(lab: Any, speaker: Speaker) -> None:
+def test_words_are_counted_and_each_start_begins_again(lab: Any, speaker: Speaker) -> None:
     document = words(lab, speaker.port)
     shown: dict[str, int] = {}
 

@@ -173,7 +173,7 @@ def test_what_came_and_lost_its_first_records_blocks_the_stream_and_what_is_left
     assert (found.skipped, found.missing, found.duplicates) == (6, 0, 0)
 
 
-def test_a_topic_made_anew_under_a_running_stream_blocks_it(lab: Any, admin: Any) -> None:
+def test_a_topic_made_again_under_a_running_stream_blocks_it(lab: Any, admin: Any) -> None:
     topic = lab.topic()
     produce(lab, topic, 0, range(5))
     document = {**lab.spec(topic), "lineage": "rows"}

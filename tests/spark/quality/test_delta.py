@@ -245,7 +245,7 @@ def test_an_older_copy_of_the_folder_proves_nothing_of_what_lands_in_it(table) -
 
 
 @pytest.mark.campaign(
-    held_by="tests/unit/quality/delta/test_commits.py::test_a_log_that_was_cleaned_above_the_proof_is_told"
+    held_by="tests/unit/quality/delta/test_commits.py::test_a_log_that_was_cleaned_above_the_proof_is_reported"
 )
 def test_what_the_log_or_the_folder_lost_is_read_with_the_whole_table(table) -> None:
     first = table.append()

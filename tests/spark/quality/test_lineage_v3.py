@@ -61,7 +61,7 @@ def test_the_rows_of_changes_are_those_written_since_that_still_stand(either) ->
     assert ids(either, Read(None, either.head, base.sequence)) == wanted, "a compaction carries the lineage over"
 
 
-def test_only_what_an_update_wrote_is_checked_and_its_snapshot_is_told_after_a_compaction(either) -> None:
+def test_only_what_an_update_wrote_is_checked_and_its_snapshot_is_reported_after_a_compaction(either) -> None:
     either.append(rows=40)
     assert either.check()["verdict"] == "pass"
     either.append(rows=5)
@@ -124,7 +124,7 @@ def test_the_snapshot_of_a_failing_row_is_remembered_after_it_is_expired(traced)
 @pytest.mark.campaign(
     held_by="tests/unit/quality/ranges/test_first_bad.py::test_lineage_tells_the_snapshot_of_a_rewrite_and_one_that_is_expired"
 )
-def test_a_snapshot_that_nobody_remembers_is_told_by_its_sequence_number(traced) -> None:
+def test_a_snapshot_that_nobody_remembers_is_reported_by_its_sequence_number(traced) -> None:
     traced.append()
     traced.append(bad=1)
     traced.append()

@@ -66,7 +66,7 @@ def test_what_an_overwrite_wrote_is_not_overlooked(table) -> None:
     assert table.check()["verdict"] == "hold"
 
 
-def test_a_rollback_is_told_and_verified_comes_back_to_main(table) -> None:
+def test_a_rollback_is_reported_and_verified_comes_back_to_main(table) -> None:
     kept = table.append()
     table.check()
     lost = table.append()
@@ -81,7 +81,7 @@ def test_a_rollback_is_told_and_verified_comes_back_to_main(table) -> None:
 
 
 @pytest.mark.campaign(
-    held_by="tests/unit/quality/ranges/test_range.py::test_a_rollback_to_an_older_proof_is_told_as_such"
+    held_by="tests/unit/quality/ranges/test_range.py::test_a_rollback_to_an_older_proof_is_reported_as_such"
 )
 def test_a_rollback_alone_puts_verified_back_before_anything_is_checked(table) -> None:
     kept = table.append()
@@ -97,7 +97,7 @@ def test_a_rollback_alone_puts_verified_back_before_anything_is_checked(table) -
 
 
 @pytest.mark.campaign(held_by="tests/unit/quality/ranges/test_snapshot_chain.py::test_a_chain_cut_by_expiry")
-def test_expired_snapshots_in_the_range_are_told_and_the_whole_table_is_checked(table) -> None:
+def test_expired_snapshots_in_the_range_are_reported_and_the_whole_table_is_checked(table) -> None:
     proven = table.append()
     table.check()
     table.append()
@@ -126,8 +126,8 @@ def test_an_expired_start_whose_child_stands_is_an_ordinary_increment(table) -> 
     assert table.verified == table.head
 
 
-@pytest.mark.campaign(held_by="tests/unit/quality/ranges/test_snapshot_chain.py::test_a_replaced_table_begins_anew")
-def test_a_replaced_table_is_told_and_checked_as_a_whole(table) -> None:
+@pytest.mark.campaign(held_by="tests/unit/quality/ranges/test_snapshot_chain.py::test_a_replaced_table_begins_again")
+def test_a_replaced_table_is_reported_and_checked_as_a_whole(table) -> None:
     table.append()
     table.check()
     table.sql("CREATE OR REPLACE TABLE {t} USING iceberg AS SELECT * FROM {t} WHERE id < 4")

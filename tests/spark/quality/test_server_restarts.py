@@ -43,7 +43,7 @@ def proxy(table: Any) -> Iterator[Proxy]:
 @pytest.mark.campaign(
     held_by="tests/spark/quality/test_healing.py::test_a_busy_server_is_ended_and_the_one_after_it_is_waited_for"
 )
-def test_a_server_and_connections_to_postgresql_that_ended_between_runs_are_made_anew(
+def test_a_server_and_connections_to_postgresql_that_ended_between_runs_are_made_again(
     table: Any, proxy: Proxy, own_server: Any, postgres: Any
 ) -> None:
     """The process is the shared one: it has its session, its catalog and Great Expectations."""

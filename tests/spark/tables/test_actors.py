@@ -19,7 +19,7 @@ from lakeward.tables.plan import ORDER
 LONG = "SELECT count(*) FROM range(100000000000) a WHERE hash(id) % 7 = 9 AND sha2(cast(id AS string), 512) = 'x'"
 
 
-def test_a_second_maintainer_is_refused_and_told_who_acts(site, make_table):
+def test_a_second_maintainer_is_refused_and_named_who_acts(site, make_table):
     table = make_table()
     table.append(times=4)
     with hold_lease(site.registry, table.name, "the night shift"), pytest.raises(Refused, match="already") as refused:
@@ -116,7 +116,7 @@ def test_interrupting_a_session_the_server_forgot_is_no_error(site):
     assert interrupt(site.runtime, new_session_id()) == []
 
 
-def test_a_server_that_is_not_there_is_told_at_once(site):
+def test_a_server_that_is_not_there_is_reported_at_once(site):
     away = site.runtime.model_copy(update={"connect": "127.0.0.1:1"})
     with pytest.raises(DependencyDown, match="does not answer"), session(away):
         pass

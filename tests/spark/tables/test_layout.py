@@ -85,7 +85,7 @@ def test_a_day_that_is_over_gets_a_tag_and_expiry_takes_one_whose_age_is_over(si
     assert run.maintain(site.runtime, site.project, table.name, ["tags", "expire"])["actions"] == []
 
 
-def test_a_delta_table_is_laid_out_in_z_order_and_its_long_log_told_to_end(site, remote, policy):
+def test_a_delta_table_is_laid_out_in_z_order_and_its_long_log_is_shortened(site, remote, policy):
     policy("    compact: {sort_order: 'zorder(id)', cold_after: 1ms, cooldown: 1ms}\n    metadata: {log_files: 3}\n")
     name = f"maintained.z_{uuid.uuid4().hex[:8]}"
     folder: Path = location.folder_of(site.runtime.lake, name)

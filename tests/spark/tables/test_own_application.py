@@ -81,7 +81,7 @@ def applications() -> list[psutil.Process]:
     return found
 
 
-def test_a_table_is_maintained_on_its_own_application_and_its_end_in_the_middle_is_told_by_its_own_words(
+def test_a_table_is_maintained_on_its_own_application_and_its_end_in_the_middle_is_reported_by_its_own_words(
     alone, at_once, make_table
 ):
     table = make_table()
@@ -135,7 +135,7 @@ def test_nothing_is_started_where_nothing_is_due(alone, make_table, monkeypatch)
 
 
 @pytest.mark.campaign(
-    held_by="test_a_table_is_maintained_on_its_own_application_and_its_end_in_the_middle_is_told_by_its_own_words"
+    held_by="test_a_table_is_maintained_on_its_own_application_and_its_end_in_the_middle_is_reported_by_its_own_words"
 )
 def test_executors_of_a_cluster_do_the_work_and_are_given_back(site, make_table, tmp_path_factory):
     table = make_table()
@@ -183,9 +183,9 @@ def held(alone: MaintenanceContext, tmp_path: Path) -> Iterator[tuple[Runtime, s
 
 
 @pytest.mark.campaign(
-    held_by="test_a_table_is_maintained_on_its_own_application_and_its_end_in_the_middle_is_told_by_its_own_words"
+    held_by="test_a_table_is_maintained_on_its_own_application_and_its_end_in_the_middle_is_reported_by_its_own_words"
 )
-def test_an_application_goes_with_its_starter_and_a_server_that_dies_in_the_middle_is_told(
+def test_an_application_goes_with_its_starter_and_a_server_that_dies_in_the_middle_is_reported(
     held, at_once, site, make_table
 ):
     runtime, starter = held

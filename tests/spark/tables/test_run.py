@@ -107,7 +107,7 @@ def test_the_commands_speak_the_contract(command, make_table):
     assert (code, "not due  compact" in text) == (0, True)
 
 
-def test_an_unknown_table_or_action_is_told_with_the_known_ones(command, make_table):
+def test_an_unknown_table_or_action_is_reported_with_the_known_ones(command, make_table):
     table = make_table()
     code, _, said = command("tables", "maintain", "maintained.nope")
     assert (code, "Table maintained.nope does not exist" in said, table.name in said) == (2, True, True)
@@ -150,7 +150,7 @@ def test_orphans_of_a_table_spark_writes_go_by_hand_and_every_row_stays(command,
     assert (code, "orphans" in told) == (0, True)
 
 
-def test_a_table_that_keeps_every_metadata_file_is_told_to_let_old_ones_go(command, site, make_table):
+def test_a_table_that_keeps_every_metadata_file_is_advised_to_let_old_ones_go(command, site, make_table):
     site.project.tables_file.write_text(site.project.tables_file.read_text() + "    metadata: {previous_versions: 3}\n")
     table = make_table()
     table.append(times=6)
@@ -168,7 +168,7 @@ def test_a_table_that_keeps_every_metadata_file_is_told_to_let_old_ones_go(comma
     ]
 
 
-def test_sql_reads_and_writes_only_when_told(command, make_table):
+def test_sql_reads_and_writes_only_when_allowed(command, make_table):
     table = make_table()
     table.append()
     query = f"SELECT id, ts, named_struct('a', id) s FROM {table.name} ORDER BY id LIMIT 1"

@@ -28,7 +28,7 @@ def test_a_released_session_leaves_the_other_sessions_of_the_process_alone(conne
         assert mine.sql("SELECT 4").collect()
 
 
-def test_the_token_stands_in_no_message(connect_server):
+def test_the_token_is_in_no_message(connect_server):
     from pyspark.errors import PySparkException
 
     token = connect_server.connect_token_file.read_text().strip()

@@ -171,7 +171,7 @@ def test_after_three_failures_the_action_rests(site, table):
         (Replaces, "was dropped and recreated meanwhile"),
     ],
 )
-def test_a_table_that_is_gone_or_another_one_by_then_is_told_and_nothing_is_left_under_way(site, table, engine, why):
+def test_a_table_that_is_gone_or_replaced_by_then_is_reported_and_nothing_is_left_under_way(site, table, engine, why):
     done = maintain_table(site, table.name, ["compact"], engine=engine)
     (action,) = done["actions"]
     assert (action["result"], action["verified"]) == ("failed", False)

@@ -64,7 +64,7 @@ def test_a_changed_password_is_another_file(home: Home) -> None:
     assert first.pgpass != second.pgpass
 
 
-def test_no_secret_stands_in_the_runtime(home: Home) -> None:
+def test_no_secret_is_in_the_runtime(home: Home) -> None:
     given = {
         REGISTRY: Given("db.example", 5432, "ward", "s3cret", "registry"),
         CONNECT: Given("sc://spark.example", 15002, password="t0ken"),

@@ -35,7 +35,7 @@ def test_cpu_that_is_used_or_never_given_is_not_waiting() -> None:
     assert waiting.over
 
 
-def test_each_step_begins_anew() -> None:
+def test_each_step_begins_again() -> None:
     clocks = Clocks()
     waiting = clocks.made(120.0)
     clocks.wall += 119.0

@@ -31,7 +31,7 @@ class Runs(dict[str, str]):
 
 
 @pytest.mark.parametrize("state", ["queued", "running"])
-def test_a_report_that_is_being_told_is_one_run(state) -> None:
+def test_a_report_that_is_under_way_is_one_run(state) -> None:
     runs = Runs()
     assert runs.report() == (DUE.run, Started.STARTED)
     runs[DUE.run] = state
@@ -47,7 +47,7 @@ def test_a_report_whose_run_ended_without_telling_it_gets_another_run_a_few_time
     assert list(runs) == [DUE.run, f"{DUE.run}__2", f"{DUE.run}__3"]
 
 
-def test_a_report_that_was_told_since_it_was_found_due_gets_no_other_run() -> None:
+def test_a_report_that_was_reported_since_it_was_found_due_gets_no_other_run() -> None:
     runs = Runs({DUE.run: "failed"})  # as it should be: the run of a report about trouble is red
     assert runs.report(told=True) == (DUE.run, Started.EXISTS)
     assert list(runs) == [DUE.run]

@@ -49,7 +49,7 @@ def test_a_folder_that_is_not_the_checks_own_is_left_alone(tmp_path: Path, capsy
     assert "next: name another home" in said
 
 
-def test_a_report_that_could_not_be_written_is_told_at_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unwritable_report_is_refused_at_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for file in (tmp_path, tmp_path / "nosuch" / "r.json", tmp_path / "r.json" / "below"):
         assert lakeward("--check", "--home", str(tmp_path / "h"), "--project", str(ROOT), "--report", str(file)) == 2
         assert "Cannot write the report" in capsys.readouterr().err
@@ -57,12 +57,12 @@ def test_a_report_that_could_not_be_written_is_told_at_once(tmp_path: Path, caps
 
 
 @pytest.mark.parametrize("form", [["--check"], []])
-def test_a_project_that_is_none_is_told_at_once(tmp_path: Path, form: list[str]) -> None:
+def test_a_project_that_is_none_is_reported_at_once(tmp_path: Path, form: list[str]) -> None:
     assert lakeward(*form, "--home", str(tmp_path / "h"), "--project", str(tmp_path / "nosuch")) == 2
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_project_without_the_demos_streams_is_told_at_once(
+def test_a_project_without_the_demos_streams_is_reported_at_once(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "conf" / "streams").mkdir(parents=True)

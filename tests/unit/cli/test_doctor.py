@@ -51,7 +51,7 @@ def test_a_home_that_is_a_file_is_refused_in_words(site: Any, tmp_path: Any) -> 
         assert "cannot be the home of a stack" in site._capture.readouterr().err
 
 
-def test_a_cluster_that_does_not_answer_is_told_by_name_also_by_deploy(site: Any, tmp_path: Any) -> None:
+def test_a_cluster_that_does_not_answer_is_reported_by_name_also_by_deploy(site: Any, tmp_path: Any) -> None:
     away = ports.any_free()
     shutil.copytree(ROOT / "conf", tmp_path / "conf")
     settings = tmp_path / "conf/lakeward.yaml"
@@ -78,7 +78,7 @@ def test_a_cluster_that_does_not_answer_is_told_by_name_also_by_deploy(site: Any
         assert [each["ok"] for each in checks if each["name"] == "spark master"] == [True]
 
 
-def test_a_connection_that_is_missing_is_told_by_doctor_and_with_its_line_by_deep_validation(
+def test_a_connection_that_is_missing_is_reported_by_doctor_and_with_its_line_by_deep_validation(
     site: Any, tmp_path: Any
 ) -> None:
     from lakeward.cli.deep import cluster_problems

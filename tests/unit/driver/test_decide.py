@@ -90,7 +90,7 @@ def test_without_a_lease_only_sinks_without_a_position_stop() -> None:
     assert action.stream == "a"
 
 
-def test_a_changed_reference_makes_the_plan_anew() -> None:
+def test_a_changed_reference_makes_the_plan_again() -> None:
     [action] = act(want("a"), a=ObservedQuery(1, stale=True))
     assert isinstance(action, Drain)
     assert "reference" in action.why

@@ -148,7 +148,7 @@ def test_a_plan_that_overflows_the_stack_twice_waits_for_a_smaller_one(
     assert f"lakeward streams upgrade {wanted.stream} --wait" in blocked["next"]
 
 
-def test_a_neighbour_that_ends_the_process_does_not_make_the_count_begin_anew(
+def test_a_neighbour_that_ends_the_process_does_not_make_the_count_begin_again(
     driver: str, wanted: Assignment, connect: Any
 ) -> None:
     offsets = {"source": {"start": "1", "end": "2"}}

@@ -164,7 +164,7 @@ def test_a_lag_that_cannot_be_measured_any_more_is_not_known(monkeypatch: pytest
 
 
 @pytest.mark.parametrize("ends", [{}, {"t": {0: 3}}], ids=["it is missing", "it ends before the position"])
-def test_a_topic_that_was_made_anew_has_no_lag(
+def test_a_topic_that_was_made_again_has_no_lag(
     monkeypatch: pytest.MonkeyPatch, ends: dict[str, dict[int, int]]
 ) -> None:
     lag = Measured(monkeypatch)

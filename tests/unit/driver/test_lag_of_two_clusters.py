@@ -195,7 +195,7 @@ def test_a_report_asks_both_clusters_and_names_the_source_that_it_cannot_ask(rig
     assert len(trouble) == 1
 
 
-def test_a_topic_that_was_made_anew_has_no_lag_in_a_report(rig: Rig) -> None:
+def test_a_topic_that_was_made_again_has_no_lag_in_a_report(rig: Rig) -> None:
     rig.landed["near"] = 31
     runtime = runtime_of({"near_kafka": rig.near.bootstrap})
     assert of_kafka("near", kafka_source(rig, "near"), rig.at("near"), runtime).records is None

@@ -175,9 +175,7 @@ def test_a_query_that_failed_waits_while_restarts_are_held_unless_a_person_asks_
     assert runs()
 
 
-def test_a_control_loop_that_stands_still_is_said_by_the_sign_of_life(
-    intended: Launch, make_link: Any, connect: Any
-) -> None:
+def test_a_control_loop_that_stops_is_said_by_the_sign_of_life(intended: Launch, make_link: Any, connect: Any) -> None:
     link = make_link(intended)
     assert link.claim(0)
     link.state = "running"

@@ -26,7 +26,7 @@ def test_one_that_hangs_keeps_no_other_waiting() -> None:
     assert tasks.streams == frozenset()
 
 
-def test_what_goes_wrong_is_told_and_not_raised() -> None:
+def test_what_goes_wrong_is_reported_and_not_raised() -> None:
     tasks = Tasks()
 
     def wrong() -> None:

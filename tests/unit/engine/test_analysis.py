@@ -20,7 +20,7 @@ class Refuses:
         raise ParseException(f"[PARSE_SYNTAX_ERROR] Syntax error at or near 'x'. SQLSTATE: 42601\n== SQL ==\n{schema}")
 
 
-def test_columns_that_spark_cannot_read_are_told():
+def test_columns_that_spark_cannot_read_are_reported():
     spec = StreamSpec.model_validate({
         "id": "s", "owner": "o", "source": {"kafka": {"topics": ["t"], "max_offsets_per_trigger": 1}},
         "decode": {"json": "a INT"}, "sink": {"iceberg": {"table": "n.t"}},

@@ -75,7 +75,7 @@ def test_a_driver_does_not_collect_its_heap_for_each_threshold_of_classes(launch
     assert options[-1] == "-XX:MetaspaceSize=64m", "what a project says wins"
 
 
-def test_a_master_that_stands_by_is_enough_and_none_is_told_by_name() -> None:
+def test_a_master_that_stands_by_is_enough_and_none_is_reported_by_name() -> None:
     away = ports.any_free()
     with closing(socket.create_server(("127.0.0.1", 0))) as one:
         port = one.getsockname()[1]
@@ -108,7 +108,7 @@ def test_the_secret_is_handed_over_in_a_private_file_that_does_not_stay(launch, 
         ("s3cret\nspark.master local", 0o600, "contains white space"),
     ],
 )
-def test_a_secret_that_is_not_in_order_is_told_and_not_repeated(launch, text, mode, words) -> None:
+def test_a_secret_that_is_not_in_order_is_reported_and_not_repeated(launch, text, mode, words) -> None:
     if text is not None:
         secret(launch, text, mode)
     with pytest.raises(SpecError) as told:

@@ -60,7 +60,7 @@ def test_a_pause_ends_by_itself() -> None:
     assert gate.newest == 0
 
 
-def test_a_gate_lets_batches_in_no_closer_together_than_it_was_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_gate_lets_batches_in_no_closer_together_than_its_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     gate, now, waited = Gate(), [100.0], list[float]()
     monkeypatch.setattr(time, "monotonic", lambda: now[0])
 
@@ -88,7 +88,7 @@ def test_a_gate_lets_batches_in_no_closer_together_than_it_was_told(monkeypatch:
     assert [round(each) for each in waited] == [9, 9, 7]
 
 
-def test_a_resting_gate_holds_the_next_batch_until_it_is_told_or_forgotten() -> None:
+def test_a_resting_gate_holds_the_next_batch_until_it_is_released_or_forgotten() -> None:
     gate, entered = Gate(), threading.Event()
 
     def work(number: int) -> None:

@@ -43,7 +43,7 @@ def test_a_session_uses_the_archive_only_with_the_class_path_it_was_made_for(jar
     assert conf["spark.driver.extraJavaOptions"].split()[:2] == archive.options(jars)[:2]
 
 
-def test_where_no_archive_can_be_made_it_is_told_and_stops_nobody(jars, monkeypatch):
+def test_where_no_archive_can_be_made_it_is_reported_and_stops_nobody(jars, monkeypatch):
     monkeypatch.setenv("LAKEWARD_JARS", str(jars.parent))
     Path(sys.prefix).write_text("a file where the environment's folder should be")
     said: list[str] = []

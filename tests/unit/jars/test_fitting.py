@@ -44,7 +44,7 @@ def test_the_jars_of_the_list_fit_the_spark_that_is_installed() -> None:
 
 
 @pytest.mark.parametrize("bad", ["iceberg-spark-runtime-3.5_2.13-1.7.1.jar", "mine_2.12-1.0.jar"])
-def test_a_driver_is_told_before_spark_starts_and_so_is_doctor(
+def test_a_driver_is_warned_before_spark_starts_and_so_is_doctor(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bad: str
 ) -> None:
     from lakeward.connectors.spark import connect_server
@@ -72,7 +72,7 @@ def test_a_driver_is_told_before_spark_starts_and_so_is_doctor(
     assert said.next == told.value.next
 
 
-def test_another_pyspark_than_the_pinned_one_is_told_by_our_own_jars(
+def test_another_pyspark_than_the_pinned_one_is_reported_by_our_own_jars(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "jars").mkdir()

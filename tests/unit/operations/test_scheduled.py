@@ -132,7 +132,7 @@ def test_what_waits_for_a_person_is_not_started_over_their_head(operator, connec
         ({"removed_at": timedelta(0)}, {}, "is retired"),
     ],
 )
-def test_what_stands_against_a_run(operator, connected, values: dict, spec: dict, words: str) -> None:
+def test_what_prevents_a_run(operator, connected, values: dict, spec: dict, words: str) -> None:
     moment = datetime(2026, 3, 1, tzinfo=UTC)
     changed = {name: moment + span for name, span in values.items()}
     from dataclasses import replace

@@ -21,7 +21,7 @@ def test_the_position_of_a_folder_stays_where_its_batches_left_it(connected, run
     assert refused.value.why == "the position in its folder moves only with its batches"
 
 
-def test_the_keys_a_stream_remembers_cannot_be_made_anew(connected, runtime, backend) -> None:
+def test_the_keys_a_stream_remembers_cannot_be_made_again(connected, runtime, backend) -> None:
     site = Runner(connected, runtime, author="ada", holder="test", backend=backend)
     spec = StreamSpec.model_validate({
         "id": "flights", "owner": "ops", "lineage": "rows",

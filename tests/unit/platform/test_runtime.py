@@ -34,14 +34,14 @@ def test_a_missing_stack_is_said_with_the_next_command(tmp_path):
 
 
 @pytest.mark.parametrize("text", ['{"x": 1}', "garbage", ""])
-def test_addresses_that_cannot_be_understood_are_written_anew_by_stack_up(tmp_path, text):
+def test_addresses_that_cannot_be_understood_are_written_again_by_stack_up(tmp_path, text):
     (tmp_path / "runtime.json").write_text(text)
     with pytest.raises(Unhealthy, match=r"(?s)runtime\.json.*lakeward stack up"):
         Runtime.load(tmp_path / "runtime.json")
 
 
 @pytest.mark.parametrize("written", [b"", b"not a url", b"mysql://u:hunter2@h/d", b"\xff\xfe"])
-def test_a_registry_that_is_no_postgresql_is_said_without_what_stands_there(tmp_path, monkeypatch, written):
+def test_a_registry_that_is_no_postgresql_is_said_without_what_is_there(tmp_path, monkeypatch, written):
     file = tmp_path / "url"
     file.write_bytes(written)
     monkeypatch.setenv("LAKEWARD_REGISTRY_URL_FILE", str(file))
@@ -79,7 +79,7 @@ def test_places_come_from_the_option_then_the_environment_then_here(tmp_path, mo
     assert Home.locate(None, Project(tmp_path / "b")).root == tmp_path / "b" / ".lakeward"
 
 
-def test_a_checkpoint_stands_below_the_checkpoints_unless_it_has_a_place_of_its_own(tmp_path):
+def test_a_checkpoint_is_below_the_checkpoints_unless_it_has_a_place_of_its_own(tmp_path):
     runtime = Runtime(
         registry_url_file=tmp_path / "url",
         lake=Lake(warehouse="w"),

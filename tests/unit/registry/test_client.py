@@ -40,7 +40,7 @@ def backend(pool: Engine) -> int:
 
 
 @pytest.mark.parametrize("within", ["a statement", "a commit", "a check before use"])
-def test_a_silent_server_ends_the_wait_and_the_next_use_connects_anew(pool: Engine, proxy: Proxy, within: str) -> None:
+def test_a_silent_server_ends_the_wait_and_the_next_use_connects_again(pool: Engine, proxy: Proxy, within: str) -> None:
     first = backend(pool)
     with pytest.raises(OperationalError, match=r"no answer|server closed|timeout expired"):
         if within == "a check before use":

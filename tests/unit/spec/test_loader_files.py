@@ -44,7 +44,7 @@ def test_files_that_are_no_text(tmp_path, project, minimal):
         "expectations/nyc.a.yml", "expectations/nyc/a.yaml",
     ],
 )  # fmt: skip
-def test_a_file_that_is_not_read_is_told(project, minimal, file):
+def test_a_file_that_is_not_read_is_reported(project, minimal, file):
     loaded = project({"conf/streams/a.yaml": minimal, file: "a: 1\n", "conf/streams/sql/a.sql": "SELECT 1"})
     assert [(problem.file, problem.message[:21]) for problem in loaded.problems] == [(file, "this file is not read")]
 
@@ -56,7 +56,7 @@ def test_settings_that_are_a_link_to_nowhere_are_no_defaults(tmp_path, project, 
     assert [(each.file, "cannot be read" in each.message) for each in project({}).problems] == [(file, True)]
 
 
-def test_what_nothing_uses_is_told_and_stops_nobody(project, minimal):
+def test_what_nothing_uses_is_reported_and_stops_nobody(project, minimal):
     policy = "{match: other.*, observe: 2m}"
     policies = f"policies: [{{match: 'nyc.*', observe: 2m}}, {policy}]"
     loaded = project(
@@ -102,7 +102,7 @@ def test_a_missing_project_folder_is_a_problem_not_a_crash():
 
 @pytest.mark.parametrize("written", ["transform: {file: l.sql}", "reference: {r: {csv: conf/streams/l.sql}}",
                                      "reference: {r: {parquet: conf/streams/l.sql}}"])  # fmt: skip
-def test_a_link_that_leads_in_a_circle_is_told_as_such(tmp_path, stream, minimal, written):
+def test_a_link_that_leads_in_a_circle_is_reported_as_such(tmp_path, stream, minimal, written):
     stream(minimal)
     (tmp_path / "conf" / "streams" / "l.sql").symlink_to("l.sql")
     said = texts(stream(minimal + written + "\n"))
@@ -110,7 +110,7 @@ def test_a_link_that_leads_in_a_circle_is_told_as_such(tmp_path, stream, minimal
     assert "there is no such" not in said
 
 
-def test_a_link_to_nowhere_is_told_as_such(tmp_path, stream, minimal):
+def test_a_link_to_nowhere_is_reported_as_such(tmp_path, stream, minimal):
     stream(minimal)
     (tmp_path / "l.csv").symlink_to("nowhere.csv")
     assert "l.csv cannot be read: it is a link to nowhere" in texts(stream(minimal + "reference: {r: {csv: l.csv}}\n"))
@@ -129,7 +129,7 @@ def test_a_folder_that_leads_in_a_circle_is_no_empty_one(tmp_path, folder):
 @pytest.mark.skipif(READS_ALL, reason="root reads everywhere")
 @pytest.mark.parametrize("mode", [0o000, 0o400, 0o100])
 @pytest.mark.parametrize("folder", ["conf", "conf/streams", "expectations", "data"])
-def test_a_folder_nobody_may_look_into_is_told(tmp_path, project, minimal, folder, mode):
+def test_a_folder_nobody_may_look_into_is_reported(tmp_path, project, minimal, folder, mode):
     from lakeward.platform.runtime import Project
     from lakeward.spec.read.loader import load_project
 

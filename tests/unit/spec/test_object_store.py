@@ -72,7 +72,7 @@ def test_delta_tables_may_be_there(project):
     assert loaded.ok, loaded.problems
 
 
-def test_whoever_would_go_wrong_by_the_defaults_is_told(project, tmp_path):
+def test_whoever_would_go_wrong_by_the_defaults_is_reported(project, tmp_path):
     loaded = project({"conf/lakeward.yaml": "catalog: {warehouse: s3:/lake}"})
     assert not loaded.ok
     with pytest.raises(SpecError, match="1 problem") as told:

@@ -78,7 +78,7 @@ def test_one_mistake_hides_no_other(stream, change, paths):
           "ON true'}\nsource:\n"), "reference.r.csv"),
     ],
 )  # fmt: skip
-def test_what_only_follows_is_not_told(stream, change, path):
+def test_what_only_follows_is_not_reported(stream, change, path):
     assert change[0] in OWNED
     assert [problem.path for problem in stream(OWNED.replace(change[0], change[1], 1)).problems] == [path]
 
@@ -105,7 +105,7 @@ def test_streams_with_mistakes_are_compared_too(project):
     assert set(loaded.streams) == {"j"}
 
 
-def test_another_partitioning_is_told_as_it_is_written(project):
+def test_another_partitioning_is_reported_as_it_is_written(project):
     loaded = project(
         {
             "conf/streams/a.yaml": OWNED,
@@ -155,7 +155,7 @@ def test_a_driver_that_is_declared_is_not_to_be_declared(project, lakeward):
     assert "declare the driver once" in texts(project({**streams, "conf/lakeward.yaml": "drivers: {}\n"}))
 
 
-def test_a_problem_of_the_defaults_is_told_there_and_once(project):
+def test_a_problem_of_the_defaults_is_reported_there_and_once(project):
     lakeward = "defaults:\n  owner: m\n  resources: {driver: d, cores: 2}\ndrivers: {d: {}}\n"
     streams = {"conf/streams/a.yaml": PLAIN, "conf/streams/b.yaml": PLAIN.replace("n.t", "n.b")}
     (problem,) = project({"conf/lakeward.yaml": lakeward, **streams}).problems

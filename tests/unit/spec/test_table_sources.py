@@ -50,7 +50,7 @@ def test_a_stream_of_a_table_needs_no_columns_and_no_quarantine(stream: Callable
          "behind the newest commit there is nothing"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_is_told(stream: Callable[..., Any], old: str, new: str, message: str) -> None:
+def test_what_cannot_be_is_reported(stream: Callable[..., Any], old: str, new: str, message: str) -> None:
     assert message in texts(stream(FEED.replace(old, new)))
 
 
@@ -61,7 +61,7 @@ def test_what_cannot_be_is_told(stream: Callable[..., Any], old: str, new: str, 
         ("delta: {table: ns.up}", "stream up makes this table as delta; say delta:"),
     ],
 )
-def test_a_table_that_cannot_be_read_as_a_stream_is_told_by_who_lands_in_it(
+def test_a_table_that_cannot_be_read_as_a_stream_is_reported_by_who_lands_in_it(
     project: Callable[..., Any], sink: str, message: str
 ) -> None:
     files = {"conf/streams/up.yaml": UP.replace("iceberg: {table: ns.up}", sink), "conf/streams/down.yaml": FEED}

@@ -55,7 +55,7 @@ BAD = [
 
 
 @pytest.mark.parametrize(("files", "line", "place", "words"), BAD, ids=[each[3] for each in BAD])
-def test_a_function_that_does_not_fit_is_told_where_it_stands(project, files, line, place, words) -> None:
+def test_a_function_that_does_not_fit_is_reported_with_its_place(project, files, line, place, words) -> None:
     changed = written(**files)
     if line:
         changed["conf/streams/a.yaml"] = changed["conf/streams/a.yaml"].replace(
@@ -65,7 +65,7 @@ def test_a_function_that_does_not_fit_is_told_where_it_stands(project, files, li
     assert any(place in each and words in each for each in errors), errors
 
 
-def test_a_function_nobody_calls_or_that_stands_beside_python_is_told(project) -> None:
+def test_a_function_nobody_calls_or_that_is_next_to_python_is_reported(project) -> None:
     loaded = project(written("sql: SELECT *, shout(s) AS k FROM source"))
     assert [each.message for each in loaded.problems if each.path == "transform.udfs.half"] == [
         "function half is declared, but the SQL does not call it: it is imported at every start without effect; "

@@ -42,7 +42,7 @@ def site(tmp_path: Path, answers: list[int]) -> Iterator[StackContext]:
         server.shutdown()
 
 
-def test_what_does_not_answer_yet_is_asked_again_and_a_refusal_is_told(
+def test_what_does_not_answer_yet_is_asked_again_and_a_refusal_is_reported(
     site: StackContext, answers: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(airflow_pool, "_RETRY_S", 0.05)

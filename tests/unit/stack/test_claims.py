@@ -75,7 +75,7 @@ def test_a_claim_ends_after_a_while_and_with_its_stack(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "{", "[1]", '{"8080": 1}', '{"x": {"home": "h", "at": 1}}', '{"1": {"at": "x"}}'])
-def test_a_damaged_file_is_written_anew(tmp_path: Path, cache: Path, text: str) -> None:
+def test_a_damaged_file_is_written_again(tmp_path: Path, cache: Path, text: str) -> None:
     cache.mkdir(parents=True)
     (cache / "ports.json").write_text(text)
     ports = chosen(tmp_path / "a")

@@ -47,7 +47,7 @@ def test_java_and_jars_carry_the_command_of_their_error(tmp_path: Path, monkeypa
     assert doctor.jar_files().next == "python -m lakeward.jars"
 
 
-def test_a_taken_port_is_told_and_is_no_fault() -> None:
+def test_a_taken_port_is_reported_and_is_no_fault() -> None:
     with socket.socket() as other:
         other.bind((ports.HOST, 0))
         other.listen()
@@ -71,7 +71,7 @@ def test_what_ends_drivers_with_it_is_said(tmp_path: Path, group: str, word: str
     assert word in doctor.survival(file).found or "container" in doctor.survival(file).found
 
 
-def test_a_home_where_nothing_runs_is_told_how_to_start(tmp_path: Path) -> None:
+def test_a_home_where_nothing_runs_shows_how_to_start(tmp_path: Path) -> None:
     from lakeward.platform.runtime import Project
 
     names = {check.name: check for check in doctor.examine(Project(tmp_path), Home(tmp_path / "home"))}
@@ -80,7 +80,7 @@ def test_a_home_where_nothing_runs_is_told_how_to_start(tmp_path: Path) -> None:
     assert not (tmp_path / "home").exists(), "looking changes nothing"
 
 
-def test_a_user_without_a_home_folder_is_told_where_to_say_one(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_user_without_a_home_folder_is_shown_where_to_set_one(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("LAKEWARD_JARS", "XDG_CACHE_HOME", "HOME"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(os, "getuid", lambda: 654_321)  # as in a container; nobody's number here

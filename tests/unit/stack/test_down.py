@@ -37,7 +37,7 @@ def down(home: Path, capsys: pytest.CaptureFixture[str]) -> dict[str, object]:
     return dict(json.loads(capsys.readouterr().out))
 
 
-def test_a_home_without_a_stack_is_told_and_left_as_it_is(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_home_without_a_stack_is_named_and_left_as_it_is(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     said = down(tmp_path, capsys)
     assert said["stopped"] is False
     assert f"no stack is known in {tmp_path}" in str(said["why"])

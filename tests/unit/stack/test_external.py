@@ -97,7 +97,7 @@ def test_a_login_that_does_not_work_leaves_the_home_as_it_was(
     assert {file: file.read_bytes() for file in stack.home.root.rglob("*") if file.is_file()} == before
 
 
-def test_a_role_that_may_not_create_tables_is_told_which_right_it_needs(
+def test_a_role_that_may_not_create_tables_is_named_the_right_it_needs(
     stack: Stack, known: ExternalServices, postgres: Any, database: str, tmp_path: Path, reader: str
 ) -> None:
     theirs = external.registry(known.registry.replace(f"{postgres.user}@", f"{reader}@"))

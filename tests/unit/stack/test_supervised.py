@@ -106,7 +106,7 @@ def test_a_dag_that_runs_is_no_cause() -> None:
     assert supervised.judge({"is_paused": False}, {"state": "running"}, SITE) is None
 
 
-def test_a_dag_that_airflow_cannot_read_is_told_with_its_file_and_error(monkeypatch) -> None:
+def test_a_dag_that_airflow_cannot_read_is_reported_with_its_file_and_error(monkeypatch) -> None:
     def answer(request: httpx.Request) -> httpx.Response:
         if request.url.path == "/auth/token":
             return httpx.Response(201, json={"access_token": "t"})

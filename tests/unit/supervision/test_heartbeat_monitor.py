@@ -30,7 +30,7 @@ def heard() -> Heard:
     return Heard()
 
 
-def test_missing_passes_are_told_by_somebody_else_and_once(connected, runtime, backend, heard) -> None:
+def test_missing_passes_are_reported_by_somebody_else_and_once(connected, runtime, backend, heard) -> None:
     watchman, alarm = HeartbeatMonitor(connected, heard), Alarm(connected, runtime, backend)
     alarm.poll()
     assert watchman.poll() is None

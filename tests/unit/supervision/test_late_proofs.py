@@ -36,7 +36,7 @@ def late(connected):
     return look
 
 
-def test_a_proof_that_stays_away_is_told_once_and_so_is_its_end(late, connected) -> None:
+def test_a_proof_that_stays_away_is_reported_once_and_so_is_its_end(late, connected) -> None:
     assert late(0, table()) == ([], None)
     told, text = late(16, table())
     assert told == [text.splitlines()[0]]

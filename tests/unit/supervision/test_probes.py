@@ -80,7 +80,7 @@ def test_the_clusters_of_drivers_are_asked_for_their_version(runtime, tmp_path, 
         assert ask(runtime, Kind.YARN, manager.url) is not None
 
 
-def test_what_nobody_told_the_address_of_is_not_blamed(runtime) -> None:
+def test_what_has_no_known_address_is_not_blamed(runtime) -> None:
     assert ask(runtime, Kind.STORE, "s3://bucket/warehouse") is None
 
 

@@ -23,7 +23,7 @@ def test_the_calm_starts_with_the_first_answer_and_lasts_one_lease(tmp_path: Pat
         assert list(tmp_path.iterdir()) == []
 
 
-def test_a_second_outage_starts_it_anew(tmp_path: Path) -> None:
+def test_a_second_outage_starts_it_again(tmp_path: Path) -> None:
     with time_machine.travel("2026-03-01T03:00:00Z", tick=False) as clock:
         StartupGracePeriod(tmp_path, 15).lost()
         StartupGracePeriod(tmp_path, 15).answered(server_up_s=3600)

@@ -135,7 +135,7 @@ def test_a_table_that_another_writer_makes_unfit_meanwhile_is_refused_and_unchan
     assert len(files.held(load(), where)) == 1
 
 
-def test_delete_files_with_values_that_come_after_the_rewrite_are_told(catalog: SqlCatalog) -> None:
+def test_delete_files_with_values_that_come_after_the_rewrite_are_reported(catalog: SqlCatalog) -> None:
     table = catalog.create_table("n.t", pa.schema([("id", pa.int64())]))
     table.append(pa.table({"id": [1, 2, 3]}))
 

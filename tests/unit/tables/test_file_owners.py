@@ -152,7 +152,7 @@ def test_a_file_in_the_trash_that_a_guest_names_is_restored(lake: SharedLake) ->
     assert lake.ids(guest) == [1]
 
 
-def test_history_is_told_from_a_replaced_table_after_the_expiry(lake: SharedLake) -> None:
+def test_history_is_distinguished_from_a_replaced_table_after_the_expiry(lake: SharedLake) -> None:
     table = lake.table(rows(1), rows(2), rows(3))
     before = lake.load(table).metadata
     assert entry(lake.expire(table))["result"] == "done"

@@ -45,7 +45,7 @@ def rig(running: Glue) -> Iterator[Glue]:
 def table(rig: Glue, request: pytest.FixtureRequest) -> Any:
     name = "".join(letter for letter in request.node.name.lower() if letter.isalnum())
     made = opened(rig).create_table(f"db.{name}", ROWS.schema)
-    rig.asked.clear()
+    rig.requests.clear()
     return made
 
 
@@ -96,7 +96,7 @@ def test_of_two_commits_on_one_base_one_is_taken(rig: Glue, table: Any, monkeypa
     with pytest.raises(CommitFailedException, match="concurrent update"), stale.transaction() as change:
         change.set_properties({"a": "b"})
     assert ids(table) == [1], "the rows of the other writer are still there"
-    versions = [(given["VersionId"], given["SkipArchive"]) for name, given in rig.asked if name == "UpdateTable"]
+    versions = [(given["VersionId"], given["SkipArchive"]) for name, given in rig.requests if name == "UpdateTable"]
     assert versions == [("1", True), ("1", True)], "both named the version that they had read"
 
 
@@ -134,7 +134,7 @@ def test_the_region_of_the_signature_is_said(rig: Glue) -> None:
     assert "region:" in down.value.next
 
 
-def test_a_machine_without_keys_is_told(rig: Glue, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_machine_without_keys_is_reported(rig: Glue, monkeypatch: pytest.MonkeyPatch) -> None:
     glue.no_keys(monkeypatch)
     anybody = rig.lake.model_copy(update={"store": None})
     with pytest.raises(DependencyDown, match="no AWS keys") as down:

@@ -66,7 +66,7 @@ def test_a_table_nothing_was_done_to_saved_nothing(registry):
 
 
 @pytest.mark.parametrize("ask", [ledger.history, ledger.savings])
-def test_an_unknown_table_is_told_with_the_nearest(kept, ask):
+def test_an_unknown_table_is_reported_with_the_nearest(kept, ask):
     with pytest.raises(SpecError, match="does not exist") as wrong:
         ask(kept, "nyc.flight")
     assert wrong.value.why == "Did you mean nyc.flights?"

@@ -120,7 +120,7 @@ def last(table: Lying) -> dict:
         return maintenance.newest_actions(connection, table.name, 1)[0]
 
 
-def test_the_first_run_shows_the_second_puts_aside_a_later_one_deletes(make) -> None:
+def test_the_first_run_shows_the_second_sets_aside_a_later_one_deletes(make) -> None:
     table = make()
     needed = table.names()
     table.junk("data/crashed.parquet")
@@ -205,7 +205,7 @@ def test_a_file_committed_between_two_thousands_stays(make, monkeypatch) -> None
     assert table.rows() == 9
 
 
-def test_a_file_committed_after_it_was_taken_is_put_back_and_a_person_told(make) -> None:
+def test_a_file_committed_after_it_was_taken_is_put_back_and_a_person_is_warned(make) -> None:
     table = make()
     table.junk("data/a.parquet")
     table.junk("data/b.parquet")
@@ -254,7 +254,7 @@ def test_a_file_that_somebody_else_removed_keeps_no_other_from_its_place(make) -
     assert {"data/b.parquet", "data/c.parquet"} <= table.names()
 
 
-def test_a_needed_file_an_earlier_run_put_aside_comes_back(make) -> None:
+def test_a_needed_file_an_earlier_run_set_aside_comes_back(make) -> None:
     table = make()
     table.junk("data/crashed.parquet")
     table.sweep()
@@ -333,7 +333,7 @@ def test_what_readers_by_a_version_hint_need_stays(make, name: str) -> None:
     assert failed["result"] == "failed" and "version-hint.text leads readers" in failed["why"], failed
 
 
-def test_files_that_somebody_else_removes_meanwhile_are_told(make) -> None:
+def test_files_that_somebody_else_removes_meanwhile_are_reported(make) -> None:
     table = make()
     junk = [table.junk(f"data/{name}.parquet") for name in ("a", "b")]
     table.sweep()

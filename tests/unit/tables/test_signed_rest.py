@@ -100,7 +100,7 @@ def test_the_catalog_is_examined(server: Signed) -> None:
     assert server.refused == []
 
 
-def test_a_machine_without_keys_is_told(server: Signed, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_machine_without_keys_is_reported(server: Signed, monkeypatch: pytest.MonkeyPatch) -> None:
     glue.no_keys(monkeypatch)
     anybody = lake_of(server).model_copy(update={"store": None})
     with pytest.raises(DependencyDown, match="no AWS keys") as down:

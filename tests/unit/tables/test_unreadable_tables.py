@@ -231,7 +231,7 @@ def test_a_row_of_the_year_57868_is_a_partition_like_any_other(
     assert seen["errors"] == {}
 
 
-def test_a_name_that_no_table_has_is_told_with_the_nearest_and_not_with_the_whole_lake(
+def test_a_name_that_no_table_has_is_reported_with_the_nearest_and_not_with_the_whole_lake(
     catalog: SqlCatalog, runtime: Runtime, tmp_path: Path
 ) -> None:
     for number in range(20):

@@ -164,7 +164,7 @@ def test_failures_the_procedure_admits_are_failures(facts, before):
     assert not verify_compact(COMPACT, before, facts((snapshot(1), rewrite(2))), {2: KEPT}, failed_files=1).ok
 
 
-def test_a_table_rolled_back_under_the_rewrite_is_told_and_what_was_made_on_it_is_proven(facts):
+def test_a_table_rolled_back_under_the_rewrite_is_reported_and_what_was_made_on_it_is_proven(facts):
     start = facts((snapshot(1), snapshot(2)))
     after = facts((snapshot(1), snapshot(2), rewrite(3, 100), snapshot(4)))
     after = replace(after, snapshots=(snapshot(1), snapshot(2), replace(rewrite(3), parent=1)), snapshot_id=3)
@@ -187,7 +187,7 @@ def merge(number: int, taken: int, given: int, operation: str = "replace", **cou
 
 
 @pytest.mark.parametrize("ours", [False, True])
-def test_a_table_whose_content_was_replaced_meanwhile_is_told_and_held_for_nobody(facts, ours):
+def test_a_table_whose_content_was_replaced_meanwhile_is_reported_and_held_for_nobody(facts, ours):
     start = facts((snapshot(1), snapshot(2)))
     new = snapshot(3, parent=None, total=7, added_records=7)  # CREATE OR REPLACE TABLE .. AS SELECT
     chain = (new, *((replace(rewrite(4, 7, 7), parent=3),) if ours else ()))
@@ -249,7 +249,7 @@ def test_manifests_that_are_as_many_as_before_are_no_change_whoever_added_them(f
     assert (fewer.changed, _result(Run(), fewer)[0]) == (True, "done")
 
 
-def test_files_that_came_during_a_rewrite_are_told_beside_those_it_rewrote(facts, before):
+def test_files_that_came_during_a_rewrite_are_reported_with_those_it_rewrote(facts, before):
     other = snapshot(3, added_data_files=4)
     after = facts((snapshot(1), rewrite(2), other))
     assert verify_compact(COMPACT, before, after, {2: KEPT}).why == (
@@ -297,7 +297,7 @@ def test_a_position_that_was_on_main_may_expire_and_no_other(facts):
     assert verify_expire(EXPIRE, start, after, {1, 2, 3, 4}, {}, NOW).harmed
 
 
-def test_a_ref_whose_age_was_over_may_be_gone_and_is_told(facts):
+def test_a_ref_whose_age_was_over_may_be_gone_and_is_reported(facts):
     refs = {"main": Ref("branch", 5), "lakeward-2026-02-20": Ref("tag", 2, expires_after_ms=60_000)}
     verdict = verify_expire(EXPIRE, facts(FIVE, refs=refs), facts(FIVE[4:]), {1, 2, 3, 4}, {}, NOW)
     assert verdict.ok

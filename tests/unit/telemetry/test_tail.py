@@ -57,7 +57,7 @@ def test_the_launch_before(tmp_path) -> None:
     assert tail.before(tmp_path / "20260101T000000-a") is None
 
 
-def test_what_stands_beside_a_failure_is_short_and_of_one_line_each(tmp_path) -> None:
+def test_what_is_next_to_a_failure_is_short_and_of_one_line_each(tmp_path) -> None:
     (tmp_path / "driver.log").write_text("\n".join(line(n, "x" * 1000, error="first\nsecond") for n in range(50)))
     found = tail.newest(tmp_path, "flights")
     assert len(found) == tail.LINES

@@ -26,12 +26,12 @@ def may_read(user: GetUserDep) -> MayRead:
     """Which of some Dags the caller may read; a Dag that Airflow has not parsed yet is judged by its name alone."""
 
     def readable(dags: Iterable[str]) -> Set[str]:
-        asked = list(dags)
-        teams = DagModel.get_dag_id_to_team_name_mapping(asked) if conf.getboolean("core", "multi_team") else {}
+        dag_ids = list(dags)
+        teams = DagModel.get_dag_id_to_team_name_mapping(dag_ids) if conf.getboolean("core", "multi_team") else {}
         manager = get_auth_manager()
         return {
             dag
-            for dag in asked
+            for dag in dag_ids
             if manager.is_authorized_dag(method="GET", details=DagDetails(id=dag, team_name=teams.get(dag)), user=user)
         }
 

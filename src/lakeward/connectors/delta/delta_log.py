@@ -138,12 +138,12 @@ class DeltaLog:
 
     @staticmethod
     def _checkpoint_file(file: Folder, columns: Sequence[str]) -> Iterator[Action]:
-        wanted = {column.split(".")[0] for column in columns}
+        kinds = {column.split(".")[0] for column in columns}
         if file.suffix == ".json":
             with file.open(encoding="utf-8") as lines:
                 for line in lines:
                     if line.strip():
-                        yield {kind: value for kind, value in json.loads(line).items() if kind in wanted}
+                        yield {kind: value for kind, value in json.loads(line).items() if kind in kinds}
             return
         import pyarrow.parquet as pq  # the watcher, which needs the paths alone, loads no engine
 

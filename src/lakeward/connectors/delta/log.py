@@ -339,12 +339,12 @@ _TYPES = dict(zip(IDENTITY_COLUMNS["kafka"], (pa.string(), pa.int32(), pa.int64(
 def _identity(table: TableLog, path: str, values: Mapping[str, str | None]) -> pa.Table:
     """The identity columns of one file. A partition column has one value for the whole file."""
     file = pq.ParquetFile(parquet(absolute(table.folder, path)))
-    wanted = {name: stored for name, stored in _stored(table, file).items() if name not in values}
-    stored = file.read(list(wanted.values()))
+    missing = {name: stored for name, stored in _stored(table, file).items() if name not in values}
+    stored = file.read(list(missing.values()))
     columns = {
         name: pa.repeat(pa.scalar(values[name]).cast(kind), file.metadata.num_rows)
         if name in values
-        else stored.column(wanted[name])
+        else stored.column(missing[name])
         for name, kind in _TYPES.items()
     }
     return pa.table(columns)

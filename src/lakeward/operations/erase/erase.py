@@ -137,9 +137,9 @@ class Erase(Operation[ErasePlan]):
 
         self._check_alone(load())  # since the plan was made
         if files.held(load(), target.match):
-            beside = target.table != self.subject
+            other_table = target.table != self.subject
             columns = (
-                (quarantine.STREAM, quarantine.REPLAYED_AT, quarantine.REPLAY, quarantine.BECAME) if beside else ()
+                (quarantine.STREAM, quarantine.REPLAYED_AT, quarantine.REPLAY, quarantine.BECAME) if other_table else ()
             )
             files.rewrite(
                 load,

@@ -167,11 +167,11 @@ def _of_tables(
         )  # fmt: skip
     live = position_of(old, stream)
     alone(context, stream, table, old)
-    beside = [dotted(identifier) for identifier in lake.list_tables(name_parts(table)[:-1])]
-    number = names.next_number(table, old.location(), beside)
+    tables = [dotted(identifier) for identifier in lake.list_tables(name_parts(table)[:-1])]
+    number = names.next_number(table, old.location(), tables)
     made, at, fill = options.into or names.made(table, number), None, names.filling(stream, number)
     _own_folder(stream, made, old)
-    fills = [name for name in sorted(beside) if name_parts(name)[-1].startswith(f"{name_parts(table)[-1]}_rebuild_")]
+    fills = [name for name in sorted(tables) if name_parts(name)[-1].startswith(f"{name_parts(table)[-1]}_rebuild_")]
     for candidate in [options.into] if options.into else fills:
         known = _filled(lake, stream, candidate, named=options.into is not None)
         if known is not None:

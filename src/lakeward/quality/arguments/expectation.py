@@ -56,13 +56,13 @@ class Settled:
         kwargs: the arguments to compute with: names as the table has them, literals of the columns' types, no nulls.
         exact: of these, the ones that Great Expectations' model would round or change.
         faults: what is wrong; with one of them nothing may be computed.
-        told: what has no effect.
+        warnings: what has no effect.
     """
 
     kwargs: dict[str, Any]
     exact: dict[str, Any] = field(default_factory=dict)
     faults: list[Fault] = field(default_factory=list)
-    told: list[Fault] = field(default_factory=list)
+    warnings: list[Fault] = field(default_factory=list)
 
 
 def settle(kind: str, kwargs: Mapping[str, Any], columns: Columns | None) -> Settled:
@@ -155,7 +155,7 @@ def _set(kind: str, made: Settled, column: Resolved | None) -> None:
         if each is None and kind in _OF_SETS:
             made.faults.append(Fault(path, f"{_NULL} {_NOT_NULL}"))
         elif each is None:
-            made.told.append(
+            made.warnings.append(
                 Fault(path, f"null has no effect here: rows without a value are judged by {_NOT_NULL} only")
             )
         else:

@@ -45,30 +45,30 @@ def refused_by_java(patterns: Collection[str]) -> dict[str, str]:
 
     Without Java on this machine only what no engine can read is refused.
     """
-    wanted = sorted(set(patterns))
-    probe(wanted)
-    found = {each: _by_java[each][0] if each in _by_java else no_pattern(each) for each in wanted}
+    unique = sorted(set(patterns))
+    probe(unique)
+    found = {each: _by_java[each][0] if each in _by_java else no_pattern(each) for each in unique}
     return {each: why for each, why in found.items() if why}
 
 
 def probe(patterns: Collection[str]) -> None:
     """Have one Java process compile and try all patterns that are new, for `slow`; without Java nothing is done."""
-    wanted = sorted({each for each in patterns if each not in _by_java})
-    binary = java.locate(os.environ) if wanted else None
+    unknown = sorted({each for each in patterns if each not in _by_java})
+    binary = java.locate(os.environ) if unknown else None
     if binary is None:
         return
-    lines = "".join(f"{base64.b64encode(each.encode()).decode()}\n" for each in wanted)
+    lines = "".join(f"{base64.b64encode(each.encode()).decode()}\n" for each in unknown)
     command = [str(binary), "-XX:TieredStopAtLevel=1", "-Xshare:auto", "-cp", str(own.PATTERNS_JAR), own.PATTERNS_CLASS]
     try:
         done = subprocess.run(command, input=lines, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False)
     except (OSError, subprocess.TimeoutExpired):
         return
     answers = done.stdout.splitlines()
-    if done.returncode != 0 or len(answers) != len(wanted):
+    if done.returncode != 0 or len(answers) != len(unknown):
         return
     if len(_by_java) > _MOST:
         _by_java.clear()
-    for pattern, answer in zip(wanted, answers, strict=True):
+    for pattern, answer in zip(unknown, answers, strict=True):
         place, _, reason = answer.partition(" ")
         refused = _words(pattern, base64.b64decode(reason).decode(), int(place)) if reason else None
         _by_java[pattern] = refused, answer == "slow"
@@ -76,11 +76,11 @@ def probe(patterns: Collection[str]) -> None:
 
 def refused_by_spark(session: SparkSession, patterns: Collection[str]) -> dict[str, str]:
     """Pattern -> why Spark cannot compile it. The server is asked once about each pattern, without reading rows."""
-    wanted = sorted({each for each in patterns if each not in _known})
-    if wanted:
+    unknown = sorted({each for each in patterns if each not in _known})
+    if unknown:
         if len(_known) > _MOST:
             _known.clear()
-        _ask(session, wanted)
+        _ask(session, unknown)
     return {each: why for each in patterns if (why := _known.get(each))}
 
 

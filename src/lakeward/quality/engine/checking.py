@@ -36,7 +36,7 @@ def check(
     of: LakeTable,
     found: Range,
     history: History,
-    asked: Sequence[ConfiguredCheck],
+    checks: Sequence[ConfiguredCheck],
     now: datetime,
     engines: Engines,
     patience_s: float = PATIENCE_S,
@@ -45,7 +45,7 @@ def check(
     """The result of every check. Checks that read the same rows share one frame and one timeout."""
     results: dict[str, Check] = {}
     groups: dict[Read, list[ConfiguredCheck]] = {}
-    for each in asked:
+    for each in checks:
         read = reading(found, history, each.scope, now)
         if str(each.expectation.type) in OF_COMMITS and found.base and found.head and found.snapshots:
             read = read or Read(found.base.snapshot, found.head.id)
@@ -53,11 +53,11 @@ def check(
             results[each.id] = each.blank(State.SKIPPED, "no new rows in the range")
         else:
             groups.setdefault(read, []).append(each)
-    patterns.probe({each for check in asked for each in patterns.patterns_of(check.kwargs).values()})
+    patterns.probe({each for check in checks for each in patterns.patterns_of(check.kwargs).values()})
     for read, group in groups.items():
         compute = partial(_computed, of, found, history, read, engines, patience_s, planning_s)
         results |= rescued(found.table, group, engines, compute, patience_s)
-    return [results[check.id] for check in asked]
+    return [results[check.id] for check in checks]
 
 
 def _computed(
@@ -126,12 +126,12 @@ def first_bad(
     of: LakeTable,
     found: Range,
     history: History,
-    asked: Sequence[ConfiguredCheck],
+    configured: Sequence[ConfiguredCheck],
     checks: Sequence[Check],
     engines: Engines,
 ) -> tuple[int | None, str]:
     """The first snapshot that makes a failed check fail, and a note if it cannot be determined."""
-    by_id = {check.id: check for check in asked}
+    by_id = {check.id: check for check in configured}
     about = [
         by_id[check.id]
         for check in checks
@@ -141,13 +141,9 @@ def first_bad(
         and engines.checker.by_row(by_id[check.id])
     ]
     failed = Failed(
-        alone=tuple(
-            configured.id for configured in about if configured.strict and configured.expectation.type in ALONE
-        ),
-        strict=tuple(
-            configured.id for configured in about if configured.strict and configured.expectation.type not in ALONE
-        ),
-        tolerant=tuple(configured.id for configured in about if not configured.strict),
+        alone=tuple(each.id for each in about if each.strict and each.expectation.type in ALONE),
+        strict=tuple(each.id for each in about if each.strict and each.expectation.type not in ALONE),
+        tolerant=tuple(each.id for each in about if not each.strict),
     )
 
     def oldest() -> OldestFailingRow:

@@ -51,48 +51,48 @@ class Checker:
         self._by_row = (base.ColumnMapExpectation, base.ColumnPairMapExpectation, base.MulticolumnMapExpectation)
         self._frames = 0
 
-    def by_row(self, asked: ConfiguredCheck) -> bool:
+    def by_row(self, configured: ConfiguredCheck) -> bool:
         """Whether the check judges row by row, so that a failing row belongs to a snapshot."""
-        return issubclass(self._implementation(asked.expectation.type), self._by_row)
+        return issubclass(self._implementation(configured.expectation.type), self._by_row)
 
     def check(
-        self, frame: DataFrame, asked: Sequence[ConfiguredCheck], footers: FileStatistics | None = None
+        self, frame: DataFrame, checks: Sequence[ConfiguredCheck], footers: FileStatistics | None = None
     ) -> list[Check]:
         """The result of every check on this frame, in the given order, with details.
 
         `footers` are the file statistics of exactly the frame's rows; checks that they answer read no rows.
         """
-        sound, results = settling.settle_all(asked, frame)
+        sound, results = settling.settle_all(checks, frame)
         results |= bridge.check(frame, sound, footers)
         results |= self._stock(frame, [check for check in sound if check.id not in results])
-        return [results[check.id] for check in asked]
+        return [results[check.id] for check in checks]
 
-    def fails(self, frame: DataFrame, asked: Sequence[ConfiguredCheck]) -> bool | None:
+    def fails(self, frame: DataFrame, checks: Sequence[ConfiguredCheck]) -> bool | None:
         """Whether any of the checks fails on this frame; None when one could not be computed."""
-        sound, results = settling.settle_all(asked, frame)
+        sound, results = settling.settle_all(checks, frame)
         results |= bridge.check(frame, sound, sampled=False)
         remaining = [check for check in sound if check.id not in results]
         results |= self._run(self._batch(frame), remaining, "BOOLEAN_ONLY") if remaining else {}
         states = {result.state for result in results.values()}
         return None if State.ERROR in states else State.FAIL in states
 
-    def least(self, frame: DataFrame, asked: Sequence[ConfiguredCheck], value: str) -> Any:
+    def least(self, frame: DataFrame, checks: Sequence[ConfiguredCheck], value: str) -> Any:
         """The least value of a SQL expression among the rows that fail any of the checks, each row judged alone."""
-        return bridge.least(frame, settling.settle_all(asked, frame)[0], value)
+        return bridge.least(frame, settling.settle_all(checks, frame)[0], value)
 
-    def stock(self, frame: DataFrame, asked: Sequence[ConfiguredCheck]) -> dict[str, Check]:
+    def stock(self, frame: DataFrame, checks: Sequence[ConfiguredCheck]) -> dict[str, Check]:
         """Every check by stock GX alone, in its usual form: the reference for the bridge's results."""
-        return self._run(self._batch(frame), asked, "BASIC")
+        return self._run(self._batch(frame), checks, "BASIC")
 
-    def _stock(self, frame: DataFrame, asked: Sequence[ConfiguredCheck]) -> dict[str, Check]:
-        if not asked:
+    def _stock(self, frame: DataFrame, checks: Sequence[ConfiguredCheck]) -> dict[str, Check]:
+        if not checks:
             return {}
         batch = self._batch(frame)
-        rowwise = [check for check in asked if self.by_row(check)]
-        others = [check for check in asked if not self.by_row(check)]
+        rowwise = [check for check in checks if self.by_row(check)]
+        others = [check for check in checks if not self.by_row(check)]
         # An aggregate costs the same whether its value is returned or not.
         results = self._run(batch, rowwise, "BOOLEAN_ONLY") | self._run(batch, others, "BASIC")
-        failed = [check for check in asked if results[check.id].state is State.FAIL]
+        failed = [check for check in checks if results[check.id].state is State.FAIL]
         detail = {"result_format": "SUMMARY", "include_unexpected_rows": True, "partial_unexpected_count": SAMPLE}
         results |= self._run(batch, [check for check in failed if self.by_row(check)], detail)
         return results | self._run(batch, [check for check in failed if check.expectation.type == SQL], "COMPLETE")
@@ -102,23 +102,23 @@ class Checker:
         asset = self._source.add_dataframe_asset(f"frame-{self._frames}")
         return asset.add_batch_definition_whole_dataframe("whole").get_batch({"dataframe": frame})
 
-    def _run(self, batch: Any, asked: Sequence[ConfiguredCheck], form: str | dict[str, Any]) -> dict[str, Check]:
-        if not asked:
+    def _run(self, batch: Any, checks: Sequence[ConfiguredCheck], form: str | dict[str, Any]) -> dict[str, Check]:
+        if not checks:
             return {}
-        alone = [check for check in asked if check.expectation.type == _QUANTILES]
-        if alone and len(asked) > 1:  # GX gives all of them on one column the quantiles of the first
-            results = self._run(batch, [check for check in asked if check not in alone], form)
+        alone = [check for check in checks if check.expectation.type == _QUANTILES]
+        if alone and len(checks) > 1:  # GX gives all of them on one column the quantiles of the first
+            results = self._run(batch, [check for check in checks if check not in alone], form)
             return results | {name: made for each in alone for name, made in self._run(batch, [each], form).items()}
         suite = self._gx.ExpectationSuite(
             name=f"suite-{self._frames}",
             expectations=[
-                {"type": check.expectation.type, "kwargs": check.kwargs, "meta": {"id": check.id}} for check in asked
+                {"type": check.expectation.type, "kwargs": check.kwargs, "meta": {"id": check.id}} for check in checks
             ],
         )
         found = {
             result.expectation_config.meta["id"]: result for result in batch.validate(suite, result_format=form).results
         }
-        return {check.id: replace(as_check(check, found.get(check.id)), by="stock") for check in asked}
+        return {check.id: replace(as_check(check, found.get(check.id)), by="stock") for check in checks}
 
 
 WRITTEN_FOR = "1.24"

@@ -78,9 +78,9 @@ class Attempt:
         """Whether the session can be used after it."""
         return self.error is None and not self.ending and session.answers()
 
-    def undecided(self, asked: Sequence[ConfiguredCheck]) -> list[ConfiguredCheck]:
+    def undecided(self, checks: Sequence[ConfiguredCheck]) -> list[ConfiguredCheck]:
         """The checks without a verdict."""
-        return [each for each in asked if each.id not in self.results or self.results[each.id].state is State.ERROR]
+        return [each for each in checks if each.id not in self.results or self.results[each.id].state is State.ERROR]
 
 
 class Session(Protocol):
@@ -113,7 +113,7 @@ what is left: the next tables wait for them."""
 
 
 def rescued(
-    table: str, asked: Sequence[ConfiguredCheck], session: Session, compute: Compute, patience_s: float
+    table: str, checks: Sequence[ConfiguredCheck], session: Session, compute: Compute, patience_s: float
 ) -> dict[str, Check]:
     """The result of every check.
 
@@ -127,9 +127,9 @@ def rescued(
     """
     known = session.suspects
     results = {
-        each.id: each.blank(State.ERROR, why) for each in asked if (why := known.paused(table, each.id))
+        each.id: each.blank(State.ERROR, why) for each in checks if (why := known.paused(table, each.id))
     }  # not computed: the server would end again, or plan without end
-    computed = [each for each in asked if each.id not in results]
+    computed = [each for each in checks if each.id not in results]
     alone = [each for each in computed if known.alone(table, each)]
     harmed = False
     if together := [each for each in computed if each not in alone]:
@@ -148,11 +148,11 @@ def rescued(
 
 
 def _together(
-    table: str, asked: Sequence[ConfiguredCheck], session: Session, compute: Compute, patience_s: float
+    table: str, checks: Sequence[ConfiguredCheck], session: Session, compute: Compute, patience_s: float
 ) -> tuple[dict[str, Check], bool]:
     """All checks in one attempt, and those without a verdict once more; whether something was given up."""
-    made = compute(asked, None, 1)
-    lost = made.undecided(asked)
+    made = compute(checks, None, 1)
+    lost = made.undecided(checks)
     if not lost or (not made.planning and not made.over and made.usable(session)):
         return made.results, False
     results = dict(made.results)
@@ -170,7 +170,7 @@ def _together(
             if not usable:
                 session.renew()
                 session.wait(ending=made.ending)
-    sane = _read(asked, results)
+    sane = _read(checks, results)
     if len(lost) == 1 and (made.over or (made.planning and sane)):
         results[lost[0].id] = _judged(table, lost[0], made, session)
         return results, True
@@ -182,9 +182,9 @@ def _together(
     return results | found, True
 
 
-def _read(asked: Sequence[ConfiguredCheck], results: Mapping[str, Check]) -> bool:
+def _read(checks: Sequence[ConfiguredCheck], results: Mapping[str, Check]) -> bool:
     """Whether a check without text of a person's own read these rows: then the plan of the read itself ends in time."""
-    decided = (results[each.id] for each in asked if each.id in results and not free_text(each))
+    decided = (results[each.id] for each in checks if each.id in results and not free_text(each))
     return any(each.state in (State.PASS, State.FAIL) and each.by != "metadata" for each in decided)
 
 
@@ -236,16 +236,16 @@ def _apart(
     return results, harmed
 
 
-def _judged(table: str, asked: ConfiguredCheck, made: Attempt, session: Session) -> Check:
+def _judged(table: str, configured: ConfiguredCheck, made: Attempt, session: Session) -> Check:
     """The error of a check that was computed alone, and what is remembered of it."""
-    if made.over and (pattern := endless_pattern(asked)):
-        session.suspects.accuse(table, asked.id, f"{LATE}: {pattern}")
-        return asked.blank(State.ERROR, f"{LATE}: {pattern}")
+    if made.over and (pattern := endless_pattern(configured)):
+        session.suspects.accuse(table, configured.id, f"{LATE}: {pattern}")
+        return configured.blank(State.ERROR, f"{LATE}: {pattern}")
     if made.over:
-        session.suspects.suspect(table, asked.id)
-        return asked.blank(State.ERROR, LATE)
+        session.suspects.suspect(table, configured.id)
+        return configured.blank(State.ERROR, LATE)
     why = ENDLESS if made.planning else DEADLY
-    session.suspects.accuse(table, asked.id, why)
+    session.suspects.accuse(table, configured.id, why)
     detail = f": {sentence(str(made.error))}" if made.error is not None and not made.planning else ""
-    hint = DEEP if why == DEADLY and patterns_of(asked.kwargs) else ""
-    return asked.blank(State.ERROR, f"{why}{hint}{detail}")
+    hint = DEEP if why == DEADLY and patterns_of(configured.kwargs) else ""
+    return configured.blank(State.ERROR, f"{why}{hint}{detail}")

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pyspark.sql.connect.dataframe import DataFrame
 
 
-def settle_all(asked: Sequence[ConfiguredCheck], frame: DataFrame) -> tuple[list[ConfiguredCheck], dict[str, Check]]:
+def settle_all(checks: Sequence[ConfiguredCheck], frame: DataFrame) -> tuple[list[ConfiguredCheck], dict[str, Check]]:
     """The checks that can be computed, with settled arguments, and an error for each of the others, by its id.
 
     The frame is asked for its schema only, and its session to compile regular expressions.
@@ -30,10 +30,10 @@ def settle_all(asked: Sequence[ConfiguredCheck], frame: DataFrame) -> tuple[list
         PySparkException: no server answers.
     """
     columns = of_schema(frame.schema)
-    written = {pattern for each in asked for pattern in patterns.patterns_of(each.expectation.kwargs).values()}
+    written = {pattern for each in checks for pattern in patterns.patterns_of(each.expectation.kwargs).values()}
     wrong = patterns.refused_by_spark(frame.sparkSession, written)
     sound, refused = [], {}
-    for each in asked:
+    for each in checks:
         kind, kwargs = str(each.expectation.type), each.expectation.kwargs
         settled = attempt(f"arguments of {kind} ({each.id})", partial(settle, kind, kwargs, columns))
         if isinstance(settled, Failure):  # this check alone is an error
@@ -41,24 +41,24 @@ def settle_all(asked: Sequence[ConfiguredCheck], frame: DataFrame) -> tuple[list
             continue
         faults = [*settled.faults, *patterns.faults(kwargs, wrong)]
         if faults:
-            refused[each.id] = each.blank(State.ERROR, told(each, faults))
+            refused[each.id] = each.blank(State.ERROR, problem(each, faults))
         else:
             sound.append(replace(each, settled=settled))
     return sound, refused
 
 
-def told(asked: ConfiguredCheck, faults: Sequence[Fault]) -> str:
+def problem(configured: ConfiguredCheck, faults: Sequence[Fault]) -> str:
     """What is wrong with a check's arguments, as one sentence with the place in the suite's file."""
-    place = _place(asked, faults[0])
+    place = _place(configured, faults[0])
     return "; ".join(fault.text() for fault in faults) + (f" ({place})" if place else "")
 
 
-def _place(asked: ConfiguredCheck, fault: Fault) -> str:
-    if asked.file is None:
+def _place(configured: ConfiguredCheck, fault: Fault) -> str:
+    if configured.file is None:
         return ""
     try:
-        document = read_document(Path(asked.file).read_text(encoding="utf-8"))
+        document = read_document(Path(configured.file).read_text(encoding="utf-8"))
     except OSError:
-        return asked.file.name
-    line = document.place(("expectations", asked.number, "kwargs", *fault.path)).line
-    return f"{asked.file.parent.name}/{asked.file.name}:{line}"
+        return configured.file.name
+    line = document.place(("expectations", configured.number, "kwargs", *fault.path)).line
+    return f"{configured.file.parent.name}/{configured.file.name}:{line}"

@@ -43,24 +43,24 @@ class Suspects:
             return ""
         return f"{why}; it is computed again after {left / 60:.0f} min, or when its arguments change"
 
-    def alone(self, table: str, asked: ConfiguredCheck) -> bool:
+    def alone(self, table: str, configured: ConfiguredCheck) -> bool:
         """Whether the check is computed alone: it is suspect, or Java may match its pattern without end."""
-        return (table, asked.id) in self.apart or bool(endless_pattern(asked))
+        return (table, configured.id) in self.apart or bool(endless_pattern(configured))
 
 
-def endless_pattern(asked: ConfiguredCheck) -> str:
+def endless_pattern(configured: ConfiguredCheck) -> str:
     """Why Java may match a pattern of the check without end, as a clause; empty if nothing shows it."""
-    return next((why for each in patterns_of(asked.kwargs).values() if (why := slow(each))), "")
+    return next((why for each in patterns_of(configured.kwargs).values() if (why := slow(each))), "")
 
 
-def free_text(asked: ConfiguredCheck) -> bool:
+def free_text(configured: ConfiguredCheck) -> bool:
     """Whether the check has SQL or a pattern of a person's own, and so may be the one without an end."""
-    kwargs = asked.kwargs
+    kwargs = configured.kwargs
     return bool(_QUERY in kwargs or kwargs.get("row_condition") or patterns_of(kwargs))
 
 
-def parts(asked: Sequence[ConfiguredCheck]) -> list[list[ConfiguredCheck]]:
+def parts(checks: Sequence[ConfiguredCheck]) -> list[list[ConfiguredCheck]]:
     """The checks to compute together: first all without text of a person's own, then each of the others."""
-    plain = [each for each in asked if not free_text(each)]
-    several = [plain] if plain and len(plain) < len(asked) else [[each] for each in plain]
-    return [*several, *([each] for each in asked if free_text(each))]
+    plain = [each for each in checks if not free_text(each)]
+    several = [plain] if plain and len(plain) < len(checks) else [[each] for each in plain]
+    return [*several, *([each] for each in checks if free_text(each))]

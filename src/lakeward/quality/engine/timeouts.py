@@ -154,14 +154,14 @@ def patient(
             return True
 
     def watch() -> None:
-        told = False
+        warned = False
         while not over.wait(_AGAIN_S if seconds > _AGAIN_S else seconds):
             now = time.monotonic()
             state.planning_s, state.grace_s = machine.patience(planning_s), machine.patience(GRACE_S)
             reachable = now - watched.progress.last < _QUIET_S or watched.reachable()
             act = state.look(now, reachable, interrupt)
-            if not told and (state.over or state.planning):
-                told = True
+            if not warned and (state.over or state.planning):
+                warned = True
                 limit = seconds if state.over else state.planning_s
                 log.warning("Checks timed out; statements interrupted", table=what, timeout_s=limit)
             if act == "give up":

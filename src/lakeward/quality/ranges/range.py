@@ -111,8 +111,8 @@ def _decide(history: History, proofs: Sequence[Mark]) -> Range:
         return Range(table, Kind.EMPTY, None, None, (), "the table has no snapshot yet")
     if not proofs:
         chain = between(history, None, head.id)
-        beside = "; the branch `verified` was not created by Lakeward" if history.verified is not None else ""
-        return Range(table, Kind.TABLE, None, head, chain.snapshots, f"first check: the whole table{beside}")
+        note = "; the branch `verified` was not created by Lakeward" if history.verified is not None else ""
+        return Range(table, Kind.TABLE, None, head, chain.snapshots, f"first check: the whole table{note}")
     base, chain = proofs[0], between(history, proofs[0], head.id)
     if chain.cut is None:
         return _classify(history, base, head, chain)

@@ -169,8 +169,8 @@ def aggregate(
         index: {} if unreadable(column.name, names) else _facts(column, newest=column.name in times)
         for index, column in enumerate(columns)
     }  # a name that Spark cannot read either would fail the statement
-    for index, wanted in facts.items():
-        aggregates |= {f"c{index}_{fact}": sql for fact, sql in wanted.items()}
+    for index, aggregate_of_fact in facts.items():
+        aggregates |= {f"c{index}_{fact}": sql for fact, sql in aggregate_of_fact.items()}
     row = frame.selectExpr(*(f"{sql} AS {quote(name)}" for name, sql in aggregates.items())).collect()[0]
     return row["rows"], [
         _described(column, {fact: row[f"c{index}_{fact}"] for fact in facts[index]})

@@ -201,7 +201,7 @@ def _of_arguments(at: Path_, each: dict[str, Any], columns: Columns | None) -> I
         return
     settled = settle(name, kwargs, columns)
     yield from (fault.finding(at) for fault in settled.faults)
-    yield from (replace(told.finding(at), warning=True) for told in settled.told)
+    yield from (replace(fault.finding(at), warning=True) for fault in settled.warnings)
 
 
 def _as_written(finding: Finding, document: Document) -> Finding:

@@ -32,7 +32,7 @@ def unreachable(file: Path) -> str | None:
     return None
 
 
-def _beside(file: Path) -> list[Path]:
+def _other_files(file: Path) -> list[Path]:
     """The files of the same folder, if the folder is readable."""
     try:
         return list(file.parent.iterdir())
@@ -56,7 +56,7 @@ def reference_findings(spec: StreamSpec, project: Path) -> Iterator[Finding]:
         if why := unreachable(file):
             yield Finding(at, f"{path} cannot be read: {why}", path)
         elif not exists(file):
-            there = [str(Path(path).parent / other.name) for other in _beside(file)]
+            there = [str(Path(path).parent / other.name) for other in _other_files(file)]
             yield Finding(at, f"there is no such file in the project: {path}", path,
                           tuple(sorted(there)[:10]), nearest(path, there))  # fmt: skip
         elif reference.csv and file.is_dir():

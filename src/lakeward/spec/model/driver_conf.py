@@ -91,8 +91,8 @@ def _size(hosted: list[Mapping[str, Any]], base: DriverSettings) -> tuple[int, M
     """Cores and memory: the largest request."""
     wishes = [spec.get("resources") or {} for spec in hosted]
     cores = max([base.cores, *(int(wish["cores"]) for wish in wishes if wish.get("cores"))])
-    wanted = [base.memory, *(Memory(wish["driver_memory"]) for wish in wishes if wish.get("driver_memory"))]
-    return cores, max(wanted, key=lambda size: size.bytes)
+    sizes = [base.memory, *(Memory(wish["driver_memory"]) for wish in wishes if wish.get("driver_memory"))]
+    return cores, max(sizes, key=lambda size: size.bytes)
 
 
 def _on_yarn(specs: list[Mapping[str, Any]], base: DriverSettings) -> dict[str, str]:

@@ -222,18 +222,18 @@ def long_form(data: Any) -> Any:
         raise ValueError(message)
     if SINGLE not in data:
         return data
-    beside = [key for key in OF_THE_SOURCE if key in data]
+    outside = [key for key in OF_THE_SOURCE if key in data]
     source = data[SINGLE]
     if isinstance(source, dict):
-        source = source | {key: data[key] for key in beside}
-    rest = {key: value for key, value in data.items() if key != SINGLE and key not in beside}
+        source = source | {key: data[key] for key in outside}
+    rest = {key: value for key, value in data.items() if key != SINGLE and key not in outside}
     return rest | {"sources": {SINGLE: source}}
 
 
 def mixed_forms(data: dict[str, Any]) -> list[tuple[tuple[str | int, ...], str]]:
     """Mixtures of short and long form: the path of the excess key, and why."""
     problems: list[tuple[tuple[str | int, ...], str]] = []
-    beside = [key for key in OF_THE_SOURCE if key in data]
+    outside = [key for key in OF_THE_SOURCE if key in data]
     source = data.get(SINGLE)
     if SINGLE in data and "sources" in data:
         problems.append(
@@ -241,10 +241,10 @@ def mixed_forms(data: dict[str, Any]) -> list[tuple[tuple[str | int, ...], str]]
         )
     elif "sources" in data:
         problems += [
-            ((key,), f"{key} is allowed beside source: only; move it into one of the sources") for key in beside
+            ((key,), f"{key} is allowed beside source: only; move it into one of the sources") for key in outside
         ]
     if isinstance(source, dict):
-        problems += [((SINGLE, key), f"{key} is both beside source: and inside it") for key in beside if key in source]
+        problems += [((SINGLE, key), f"{key} is both beside source: and inside it") for key in outside if key in source]
     return problems
 
 

@@ -187,10 +187,10 @@ def _of_one_stream(join: exp.Join, reading: Reading, left: bool) -> str | None:
     keeps_table_rows = {"FULL": True, "RIGHT": left, "LEFT": not left}.get(join.side, half and not left)
     if not keeps_table_rows:
         return None
-    beside = before(join)
-    of_stream = next(relation for relation in (*beside, join.this) if reading.beside(join, relation))
+    others = before(join)
+    of_stream = next(relation for relation in (*others, join.this) if reading.beside(join, relation))
     stream = of_stream.alias_or_name or "the stream"
-    table = (join.this if left else beside[0]).alias_or_name or "the table"
+    table = (join.this if left else others[0]).alias_or_name or "the table"
     which = "" if half else " that match nothing"
     return (f"{_written(join)} returns rows of {table}{which}, and every batch would return them again; "
             f"write FROM {stream} LEFT {f'{join.kind} ' if half else ''}JOIN {table}")  # fmt: skip

@@ -101,8 +101,8 @@ class LocalBackend:
         for item in known:
             if (item.driver, item.token) not in seen:
                 job = attempt(f"process of driver {item.driver}", partial(_known, item))
-                unasked = Job(item.driver, item.token, Life.UNKNOWN, None, identity.host(), item.log)
-                jobs.append(unasked if isinstance(job, Failure) else job)  # unknown is not dead
+                unknown = Job(item.driver, item.token, Life.UNKNOWN, None, identity.host(), item.log)
+                jobs.append(unknown if isinstance(job, Failure) else job)  # unknown is not dead
         return jobs
 
     def stop(self, job: Job, *, grace_s: float) -> bool:

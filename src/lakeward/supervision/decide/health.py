@@ -65,7 +65,7 @@ class HealthInput:
         failure: the newest failure of the stream or of its driver.
         now: the database's time.
         down: its dependency that does not answer, in words.
-        unasked: which part could not be asked, if `process` is unknown.
+        unreachable: which part could not be asked, if `process` is unknown.
         thrash: why automatic restarts are suspended.
         schedule: its trigger's cron fields, for a stream that lands what is available and completes.
         max_state_rows: how many rows of state its spec allows.
@@ -82,7 +82,7 @@ class HealthInput:
     failure: Restart | None
     now: datetime
     down: str | None = None
-    unasked: str = ""
+    unreachable: str = ""
     thrash: str | None = None
     every: Duration | None = None
     schedule: str | None = None
@@ -164,12 +164,12 @@ def _verdict(inputs: HealthInput) -> Verdict:
             return _completed(inputs, inputs.observation)
         if inputs.process is not Life.GONE and lease is not None and _same_launch(inputs):
             known = holds or inputs.process is not Life.UNKNOWN
-            return Verdict(State.STOPPING, "waits for the running batch to end" if known else _unasked(inputs))
+            return Verdict(State.STOPPING, "waits for the running batch to end" if known else _unreachable(inputs))
         return Verdict(State.STOPPED, _stopped(inputs))
     if inputs.driver is None:
         return Verdict(State.STARTING, "waits for its driver to be launched")
     if inputs.process is Life.UNKNOWN and not holds:
-        return Verdict(State.UNKNOWN, _unasked(inputs))
+        return Verdict(State.UNKNOWN, _unreachable(inputs))
     if inputs.process is Life.GONE or inputs.driver.ended:
         return _without_process(inputs)
     return _with_process(inputs, inputs.driver)
@@ -193,7 +193,7 @@ def _without_process(inputs: HealthInput) -> Verdict:
         return Verdict(State.RESTARTING, f"its driver is gone; automatic restarts are held until {minute(hold)}")
     if inputs.thrash is not None and failure is not None:
         return Verdict(State.RESTARTING, f"{_first_line(failure.error)}; {inputs.thrash}")
-    if failure is not None and driver is not None and failure.age_s <= min(driver.launched_s, _wanted_since(inputs)):
+    if failure is not None and driver is not None and failure.age_s <= min(driver.launched_s, _start_age(inputs)):
         return Verdict(State.RESTARTING, f"{_first_line(failure.error)}; {_next(failure, inputs.now)}")
     if driver is not None and driver.exit_code == 0:
         return Verdict(State.STARTING, "its driver ended on request; the next launch is due")
@@ -204,8 +204,8 @@ def _without_process(inputs: HealthInput) -> Verdict:
 
 def _with_process(inputs: HealthInput, driver: Driver) -> Verdict:
     stream, seen = inputs.stream, inputs.observation
-    asked = _wanted_since(inputs)
-    if seen is not None and seen.query_state == "failed" and seen.age_s < asked:
+    requested_s = _start_age(inputs)
+    if seen is not None and seen.query_state == "failed" and seen.age_s < requested_s:
         text = _first_line(str((seen.error or {}).get("error") or "the query failed"))
         if stream.hold_until is not None and stream.hold_until > inputs.now:
             return Verdict(State.RESTARTING, f"{text}; automatic restarts are held until {minute(stream.hold_until)}")
@@ -213,7 +213,7 @@ def _with_process(inputs: HealthInput, driver: Driver) -> Verdict:
             wait = (stream.run_after - inputs.now).total_seconds()
             return Verdict(State.RESTARTING, f"{text}; next attempt in {span(wait)}")
         return Verdict(State.RESTARTING, f"{text}; the next attempt is due")
-    age = min(driver.launched_s, _failed_since(inputs), asked)
+    age = min(driver.launched_s, _failed_since(inputs), requested_s)
     if seen is not None and seen.query_state in ("stopped", "completed"):
         return _before_first_batch(inputs, driver, min(age, seen.age_s))
     if seen is None or seen.commit_age_s is None or seen.commit_age_s > age:
@@ -289,7 +289,7 @@ def _paused(inputs: HealthInput) -> bool:
     return inputs.backpressure is not None and inputs.backpressure.level in (Level.HOLD, Level.RELEASED)
 
 
-def _wanted_since(inputs: HealthInput) -> float:
+def _start_age(inputs: HealthInput) -> float:
     """Seconds since the start was requested; infinite if that start is complete."""
     stream, seen = inputs.stream, inputs.observation
     since = (inputs.now - stream.since).total_seconds()
@@ -345,8 +345,9 @@ def _stopped(inputs: HealthInput) -> str:
     return f"on request; {batch} landed {moment(seen.committed_at)}"
 
 
-def _unasked(inputs: HealthInput) -> str:
-    return f"{inputs.unasked or 'its process could not be asked'} and the driver sent no heartbeat {_silence(inputs)}"
+def _unreachable(inputs: HealthInput) -> str:
+    who = inputs.unreachable or "its process could not be asked"
+    return f"{who} and the driver sent no heartbeat {_silence(inputs)}"
 
 
 def _silence(inputs: HealthInput) -> str:

@@ -50,7 +50,7 @@ class ObservedState:
     leases: Mapping[str, Lease]  # scope "driver"
     jobs: Sequence[Job] | None
     failures: Mapping[str, Restart]  # newest failure of a whole driver
-    asked: Mapping[str, datetime]  # newest start or restart requested by a person, by stream
+    start_requests: Mapping[str, datetime]  # newest start or restart requested by a person, by stream
     now: datetime
     startup_grace: str | None = None  # why nothing may start now
     down: Mapping[str, str] = field(default_factory=dict)  # stream -> its dependency that does not answer
@@ -163,7 +163,7 @@ def _decide(name: str, hosted: Sequence[Stream], jobs: Sequence[Job], observed: 
         if current.lost:
             return _lost(name, hosted, current, row, observed)
         return [Nothing(name, "its process could not be asked: nothing is restarted for that")]
-    return _gone(name, hosted, row, current, observed)
+    return _without_process(name, hosted, row, current, observed)
 
 
 def remains(row: Driver, job: Job) -> Life:
@@ -224,22 +224,22 @@ def _lost(name: str, hosted: Sequence[Stream], current: Job, row: Driver, observ
         return [Nothing(name, observed.startup_grace, 5.0)]
     if lapsed > 0 and silent > FROZEN_S:
         reason = f"{current.lost}, and it sent no heartbeat for {span(silent)}"
-        return [FinalizeLaunch(name, reason, row.token, current, any(_wanted(item) for item in hosted))]
+        return [FinalizeLaunch(name, reason, row.token, current, any(_is_to_run(item) for item in hosted))]
     wait = max(0.5, FROZEN_S - silent, -lapsed)
     return [Nothing(name, f"{current.lost}; its lease or its heartbeat is recent", wait)]
 
 
 def _may_be_frozen(hosted: Sequence[Stream], current: Job, row: Driver, observed: ObservedState) -> bool:
     """Whether silence of `FROZEN_S` is enough: it worked before, has work, and is not silent for lack of CPU."""
-    works = row.age_s is not None and any(_wanted(item) for item in hosted)
+    works = row.age_s is not None and any(_is_to_run(item) for item in hosted)
     return works and (current.stopped or not observed.starved)
 
 
-def _gone(
+def _without_process(
     name: str, hosted: Sequence[Stream], row: Driver | None, current: Job | None, observed: ObservedState
 ) -> list[Decision]:
     """Decide for a driver without a live process. `current` is the newest launch if the backend knows it."""
-    stream_ids = tuple(item.id for item in hosted if _wanted(item))
+    stream_ids = tuple(item.id for item in hosted if _is_to_run(item))
     lease = observed.leases.get(name)
     live = lease is not None and lease.live
     if row is not None and not row.ended:
@@ -286,12 +286,17 @@ def _recorded(name: str, row: Driver, observed: ObservedState) -> bool:
     return failure is not None and failure.at >= row.launched_at
 
 
+def _newest_request(stream_ids: tuple[str, ...], observed: ObservedState) -> datetime | None:
+    requests = observed.start_requests
+    return max((requests[stream] for stream in stream_ids if stream in requests), default=None)
+
+
 def _next(name: str, stream_ids: tuple[str, ...], row: Driver | None, observed: ObservedState) -> Decision:
     """A launch, or the remaining pause before it."""
     failure = observed.failures.get(name)
     previous = None if row is None else row.token
     if failure is not None:
-        newest = max((observed.asked[stream] for stream in stream_ids if stream in observed.asked), default=None)
+        newest = _newest_request(stream_ids, observed)
         forgiven = newest is not None and newest >= failure.at
         launched_since = row is not None and row.launched_at > failure.at
         if not forgiven and not launched_since:
@@ -319,7 +324,7 @@ def _held(
     until = [item.hold_until for item in hosted if item.id in stream_ids and item.hold_until is not None]
     if len([moment for moment in until if moment > observed.now]) < len(stream_ids):
         return None
-    newest = max((observed.asked[stream] for stream in stream_ids if stream in observed.asked), default=None)
+    newest = _newest_request(stream_ids, observed)
     if newest is not None and (row is None or newest >= row.launched_at):
         return None
     remaining = (min(until) - observed.now).total_seconds()
@@ -327,7 +332,7 @@ def _held(
     return Nothing(name, f"automatic restarts are held for {span(remaining)} more", remaining)
 
 
-def _wanted(stream: Stream) -> bool:
+def _is_to_run(stream: Stream) -> bool:
     return stream.desired == "running" and stream.blocked is None and stream.removed_at is None
 
 

@@ -43,8 +43,8 @@ def _began(inputs: HealthInput, state: State) -> datetime | None:
     if state is State.STALLED:
         evidence = [driver.launched_at if driver else None, seen.committed_at if seen else None]
         return max(_known(evidence), default=None)
-    gone = driver is not None and (inputs.process is Life.GONE or driver.ended or state is State.UNKNOWN)
-    if gone and driver is not None:
+    ended = driver is not None and (inputs.process is Life.GONE or driver.ended or state is State.UNKNOWN)
+    if ended and driver is not None:
         return driver.heartbeat or driver.launched_at
     if seen is not None and seen.query_state == "failed":
         return seen.at

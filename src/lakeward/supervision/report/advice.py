@@ -102,12 +102,12 @@ def effect(m: Material, text: str) -> str:
 
 
 def _effect(m: Material, command: str) -> str:
-    beside = m.view.other_streams(m.stream)
+    shared = m.view.other_streams(m.stream)
     others = (
-        f"; {listed(beside)} in the same driver {'continues' if len(beside) == 1 else 'continue'}" if beside else ""
+        f"; {listed(shared)} in the same driver {'continues' if len(shared) == 1 else 'continue'}" if shared else ""
     )
     down = m.view.process_ended(m.stream)
-    launched = f"launches driver {m.stream.driver}" + (f" together with {listed(beside)}" if beside else "")
+    launched = f"launches driver {m.stream.driver}" + (f" together with {listed(shared)}" if shared else "")
     words = {
         "streams start": f"{launched if down else f'starts its query{others}'}; no row lands twice",
         "streams restart": f"ends its query at a batch boundary and starts it again{others}; "

@@ -70,7 +70,7 @@ def test_a_checkpoint_without_a_position_is_refused_after_batch_0(rig: Any) -> N
 @pytest.mark.campaign(
     held_by="tests/unit/connectors/iceberg/test_check.py::test_the_first_batch_needs_no_position_and_any_other_does"
 )
-def test_a_table_made_anew_under_the_stream_is_refused(rig: Any) -> None:
+def test_a_table_made_again_under_the_stream_is_refused(rig: Any) -> None:
     rig.produce(2)
     rig.run()
     rig.sql("DROP TABLE {t}")

@@ -70,7 +70,7 @@ def test_it_logs_in_once_for_many_requests(deployment: Deployment) -> None:
     session = deployment.session()
     assert listed(session) == listed(session) == ["n"]
     # Iceberg makes a session for the configuration, and one for everything else.
-    assert Login.asked == ["login", "config", "login", "namespaces", "namespaces"]
+    assert Login.requests == ["login", "config", "login", "namespaces", "namespaces"]
     assert "scope=PRINCIPAL_ROLE%3AALL" in Login.form
     conf = str(session.sparkContext.getConf().getAll()) + str(session.sql("SET -v").collect())
     assert "s3cret" not in conf
@@ -81,11 +81,11 @@ def test_requests_at_the_same_moment_log_in_once(deployment: Deployment) -> None
     deployment.write(credential="i:s")
     session = deployment.session()
     listed(session)
-    Login.asked = []
+    Login.requests = []
     deployment.write(credential="i:s", scope="other")
     with ThreadPoolExecutor(8) as pool:
         assert list(pool.map(lambda _: listed(session), range(8))) == [["n"]] * 8
-    assert Login.asked.count("login") == 1
+    assert Login.requests.count("login") == 1
 
 
 def test_a_token_is_renewed_before_it_expires(deployment: Deployment) -> None:
@@ -93,9 +93,9 @@ def test_a_token_is_renewed_before_it_expires(deployment: Deployment) -> None:
     deployment.write(credential="i:s")
     session = deployment.session()
     listed(session)
-    Login.asked = []
+    Login.requests = []
     assert listed(session) == listed(session) == ["n"]
-    assert Login.asked == ["login", "namespaces"] * 2
+    assert Login.requests == ["login", "namespaces"] * 2
 
 
 def test_a_login_that_changes_in_the_file_is_taken_up_by_a_running_session(deployment: Deployment) -> None:
@@ -126,9 +126,9 @@ def test_a_login_that_cannot_be_renewed_is_used_while_it_is_valid(deployment: De
         deployment.write(credential="i:s")
         session = deployment.session()
         assert listed(session) == ["n"]
-        Login.secret, Login.asked = "changed", []
+        Login.secret, Login.requests = "changed", []
         assert listed(session) == listed(session) == ["n"]
-        assert Login.asked == ["login", "namespaces", "namespaces"], "after a failure there is a pause"
+        assert Login.requests == ["login", "namespaces", "namespaces"], "after a failure there is a pause"
     finally:
         longest.setLong(None, before)
 
@@ -159,11 +159,11 @@ def test_after_a_token_that_the_server_forgot_the_next_attempt_logs_in(deploymen
     deployment.write(credential="i:s")
     session = deployment.session()
     listed(session)
-    Login.accepted, Login.status, Login.asked = 99, status, []
+    Login.accepted, Login.status, Login.requests = 99, status, []
     with pytest.raises(DependencyDown, match="refuses the login"):
         jvm.load(session, "n.t")
     assert listed(session) == ["n"]
-    assert Login.asked == ["t", "login", "namespaces"]
+    assert Login.requests == ["t", "login", "namespaces"]
 
 
 @pytest.mark.parametrize("text", [None, "s3cret", '{"scope": "s3cret"}'])

@@ -41,7 +41,7 @@ def test_a_replayed_batch_reads_the_same_start_and_end(rig: Any) -> None:
     assert (again.start, again.end) == (landed[-1].start, landed[-1].end)
 
 
-def test_several_sources_are_told_apart_by_their_marks(rig: Any, tmp_path: Path) -> None:
+def test_several_sources_are_distinguished_by_their_marks(rig: Any, tmp_path: Path) -> None:
     """A join or union reads its sources in the plan's order, not in the order they are declared."""
     folder = tmp_path / "in"
     folder.mkdir()
@@ -70,7 +70,7 @@ def test_several_sources_are_told_apart_by_their_marks(rig: Any, tmp_path: Path)
     assert rig.values() == [0, 1, 100, 101, 102]
 
 
-def test_sources_that_cannot_be_told_apart_are_refused(rig: Any) -> None:
+def test_sources_that_cannot_be_known_apart_are_refused(rig: Any) -> None:
     make = rig.sink
 
     def named(query: str) -> Any:

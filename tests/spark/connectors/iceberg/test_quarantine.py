@@ -51,7 +51,7 @@ def _aside(rig: Any) -> list[int]:
     return sorted(row.value for row in rows)
 
 
-def test_bad_rows_are_put_aside_with_their_position_and_counted(sorting: Any) -> None:
+def test_bad_rows_are_set_aside_with_their_position_and_counted(sorting: Any) -> None:
     sorting.produce(10)
 
     sorting.run()

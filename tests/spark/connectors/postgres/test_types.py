@@ -95,7 +95,7 @@ def test_a_text_that_is_none_is_named_and_nothing_lands(rig: Rig, expression: st
     assert rig.values() == []
 
 
-def test_a_row_the_table_refuses_is_told_and_nothing_lands(rig: Rig) -> None:
+def test_a_row_the_table_refuses_is_reported_and_nothing_lands(rig: Rig) -> None:
     rig.create()
     rig.sql('ALTER TABLE {t} ADD CHECK ("_kafka_offset" <> 3)')
     with pytest.raises(SpecError, match="refused a row") as caught:

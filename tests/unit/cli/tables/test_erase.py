@@ -259,7 +259,7 @@ def test_a_held_table_is_refused(site: Any, table: Any) -> None:
     assert physical(table) == [0, 1, 2, 3, 4]
 
 
-def test_a_file_put_aside_goes_and_a_young_stranger_keeps_it_open(site: Any, table: Any) -> None:
+def test_a_file_set_aside_goes_and_a_young_stranger_keeps_it_open(site: Any, table: Any) -> None:
     made = next(root(table).rglob("*.parquet"))
     aside = root(table) / ".lakeward_orphans" / "20261101T000000Z" / "data" / "old.parquet"
     aside.parent.mkdir(parents=True)
@@ -306,7 +306,7 @@ def test_samples_of_checks_go(site: Any, table: Any) -> None:
 
 
 @pytest.mark.parametrize("where", ["nonsense = 1", "_kafka_offset = 'x'", "1 = 1", "DROP TABLE x"])
-def test_what_is_no_condition_is_told(site: Any, table: Any, where: str) -> None:
+def test_what_is_no_condition_is_reported(site: Any, table: Any, where: str) -> None:
     refused = site.lakeward("tables", "erase", "nyc.flights", "--where", where, "--yes", "--comment", "x")
     assert refused.code == 2 and "Traceback" not in refused.err
     assert physical(table) == [0, 1, 2, 3, 4]

@@ -62,7 +62,7 @@ def test_a_file_others_may_read_and_an_unknown_id_are_refused(tmp_path: Path) ->
     assert "known connections: own" in told.value.why
 
 
-def test_spark_is_told_where_and_never_the_key(tmp_path: Path) -> None:
+def test_spark_is_given_the_place_and_never_the_key(tmp_path: Path) -> None:
     write(tmp_path, account.render({**KEYS, "endpoint_url": "https://h:1"}))
     lake = Lake(warehouse="s3://lake/w", store=ObjectStore(connection="own", connections=tmp_path))
     conf = catalog.spark_conf(lake)

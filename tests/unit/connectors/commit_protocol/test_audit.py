@@ -38,7 +38,7 @@ def test_holes_of_a_transactional_topic_are_not_losses() -> None:
     assert _audit([0, 1, 3], [], 0, 6, records=4).missing == 1
 
 
-def test_a_record_landed_and_put_aside_is_a_duplicate_and_hides_no_loss() -> None:
+def test_a_record_landed_and_set_aside_is_a_duplicate_and_hides_no_loss() -> None:
     found = _audit([0, 1], [1], 0, 3)
 
     assert (found.missing, found.duplicates) == (1, 1)

@@ -168,7 +168,7 @@ def test_what_the_sink_itself_finds_wrong_blocks_any_batch(rig: Rig) -> None:
     assert "stage" not in writer.trace
 
 
-def test_every_attempt_is_decided_anew(rig: Rig) -> None:
+def test_every_attempt_is_decided_again(rig: Rig) -> None:
     """The sink was found right, the attempt failed, and meanwhile it is not right any more."""
     rig.land(0)
     writer = rig.writer()
@@ -183,7 +183,7 @@ def test_every_attempt_is_decided_anew(rig: Rig) -> None:
     assert rig.values() == list(range(ROWS))
 
 
-def test_a_topic_made_anew_while_its_rows_were_read_is_refused(rig: Rig) -> None:
+def test_a_topic_made_again_while_its_rows_were_read_is_refused(rig: Rig) -> None:
     """Asked when the rows were read and nobody sees them: not before, when it still was the old one."""
     rig.land(0)
     seen = list[int]()

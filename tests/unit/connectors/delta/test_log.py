@@ -109,7 +109,7 @@ def test_a_log_that_was_cleaned_up_above_the_position_tells_nothing(tmp_path: Pa
     assert log.walk(tmp_path, 5, 3).finding is Finding.EXPIRED
 
 
-def test_domains_are_those_of_one_version_and_of_none_that_cannot_be_told(tmp_path: Path) -> None:
+def test_domains_are_those_of_one_version_and_of_none_that_cannot_be_known(tmp_path: Path) -> None:
     _commit(tmp_path, 0, _domain("x", "0"))
     _commit(tmp_path, 1, _domain("x", "1"), _domain("y", "1"))
     _commit(tmp_path, 2, _domain("x", "", removed=True))
@@ -167,7 +167,7 @@ def test_mapped_columns_are_found_in_files_by_the_names_or_ids_that_these_have(t
     assert rows.to_pydict() == {"_kafka_topic": ["t", "t"], "_kafka_partition": [3, 3], "_kafka_offset": [7, 8]}
 
 
-def test_rows_of_one_stream_are_not_told_apart(tmp_path: Path) -> None:
+def test_rows_of_one_stream_are_not_counted_apart(tmp_path: Path) -> None:
     _commit(tmp_path, 0, {"metaData": {"id": "a"}}, _file("one"))
     table = log.read(tmp_path)
     assert table is not None

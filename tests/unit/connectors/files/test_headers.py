@@ -41,7 +41,7 @@ NOT_WHOLE = [
 
 
 @pytest.mark.parametrize(("content", "words"), NOT_WHOLE, ids=range(len(NOT_WHOLE)))
-def test_what_is_no_whole_file_is_told(content: bytes, words: str) -> None:
+def test_what_is_no_whole_file_is_reported(content: bytes, words: str) -> None:
     with pytest.raises(ValueError, match=words):
         avro_columns_of(io.BytesIO(content))
 

@@ -81,5 +81,5 @@ def test_what_somebody_did_to_the_copy_is_undone_by_the_next_batch(tmp_path: Pat
         ("hdfs://b/t", None),
     ],
 )
-def test_it_stands_beside_the_table(location: str, folder: str | None) -> None:
+def test_it_is_next_to_the_table(location: str, folder: str | None) -> None:
     assert mirror.place(location, "s", "in") == folder

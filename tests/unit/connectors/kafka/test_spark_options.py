@@ -26,7 +26,7 @@ def test_brokers_alone_need_no_file(tmp_path: Path) -> None:
     assert spark_options.options(Cluster("orders", "a:1")) == BROKERS
 
 
-def test_the_login_stands_in_a_private_file_that_follows_the_connection(tmp_path: Path) -> None:
+def test_the_login_is_in_a_private_file_that_follows_the_connection(tmp_path: Path) -> None:
     found = spark_options.options(cluster(tmp_path, *SASL, 'sasl.password=a"\\é'))
     file = tmp_path / "java" / "orders.properties"
     assert found == {

@@ -11,7 +11,7 @@ from lakeward.connectors.postgres.name import Name
 from lakeward.platform.errors import Internal
 
 
-def test_rows_of_one_stream_are_not_told_apart() -> None:
+def test_rows_of_one_stream_are_not_counted_apart() -> None:
     closed = cast(Any, None)  # refused before the connection is used
     with pytest.raises(Internal, match="stream flights alone"):
         next(audit.scan(closed, Name.of("public.flights"))(["flights"], "flights"))

@@ -33,7 +33,7 @@ def test_the_password_comes_from_the_file_and_nothing_shows_it(postgres, where, 
     assert "wrong" not in str(caught.value)
 
 
-def test_a_commit_is_on_disk_before_it_is_told(postgres, where):
+def test_a_commit_is_on_disk_before_it_is_reported(postgres, where):
     """A server that crashes after it told us would take back rows that the checkpoint goes on from."""
     with closing(connection.connect(where, postgres.pgpass, "me")) as held, held.cursor() as cursor:
         cursor.execute("ALTER ROLE CURRENT_USER SET synchronous_commit = off")

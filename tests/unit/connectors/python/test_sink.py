@@ -57,7 +57,7 @@ def put(runtime: Runtime, text: str, mode: int = 0o600) -> None:
     private.write(file, text).chmod(mode)
 
 
-def test_a_connection_is_read_anew_and_shows_no_secret(runtime: Runtime) -> None:
+def test_a_connection_is_read_again_and_shows_no_secret(runtime: Runtime) -> None:
     put(runtime, json.dumps({"host": "h", "password": "pa55-word", "schema": "https", "extra": {"token": "t0ken"}}))
     found = sink.load("a", Sink.model_validate({"python": "json:dumps", "connection": "hook"}), runtime)
     before = found.connection()

@@ -38,7 +38,7 @@ def _spec(sink: dict[str, Any], **more: Any) -> StreamSpec:
         ({"delta": {"table": "a.t"}}, "a.n", "its sink is delta"),
     ],
 )
-def test_what_stands_in_the_way_is_named(sink: dict[str, Any], into: str | None, why: str) -> None:
+def test_what_is_in_the_way_is_named(sink: dict[str, Any], into: str | None, why: str) -> None:
     with pytest.raises(Refused) as refused:
         suited(_spec(sink), into)
     assert refused.value.why.startswith(why)
@@ -106,7 +106,7 @@ def test_the_same_backfill_goes_on_and_another_has_another_name() -> None:
     assert found == ("s@backfill-15", None), "not the name of one whose position is gone"
 
 
-def test_bad_rows_of_backfills_into_different_tables_are_put_aside_apart() -> None:
+def test_bad_rows_of_backfills_into_different_tables_are_set_aside_apart() -> None:
     assert quarantine_stream_name("s@backfill-1", "a.n") == "s@backfill-1 into a.n"
     assert quarantine_stream_name("s@rebuild-1", "a.n") == "s@rebuild-1"
 

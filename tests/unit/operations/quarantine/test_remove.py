@@ -42,7 +42,7 @@ def test_others_are_refused_with_the_reason(more: dict[str, Any], why: str) -> N
     assert caught.value.next.startswith("lakeward quality waive a.t c1 --for 2h")
 
 
-def test_a_stream_that_reads_the_table_as_it_grows_stands_in_the_way() -> None:
+def test_a_stream_that_reads_the_table_as_it_grows_is_in_the_way() -> None:
     with pytest.raises(Refused) as caught:
         suited(spec(), "c1", ["hourly"])
     assert "blocks the streams that read a.t: hourly" in caught.value.why

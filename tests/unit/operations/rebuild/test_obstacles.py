@@ -37,7 +37,7 @@ def _spec(**more: Any) -> StreamSpec:
           "sink": {"iceberg": {"table": "a.t", "mode": "upsert", "keys": ["n"]}}}, "it keeps state"),
     ],
 )  # fmt: skip
-def test_what_stands_in_the_way_is_named(more: dict[str, Any], why: str) -> None:
+def test_what_is_in_the_way_is_named(more: dict[str, Any], why: str) -> None:
     with pytest.raises(Refused) as refused:
         suited(_spec(**more))
     assert refused.value.why.startswith(why)

@@ -20,7 +20,7 @@ def _rows(offsets: list[int], **more: str) -> pa.Table:
     return pa.table({**told, "_kafka_offset": offsets, **{name: [each] * size for name, each in more.items()}})
 
 
-def test_rows_a_backfill_put_aside_are_found_when_its_table_is_taken_over(tmp_path: Path) -> None:
+def test_rows_a_backfill_set_aside_are_found_when_its_table_is_taken_over(tmp_path: Path) -> None:
     with closing(SqlCatalog("lake", uri=f"sqlite:///{tmp_path}/c.db", warehouse=str(tmp_path))) as catalog:
         catalog.create_namespace("a")
         made = {}

@@ -48,7 +48,7 @@ def test_a_stream_of_one_topic_into_a_table_is_suited() -> None:
         ),
     ],
 )
-def test_what_stands_in_the_way_is_named(more: dict[str, Any], why: str) -> None:
+def test_what_is_in_the_way_is_named(more: dict[str, Any], why: str) -> None:
     with pytest.raises(Refused) as refused:
         suited(_spec(**more))
     assert refused.value.why.startswith(why)

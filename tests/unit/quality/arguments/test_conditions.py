@@ -28,7 +28,7 @@ def faults(condition: Any, parser: str | None = "great_expectations", columns: C
         ('col("id") > 5; DROP', "; DROP"),
     ],
 )
-def test_what_would_be_ignored_is_told(condition: str, ignored: str) -> None:
+def test_what_would_be_ignored_is_reported(condition: str, ignored: str) -> None:
     (found,) = faults(condition, columns=None)
     assert f"would ignore `{ignored}`" in found and "condition_parser: spark" in found
 

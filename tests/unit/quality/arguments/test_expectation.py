@@ -124,7 +124,7 @@ def test_a_quantile_is_from_0_to_1(quantile: Any) -> None:
 def test_nulls_have_no_effect_where_pandas_gives_them_none_and_are_refused_elsewhere() -> None:
     for kind in ("values_to_be_in_set", "values_to_not_be_in_set", "distinct_values_to_be_in_set"):
         settled = settle(C + kind, {"column": "code", "value_set": ["paid", None]}, None)
-        assert (settled.kwargs["value_set"], settled.faults, len(settled.told)) == (["paid"], [], 1)
+        assert (settled.kwargs["value_set"], settled.faults, len(settled.warnings)) == (["paid"], [], 1)
     for kind in ("distinct_values_to_contain_set", "distinct_values_to_equal_set", "most_common_value_to_be_in_set"):
         assert "null is no member" in faults(C + kind, None, column="code", value_set=["paid", None])[0]
     pairs = faults(C + "pair_values_to_be_in_set", None, column_A="a", column_B="b", value_pairs_set=[[1, None]])

@@ -29,7 +29,7 @@ def test_without_java_what_no_engine_reads_is_still_refused(monkeypatch: pytest.
 
 
 @pytest.mark.parametrize("pattern", [r"(.*a){20}b", r"(.+)+\1x", r"(a*)*\1b", ".*.*=.*"])
-def test_a_pattern_that_takes_java_too_many_steps_is_told(pattern: str) -> None:
+def test_a_pattern_that_takes_java_too_many_steps_is_reported(pattern: str) -> None:
     patterns.probe([pattern])
     assert "more than two million steps" in patterns.slow(pattern)
 
@@ -47,7 +47,7 @@ def untried(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("untried")
 @pytest.mark.parametrize("pattern", ["(a+)+$", r"^(\d+)*x", r"([a-z]+)*$", "(?:.*)+b", "(x+x+)+y", r"(\w+){2,}"])
-def test_a_repeated_repetition_is_told(pattern: str) -> None:
+def test_a_repeated_repetition_is_reported(pattern: str) -> None:
     assert "twice as long with each character" in patterns.slow(pattern)
 
 

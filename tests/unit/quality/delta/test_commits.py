@@ -187,7 +187,7 @@ def test_a_run_that_ended_late_does_not_take_verified_back(table: Path) -> None:
     assert look(table, proof(1), proof(2))[0] == 2
 
 
-def test_a_replaced_table_begins_anew(table: Path) -> None:
+def test_a_replaced_table_begins_again(table: Path) -> None:
     said = delta_log.table("")
     said["metaData"]["id"] = "v"
     (table / "f3").touch()
@@ -197,7 +197,7 @@ def test_a_replaced_table_begins_anew(table: Path) -> None:
     assert look(table, proof(2))[1].cut is Cut.REPLACED
 
 
-def test_a_log_that_was_cleaned_above_the_proof_is_told(table: Path) -> None:
+def test_a_log_that_was_cleaned_above_the_proof_is_reported(table: Path) -> None:
     for version in range(3, 6):
         append(table, version)
     delta_log.commit(table, 5, PROTOCOL, delta_log.table(""))
@@ -238,7 +238,7 @@ def _checkpoint(folder: Path, version: int) -> None:
     (folder / log.LOG / f"{version + 1:020d}.json").write_text(json.dumps(about("WRITE")) + "\n")
 
 
-def test_who_the_table_is_stands_in_the_checkpoint_once_its_commit_is_gone(table: Path) -> None:
+def test_who_the_table_is_is_in_the_checkpoint_once_its_commit_is_gone(table: Path) -> None:
     _checkpoint(table, 2)
     (table / log.LOG / f"{0:020d}.json").unlink()
     head = log.head(table)

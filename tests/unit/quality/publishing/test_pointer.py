@@ -85,7 +85,7 @@ def test_it_moves_in_one_commit_and_back_and_takes_a_new_column_along(lake) -> N
     assert shown(lake) == [1, 2]
 
 
-def test_a_table_made_anew_is_shown_and_not_the_old_one(lake) -> None:
+def test_a_table_made_again_is_shown_and_not_the_old_one(lake) -> None:
     pointer.point(lake, "n.t", append(lake, 1))
     lake.drop_table("n.t")
     lake.create_table("n.t", pa.schema([("id", pa.int64()), ("more", pa.string())]))

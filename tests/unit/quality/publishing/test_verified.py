@@ -107,7 +107,7 @@ class TestMove:
         with pytest.raises(Transient, match=r"verified-2026-11-21 was created concurrently"):
             move(self.no_session, lake, "n.t", lambda now: replace(advance(now, newest), tag=day))
 
-    def test_decides_anew_when_main_was_rolled_back_meanwhile(self, lake) -> None:
+    def test_decides_again_when_main_was_rolled_back_meanwhile(self, lake) -> None:
         kept, checked = append(lake), append(lake)
         seen: list[History] = []
 
@@ -134,7 +134,7 @@ class TestMove:
         done, stands = move(self.no_session, lake, "n.t", decide)
         assert (done.to, stands, history(lake, "n.t").verified) == (None, newer, newer)
 
-    def test_writers_that_are_always_faster_are_told(self, lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_writers_that_are_always_faster_are_reported(self, lake, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(publish.time, "sleep", lambda _: None)
         checked = append(lake)
 

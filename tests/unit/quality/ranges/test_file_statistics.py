@@ -61,7 +61,7 @@ def test_a_range_tells_of_its_own_rows_only(table, append) -> None:
     assert (whole.rows, whole.columns["n"].nulls, whole.columns["n"].low) == (35, 10, -2)
 
 
-def test_nothing_is_stated_about_rows_told_by_their_lineage(table, append) -> None:
+def test_nothing_is_stated_about_rows_found_by_their_lineage(table, append) -> None:
     head = append(range(10))
     assert file_statistics(table, Read(None, head.id, since=0), ()) is None
 

@@ -22,10 +22,10 @@ class Probes:
     """Answers from a set of bad snapshots, as a table of appends would."""
 
     def __init__(self, bad: set[int], broken: bool = False) -> None:
-        self.bad, self.broken, self.asked = bad, broken, 0
+        self.bad, self.broken, self.requests = bad, broken, 0
 
     def __call__(self, read: Read, checks) -> bool | None:
-        self.asked += 1
+        self.requests += 1
         return None if self.broken else any((read.start or 0) < each <= read.end for each in self.bad)
 
 
@@ -38,7 +38,7 @@ def test_halving_finds_the_first_bad_snapshot_in_few_probes(line, seed: int) -> 
     bad = set(chance.sample([each.id for each in found.appends], 3))
     probes = Probes(bad)
     assert search(found, Failed(strict=("a",)), probes) == min(bad)
-    assert probes.asked <= 8
+    assert probes.requests <= 8
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -76,7 +76,7 @@ def test_many_snapshots_are_not_probed_one_by_one(line) -> None:
     found = decide(line(*["append"] * (MOST_SINGLE + 3)), [Mark(1, 1)])
     probes = Probes({4})
     assert search(found, Failed(tolerant=("a",)), probes) is None
-    assert probes.asked == 0
+    assert probes.requests == 0
 
 
 def test_the_earlier_of_both_kinds_counts(line) -> None:
@@ -104,7 +104,7 @@ def test_the_oldest_failing_row_says_what_halving_finds(line, seed: int) -> None
     halved = search(found, Failed(alone=("a",)), Probes(bad))
     probes = Probes(bad)
     assert search(found, Failed(alone=("a",)), probes, OldestFailingRow(min(bad), remembered(history, []))) == halved
-    assert probes.asked == 0
+    assert probes.requests == 0
 
 
 def test_other_checks_may_fail_before_the_oldest_failing_row(line) -> None:

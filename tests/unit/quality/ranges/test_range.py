@@ -51,7 +51,7 @@ def test_rows_rewritten_in_place_need_the_whole_table(line, operation: str) -> N
 
 
 @pytest.mark.parametrize("operation", ["overwrite", "delete"])
-def test_rows_rewritten_in_place_are_told_by_their_lineage(line, operation: str) -> None:
+def test_rows_rewritten_in_place_are_found_by_their_lineage(line, operation: str) -> None:
     history = line("append", "append", operation, "append", traced=4)
     found = decide(history, [Mark(1, 1)])
     assert (found.kind, found.rows) == (Kind.CHANGES, None) and "by row lineage" in found.why
@@ -81,7 +81,7 @@ def test_deletes_alone_leave_nothing_to_read(line) -> None:
     assert reading(found, history, "increment", history.snapshots[2].at) is None
 
 
-def test_after_a_cut_nothing_is_told_by_lineage(line) -> None:
+def test_after_a_cut_nothing_is_found_by_lineage(line) -> None:
     found = decide(line(*["append"] * 4, gone=2, traced=1), [Mark(1, 1)])
     assert found.kind is Kind.TABLE, "main may have gone back below the proof: rows that were gone may stand again"
 
@@ -110,7 +110,7 @@ def test_after_a_rollback_the_newest_proof_on_main_is_the_base(line) -> None:
     assert "rolled back" in found.why and "3" in found.why
 
 
-def test_a_rollback_to_an_older_proof_is_told_as_such(line) -> None:
+def test_a_rollback_to_an_older_proof_is_reported_as_such(line) -> None:
     history = replace(line("append", "append", "append"), head=2)
     found = decide(history, [Mark(3, 3), Mark(2, 2)])
     assert (found.kind, found.base, found.cut) == (Kind.EMPTY, Mark(2, 2), Cut.WRONG_ORDER)

@@ -48,7 +48,7 @@ def test_a_start_main_went_round_was_rolled_back(line) -> None:
     assert (chain.cut, ids(chain)) == (Cut.ROLLED_BACK, [4])
 
 
-def test_a_start_rolled_back_and_expired_is_still_told_from_expiry(line) -> None:
+def test_a_start_rolled_back_and_expired_is_distinguished_from_expiry(line) -> None:
     history = branched(line)
     history = replace(history, snapshots={at: each for at, each in history.snapshots.items() if at != 3})
     assert between(history, Mark(3, 3), 4).cut is Cut.ROLLED_BACK
@@ -59,7 +59,7 @@ def test_an_end_before_the_start_is_the_wrong_order(line) -> None:
 
 
 @pytest.mark.parametrize("forgotten", [False, True])
-def test_a_replaced_table_begins_anew(line, forgotten: bool) -> None:
+def test_a_replaced_table_begins_again(line, forgotten: bool) -> None:
     history = line("append", "append", "append")
     history.snapshots[3] = replace(history.snapshots[3], parent=None)
     if forgotten:

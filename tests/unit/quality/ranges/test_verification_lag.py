@@ -53,7 +53,7 @@ def test_lateness_counts_from_the_first_look_that_saw_the_oldest_commit(line) ->
     assert late_s(later, found, seen["t"], LIMIT) == pytest.approx(86_400 + 31 * 60)
 
 
-def test_another_commit_that_waits_begins_anew_and_a_proof_ends_it(line) -> None:
+def test_another_commit_that_waits_begins_again_and_a_proof_ends_it(line) -> None:
     found = lag(decide(line("append", "append"), [Mark(1, 1)]))
     now = found.since + timedelta(hours=2)
     assert first_seen(now, {"t": found}, {"t": {"oldest": 99, "at": "2020-01-01T00:00:00+00:00"}}) == {

@@ -80,7 +80,7 @@ ValueError: other
     assert sentence(text.partition("Trace")[0]).endswith("Please see the stack trace below.")
 
 
-def test_a_failed_call_to_the_server_is_told_by_its_details() -> None:
+def test_a_failed_call_to_the_server_is_reported_by_its_details() -> None:
     text = (
         "<_InactiveRpcError of RPC that terminated with:\n\tstatus = StatusCode.UNAVAILABLE\n"
         '\tdetails = "Connection refused"\n\tdebug_error_string = "UNAVAILABLE:.."\n>'

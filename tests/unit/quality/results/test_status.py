@@ -21,7 +21,7 @@ SUITE = "table: ns.{name}\nowner: me\nexpectations:\n  - {{type: expect_column_t
         (DependencyDown("The catalog does not answer", why="refused"), "The catalog does not answer: refused"),
     ],
 )
-def test_a_table_that_cannot_be_read_is_told_and_hides_no_other(
+def test_a_table_that_cannot_be_read_is_reported_and_hides_no_other(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception, said: str
 ) -> None:
     (tmp_path / "expectations").mkdir()

@@ -33,7 +33,7 @@ def told(document: dict[str, Any]) -> list[str]:
     return [text for _, text in lines(document)]
 
 
-def test_a_held_run_is_told_in_ten_lines(line) -> None:
+def test_a_held_run_is_reported_in_ten_lines(line) -> None:
     story = told(replace(result(line, Verdict.HOLD, COUNTED, BAD), first_bad=2).document())
     assert len(story) <= 10
     assert story[0].startswith("range: snapshots 1 (exclusive) to 2: ")
@@ -56,7 +56,7 @@ def test_a_run_that_opened_no_data_file_says_so(line) -> None:
     assert "verified is at snapshot 1" in story
 
 
-def test_an_error_is_told_as_neither_pass_nor_failure(line) -> None:
+def test_an_error_is_reported_as_neither_pass_nor_failure(line) -> None:
     broken = replace(BAD, state=State.ERROR, error="no such column", unexpected_count=None, sample=())
     document = result(line, Verdict.ERROR, broken).document()
     assert ("error", f"{describe(broken)}") in list(lines(document))
@@ -91,7 +91,7 @@ def test_what_the_registry_keeps_tells_the_same_but_what_the_range_was_made_of(l
         ),
     ],
 )
-def test_offsets_are_told_by_partition(start: Any, end: Any, words: str) -> None:
+def test_offsets_are_reported_by_partition(start: Any, end: Any, words: str) -> None:
     assert between(start, end) == words
 
 

@@ -66,7 +66,7 @@ def test_where_a_failure_goes(counts: tuple[int, ...], wanted: str | None) -> No
     assert told("." + "X" * len(counts), counts)["direction"] == wanted
 
 
-def test_a_check_that_left_the_suite_is_not_told() -> None:
+def test_a_check_that_left_the_suite_is_not_reported() -> None:
     runs = [{"run": "b", "at": NOW, "to_snapshot": 2}, {"run": "a", "at": NOW, "to_snapshot": 1}]
     row = {"expectation": "e", "severity": "info", "state": "pass", "observed": None, "unexpected_count": None}
     found = trends(runs, {"a": [{**row, "check": "old"}, {**row, "check": "new"}], "b": [{**row, "check": "new"}]})

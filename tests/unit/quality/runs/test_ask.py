@@ -62,7 +62,7 @@ def test_a_missing_suite_names_the_nearest(runtime: Runtime, project: Path) -> N
     assert "did you mean ns.t?" in caught.value.why
 
 
-def test_a_wrong_suite_is_told_before_anything_starts(runtime: Runtime, project: Path) -> None:
+def test_a_wrong_suite_is_reported_before_anything_starts(runtime: Runtime, project: Path) -> None:
     (project / "expectations" / "ns.u.yaml").write_text(SUITE.replace("ns.t", "ns.u") + "    scpe: table\n")
     for tables in (["ns.u"], None):
         with pytest.raises(SpecError, match=r"ns\.u\.yaml:5:"):
@@ -74,7 +74,7 @@ def test_ones_own_suite_needs_one_table(runtime: Runtime, project: Path) -> None
         check(runtime, NOWHERE, project, suite=project / "expectations" / "ns.t.yaml")
 
 
-def test_what_does_not_answer_is_told_as_such(runtime: Runtime, project: Path, postgres) -> None:
+def test_what_does_not_answer_is_reported_as_such(runtime: Runtime, project: Path, postgres) -> None:
     with pytest.raises(DependencyDown, match="registry"):
         check(runtime, NOWHERE, project, ["ns.t"])
 

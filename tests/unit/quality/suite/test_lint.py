@@ -189,18 +189,18 @@ def problems(tmp_path_factory: pytest.TempPathFactory, lint: Callable[[Path], An
         ("expectations[21].kwargs.regex", (34, 76), "a class of POSIX"),
     ],
 )
-def test_every_problem_is_told_at_its_place(problems, path: str, place: tuple[int, int], words: str) -> None:
+def test_every_problem_is_reported_at_its_place(problems, path: str, place: tuple[int, int], words: str) -> None:
     found = problems[path]
     assert (found["line"], words in found["message"]) == (place[0], True), found
     if path != "expectations[4].kwargs":
         assert found["column"] == place[1]
 
 
-def test_no_other_problem_is_told(problems) -> None:
+def test_no_other_problem_is_reported(problems) -> None:
     assert len(problems) == 30
 
 
-def test_the_nearest_name_is_told(problems) -> None:
+def test_the_nearest_name_is_reported(problems) -> None:
     assert problems["expectations[0].type"]["nearest"] == "expect_column_values_to_not_be_null"
     assert problems["expectations[1].kwargs.min_valu"]["nearest"] == "min_value"
     assert problems["expectations[15].type"]["nearest"] == "expect_volume_as_usual"
@@ -224,7 +224,7 @@ def test_a_path_without_a_project_is_not_clean(tmp_path: Path, lint) -> None:
     assert "not a Lakeward project" in done.stdout
 
 
-def test_rows_that_cannot_go_aside_are_a_problem_of_the_suite(tmp_path: Path, lint) -> None:
+def test_rows_that_cannot_go_to_quarantine_are_a_problem_of_the_suite(tmp_path: Path, lint) -> None:
     streams, suites = tmp_path / "conf" / "streams", tmp_path / "expectations"
     streams.mkdir(parents=True)
     suites.mkdir()

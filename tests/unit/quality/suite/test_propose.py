@@ -234,7 +234,7 @@ def test_bounds_are_exact_for_any_number(low: Any, high: Any) -> None:
         (None, None, True, "NaN"),
     ],
 )
-def test_values_without_bounds_are_told(low: Any, high: Any, nan: bool, words: str) -> None:
+def test_values_without_bounds_are_reported(low: Any, high: Any, nan: bool, words: str) -> None:
     made = of(replace(ONE, kind="number", nulls=600, low=low, high=high, nan=nan))
     assert words in made.left["c"]
 

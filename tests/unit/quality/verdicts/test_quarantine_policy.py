@@ -56,7 +56,7 @@ def test_of_other_runs_the_policy_says_nothing(verdict: Verdict, checks: list[di
          "101 of 1,000 rows fail: more than one in 10 needs a person's decision"),
     ],
 )  # fmt: skip
-def test_a_person_decides_and_is_told_why(checks: list[dict[str, Any]], obstacle: str, why: str) -> None:
+def test_a_person_decides_and_sees_why(checks: list[dict[str, Any]], obstacle: str, why: str) -> None:
     assert decide(Verdict.HOLD, checks, obstacle) == Decision((), why)
 
 

@@ -84,7 +84,7 @@ def test_a_waiver_until_a_time_that_is_over_is_refused(registry: Any) -> None:
     assert waivers.in_force(registry) == []
 
 
-def test_the_end_of_a_waiver_is_told_once_and_is_an_incident_where_the_check_fails(registry: Any) -> None:
+def test_the_end_of_a_waiver_is_reported_once_and_is_an_incident_where_the_check_fails(registry: Any) -> None:
     for check in ("bad", "good"):
         waive(registry, "ns.t", check, f"nulls({check})", Duration("1h"), author="ada", reason="known")
     assert report_ended(registry) == []

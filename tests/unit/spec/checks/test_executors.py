@@ -127,7 +127,7 @@ def test_masters_that_stand_by_are_named_beside_the_first(project):
         ),
     ],
 )
-def test_an_entry_that_cannot_be_is_refused_where_it_stands(project, entry, at, words):
+def test_an_entry_that_cannot_be_is_refused_with_its_place(project, entry, at, words):
     [(file, path, severity, message)] = said(project({"conf/lakeward.yaml": "drivers: {d: {" + entry + "}}"}))
     assert (file, path, severity) == ("lakeward.yaml", at, "error")
     assert words in message

@@ -165,7 +165,7 @@ def test_an_order_that_leaves_ties_to_chance_is_warned_of(stream, sql, times):
         ("SELECT id AS order_id FROM source", []),
     ],
 )
-def test_a_column_whose_name_a_delta_table_does_not_take_is_told_before_it_blocks(stream, sql, paths):
+def test_a_column_whose_name_a_delta_table_does_not_take_is_reported_before_it_blocks(stream, sql, paths):
     head = HEAD.replace("id INT", "id INT, `net price` DOUBLE")
     text = head + f'lineage: none\ntransform: {{sql: "{sql}"}}\nsink: {{delta: {{table: n.t}}}}\n'
     found = warned(stream(text))

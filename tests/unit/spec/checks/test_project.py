@@ -54,7 +54,7 @@ def test_a_table_has_one_format_and_one_partitioning() -> None:
     assert said(delta("one", "id"), delta("two", "id")) == []
 
 
-def test_a_connection_that_is_not_known_here_is_told_where_it_stands(tmp_path: Path) -> None:
+def test_a_connection_that_is_not_known_here_is_reported_with_its_place(tmp_path: Path) -> None:
     (tmp_path / "conf" / "streams").mkdir(parents=True)
     (tmp_path / "conf" / "streams" / "a.yaml").write_text(
         "owner: x\nsource:\n  kafka: {topics: [t], max_offsets_per_trigger: 10, connection: orders}\n"

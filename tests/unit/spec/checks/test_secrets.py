@@ -129,7 +129,7 @@ def test_a_text_is_shown_without_them(text, told):
     ],
     ids=lambda change: change[1][:40],
 )
-def test_a_secret_is_told_and_shown_in_no_text(stream, minimal, change):
+def test_a_secret_is_reported_and_shown_in_no_text(stream, minimal, change):
     assert change[0] in minimal
     loaded = stream(minimal.replace(*change, 1))
     assert "looks like a secret" in texts(loaded)

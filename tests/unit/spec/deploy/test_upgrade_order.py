@@ -39,7 +39,7 @@ def said(before: StreamSpec, after: StreamSpec, reader: StreamSpec) -> list[str]
         ("SELECT source.* FROM source", "SELECT id FROM source", "remove a column there first"),
     ],
 )
-def test_a_column_that_goes_is_told_where_it_is_read(new: str, reader: str, words: str | None) -> None:
+def test_a_column_that_goes_is_reported_where_it_is_read(new: str, reader: str, words: str | None) -> None:
     found = said(up(), up(new), down(reader))
     assert (words is None) == (found == [])
     assert all(str(words) in each for each in found)

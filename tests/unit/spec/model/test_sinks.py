@@ -76,7 +76,7 @@ BAD_PYTHON = [
 
 
 @pytest.mark.parametrize(("sink", "code", "place", "words"), BAD_PYTHON, ids=range(len(BAD_PYTHON)))
-def test_a_function_that_cannot_be_called_is_told_where_it_stands(project, sink, code, place, words):
+def test_a_function_that_cannot_be_called_is_reported_with_its_place(project, sink, code, place, words):
     loaded = project({"conf/streams/a.yaml": f"{HEAD}sink: {sink}\n", **PYTHON, "python/mine.py": code})
     [problem] = [each.text() for each in loaded.problems]
     assert place in problem

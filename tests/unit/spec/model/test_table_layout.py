@@ -30,6 +30,6 @@ def test_what_is_none_says_the_forms(text) -> None:
         SortOrder(text)
 
 
-def test_a_column_stands_in_it_once() -> None:
+def test_a_column_is_in_it_once() -> None:
     with pytest.raises(ValueError, match="a is in the order twice"):
         SortOrder("a, b, a DESC")

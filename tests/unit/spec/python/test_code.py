@@ -81,7 +81,7 @@ BAD = [
 
 
 @pytest.mark.parametrize(("files", "place", "words"), BAD, ids=[words for _, _, words in BAD])
-def test_what_is_wrong_is_told_where_it_stands(project, files, place, words) -> None:
+def test_what_is_wrong_is_reported_with_its_place(project, files, place, words) -> None:
     loaded = project({"conf/streams/a.yaml": HEAD, **FILES, **files})
     errors = [each.text() for each in loaded.problems if each.severity == "error"]
     assert len(errors) == 1

@@ -60,12 +60,12 @@ BAD = [
 
 
 @pytest.mark.parametrize(("lock", "line", "words"), BAD, ids=[each[2] + each[0] for each in BAD])
-def test_a_line_that_says_too_little_is_told_where_it_stands(project, lock, line, words) -> None:
+def test_a_line_that_says_too_little_is_reported_with_its_place(project, lock, line, words) -> None:
     found = [(each.file, each.line, each.text()) for each in project(files(lock)).problems]
     assert any(file == "python/requirements.txt" and at == line and words in text for file, at, text in found), found
 
 
-def test_a_file_that_is_not_there_or_has_no_use_is_told(project) -> None:
+def test_a_file_that_is_not_there_or_has_no_use_is_reported(project) -> None:
     [problem] = project(files(**{"conf/streams/a.yaml": HEAD.replace("ments.txt", "ment.txt")})).problems
     assert (problem.path, problem.line, problem.nearest) == ("requirements", 4, "requirements.txt")
     [problem] = project(files(**{"conf/streams/a.yaml": HEAD.replace("ments.txt", "ments/../../x")})).problems

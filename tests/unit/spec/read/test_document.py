@@ -101,7 +101,7 @@ def test_every_letter_of_any_text_is_where_it_is_written(lines, style):
         assert letter.isspace() or text[offset] in (letter, "\\")
 
 
-def test_what_stands_behind_an_alias_is_where_the_alias_is():
+def test_what_is_behind_an_alias_is_where_the_alias_is():
     document = read_document("a: &x {b: [1, c d]}\ne: *x\nf: [0, *x]\n")
     assert document.data["e"] == document.data["a"] == document.data["f"][1]
     assert document.place(("a", "b", 1)) == Place(1, 15)
@@ -110,7 +110,7 @@ def test_what_stands_behind_an_alias_is_where_the_alias_is():
     assert document.place(("f", 1, "b")) == Place(3, 8)
 
 
-def test_a_fault_behind_an_alias_is_told_once():
+def test_a_fault_behind_an_alias_is_reported_once():
     (fault,) = read_document("a: &x {b: 1, b: 2}\nc: *x\n").faults
     assert fault.place == Place(1, 14)
 

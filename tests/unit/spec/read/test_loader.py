@@ -176,7 +176,7 @@ WRONG = [
 
 
 @pytest.mark.parametrize(("change", "place", "words"), WRONG, ids=[words[:40] for _, _, words in WRONG])
-def test_a_mistake_is_told_where_it_stands(stream, minimal, change, place, words):
+def test_a_mistake_is_reported_with_its_place(stream, minimal, change, place, words):
     assert change[0] in minimal
     text = minimal.replace(change[0], change[1], 1)
     loaded = stream(text)
@@ -240,7 +240,7 @@ def test_a_key_of_an_earlier_version_is_refused_with_what_to_do(project):
     assert "unknown key 'advisory': removed in 0.2" in found and "delete the line" in found
 
 
-def test_sql_in_a_file_is_told_in_that_file(stream, minimal):
+def test_sql_in_a_file_is_reported_in_that_file(stream, minimal):
     text = minimal + "transform: {file: a.sql}\n"
     (problem,) = stream(text, **{"conf/streams/a.sql": "SELECT *\nFROM sauce\n"}).problems[:1]
     assert (problem.file, problem.line, problem.column) == ("conf/streams/a.sql", 2, 6)
@@ -250,13 +250,13 @@ def test_sql_in_a_file_is_told_in_that_file(stream, minimal):
     assert (problem.file, problem.line) == ("conf/streams/a.sql", 2)
 
 
-def test_sql_in_a_block_is_told_on_its_line(stream, minimal):
+def test_sql_in_a_block_is_reported_on_its_line(stream, minimal):
     text = minimal + "transform:\n  sql: |\n    SELECT *\n    FROM sauce\n"
     problem = stream(text).problems[0]
     assert (problem.line, problem.column) == (11, 10)
 
 
-def test_a_value_from_the_defaults_is_told_there(project, minimal):
+def test_a_value_from_the_defaults_is_reported_there(project, minimal):
     loaded = project({"conf/streams/a.yaml": minimal, "conf/lakeward.yaml": "defaults:\n  spark: {spark.wap.id: x}\n"})
     assert texts(loaded).startswith("conf/lakeward.yaml:2:11  defaults.spark[spark.wap.id]: spark.wap.id cannot be set")
 
@@ -267,7 +267,7 @@ def test_a_keep_time_that_would_remove_what_is_going_on_is_refused(project, mini
     assert len(loaded.problems) == 1
 
 
-def test_a_bad_default_is_told_once_and_not_for_every_stream(project, minimal):
+def test_a_bad_default_is_reported_once_and_not_for_every_stream(project, minimal):
     streams = {f"conf/streams/{name}.yaml": minimal.replace("nyc.flights", f"nyc.{name}") for name in "abc"}
     loaded = project({**streams, "conf/lakeward.yaml": "defaults: {trigger: {every: 5}, sink: {}}"})
     assert [problem.path for problem in loaded.problems] == ["defaults.trigger.every", "defaults.sink"]

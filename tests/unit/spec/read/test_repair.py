@@ -32,7 +32,7 @@ def test_a_bad_value_hides_no_check_of_the_rest(stream, minimal):
         (("source:\n", "transfrom: {sql: SELECT 1}\nsource:\n"), "transfrom"),
     ],
 )
-def test_what_was_told_is_not_told_again_by_what_follows_from_it(stream, minimal, change, path):
+def test_what_was_reported_is_not_reported_again_by_what_follows_from_it(stream, minimal, change, path):
     assert change[0] in minimal
     problems = stream(minimal.replace(*change, 1)).problems
     said = [problem.path for problem in problems if "this is missing" not in problem.message]
@@ -44,7 +44,7 @@ def test_mixed_forms_hide_nothing_either(stream, minimal):
     assert [problem.path for problem in stream(text).problems] == ["sources", "spark[spark.wap.id]"]
 
 
-def test_settings_of_the_defaults_are_told_without_a_stream(project):
+def test_settings_of_the_defaults_are_reported_without_a_stream(project):
     assert "defaults.spark[spark.wap.id]: spark.wap.id cannot be set" in texts(
         project({"conf/lakeward.yaml": "defaults: {spark: {spark.wap.id: x}}"})
     )

@@ -73,7 +73,7 @@ def test_names_and_types():
         ("a " + "ARRAY<" * 2000, None, "nested too deeply"),
     ],
 )
-def test_what_spark_does_not_read_is_told_where_it_stands(ddl, column, words):
+def test_what_spark_does_not_read_is_reported_with_its_place(ddl, column, words):
     with pytest.raises(SqlProblem, match=re.escape(words)) as caught:
         ddl_columns(ddl)
     assert caught.value.column == column

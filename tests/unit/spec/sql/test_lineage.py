@@ -55,7 +55,7 @@ def test_rows_stay_rows(sql):
         ("WITH w AS (SELECT a FROM f) SELECT * FROM w", "_kafka_offset"),
     ],
 )
-def test_dropping_the_position_is_told_and_never_silent(sql, missing):
+def test_dropping_the_position_is_reported_and_never_silent(sql, missing):
     found = lineage(sql)
     assert found.problem is not None
     assert f"drops {missing}" in found.problem

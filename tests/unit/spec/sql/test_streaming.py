@@ -81,7 +81,7 @@ def test_a_sink_that_rewrites_all_rows_may_sort_and_group_them():
         ("SELECT s.* FROM r\nRIGHT JOIN s ON r.a = s.a\nFULL OUTER JOIN r AS q ON q.a = s.a", 3, 12),
     ],
 )
-def test_it_is_told_at_its_keyword(sql, line, column):
+def test_it_is_reported_at_its_keyword(sql, line, column):
     (obstacle,) = obstacles(analyse(sql, ["s"]), {"s": "t"}, "append")
     assert obstacle.at == (line, column)
 

@@ -108,7 +108,7 @@ def test_a_source_that_was_measured_says_nothing_of_one_that_was_not(judge, make
         (Level.LENGTHEN, State.STALLED, "no batch for 6 min while 9 records wait"),
     ],
 )
-def test_a_stream_that_was_told_to_wait_is_not_restarted_for_it(judge, make, level, state, words) -> None:
+def test_a_stream_that_was_asked_to_wait_is_not_restarted_for_it(judge, make, level, state, words) -> None:
     pressed = TableBackpressure(level, "1000 commits since its history began")
     started = make.seen(commit_age_s=3600.0, lag_records=9, age_s=1.0)
     for seen in (make.seen(commit_age_s=360.0, lag_records=9), started):
@@ -273,7 +273,7 @@ def test_a_start_that_hangs_in_a_driver_that_runs_becomes_stalled(judge, make) -
 
 def test_a_stop_that_nobody_can_see_says_so(judge, make) -> None:
     found = judge(
-        stream=make.stream(desired="stopped"), process=Life.UNKNOWN, unasked="its host is another",
+        stream=make.stream(desired="stopped"), process=Life.UNKNOWN, unreachable="its host is another",
         lease=make.lease("stream", "flights", left_s=-90), driver=make.driver(age_s=90.0),
     )  # fmt: skip
     assert (found.state, found.why) == (State.STOPPING, "its host is another and the driver sent no heartbeat for 90 s")

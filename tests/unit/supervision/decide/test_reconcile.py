@@ -26,7 +26,7 @@ def decide(make):
     def run(**values):
         base = {
             "streams": [make.stream()], "drivers": {"nyc": make.driver()}, "leases": {"nyc": make.lease()},
-            "jobs": [make.job()], "failures": {}, "asked": {}, "now": make.now,
+            "jobs": [make.job()], "failures": {}, "start_requests": {}, "now": make.now,
         }  # fmt: skip
         return list(plan(ObservedState(**{**base, **values})).decisions)
 
@@ -76,8 +76,8 @@ def test_after_the_burial_the_pause_is_waited_out(decide, make) -> None:
 def test_a_person_cuts_the_pause_short(decide, make) -> None:
     gone = {"drivers": {"nyc": make.driver(**EXITED)}, "leases": {}, "jobs": [], "failures": {"nyc": make.failure()}}
     assert isinstance(decide(**gone)[0], Nothing)
-    assert isinstance(decide(**gone, asked={"flights": make.now - timedelta(seconds=1)})[0], Launch)
-    assert isinstance(decide(**gone, asked={"flights": make.now - timedelta(hours=1)})[0], Nothing)
+    assert isinstance(decide(**gone, start_requests={"flights": make.now - timedelta(seconds=1)})[0], Launch)
+    assert isinstance(decide(**gone, start_requests={"flights": make.now - timedelta(hours=1)})[0], Nothing)
 
 
 def test_a_failure_without_a_next_attempt_stays_down(decide, make) -> None:
@@ -231,7 +231,8 @@ def test_an_attempt_waits_for_the_dependency_and_not_for_the_clock(decide, make,
     assert isinstance(next_one, Launch) is launches
     if not launches:
         assert next_one.reason == "attempt 1 waits: Kafka is away"
-        (asked,) = decide(**gone, failures={"nyc": make.failure(wait_s=-1.0)}, down=down, asked={"flights": make.now})
+        requested = {"flights": make.now}
+        (asked,) = decide(**gone, failures={"nyc": make.failure(wait_s=-1.0)}, down=down, start_requests=requested)
         assert isinstance(asked, Launch), "a person may try"
 
 
@@ -247,7 +248,7 @@ def test_thrash_stops_restarts_and_neither_first_starts_nor_a_person(decide, mak
     due = {"nyc": make.failure(wait_s=-1.0)}
     (wait,) = decide(**gone, failures=due)
     assert (type(wait), wait.reason) == (Nothing, "too many fail")
-    assert isinstance(decide(**gone, failures=due, asked={"flights": make.now})[0], Launch)
+    assert isinstance(decide(**gone, failures=due, start_requests={"flights": make.now})[0], Launch)
     assert isinstance(decide(drivers={}, leases={}, jobs=[], thrash="too many fail")[0], Launch)
 
 
@@ -258,8 +259,8 @@ def test_a_person_starts_what_is_held(decide, make) -> None:
     (wait,) = decide(**gone)
     assert (type(wait), wait.after_s) == (Nothing, 3600.0)
     assert "held for 60 min more" in wait.reason
-    assert isinstance(decide(**gone, asked={"flights": make.now - timedelta(seconds=5)})[0], Launch)
-    assert isinstance(decide(**gone, asked={"flights": make.now - timedelta(hours=5)})[0], Nothing)
+    assert isinstance(decide(**gone, start_requests={"flights": make.now - timedelta(seconds=5)})[0], Launch)
+    assert isinstance(decide(**gone, start_requests={"flights": make.now - timedelta(hours=5)})[0], Nothing)
 
 
 ADOPTION: dict[str, tuple[dict[str, Any], type[Any], str]] = {

@@ -221,7 +221,7 @@ class Fleet(RuleBasedStateMachine):
             leases={"nyc": lease} if lease else {},
             jobs=found if self.backend else None,
             failures={"nyc": self.failure} if self.failure else {},
-            asked={"flights": self.asked} if self.asked else {},
+            start_requests={"flights": self.asked} if self.asked else {},
             now=self._moment(),
             startup_grace="the registry was away" if self.at - self.back_at < TTL else None,
             down={} if self.kafka else {"flights": AWAY},

@@ -201,7 +201,7 @@ def test_another_id_is_deployed_and_the_old_one_is_retired_and_not_started() -> 
     assert help_for("changed-sources").endswith(f"; or {RENEW}")
 
 
-def test_the_last_step_of_several_is_told() -> None:
+def test_the_last_step_of_several_is_reported() -> None:
     assert help_for("rolled-back") == f"{SET_BACK}; then: {START}"
     assert help_for("checkpoint-truncated").endswith(f"and start; then: {START}")
     assert help_for("rolled-back").count("streams start") == 1

@@ -21,6 +21,6 @@ def test_the_newest_moment_that_is_not_in_the_future(now: datetime, due: datetim
     assert last_due(HOURLY, now) == due
 
 
-def test_its_hours_are_utc_whatever_zone_the_moment_is_told_in() -> None:
+def test_its_hours_are_utc_whatever_zone_the_moment_is_written_in() -> None:
     there = at(12, 7).astimezone(timezone(timedelta(hours=5, minutes=30)))
     assert last_due("0 6 * * *", there) == at(6, 0)

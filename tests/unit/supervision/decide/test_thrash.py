@@ -36,7 +36,7 @@ def test_what_is_explained_is_no_riddle(kind: str) -> None:
     assert judge(falls(10), ALONE, [f"s{n}" for n in range(10)]) is None
 
 
-def test_a_machine_that_was_started_anew_is_no_riddle() -> None:
+def test_a_machine_that_was_started_again_is_no_riddle() -> None:
     assert judge([Fall(f"d{n}", None, "infra", Cause.REBOOT) for n in range(10)], ALONE, ()) is None
 
 

@@ -145,14 +145,14 @@ def test_a_receiver_that_is_away_gets_everything_later_and_nothing_twice(connect
 
 
 @pytest.mark.parametrize("url", ["", "hooks.example.com/x", "http://[::1", "http://127.0.0.1:99999/secret-path"])
-def test_an_address_that_is_none_is_trouble_told_without_its_path(connected, url) -> None:
+def test_an_address_that_is_none_is_trouble_reported_without_its_path(connected, url) -> None:
     open_(connected, "flights is blocked")
     trouble = deliver(connected, Webhook(url)).trouble
     assert "A message was not delivered" in trouble
     assert "secret-path" not in trouble
 
 
-def test_an_incident_that_was_over_before_anybody_heard_of_it_is_told_once(connected, receiver) -> None:
+def test_an_incident_that_was_over_before_anybody_heard_of_it_is_reported_once(connected, receiver) -> None:
     number = open_(connected, "flights is restarting")
     with connected() as connection:
         incidents.closed(connection, "stream", "flights", "flights is healthy again")
@@ -235,7 +235,7 @@ def test_the_pause_grows_with_every_refusal_of_the_same_text() -> None:
     assert after(7, "another text") == 1
 
 
-def test_slack_messages_that_somebody_deleted_are_posted_anew_and_the_next_incident_is_told(
+def test_slack_messages_that_somebody_deleted_are_posted_again_and_the_next_incident_is_reported(
     connected, receiver
 ) -> None:
     posted = {"ok": True, "ts": "17.1", "channel": "C1"}
@@ -262,7 +262,7 @@ def test_slack_that_asks_for_patience_is_away(connected, receiver) -> None:
     assert len(receiver.posts) == 1
 
 
-def test_a_webhooks_message_that_cannot_be_changed_is_sent_anew(connected, receiver) -> None:
+def test_a_webhooks_message_that_cannot_be_changed_is_sent_again(connected, receiver) -> None:
     receiver.answers = [(200, {"id": "m-7"}), (410, {}), (200, {"id": "m-8"})]
     for text in ("one", "two", "three"):
         open_(connected, text)

@@ -68,7 +68,7 @@ class Scene:
     leased: bool = True
     failure: Restart | None = None
     failures: int = 0
-    asked: Sources = field(default_factory=Sources)
+    sources: Sources = field(default_factory=Sources)
     backend: bool = True
     beside: tuple[str, ...] = ()
     missed: str | None = None
@@ -111,7 +111,7 @@ class Scene:
 
     def material(self) -> Material:
         view = self.view()
-        return Material(view, self.stream, self.asked, **self.more)
+        return Material(view, self.stream, self.sources, **self.more)
 
     def document(self) -> dict[str, Any]:
         return document(self.material())
@@ -191,7 +191,9 @@ def healthy() -> Scene:
                 "app_id": "local-1763694582201",
             },
         ),
-        asked=Sources(position(), True, lag((12043, 12043), (11998, 11998), oldest_s=0.0), (), Planned(811, True, {})),
+        sources=Sources(
+            position(), True, lag((12043, 12043), (11998, 11998), oldest_s=0.0), (), Planned(811, True, {})
+        ),
         beside=("delay_alerts", "departures_hourly"),
     )
 
@@ -209,7 +211,7 @@ def dead_driver() -> Scene:
         driver=replace(good.driver, state="exited", exit_code=-9, heartbeat=ago(42), age_s=42.0),
         seen=replace(good.seen, commit_age_s=52.0, committed_at=ago(52), age_s=42.0, at=ago(42)),
         process=Life.GONE, leased=False, failure=failure, failures=2,
-        asked=Sources(
+        sources=Sources(
             position(), True, lag((12043, 13060), (11998, 13081), oldest_s=51.0), (), Planned(812, False, ends)
         ),
         more={
@@ -247,7 +249,7 @@ def poison() -> Scene:
             error={"class": "poison", "error": what, "batch_id": 812, "offsets": ends},
         ),
         failure=failure, failures=3,
-        asked=Sources(
+        sources=Sources(
             position(), True, lag((12043, 13060), (11998, 13081), oldest_s=262.0), (),
             Planned(812, False, {"source": offsets(13000, 13012)}),
         ),
@@ -278,7 +280,7 @@ def lost_checkpoint() -> Scene:
     return good.changed(
         stream=replace(good.stream, state="blocked", since=ago(600), blocked=blocked),
         seen=replace(good.seen, query_state="failed", commit_age_s=660.0, committed_at=ago(660), error=None),
-        asked=Sources(position(), True, lag((12043, 20100), (11998, 19800), oldest_s=655.0), (), None),
+        sources=Sources(position(), True, lag((12043, 20100), (11998, 19800), oldest_s=655.0), (), None),
         more={"recent": [Recent(ago(600), "stream", "blocked: The checkpoint of stream flights is gone")]},
     )
 
@@ -306,7 +308,7 @@ def broker_away() -> Scene:
             error={"class": "dependency", "error": error, "batch_id": None, "offsets": None},
         ),
         failure=failure, failures=4,
-        asked=Sources(
+        sources=Sources(
             position(), True, None, (), Planned(811, True, {}),
             ("Kafka does not answer: brokers 127.0.0.1:9092: Connection refused",),
         ),
@@ -325,7 +327,7 @@ def lagging() -> Scene:
     return good.changed(
         stream=replace(good.stream, state="lagging", since=ago(1500)),
         seen=replace(good.seen, progress=progress, lag_records=618_000, lag_s=1480.0, watch=watch),
-        asked=Sources(
+        sources=Sources(
             position(), True, lag((12043, 612_043), (11998, 29_998), oldest_s=1490.0, arriving=1312.0), (),
             Planned(812, False, {"source": offsets(32043, 11998)}),
         ),

@@ -14,7 +14,7 @@ from lakeward.supervision.backends.base import Life
 from lakeward.supervision.report.block import MOST, block, moment
 
 
-def test_the_block_reads_as_it_stands_in_its_file(scene, blocks) -> None:
+def test_the_block_reads_as_it_is_in_its_file(scene, blocks) -> None:
     name, made = scene
     text = "\n".join(made.lines()) + "\n"
     if os.environ.get("LAKEWARD_UPDATE_BLOCKS"):
@@ -61,7 +61,7 @@ def test_what_is_to_be_put_right_outside_ends_with_the_start(scenes) -> None:
     assert "next         create the topic; then: lakeward streams start flights" in lines
 
 
-def test_trouble_that_is_over_is_told_all_the_same(scenes) -> None:
+def test_trouble_that_is_over_is_reported_all_the_same(scenes) -> None:
     lines = scenes["healthy"].lines("At 03:00:00 UTC it was STALLED: no batch for 6 min")
     assert lines[0].startswith("flights: At 03:00:00 UTC it was STALLED: no batch for 6 min; now it is HEALTHY for")
 
@@ -72,7 +72,7 @@ def test_secrets_are_cut_out_wherever_they_come_from(scenes) -> None:
     blocked = dict(made.stream.blocked or {}) | {"what": dirty, "why": dirty, "next": f"echo {dirty}"}
     shown = made.changed(
         stream=replace(made.stream, blocked=blocked),
-        asked=replace(made.asked, trouble=(dirty,)),
+        sources=replace(made.sources, trouble=(dirty,)),
         more={**made.more, "recent": [replace(made.more["recent"][0], text=dirty)]},
     )
     assert "hunter2" not in "\n".join(shown.lines())
@@ -123,13 +123,14 @@ def test_offsets_of_a_failed_batch_read_the_same_whoever_wrote_them(scenes, offs
 def test_what_is_in_the_quarantine_is_not_said_to_be_in_the_table(scenes) -> None:
     made = scenes["dead_driver"]
     totals = Totals(consumed=24041, landed=23719, quarantined=322)
-    asked = replace(made.asked, position=made.asked.position.model_copy(update={"totals": totals}))
+    sources = replace(made.sources, position=made.sources.position.model_copy(update={"totals": totals}))
     assert (
-        "is in nyc.flights or its quarantine (322 records so far) exactly once" in made.changed(asked=asked).lines()[1]
+        "is in nyc.flights or its quarantine (322 records so far) exactly once"
+        in made.changed(sources=sources).lines()[1]
     )
 
 
-def test_a_driver_that_is_gone_and_not_buried_yet_has_no_ui_and_is_launched_anew(scenes) -> None:
+def test_a_driver_that_is_gone_and_not_buried_yet_has_no_ui_and_is_launched_again(scenes) -> None:
     made = scenes["healthy"].changed(process=Life.GONE, beside=("delay_alerts",))
     text = "\n".join(made.lines())
     assert "spark ui     none at the moment" in text
@@ -193,8 +194,8 @@ def test_a_block_is_as_old_as_what_blocked_it_not_as_the_pass_that_noticed(scene
 )
 def test_what_becomes_of_a_lag(scenes, scene, comes, words) -> None:
     made = scenes[scene]
-    lag = replace(made.asked.lag, arriving_per_second=comes)
-    (line,) = (each for each in made.changed(asked=replace(made.asked, lag=lag)).lines() if each.startswith("lag "))
+    lag = replace(made.sources.lag, arriving_per_second=comes)
+    (line,) = (each for each in made.changed(sources=replace(made.sources, lag=lag)).lines() if each.startswith("lag "))
     assert line.endswith(words)
 
 
@@ -205,15 +206,19 @@ def test_a_moment_that_is_not_known() -> None:
 def test_a_handful_of_records_between_two_batches_is_no_trend_and_no_alarm(scenes) -> None:
     made = scenes["healthy"]
     watch = {**made.seen.watch, "lag_per_second": 0.3}
-    few = replace(made.asked.lag, partitions=(replace(made.asked.lag.partitions[0], end=12043 + 46),), oldest_s=2.0)
+    few = replace(made.sources.lag, partitions=(replace(made.sources.lag.partitions[0], end=12043 + 46),), oldest_s=2.0)
     seen = replace(made.seen, watch=watch, lag_records=46, lag_s=2.0)
     (line,) = (
-        each for each in made.changed(seen=seen, asked=replace(made.asked, lag=few)).lines() if each.startswith("lag ")
+        each
+        for each in made.changed(seen=seen, sources=replace(made.sources, lag=few)).lines()
+        if each.startswith("lag ")
     )
     assert line == "lag          46 records wait, the oldest for 2 s, steady"
     old = replace(few, oldest_s=50.0)
     (line,) = (
-        each for each in made.changed(seen=seen, asked=replace(made.asked, lag=old)).lines() if each.startswith("lag ")
+        each
+        for each in made.changed(seen=seen, sources=replace(made.sources, lag=old)).lines()
+        if each.startswith("lag ")
     )
     assert "growing by 0.3/s" in line
 
@@ -228,10 +233,10 @@ def test_an_open_incident_says_what_it_is(scenes) -> None:
 def test_a_lag_of_which_one_source_is_silent_is_not_known(scenes) -> None:
     healthy_scene = scenes["healthy"]
     why = {"far": "Kafka does not answer: brokers far:1"}
-    asked = healthy_scene.asked
-    assert asked.lag is not None
-    part = replace(asked.lag, partitions=(replace(asked.lag.partitions[0], end=12050),), unmeasured=why)
-    made = healthy_scene.changed(asked=replace(asked, lag=part))
+    sources = healthy_scene.sources
+    assert sources.lag is not None
+    part = replace(sources.lag, partitions=(replace(sources.lag.partitions[0], end=12050),), unmeasured=why)
+    made = healthy_scene.changed(sources=replace(sources, lag=part))
     text = "\n".join(made.lines())
     assert re.search(
         "^lag +not known: source far: Kafka does not answer: brokers far:1; at the other sources 7 records wait$",
@@ -241,5 +246,5 @@ def test_a_lag_of_which_one_source_is_silent_is_not_known(scenes) -> None:
     document = made.document()
     assert (document["lag_records"], document["lag_s"], document["catch_up_s"]) == (None, None, None)
     assert (document["lag_at_least"], len(document["partitions"]), document["at_risk"]) == (7, 1, None)
-    late = made.changed(asked=replace(asked, lag=replace(part, oldest_s=6.9 * 86_400)))
+    late = made.changed(sources=replace(sources, lag=replace(part, oldest_s=6.9 * 86_400)))
     assert late.document()["at_risk"] is True, "one source at risk is enough"

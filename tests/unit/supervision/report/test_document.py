@@ -88,10 +88,10 @@ def test_a_stream_that_waits_for_its_topic_says_first_to_create_it(scenes) -> No
     assert supervised["next_text"] == "create the topic; to start it at once then: lakeward streams start flights"
     alone = dead.changed(failure=failure, missed="no reconcile pass runs").document()
     assert alone["next_text"].startswith("create the topic; then: lakeward streams start flights --wait; ")
-    assert dead.asked is not None and dead.asked.position is not None
-    landed = replace(dead.asked, position=dead.asked.position.model_copy(update={"topic_ids": {"flights": "id-1"}}))
+    assert dead.sources is not None and dead.sources.position is not None
+    landed = replace(dead.sources, position=dead.sources.position.model_copy(update={"topic_ids": {"flights": "id-1"}}))
     for missed in ({}, {"missed": "no reconcile pass runs"}):
-        deleted = dead.changed(failure=failure, asked=landed, **missed).document()
+        deleted = dead.changed(failure=failure, sources=landed, **missed).document()
         assert deleted["next"] == "lakeward deploy --retire flights"
         assert deleted["next_text"].startswith("give the stream a new id and a new table (conf/streams/flights.yaml)")
         assert "has landed from topic flights, which was deleted" in deleted["next_text"]

@@ -34,7 +34,7 @@ def test_a_report_works_with_broker_and_catalog_away_and_names_them(told) -> Non
     assert "data lost?   " in lines
 
 
-def test_trouble_that_is_over_is_told_all_the_same(told) -> None:
+def test_trouble_that_is_over_is_reported_all_the_same(told) -> None:
     found = told("At 03:00:00 UTC it was STALLED: no batch for 6 min")
     assert found.trouble
     assert found.lines[0].startswith("flights: At 03:00:00 UTC it was STALLED: no batch for 6 min; now it is STARTING")
@@ -46,7 +46,7 @@ def test_an_unknown_stream_is_refused(connected, runtime, backend, deployed) -> 
         report.of_stream(connected, runtime, "fligths", backend=backend)
 
 
-def test_a_second_block_is_told_although_the_first_was(told, connected) -> None:
+def test_a_second_block_is_reported_although_the_first_was(told, connected) -> None:
     def becomes(state: State) -> list[str]:
         with connected() as connection:
             streams.set_state(connection, "flights", state.value, "because")
@@ -74,7 +74,7 @@ def tell(connection, state: State) -> None:
     report.record(connection, report.Report("flights", Verdict(state, "because"), ("line one",)))
 
 
-def test_trouble_is_told_once_its_end_once_and_a_worsening_again(connected, deployed) -> None:
+def test_trouble_is_reported_once_its_end_once_and_a_worsening_again(connected, deployed) -> None:
     deployed("flights")
 
     def due() -> list[str]:

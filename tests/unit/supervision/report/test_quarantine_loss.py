@@ -63,7 +63,7 @@ def test_many_batches_are_counted() -> None:
 @pytest.mark.parametrize("scene", ["healthy", "lagging"])
 def test_a_stream_that_runs_says_what_is_lost_and_how_it_comes_back(scenes, scene: str) -> None:
     made = scenes[scene]
-    seen = made.changed(asked=replace(made.asked, quarantine=GONE))
+    seen = made.changed(sources=replace(made.sources, quarantine=GONE))
     answer = safety.lost(seen.material())
     assert answer.lost is Lost.YES
     assert answer.text.startswith(
@@ -75,7 +75,7 @@ def test_a_stream_that_runs_says_what_is_lost_and_how_it_comes_back(scenes, scen
 
 def test_a_loss_that_was_accepted_is_still_said_and_nothing_is_to_be_done(scenes) -> None:
     made = scenes["healthy"]
-    accepted = made.changed(asked=replace(made.asked, quarantine=replace(GONE, missing=False, next="")))
+    accepted = made.changed(sources=replace(made.sources, quarantine=replace(GONE, missing=False, next="")))
     assert safety.lost(accepted.material()).lost is Lost.YES
     assert accepted.document()["next_text"] == made.document()["next_text"]
 
@@ -85,13 +85,13 @@ def test_a_blocked_stream_starts_once_the_table_is_there(scenes) -> None:
     blocked = {"reason": "quarantine-missing", "what": "w", "why": "2 rejected records", "next": REGISTER}
     missing = made.changed(
         stream=replace(made.stream, blocked=dict(made.stream.blocked or {}) | blocked),
-        asked=replace(made.asked, quarantine=GONE),
+        sources=replace(made.sources, quarantine=GONE),
     )
     assert safety.lost(missing.material()).text == GONE.text
     assert missing.document()["next"] == REGISTER
-    there = missing.changed(asked=replace(missing.asked, quarantine=QuarantineState("a.q")))
+    there = missing.changed(sources=replace(missing.sources, quarantine=QuarantineState("a.q")))
     assert safety.lost(there.material()).lost is Lost.NO
     assert there.document()["next"] == "lakeward streams start flights"
-    unread = missing.changed(asked=replace(missing.asked, quarantine=None))
+    unread = missing.changed(sources=replace(missing.sources, quarantine=None))
     assert safety.lost(unread.material()).lost is Lost.YES
     assert unread.document()["next"] == REGISTER

@@ -11,7 +11,7 @@ from lakeward.supervision.report.sources import Commit, planned
 NOW = datetime(2026, 11, 21, 3, 0, tzinfo=UTC)
 
 
-def test_what_people_drivers_maintenance_and_checks_did_stands_in_one_line_of_time(connected, deployed) -> None:
+def test_what_people_drivers_maintenance_and_checks_did_is_in_one_line_of_time(connected, deployed) -> None:
     deployed("flights")
     with connected() as connection:
         changes.record(connection, "stream", "flights", "deploy", author="ann", comment="generation 4 accepted")

@@ -44,7 +44,7 @@ def test_what_a_stream_is_blocked_for_says_whether_data_is_lost(scenes, reason, 
     made = scenes["lost_checkpoint"]
     blocked = dict(made.stream.blocked or {}) | {"reason": reason, "why": "10 rows of seq 7"}
     now = BlockReason(reason, "w", "10 rows of seq 7", "n") if reason in OF_THE_TABLE else None
-    changed = made.changed(stream=replace(made.stream, blocked=blocked), asked=replace(made.asked, halt=now))
+    changed = made.changed(stream=replace(made.stream, blocked=blocked), sources=replace(made.sources, halt=now))
     m = changed.material()
     answer = safety.lost(m)
     assert answer.lost is lost
@@ -59,17 +59,17 @@ def test_rows_that_are_in_the_table_again_are_not_lost_any_more(scenes, reason) 
     again = made.changed(stream=replace(made.stream, blocked=blocked))
     assert safety.lost(again.material()).lost is Lost.NO
     assert again.document()["next"] == "lakeward streams start flights"
-    away = again.changed(asked=replace(made.asked, position=None, table_missing=True))
+    away = again.changed(sources=replace(made.sources, position=None, table_missing=True))
     assert safety.lost(away.material()).lost is Lost.YES
-    silent = again.changed(asked=replace(made.asked, position=None, table_answered=False))
+    silent = again.changed(sources=replace(made.sources, position=None, table_answered=False))
     assert safety.lost(silent.material()).lost is not Lost.NO, "a table that does not answer proves nothing"
 
 
-def test_a_table_that_changed_since_the_block_is_told_as_it_is_now(scenes) -> None:
+def test_a_table_that_changed_since_the_block_is_reported_as_it_is_now(scenes) -> None:
     made = scenes["lost_checkpoint"]
     blocked = dict(made.stream.blocked or {}) | {"reason": "rolled-back", "why": "seq 7 to 9 are gone", "next": "old"}
     now = BlockReason("rolled-back", "w", "seq 9 is gone", 'lakeward sql --write "CALL x"')
-    changed = made.changed(stream=replace(made.stream, blocked=blocked), asked=replace(made.asked, halt=now))
+    changed = made.changed(stream=replace(made.stream, blocked=blocked), sources=replace(made.sources, halt=now))
     assert "seq 9 is gone" in safety.lost(changed.material()).text
     assert changed.document()["next"].startswith('lakeward sql --write "CALL x"; then: lakeward streams start')
 
@@ -80,15 +80,15 @@ def test_a_table_created_again_after_its_drop_is_not_registered_but_given_up(sce
     stored = {"reason": reason, "why": "it was dropped", "next": 'lakeward sql --write "CALL register_table"'}
     empty = made.changed(
         stream=replace(made.stream, blocked=dict(made.stream.blocked or {}) | stored),
-        asked=replace(made.asked, position=None, table_answered=True),
+        sources=replace(made.sources, position=None, table_answered=True),
         more={"newest": batch(batch_id=811, seq=812)},
     )
     assert safety.lost(empty.material()).lost is Lost.YES
     assert "created again" in str(empty.material().halt)
     assert empty.document()["next"].startswith("give the stream a new id and a new table")
-    bare = empty.changed(asked=replace(empty.asked, halt=BlockReason("wap-off", "w", "y", "switch it on")))
+    bare = empty.changed(sources=replace(empty.sources, halt=BlockReason("wap-off", "w", "y", "switch it on")))
     assert bare.document()["next"] == empty.document()["next"]
-    gone = empty.changed(asked=replace(empty.asked, table_missing=True))
+    gone = empty.changed(sources=replace(empty.sources, table_missing=True))
     assert gone.document()["next"].startswith('lakeward sql --write "CALL register_table"')
     renamed = empty.changed(stream=replace(empty.stream, blocked=stored | {"reason": "table-renamed"}))
     assert renamed.document()["next"].startswith('lakeward sql --write "CALL register_table"')
@@ -97,21 +97,21 @@ def test_a_table_created_again_after_its_drop_is_not_registered_but_given_up(sce
 def test_records_the_source_gave_up_before_they_landed_are_lost_whatever_the_state_says(scenes) -> None:
     made = scenes["healthy"]
     gone = Lag((Partition("source", "flights", 0, 100, 500, 140),), 1.0, 1.0, 60.0)
-    answer = safety.lost(made.changed(asked=replace(made.asked, lag=gone)).material())
+    answer = safety.lost(made.changed(sources=replace(made.sources, lag=gone)).material())
     assert answer.lost is Lost.YES
     assert "flights/0: 100 to 139 (40 offsets)" in answer.text
 
 
 def test_a_table_that_cannot_be_asked_is_no_proof(scenes) -> None:
     made = scenes["healthy"]
-    away = replace(made.asked, position=None, table_answered=False)
-    assert safety.lost(made.changed(asked=away).material()).lost is Lost.UNKNOWN
+    away = replace(made.sources, position=None, table_answered=False)
+    assert safety.lost(made.changed(sources=away).material()).lost is Lost.UNKNOWN
 
 
 @pytest.mark.parametrize("reason", [None, "table-missing"])
 def test_a_table_that_is_gone_took_what_was_landed_with_it(scenes, reason) -> None:
     made = scenes["healthy"]
-    gone = made.changed(asked=replace(made.asked, position=None, table_missing=True))
+    gone = made.changed(sources=replace(made.sources, position=None, table_missing=True))
     if reason is not None:
         gone = gone.changed(stream=replace(made.stream, blocked={"reason": reason, "what": "There is no table"}))
     m = gone.material()
@@ -129,16 +129,16 @@ def test_a_table_that_is_gone_took_what_was_landed_with_it(scenes, reason) -> No
 @pytest.mark.parametrize("why", [REPLACED, CREATED_AGAIN])
 def test_a_topic_that_was_replaced_is_a_risk_and_a_table_that_is_missing_as_well_a_loss(scenes, why) -> None:
     made = scenes["healthy"]
-    replaced = replace(made.asked, lag=replace(made.asked.lag, unmeasured={"source": why}))
-    answer = safety.lost(made.changed(asked=replaced).material())
+    replaced = replace(made.sources, lag=replace(made.sources.lag, unmeasured={"source": why}))
+    answer = safety.lost(made.changed(sources=replaced).material())
     assert (answer.lost, answer.text.endswith(f"source source: {why}")) == (Lost.AT_RISK, True)
     without = replace(replaced, position=None, table_missing=True)
-    assert safety.lost(made.changed(asked=without).material()).lost is Lost.YES
+    assert safety.lost(made.changed(sources=without).material()).lost is Lost.YES
 
 
 def test_a_table_that_does_not_say_what_it_holds_is_no_proof(scenes) -> None:
     made = scenes["healthy"]
-    m = made.changed(asked=replace(made.asked, position=None)).material()
+    m = made.changed(sources=replace(made.sources, position=None)).material()
     assert safety.lost(m).lost is Lost.UNKNOWN
     newest = batch(batch_id=900, seq=901)
     assert "the registry has batch 900 (seq 901) as landed" in safety.lost(replace(m, newest=newest)).text
@@ -148,13 +148,13 @@ def test_before_the_first_batch_there_is_no_table_and_nothing_lost(scenes) -> No
     made = scenes["healthy"]
     first = made.changed(
         seen=replace(made.seen, committed_at=None, commit_age_s=None, batch_id=None, seq=None),
-        asked=replace(made.asked, position=None, table_missing=True),
+        sources=replace(made.sources, position=None, table_missing=True),
     )
     answer = safety.lost(first.material())
     assert answer.lost is Lost.NO
     assert answer.text.startswith("nothing has landed yet")
-    without_topic = replace(first.asked, lag=replace(made.asked.lag, unmeasured={"source": REPLACED}))
-    answer = safety.lost(first.changed(asked=without_topic).material())
+    without_topic = replace(first.sources, lag=replace(made.sources.lag, unmeasured={"source": REPLACED}))
+    answer = safety.lost(first.changed(sources=without_topic).material())
     assert answer.lost is Lost.UNKNOWN, "whether there ever was a topic cannot be known"
     assert answer.text.startswith("nothing has landed yet")
 
@@ -162,7 +162,7 @@ def test_before_the_first_batch_there_is_no_table_and_nothing_lost(scenes) -> No
 def test_waiting_for_more_than_half_the_retention_is_a_risk_with_the_time_left(scenes) -> None:
     made = scenes["healthy"]
     hot = Lag((Partition("source", "flights", 0, 0, 10, 0),), 4 * 86_400.0, 1.0, 7 * 86_400.0)
-    m = made.changed(asked=replace(made.asked, lag=hot)).material()
+    m = made.changed(sources=replace(made.sources, lag=hot)).material()
     assert safety.lost(m).lost is Lost.AT_RISK
     assert safety.left_s(hot) == 3 * 86_400.0
     assert "3 days" in safety.lost(m).text
@@ -178,11 +178,11 @@ def test_a_batch_that_was_planned_and_not_finished_is_run_again(scenes) -> None:
 
 def test_a_batch_that_landed_before_spark_knew_is_said_to_have_landed(scenes) -> None:
     made = scenes["dead_driver"]
-    same = Planned(811, False, dict(made.asked.position.end))
-    again = safety.replays(made.changed(asked=replace(made.asked, planned=same)).material())
+    same = Planned(811, False, dict(made.sources.position.end))
+    again = safety.replays(made.changed(sources=replace(made.sources, planned=same)).material())
     assert again is not None
     assert again["landed"]
-    text = "\n".join(made.changed(asked=replace(made.asked, planned=same)).lines())
+    text = "\n".join(made.changed(sources=replace(made.sources, planned=same)).lines())
     assert "batch 811 is repeated: it has landed already, and nothing is written twice" in text
 
 
@@ -218,7 +218,7 @@ def windowed(made, more=lambda view: None):
     more(view)
     found = observe.verdicts(view.facts, view.jobs)
     view = replace(view, verdicts=found)
-    return Material(view, made.stream, made.asked, **made.more)
+    return Material(view, made.stream, made.sources, **made.more)
 
 
 def test_a_watermark_ahead_of_the_clock_is_a_state_a_line_and_a_next_step(scenes) -> None:
@@ -236,16 +236,16 @@ def test_a_watermark_ahead_of_the_clock_is_a_state_a_line_and_a_next_step(scenes
     assert "new id" in taken.text
 
 
-def test_late_and_skipped_records_are_told_although_nothing_is_lost(scenes) -> None:
+def test_late_and_skipped_records_are_reported_although_nothing_is_lost(scenes) -> None:
     made = scenes["healthy"]
     since = datetime(2026, 11, 21, 2, 0, tzinfo=UTC)
     late = made.changed(more={**made.more, "late": LateRecords(1, since)})
     assert late.lines()[1].startswith(
         "data lost?   NO, but 1 late record was dropped since 2026-11-21 02:00:00 UTC: every"
     )
-    position = made.asked.position
+    position = made.sources.position
     skipped = position.model_copy(update={"totals": position.totals.model_copy(update={"skipped": 22})})
-    m = late.changed(asked=replace(made.asked, position=skipped)).material()
+    m = late.changed(sources=replace(made.sources, position=skipped)).material()
     answer = safety.lost(m)
     assert answer.lost is Lost.NO
     assert answer.but.endswith(" and 22 records were skipped by a person")

@@ -22,7 +22,7 @@ SPEC = StreamSpec.model_validate({
 })  # fmt: skip
 
 
-def test_a_table_that_is_not_there_is_told_from_one_without_a_position(
+def test_a_table_that_is_not_there_is_distinguished_from_one_without_a_position(
     runtime, postgres, own_registry_url, tmp_path
 ) -> None:
     database = own_registry_url.rsplit("/", 1)[1]

@@ -15,7 +15,7 @@ def test_each_reader_keeps_the_snapshot_it_stands_on_and_what_came_after(facts, 
     assert pins(table, [Reading("a", "source", Offset(None).text)])[0].at == chain(5)[0].at
 
 
-def test_a_reader_whose_snapshot_is_gone_keeps_nothing_and_is_told_as_lost(facts, chain):
+def test_a_reader_whose_snapshot_is_gone_keeps_nothing_and_is_reported_as_lost(facts, chain):
     table, gone = facts(chain(5)), Reading("late", "source", Offset(99).text)
     assert pins(table, [gone]) == []
     [told] = documents(table, [gone])

@@ -39,7 +39,7 @@ def test_partitions_are_judged_by_the_files_of_the_newest_version(tmp_path: Path
     assert [each.operation for each in found.snapshots] == ["metadata", "append", "append"]
 
 
-def test_a_rewrite_is_told_from_a_write_and_remembered_after_its_commit_is_cleaned_up(tmp_path: Path) -> None:
+def test_a_rewrite_is_distinguished_from_a_write_and_remembered_after_its_commit_is_cleaned_up(tmp_path: Path) -> None:
     commit(tmp_path, 0, table(""), add("a", MB, at=0), add("b", MB, at=0))
     commit(
         tmp_path,

@@ -33,7 +33,7 @@ def said(facts: Any, now: Any, *feeds: IntervalStream) -> tuple[str, ...]:
     return advice(facts, Compact(), feeds, now)
 
 
-def test_a_trigger_that_makes_small_files_is_told_with_what_a_longer_one_saves(facts, chain, now):
+def test_a_trigger_that_makes_small_files_is_reported_with_what_a_longer_one_saves(facts, chain, now):
     (line,) = said(facts(chain(20, **SMALL)), now, TEN_S)
     assert line == (
         "stream flights commits every 10 s, 4 files of 1.0 MB each time: trigger every 60 s makes 6 times fewer, "
@@ -66,7 +66,7 @@ def test_rewrites_are_no_commits_of_a_stream(facts, chain, now):
 
 
 @pytest.mark.parametrize(("mode", "words"), [("none", "is none"), (None, "is not set"), ("hash", ""), ("range", "")])
-def test_a_distribution_that_scatters_is_told_with_the_statement_that_ends_it(facts, chain, now, mode, words):
+def test_a_distribution_that_scatters_is_reported_with_the_statement_that_ends_it(facts, chain, now, mode, words):
     scattered = SMALL | {"added-data-files": "12"}
     properties = {"write.distribution-mode": mode} if mode else {}
     lines = said(facts(chain(20, **scattered), **properties), now)
@@ -82,7 +82,7 @@ def test_one_file_a_partition_is_no_fault_of_the_distribution(facts, chain, now)
     assert said(facts(chain(20, **SMALL), **{"write.distribution-mode": "none"}), now) == ()
 
 
-def test_partitions_that_stay_small_are_told_once_they_are_finished(facts, now):
+def test_partitions_that_stay_small_are_reported_once_they_are_finished(facts, now):
     old = now - timedelta(hours=5)
     (line,) = said(facts(partitions=parts(40, MB, written=old)), now)
     assert line == (

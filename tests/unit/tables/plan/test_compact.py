@@ -62,7 +62,7 @@ def test_few_fragments_wait_an_hour():
     assert judge(part(waiting), POLICY, SIZES, None, NOW + timedelta(minutes=1)).mode == "fragments"
 
 
-def test_a_rewrite_starts_the_wait_of_the_few_anew():
+def test_a_rewrite_starts_the_wait_of_the_few_again():
     files = [*raw(5, age=timedelta(minutes=55)), File(20 * MB, 1, NOW - timedelta(minutes=31), rewritten=True)]
     due = judge(part(files), POLICY, SIZES, None, NOW + timedelta(minutes=4))
     assert due.mode == ""
@@ -101,7 +101,7 @@ def test_what_a_rewrite_gave_is_small_only_below_half_of_the_target():
     assert part(raw(10, 70 * MB)).small == 10
 
 
-def test_the_fullest_partitions_come_first_and_the_rest_is_told(facts):
+def test_the_fullest_partitions_come_first_and_the_rest_is_reported(facts):
     policy = POLICY.model_copy(update={"max_files": 100})
     parts = tuple(part(raw(50 + n), f"p={n}", f"`p` = {n}") for n in range(3))
     action = plan_compact(facts(partitions=parts), policy, History(), NOW)
@@ -241,7 +241,7 @@ def test_a_busy_partition_stays_flat_and_is_not_rewritten_over_and_over(per_minu
 
 
 @pytest.mark.parametrize("minutes", [0, 29])
-def test_the_wait_after_a_rewrite_is_told_with_its_end(minutes):
+def test_the_wait_after_a_rewrite_is_reported_with_its_end(minutes):
     recent = output(20 * MB, timedelta(minutes=minutes))
     due = judge(part([*raw(60), recent]), POLICY, SIZES, None, NOW)
     assert due.next_at == NOW + timedelta(minutes=30 - minutes)
@@ -294,7 +294,7 @@ def test_what_came_late_into_an_ordered_partition_is_ordered_by_itself(facts):
         ("carrier, ts DESC", "delta", "Delta orders rows by zorder(...) alone; write zorder(carrier, ts)"),
     ],
 )
-def test_an_order_a_table_cannot_have_is_told_and_files_are_compacted_all_the_same(facts, order, format_, why):
+def test_an_order_a_table_cannot_have_is_reported_and_files_are_compacted_all_the_same(facts, order, format_, why):
     found = plan_compact(
         of(facts, part(raw(9, age=timedelta(hours=2))), format=format_), ordered(order), History(), NOW
     )

@@ -53,7 +53,7 @@ def test_what_the_last_one_took_does_not_make_it_due_again(table, now) -> None:
     assert found.next_at == now + timedelta(days=1) - timedelta(days=1)
 
 
-def test_a_refusal_and_a_table_without_tombstones_are_told(table, now) -> None:
+def test_a_refusal_and_a_table_without_tombstones_are_reported(table, now) -> None:
     refused = plan_vacuum(table, WEEKLY, replace(SAFE, refusals=("rolled back",)), History(), now)
     assert isinstance(refused, NotPlanned) and refused.refused
     assert isinstance(plan_vacuum(replace(table, tombstones={}), WEEKLY, SAFE, History(), now), NotPlanned)

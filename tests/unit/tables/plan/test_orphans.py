@@ -116,7 +116,7 @@ def test_a_needed_file_that_is_not_listed_stops_everything_unless_it_was_committ
     assert held.survey(BEFORE).lost == 1
 
 
-def test_what_was_put_aside_is_neither_listed_nor_lost_for_good():
+def test_what_was_set_aside_is_neither_listed_nor_lost_for_good():
     held = listing("data/a.parquet")
     held.add(Folder(f"{TRASH_FOLDER}/20260201T000000Z/data", (), (Entry("b.parquet", 7, OLD),)))
     held.add(Folder(f"{TRASH_FOLDER}/20260208T000000Z", (), (Entry("c", 5, OLD),)))
@@ -127,7 +127,7 @@ def test_what_was_put_aside_is_neither_listed_nor_lost_for_good():
     assert held.runs() == {"20260201T000000Z": (1, 7), "20260208T000000Z": (1, 5)}
 
 
-def test_a_file_that_comes_into_use_after_it_was_taken_is_told():
+def test_a_file_that_comes_into_use_after_it_was_taken_is_reported():
     held = listing("data/a.parquet", "data/b.parquet")
     held.taken("data/a.parquet")
     assert held.refer(named("data/a.parquet", "data/b.parquet")) == ["data/a.parquet"]
@@ -147,7 +147,7 @@ def test_too_much_looks_like_a_mistake(found, words):
     assert (decided.refused, words in decided.why) == (True, True)
 
 
-def test_what_may_go_is_told_in_files_and_bytes():
+def test_what_may_go_is_reported_in_files_and_bytes():
     decided = judge(Survey(listed=100, listed_bytes=1000, orphans=5, orphan_bytes=100), Orphans())
     assert isinstance(decided, Action)
     assert (decided.files, decided.size_bytes) == (5, 100)

@@ -49,7 +49,7 @@ def test_a_stream_does_not_wait_for_a_rewrite_that_is_not_due(behind):
     assert found.why.endswith("not slowed down, no rewrite is due: held by a person until 2026-03-02 08:00")
 
 
-def test_a_good_rewrite_begins_the_count_anew(behind, now):
+def test_a_good_rewrite_begins_the_count_again(behind, now):
     assert pressure(behind(1000), Compact(), ALL, now - timedelta(seconds=400), DUE).level == "ok"
 
 

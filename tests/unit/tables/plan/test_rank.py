@@ -31,7 +31,7 @@ def test_a_table_with_nothing_due_does_not_compete():
     assert rank([Candidate(Plan("quiet", 1, (), ()))], 10, NOW) == ([], [])
 
 
-def test_what_the_budget_leaves_out_is_told_with_when():
+def test_what_the_budget_leaves_out_is_reported_with_when():
     chosen, left = rank([table("a", 100, 60), table("b", 50, 60), table("c", 1, 30)], 100, NOW)
     assert [each.table for each in chosen] == ["a", "c"], "what fits beside it is not kept waiting"
     assert [(each.table, each.next_at) for each in left] == [("b", NOW + timedelta(seconds=90))]

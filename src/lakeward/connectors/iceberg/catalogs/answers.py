@@ -49,8 +49,8 @@ def namespaces(count: int, tables: int, refused: Collection[str], failed: Collec
         refused: the namespaces that it may not list.
         failed: those that the server did not list, with its words.
     """
-    asked = f"the first {ASKED} of {count}" if count > ASKED else str(count)
-    found = f"{counted(tables, 'table')} in {asked} top-level namespaces"
+    looked_at = f"the first {ASKED} of {count}" if count > ASKED else str(count)
+    found = f"{counted(tables, 'table')} in {looked_at} top-level namespaces"
     if refused:
         more = f" and {len(refused) - SHOWN} more" if len(refused) > SHOWN else ""
         found += f"; not allowed to list {', '.join(sorted(refused)[:SHOWN])}{more}"

@@ -28,7 +28,7 @@ log = structlog.get_logger(__name__)
 
 
 def check(
-    frame: DataFrame, asked: Sequence[ConfiguredCheck], footers: FileStatistics | None = None, *, sampled: bool = True
+    frame: DataFrame, checks: Sequence[ConfiguredCheck], footers: FileStatistics | None = None, *, sampled: bool = True
 ) -> dict[str, Check]:
     """The results of the checks whose metrics the bridge can compute, by check id. The others are left to stock GX.
 
@@ -36,7 +36,7 @@ def check(
 
     Args:
         frame: the rows.
-        asked: the checks.
+        checks: the checks.
         footers: what metadata states about exactly these rows, if anything.
         sampled: whether to fetch failing rows.
 
@@ -46,7 +46,7 @@ def check(
     engine, columns = engine_of(frame), frame.schema.json()
     results: dict[str, Check] = {}
     covered: list[Needs] = []
-    for check in asked:
+    for check in checks:
         try:
             needs = Needs(check, engine, columns)
         except Exception as error:  # noqa: BLE001 - GX's models and registry raise any type for a wrong suite
@@ -57,19 +57,19 @@ def check(
     metrics = Metrics(engine, frame, (family_of_statistics(footers),) if footers is not None else ())
     metrics.compute(metric for needs in covered for metric in needs.all_metrics())
     for needs in covered:
-        results[needs.asked.id] = _judge(needs, metrics, engine)
+        results[needs.configured.id] = _judge(needs, metrics, engine)
     if sampled:
-        failed = [needs for needs in covered if results[needs.asked.id].state is State.FAIL]
+        failed = [needs for needs in covered if results[needs.configured.id].state is State.FAIL]
         for name, rows in _rows(failed, metrics).items():
             results[name] = replace(results[name], sample=tuple(plain(row) for row in rows))
     return results
 
 
-def least(frame: DataFrame, asked: Sequence[ConfiguredCheck], value: str) -> Any:
+def least(frame: DataFrame, checks: Sequence[ConfiguredCheck], value: str) -> Any:
     """The least value, by one query, among the rows that fail any of the checks; None if it is unknown.
 
     Args:
-        asked: checks that judge a row by its own values.
+        checks: checks that judge a row by its own values.
         value: SQL over the frame's columns and its table's hidden columns.
     """
     from pyspark.errors import PySparkException
@@ -78,7 +78,7 @@ def least(frame: DataFrame, asked: Sequence[ConfiguredCheck], value: str) -> Any
     engine, columns = engine_of(frame), frame.schema.json()
     metrics = Metrics(engine, frame)
     conditions = []
-    for needs in (Needs(check, engine, columns) for check in asked):
+    for needs in (Needs(check, engine, columns) for check in checks):
         condition = condition_of(needs.counted)
         metrics.compute(metric for metric in needs.all_metrics() if metric.id in _under(condition))
         if condition.id in metrics.failed:
@@ -108,11 +108,11 @@ def _under(metric: Any) -> set[Any]:
 def _judge(needs: Needs, metrics: Metrics, engine: Any) -> Check:
     reason = next((metrics.failed[metric.id] for metric in needs.metrics if metric.id in metrics.failed), None)
     if reason is not None:
-        return needs.asked.blank(State.ERROR, reason)
+        return needs.configured.blank(State.ERROR, reason)
     try:
-        found = as_check(needs.asked, needs.verdict(metrics.values, engine))
+        found = as_check(needs.configured, needs.verdict(metrics.values, engine))
     except Exception as error:  # noqa: BLE001 - as GX's own validator does: a verdict it cannot render is an error
-        return needs.asked.blank(State.ERROR, _refusal(error))
+        return needs.configured.blank(State.ERROR, _refusal(error))
     rows_read = any(metric.id in metrics.read for metric in needs.all_metrics())
     return replace(found, by="rows" if rows_read else "metadata")
 
@@ -122,7 +122,7 @@ def _rows(failed: Sequence[Needs], metrics: Metrics) -> dict[str, list[dict[str,
     from pyspark.errors import PySparkException
 
     try:
-        failing = {needs.asked.id: found for needs in failed if (found := _failing(needs, metrics)) is not None}
+        failing = {needs.configured.id: found for needs in failed if (found := _failing(needs, metrics)) is not None}
         return samples(metrics.domains.frame, failing, SAMPLE)
     except PySparkException as error:
         if no_server(error):
@@ -141,7 +141,7 @@ def _failing(needs: Needs, metrics: Metrics) -> Failing | None:
         fails = repeated(metrics.domains.rows(domain), keys_of(accessor), SAMPLE)
     if fails is None:
         return None
-    about = columns_of(needs.asked.kwargs)
+    about = columns_of(needs.configured.kwargs)
     return Failing(_within(domain, fails, metrics), metrics.values[metric.id] or 0, about)
 
 
@@ -170,18 +170,18 @@ class Needs:
     """One check: the GX expectation and the metrics its verdict needs.
 
     Args:
-        asked: the check.
+        configured: the check.
         engine: GX's execution engine for the frame.
         columns: the frame's schema as text.
     """
 
-    def __init__(self, asked: ConfiguredCheck, engine: Any, columns: str) -> None:
-        self.asked = asked
-        key = (asked.expectation.type, repr((asked.kwargs, asked.exact)), columns)
+    def __init__(self, configured: ConfiguredCheck, engine: Any, columns: str) -> None:
+        self.configured = configured
+        key = (configured.expectation.type, repr((configured.kwargs, configured.exact)), columns)
         if key not in _graphs:
             if len(_graphs) >= _MOST:
                 _graphs.clear()
-            _graphs[key] = _graph(asked, engine)
+            _graphs[key] = _graph(configured, engine)
         self.expectation, self.metrics, self._given = _graphs[key]
 
     def all_metrics(self) -> Iterator[Any]:
@@ -210,12 +210,12 @@ class Needs:
         )
 
 
-def _graph(asked: ConfiguredCheck, engine: Any) -> Graph:
+def _graph(configured: ConfiguredCheck, engine: Any) -> Graph:
     from great_expectations.expectations.registry import get_expectation_impl
     from great_expectations.validator.validation_graph import ValidationGraph
 
-    expectation = get_expectation_impl(asked.expectation.type)(**asked.kwargs)
-    vars(expectation).update(asked.exact)  # the model makes a float of every number, and a day of a text
+    expectation = get_expectation_impl(configured.expectation.type)(**configured.kwargs)
+    vars(expectation).update(configured.exact)  # the model makes a float of every number, and a day of a text
     dependencies = expectation.get_validation_dependencies(execution_engine=engine, runtime_configuration=_runtime())
     metrics = tuple(dependencies.get_metric_configurations())
     graph = ValidationGraph(execution_engine=engine)
@@ -223,7 +223,7 @@ def _graph(asked: ConfiguredCheck, engine: Any) -> Graph:
         graph.build_metric_dependency_graph(metric, _runtime())
     given = tuple(metric.id for metric in metrics)
     for metric in metrics:
-        _make_exact(metric, asked.exact, set())
+        _make_exact(metric, configured.exact, set())
     if getattr(expectation, "map_metric", None) is None:
         # It compares its bounds in Python, with values of rows: they come without a zone, in UTC. A check of each row
         # compares in Spark, and finds its metrics by its arguments.

@@ -165,15 +165,15 @@ def distinct(metric: Any, values: Values, domains: Domains) -> Plan | None:
     name = metric.metric_name.removeprefix(_VALUES)
     if name in ("not_in_set", "missing_from_column"):
         return Known([])
-    column, wanted = metric.metric_domain_kwargs["column"], metric.metric_value_kwargs.get("value_set") or []
+    column, value_set = metric.metric_domain_kwargs["column"], metric.metric_value_kwargs.get("value_set") or []
     rows = domains.rows(metric.metric_domain_kwargs).filter(fn.col(column).isNotNull())
     if name == "missing_from_column.count":
-        if not wanted:
+        if not value_set:
             return Known(0)
-        rows = rows.filter(fn.col(column).isin(wanted))
-        return Groups(rows, (column,), lambda size: fn.lit(len(wanted)) - fn.count(size))
-    if name == "not_in_set.count" and wanted:
-        rows = rows.filter(~fn.col(column).isin(wanted))
+        rows = rows.filter(fn.col(column).isin(value_set))
+        return Groups(rows, (column,), lambda size: fn.lit(len(value_set)) - fn.count(size))
+    if name == "not_in_set.count" and value_set:
+        rows = rows.filter(~fn.col(column).isin(value_set))
     return Groups(rows, (column,), lambda size: fn.count(size))
 
 

@@ -25,23 +25,23 @@ SQL = "unexpected_rows_expectation"
 _OF_VALUES = "expect_column_distinct_values_"
 
 
-def as_check(asked: ConfiguredCheck, found: Any) -> Check:
+def as_check(configured: ConfiguredCheck, found: Any) -> Check:
     """A GX result as a check result; None means GX returned no result."""
-    blank = asked.blank(State.ERROR)
+    blank = configured.blank(State.ERROR)
     if found is None:
         return replace(blank, error="Great Expectations returned no result for this check")
     error = _error(found.exception_info or {})
     if error is not None:
         return replace(blank, error=sentence(error))
     result: dict[str, Any] = found.result or {}
-    passed, strict = bool(found.success), asked.strict
+    passed, strict = bool(found.success), configured.strict
     unexpected = result.get("unexpected_count", 0 if passed and strict and "observed_value" not in result else None)
     details: dict[str, Any] = result.get("details") or {}
     sample = result.get("unexpected_rows") or details.get("unexpected_rows") or []
     observed = result.get("observed_value")
-    if asked.expectation.type == SQL:
+    if configured.expectation.type == SQL:
         unexpected = observed
-    if str(asked.expectation.type).startswith(_OF_VALUES):
+    if str(configured.expectation.type).startswith(_OF_VALUES):
         counts = {"values are not in the set": unexpected, "of the set are missing": result.get("missing_count")}
         observed = ", ".join(f"{count} {words}" for words, count in counts.items() if count is not None)
         unexpected = None  # rows are not counted
@@ -129,9 +129,9 @@ def samples(frame: DataFrame, failing: Mapping[str, Failing], most: int) -> dict
         flags.append(fn.when(taken, fn.lit(name)))
     marked = frame.withColumn(_FAILED, fn.array_compact(fn.array(*flags)))
     chosen = {name: shown(frame.columns, each.columns) for name, each in failing.items()}
-    wanted = shown(frame.columns, frozenset().union(*chosen.values()))
+    columns = shown(frame.columns, frozenset().union(*chosen.values()))
     sampled = marked.filter(fn.size(_FAILED) > 0).limit(2 * _MARGIN * most * len(failing))
-    found = collected(sampled.select(*map(quote, wanted), _FAILED), far_as_text=True)
+    found = collected(sampled.select(*map(quote, columns), _FAILED), far_as_text=True)
     rows: dict[str, list[dict[str, Any]]] = {name: [] for name in failing}
     for row in found:
         whole = row.asDict()

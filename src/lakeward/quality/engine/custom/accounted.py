@@ -17,24 +17,25 @@ _COLUMNS = IDENTITY_COLUMNS["kafka"]
 _RANGES = "topic STRING, part INT, low BIGINT, high BIGINT"
 
 
-def landed_equals_offsets(kwargs: LandedEqualsOffsets, asked: ConfiguredCheck, context: CheckContext) -> Check:
+def landed_equals_offsets(kwargs: LandedEqualsOffsets, configured: ConfiguredCheck, context: CheckContext) -> Check:
     """Records that the batches read and that are missing, doubled, or outside of the batches' offsets."""
     appends = commits(context.found)
     seqs: dict[str, list[int]] = {}
     for stream, seq in filter(None, map(batch_of, appends)):
         seqs.setdefault(stream, []).append(seq)
     if not seqs:
-        return asked.blank(State.SKIPPED, "no batch of a stream is in the range")
+        return configured.blank(State.SKIPPED, "no batch of a stream is in the range")
     known = {stream: context.landings(stream, min(found) - 1) for stream, found in seqs.items()}
     runs = [each for stream, found in seqs.items() for each in stretches(stream, found, known[stream].batches)]
     _one_stream_a_topic(runs)
     counted = _counted(context, runs, {stream: _spec(stream, each.spec) for stream, each in known.items()})
     foreign = [append for append in appends if batch_of(append) is None]
-    return _judged(asked, runs, counted, [f"{commit.id} ({commit.added:,} rows)" for commit in foreign if commit.added])
+    others = [f"{commit.id} ({commit.added:,} rows)" for commit in foreign if commit.added]
+    return _judged(configured, runs, counted, others)
 
 
 def _judged(
-    asked: ConfiguredCheck, runs: Sequence[Stretch], counted: Mapping[str, int], theirs: Sequence[str]
+    configured: ConfiguredCheck, runs: Sequence[Stretch], counted: Mapping[str, int], theirs: Sequence[str]
 ) -> Check:
     moved, skipped = sum(run.offsets for run in runs), sum(run.skipped for run in runs)
     holes = sum(run.holes for run in runs)
@@ -54,7 +55,7 @@ def _judged(
     wrong = abs(missing) + counted["doubled"] + counted["beyond"]
     if wrong:
         text += f"; details: lakeward streams audit {runs[0].stream}"
-    return result(asked, wrong == 0, rows=moved, unexpected_count=wrong, observed=text)
+    return result(configured, wrong == 0, rows=moved, unexpected_count=wrong, observed=text)
 
 
 def _counted(context: CheckContext, runs: Sequence[Stretch], specs: Mapping[str, Mapping[str, Any]]) -> dict[str, int]:

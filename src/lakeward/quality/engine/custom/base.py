@@ -58,6 +58,6 @@ def enough(failing: int, judged: int, mostly: float) -> bool:
     return judged == 0 or (judged - failing) / judged >= mostly
 
 
-def result(asked: ConfiguredCheck, passed: bool, **found: Any) -> Check:
+def result(configured: ConfiguredCheck, passed: bool, **found: Any) -> Check:
     """A result with its findings."""
-    return replace(asked.blank(State.PASS if passed else State.FAIL), **found)
+    return replace(configured.blank(State.PASS if passed else State.FAIL), **found)

@@ -21,12 +21,12 @@ Kind = Callable[[Any, ConfiguredCheck, CheckContext], Check]
 """(arguments, configured check, context) -> the result."""
 
 
-def is_own(asked: ConfiguredCheck) -> bool:
+def is_own(configured: ConfiguredCheck) -> bool:
     """Whether the check is one of Lakeward's own."""
-    return str(asked.expectation.type) in OWN
+    return str(configured.expectation.type) in OWN
 
 
-def check(asked: ConfiguredCheck, context: CheckContext) -> Check:
+def check(configured: ConfiguredCheck, context: CheckContext) -> Check:
     """The result of one check. Any error of the engine is an error of this check alone."""
     kinds: dict[str, Kind] = {
         "expect_volume_as_usual": usually.volume,
@@ -35,14 +35,14 @@ def check(asked: ConfiguredCheck, context: CheckContext) -> Check:
         "expect_totals_to_equal_other_table": others.totals_equal,
         "expect_landed_to_equal_offsets": accounted.landed_equals_offsets,
     }
-    name = str(asked.expectation.type)
-    data = dict(asked.expectation.kwargs)
+    name = str(configured.expectation.type)
+    data = dict(configured.expectation.kwargs)
     try:
-        return kinds[name](OWN[name].model_validate(data), asked, context)
+        return kinds[name](OWN[name].model_validate(data), configured, context)
     except ValidationError as error:
         messages = "; ".join(finding.message for finding in findings(error, OWN[name], data))
-        return asked.blank(State.ERROR, f"its kwargs are invalid: {messages}")
+        return configured.blank(State.ERROR, f"its kwargs are invalid: {messages}")
     except Uncountable as error:
-        return asked.blank(State.ERROR, str(error))
+        return configured.blank(State.ERROR, str(error))
     except Exception as error:  # noqa: BLE001 - the boundary of one check: an engine error is neither pass nor failure
-        return asked.blank(State.ERROR, sentence(str(error)))
+        return configured.blank(State.ERROR, sentence(str(error)))

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     pass
 
 
-def keys_present(kwargs: KeysPresent, asked: ConfiguredCheck, context: CheckContext) -> Check:
+def keys_present(kwargs: KeysPresent, configured: ConfiguredCheck, context: CheckContext) -> Check:
     """Rows whose key is not in the reference table."""
     from pyspark.sql.connect import functions as f
 
@@ -41,7 +41,7 @@ def keys_present(kwargs: KeysPresent, asked: ConfiguredCheck, context: CheckCont
         for row in worst
     ]
     return result(
-        asked,
+        configured,
         enough(missing, judged, kwargs.mostly),
         rows=judged,
         unexpected_count=missing,
@@ -50,7 +50,7 @@ def keys_present(kwargs: KeysPresent, asked: ConfiguredCheck, context: CheckCont
     )
 
 
-def totals_equal(kwargs: TotalsEqual, asked: ConfiguredCheck, context: CheckContext) -> Check:
+def totals_equal(kwargs: TotalsEqual, configured: ConfiguredCheck, context: CheckContext) -> Check:
     """Groups whose totals differ, including groups that are missing on one side."""
     from pyspark.sql.connect import functions as f
 
@@ -61,7 +61,7 @@ def totals_equal(kwargs: TotalsEqual, asked: ConfiguredCheck, context: CheckCont
     mine = ours.agg(f.expr(kwargs.total).cast("double").alias("_ours"))
     span = mine.agg(f.min(marks[0]).alias("low"), f.max(marks[0]).alias("high")).collect()[0]
     if span["low"] is None:
-        return result(asked, True, rows=0, unexpected_count=0, observed="the range has no groups")
+        return result(configured, True, rows=0, unexpected_count=0, observed="the range has no groups")
     expressions = [f.expr(each).alias(mark) for each, mark in zip(kwargs.by.values(), marks, strict=True)]
     grouped = context.table(str(kwargs.other)).groupBy(*expressions)
     raw = grouped.agg(f.expr(kwargs.other_total).cast("double").alias("_theirs")).where(
@@ -82,7 +82,7 @@ def totals_equal(kwargs: TotalsEqual, asked: ConfiguredCheck, context: CheckCont
     ]  # fmt: skip
     groups, differ = summed["groups"], summed["differ"]
     return result(
-        asked,
+        configured,
         enough(differ, groups, kwargs.mostly),
         rows=groups,
         unexpected_count=differ,

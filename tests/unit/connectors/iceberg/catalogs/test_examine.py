@@ -200,15 +200,15 @@ def test_without_lists_the_endpoints_are_the_last_line(server: HTTPServer, left_
 
 def test_a_server_that_is_down_is_not_asked_for_every_namespace() -> None:
     class Down:
-        asked = 0
+        requests = 0
 
         def list_tables(self, space: tuple[str, ...]) -> None:
-            self.asked += 1
+            self.requests += 1
             raise DependencyDown("The REST catalog does not answer", code="LW-3424")
 
     down: Any = Down()
     tables, refused, failed = _tables(down, [(f"n{number}",) for number in range(20)])
-    assert (tables, refused, len(failed), down.asked) == ([], [], SHOWN, SHOWN)
+    assert (tables, refused, len(failed), down.requests) == ([], [], SHOWN, SHOWN)
 
 
 def test_few_namespaces_are_asked_of_many() -> None:

@@ -114,9 +114,9 @@ def log_in(port: int, **properties: str) -> Catalog:
 @pytest.mark.parametrize("status", [401, 419])
 def test_an_expired_token_is_renewed_and_the_request_sent_again(login: HTTPServer, status: int) -> None:
     lake = log_in(login.server_port, credential="i:s")
-    Login.accepted, Login.status, Login.asked = 99, status, []
+    Login.accepted, Login.status, Login.requests = 99, status, []
     assert lake.list_namespaces() == [("n",)]
-    assert Login.asked == ["namespaces", "login", "namespaces"]
+    assert Login.requests == ["namespaces", "login", "namespaces"]
 
 
 def test_a_credential_that_is_refused_is_a_dependency_and_corrected_without_a_new_client(login: HTTPServer) -> None:
@@ -131,21 +131,21 @@ def test_a_credential_that_is_refused_is_a_dependency_and_corrected_without_a_ne
 
 def test_a_fixed_token_that_expired_is_a_dependency_and_asked_once(login: HTTPServer) -> None:
     lake = log_in(login.server_port, token="t0")
-    Login.accepted, Login.asked = 1, []
+    Login.accepted, Login.requests = 1, []
     with pytest.raises(DependencyDown, match="refuses the login") as refused:
         lake.list_namespaces()
     assert "HTTP status 401: who are you" in refused.value.why
-    assert Login.asked == ["namespaces"]
+    assert Login.requests == ["namespaces"]
 
 
 def test_a_privilege_that_is_missing_is_named(login: HTTPServer) -> None:
     lake = log_in(login.server_port, credential="i:s")
-    Login.forbidden, Login.asked = True, []
+    Login.forbidden, Login.requests = True, []
     with pytest.raises(DependencyDown, match="refuses a privilege") as refused:
         lake.list_namespaces()
     assert "GET http://127.0.0.1" in refused.value.why
     assert "no LIST on n" in refused.value.why
-    assert Login.asked == ["namespaces"]
+    assert Login.requests == ["namespaces"]
 
 
 class File:
@@ -174,7 +174,7 @@ def test_a_login_file_logs_in_once_for_many_requests(file: File) -> None:
     lake = file.connect()
     assert lake.list_namespaces() == lake.list_namespaces() == [("n",)]
     # PyIceberg makes a session for the configuration, and one for everything else.
-    assert Login.asked == ["login", "config", "login", "namespaces", "namespaces"]
+    assert Login.requests == ["login", "config", "login", "namespaces", "namespaces"]
     assert "scope=PRINCIPAL_ROLE%3AALL" in Login.form
     assert "audience=a" in Login.form
 
@@ -196,10 +196,10 @@ def test_a_token_is_renewed_before_it_expires(file: File) -> None:
     Login.life_s = 0.0001
     file.write(credential="i:s")
     lake = file.connect()
-    Login.asked = []
+    Login.requests = []
     lake.list_namespaces()
     lake.list_namespaces()
-    assert Login.asked == ["login", "namespaces"] * 2
+    assert Login.requests == ["login", "namespaces"] * 2
 
 
 def test_a_token_that_cannot_be_renewed_is_used_while_it_is_valid(file: File, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -208,9 +208,9 @@ def test_a_token_that_cannot_be_renewed_is_used_while_it_is_valid(file: File, mo
     file.write(credential="i:s")
     lake = file.connect()
     lake.list_namespaces()
-    Login.secret, Login.asked = "changed", []
+    Login.secret, Login.requests = "changed", []
     assert lake.list_namespaces() == lake.list_namespaces() == [("n",)]
-    assert Login.asked == ["login", "namespaces", "namespaces"], "after a failure there is a pause"
+    assert Login.requests == ["login", "namespaces", "namespaces"], "after a failure there is a pause"
 
 
 @pytest.mark.parametrize("status", [401, 419])
@@ -218,9 +218,9 @@ def test_a_token_that_the_server_forgot_is_renewed(file: File, status: int) -> N
     file.write(credential="i:s")
     lake = file.connect()
     lake.list_namespaces()
-    Login.accepted, Login.status, Login.asked = 99, status, []
+    Login.accepted, Login.status, Login.requests = 99, status, []
     assert lake.list_namespaces() == [("n",)]
-    assert Login.asked == ["namespaces", "login", "namespaces"]
+    assert Login.requests == ["namespaces", "login", "namespaces"]
 
 
 def test_a_token_of_the_file_is_asked_again_when_it_changed_only(file: File) -> None:
@@ -228,10 +228,10 @@ def test_a_token_of_the_file_is_asked_again_when_it_changed_only(file: File) -> 
     file.write(token="t7")
     lake = file.connect()
     assert lake.list_namespaces() == [("n",)]
-    Login.accepted, Login.asked = 8, []
+    Login.accepted, Login.requests = 8, []
     with pytest.raises(DependencyDown, match="refuses the login"):
         lake.list_namespaces()
-    assert Login.asked == ["namespaces"], "the same token is not sent twice"
+    assert Login.requests == ["namespaces"], "the same token is not sent twice"
     file.write(token="t8")
     assert lake.list_namespaces() == [("n",)]
 

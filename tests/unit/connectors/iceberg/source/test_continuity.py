@@ -54,7 +54,7 @@ def test_compaction_is_passed_over_and_changes_of_rows_are_not() -> None:
     check("s", "source", Offset(2), chain(1, 5, at_3="overwrite", at_4="delete"), ("deletes", "overwrites"))
 
 
-def test_what_is_gone_is_told_by_how_it_went() -> None:
+def test_what_is_gone_is_reported_by_how_it_went() -> None:
     assert blocked(Offset(2), chain(4, 6)).reason == "source-expired"
     assert (
         "from there up to snapshot 4 of 2026-03-01T12:04:00Z, including its parent 3"
@@ -91,7 +91,7 @@ def test_a_dropped_table_is_registered_from_its_newest_metadata() -> None:
     assert bare.next.startswith("restore or rename the table, then: lakeward streams start s; or give")
 
 
-def test_a_stream_begins_with_the_whole_history_or_where_it_is_told() -> None:
+def test_a_stream_begins_with_the_whole_history_or_where_its_spec_says() -> None:
     whole = chain(1, 4)
     assert first("s", "source", source(), whole) == Offset(1)
     assert first("s", "source", source(), History("ns.up", "u", "prod")) == Offset(None)

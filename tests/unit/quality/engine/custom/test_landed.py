@@ -44,7 +44,7 @@ def test_a_batch_given_up_belongs_to_the_stretch_and_a_reset_ends_it() -> None:
     assert moved(first, second) == [{("t", 0): (0, 40)}, {("t", 0): (5, 12)}]
 
 
-def test_offsets_without_a_record_are_told_apart() -> None:
+def test_offsets_without_a_record_are_counted_apart() -> None:
     (found,) = stretches("f", [1], [batch(1, 0, 10, consumed=7, filtered=2)])
     assert (found.holes, found.filtered) == (3, 2)
     given_up = [batch(1, 0, 10), batch(2, 10, 14, consumed=0, skipped=3), batch(3, 14, 20, consumed=5)]
@@ -80,7 +80,7 @@ def test_commits_of_somebody_else_are_read_around(line) -> None:
     assert parts(first, [by[1]]) == [Read(1, 5)] and parts(first, []) == [Read(None, 5)]
 
 
-def test_an_overwrite_or_an_expired_beginning_cannot_be_told(line) -> None:
+def test_an_overwrite_or_an_expired_beginning_cannot_be_known(line) -> None:
     assert [each.id for each in commits(decide(line("append", "replace", "append"), []))] == [1, 3]
     with pytest.raises(Uncountable, match="snapshot 2 is an overwrite"):
         commits(decide(line("append", "overwrite"), [Mark(1, 1)]))
