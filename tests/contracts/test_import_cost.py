@@ -1,4 +1,4 @@
-"""What each Airflow task imports anew stays cheap: no source is read, no engine or parser loaded, no large model made.
+"""What each Airflow task imports again stays cheap: no source is read, no engine or parser loaded, no large model made.
 
 A supervision pass on a starved machine spends its time in imports. Reading docstrings from source while models are
 made cost 0.5 CPU-s and more in every task, because `inspect.getmodule` walks all loaded modules; sqlglot costs 0.4 s.

@@ -64,7 +64,7 @@ class Maintenance:
         return True
 
     def compact(self, table: str) -> None:
-        """Every data file anew."""
+        """Every data file again."""
         self.sql(f"CALL lake.system.rewrite_data_files(table => 'lake.{table}', options => map('rewrite-all', 'true'))")
 
     def expire(self, table: str) -> None:

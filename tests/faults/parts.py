@@ -1,6 +1,6 @@
 """The campaign of Airflow's parts: each killed under load, kept away for a while, and brought back.
 
-A driver is nobody's child: no part of Airflow may take one with it, and nobody may start one anew because Airflow, the
+A driver is nobody's child: no part of Airflow may take one with it, and nobody may start one again because Airflow, the
 backend or the registry was away. A trial is a part and how long it is away. Afterwards: the same launch of every
 driver, no recorded restart, and every stream is what it should be within one pass. One JSON line a trial; what stands
 there is not run again. At the end the topic is read back against the table.
@@ -67,7 +67,7 @@ class Trials(Busy):
         self.when("a batch lands after that", lambda: self.seq() > landing or None, self.now)
         problems = [f"{stream} is {word}" for stream, word in states.items() if word != "healthy"]
         if self.token() != token:
-            problems.append("the driver was launched anew")
+            problems.append("the driver was launched again")
         if count := self._restarts(begun):
             problems.append(f"{count} restarts are recorded")
         return {

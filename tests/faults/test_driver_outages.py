@@ -113,7 +113,7 @@ def test_a_time_without_postgres_pauses_at_most_commits_and_restarts_nothing(
 def test_a_catalog_that_says_nothing_for_minutes_hangs_no_driver(
     world: Any, simple: Callable[..., Any], tmp_path: Path
 ) -> None:
-    """Longer than the limit of an answer (60 s): its connections are given up, and made anew when it is back."""
+    """Longer than the limit of an answer (60 s): its connections are given up, and made again when it is back."""
     topic, stream, table = world.kafka.create_topic(), f"{world.name}_s", f"{world.name}.t"
     world.deploy(simple(stream, topic, table))
     world.numbers(topic, range(100))

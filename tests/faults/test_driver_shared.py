@@ -114,7 +114,7 @@ def test_a_neighbour_that_comes_changes_goes_fails_or_hangs_leaves_the_others_ru
 
     more(*range(2000, 2010))
     all_landed()
-    assert _run_id(world, calm) == run, "the neighbour's query was started anew"
+    assert _run_id(world, calm) == run, "the neighbour's query was started again"
     assert len(_events(world, calm, "started")) == 1
     assert _events(world, other, "stopped")
     assert driver.process.poll() is None

@@ -255,7 +255,7 @@ PAGE = HELD.with_suffix(".md")
 _COLUMNS = (*DATA, "mostly", "row_condition")
 _HEAD = """# Expectations that are computed in one pass
 
-Made from [expectations.json](expectations.json) by `tests/support/gx_matrix.py`; a test computes cells anew, `make
+Made from [expectations.json](expectations.json) by `tests/support/gx_matrix.py`; a test computes cells again, `make
 faults` all of them and CI {drawn} of a line, drawn by a seed that it prints, by the bridge and by stock Great
 Expectations {version}, and compares state, observed value, rows and failing rows
 ([ADR 40](../adr/0040-great-expectations-in-one-aggregate.md)).

@@ -152,7 +152,7 @@ def differs(row: Mapping[str, Any]) -> bool:
 
 
 def page(rows: Sequence[Mapping[str, Any]], before: str) -> str:
-    """The page with its generated part written anew."""
+    """The page with its generated part written again."""
     head, _, rest = before.partition(START)
     return head + START + "\n\n" + "\n".join(_tables(rows)) + "\n" + END + rest.partition(END)[2]
 

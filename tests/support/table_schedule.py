@@ -140,7 +140,7 @@ class Schedule:
             return
         staged, self.staged = self.staged, None
         if staged not in self.snapshots:
-            return  # it waited longer than the pin limit: the batch is staged anew
+            return  # it waited longer than the pin limit: the batch is staged again
         self.head = self._snapshot("append", self._files(self.head) | self.held[staged])
         seq = self.position.seq + 1 if self.position else 1
         self.position = Position(

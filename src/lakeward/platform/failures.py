@@ -103,7 +103,7 @@ _TEXTS: tuple[tuple[FailureClass, Cause | None, re.Pattern[str]], ...] = tuple(
             r"|driver was ended (?:by|because) (?:the shutdown of )?its node|driver was ended by YARN",
         ),
         (FailureClass.INFRA, Cause.HUNG, r"hung batch|hung in a batch"),
-        (FailureClass.INFRA, Cause.REBOOT, r"machine was (?:rebooted|started anew)"),
+        (FailureClass.INFRA, Cause.REBOOT, r"machine was (?:rebooted|started anew|started again)"),
         (
             FailureClass.INFRA,
             Cause.OUT_OF_MEMORY,

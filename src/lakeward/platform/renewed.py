@@ -1,4 +1,4 @@
-"""A long-lived client that is made anew: after failures in a row, or after it was not used for a while.
+"""A long-lived client that is made again: after failures in a row, or after it was not used for a while.
 
 Some clients never find their server again after an outage, and a connection that a firewall dropped answers nothing.
 Waiting does not help them; a new client does. The failure is raised either way: who calls decides about a retry.

@@ -64,7 +64,7 @@ def _answered(link: connection) -> Iterator[None]:
 def pool(
     url: URL | str, user: str, connections: int, more: int, passfile: Path | None = None, **options: Any
 ) -> Engine:
-    """An engine whose connections are checked before use, made anew after a while, and given up when they are silent.
+    """An engine whose connections are checked before use, made again after a while, and given up when they are silent.
 
     Args:
         url: of the database.

@@ -63,7 +63,7 @@ def step(connection: Connection, progress: Progress, driver: str) -> Progress:
 
 
 def finish(connection: Connection) -> None:
-    """Record that a pass finished: the next one begins anew."""
+    """Record that a pass finished: the next one begins again."""
     _record(connection, Progress())
 
 

@@ -167,7 +167,7 @@ def known_profiles(connection: Connection) -> dict[str, Profile]:
     found: dict[str, Profile] = {}
     for table, facts in maintenance.newest_facts(connection).items():
         profile = attempt(f"recorded facts of table {table}", partial(_profile, facts.facts))
-        if isinstance(profile, Profile):  # otherwise the manifests are read, and the facts recorded anew
+        if isinstance(profile, Profile):  # otherwise the manifests are read, and the facts recorded again
             found[table] = profile
     return found
 

@@ -1,4 +1,4 @@
-"""A table that is dropped or renamed under its stream: the stream waits, and nothing is made anew in its place."""
+"""A table that is dropped or renamed under its stream: the stream waits, and nothing is made again in its place."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_a_dropped_or_renamed_table_is_never_made_again(lab: Any) -> None:
     for error in (while_running, again):
         assert (error.reason, error.what) == ("table-missing", f"Table {table} of stream {document['id']} was dropped")
         assert f"CALL lake.system.register_table(table => '{table}'" in error.next
-    assert not lab.spark.catalog.tableExists(f"lake.{table}"), "nobody made it anew"
+    assert not lab.spark.catalog.tableExists(f"lake.{table}"), "nobody made it again"
     lab.spark.sql(statement(again))
     lab.run(document, 1)
     assert sorted(row["n"] for row in lab.rows()) == [1, 2]

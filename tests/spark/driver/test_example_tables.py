@@ -155,4 +155,4 @@ def test_a_model_that_learns_is_taken_over_by_the_stream_that_scores(
         assert row["seen"] == seen
         assert (row["bias"], row["by_hour"]) == pytest.approx(tuple(weights), rel=1e-6, abs=1e-6)
     lab.until("the new model", lambda: score(flight)["model_version"] == second["UA"]["version"])
-    assert scoring.active, "nothing was started anew"
+    assert scoring.active, "nothing was started again"

@@ -1,4 +1,4 @@
-"""A table made anew by another transform beside the running stream, and swapped at an exact position."""
+"""A table made again by another transform beside the running stream, and swapped at an exact position."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What happens to a topic while a stream reads it: partitions come, retention passes, it is deleted and made anew."""
+"""What happens to a topic while a stream reads it: partitions come, retention passes, it is deleted and made again."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ def query(text: str) -> str:
 
 @pytest.fixture
 def supervised(own_server: Any) -> Iterator[Any]:
-    """The server with a supervisor: whenever it ended, it is started anew."""
+    """The server with a supervisor: whenever it ended, it is started again."""
     over = threading.Event()
 
     def supervise() -> None:

@@ -155,7 +155,7 @@ def test_it_serves_runs_outlives_a_hung_one_and_a_zombie_of_it_keeps_nothing(res
     from pyspark.errors import PySparkException
 
     table = resident.table
-    # Served, twice by one process; the suite is read anew.
+    # Served, twice by one process; the suite is read again.
     table.append()
     (first,) = resident.check()
     assert (first["verdict"], table.verified) == ("pass", table.head)

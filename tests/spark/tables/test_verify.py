@@ -41,7 +41,7 @@ class Admits(Statements):
 
 
 class Drops(Statements):
-    """Finds that somebody dropped the table between the plan and the statement; `again`: and made it anew."""
+    """Finds that somebody dropped the table between the plan and the statement; `again`: and made it again."""
 
     again = False
 

@@ -128,7 +128,7 @@ def test_what_is_measured_of_a_stream_decides() -> None:
     assert len(cluster.running()) == 4, "what arrives is not known"
     targets.arrives("s", 1300.0)
     targets.began("s", {})
-    assert targets.arriving("s") is None, "a stream that was started again is measured anew"
+    assert targets.arriving("s") is None, "a stream that was started again is measured again"
 
 
 def test_a_day_of_load_stays_within_its_limit_with_fewer_executors_than_its_peak_needs() -> None:

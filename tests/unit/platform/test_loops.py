@@ -66,7 +66,7 @@ ELSEWHERE = {
     "tables/guard/owners:others": "tests/unit/tables/test_file_owners.py",
     "tables/guard/readers:registered": "tests/unit/supervision/test_unreadable_rows.py",
     "tables/needs:read_registry": "tests/unit/supervision/test_unreadable_rows.py",
-    "tables/observation:known_profiles": "the facts are read anew: tests/unit/tables/test_unreadable_tables.py",
+    "tables/observation:known_profiles": "the facts are read again: tests/unit/tables/test_unreadable_tables.py",
     "web/tables:_pins": "tests/unit/web/test_api.py",
     "web/streams:of_view": "tests/unit/web/test_api.py",
 }

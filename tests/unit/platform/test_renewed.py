@@ -1,4 +1,4 @@
-"""A long-lived client is made anew after failures in a row and after a silence, and its end holds up nobody."""
+"""A long-lived client is made again after failures in a row and after a silence, and its end holds up nobody."""
 
 from __future__ import annotations
 

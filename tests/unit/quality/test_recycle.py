@@ -1,4 +1,4 @@
-"""When the checking process is made anew; limits are read anew each time, from a project that may be wrong."""
+"""When the checking process is made again; limits are read again each time, from a project that may be wrong."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ def test_a_proof_that_stays_away_is_reported_once_and_so_is_its_end(late, connec
         "why: no check run has checked it since 2026-11-21 02:10:00 UTC",
         "do: lakeward quality run nyc.flights   and: lakeward stack status   is quality_check paused in Airflow?",
     ]
-    assert late(21, table())[1] == text  # said already: no message anew
+    assert late(21, table())[1] == text  # said already: no message again
     assert late(26, table(Lag())) == ([], None)
     with connected() as connection:
         assert len(incidents.pending(connection)) == 1

@@ -20,7 +20,7 @@ FOUND_AT = {
     "no readers": 4, "no staged batches": 7, "no publications": 3, "no positions": 448, "no refs": 11,
     "metadata before listing": 181, "no age": 1, "main only": 7, "no second look": 28,
 }  # fmt: skip
-"""The first seed that finds each planted fault; `python tests/faults/schedules.py --planted` looks for it anew."""
+"""The first seed that finds each planted fault; `python tests/faults/schedules.py --planted` looks for it again."""
 
 
 @pytest.mark.parametrize("planted", PLANTED)

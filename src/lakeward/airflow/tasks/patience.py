@@ -46,7 +46,7 @@ class Patience:
         self.step()
 
     def step(self) -> None:
-        """A step was made: the waiting time begins anew."""
+        """A step was made: the waiting time begins again."""
         self._at, self._before = self._clock(), self._worked()
 
     @property

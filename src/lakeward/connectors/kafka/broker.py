@@ -301,7 +301,7 @@ def _request(cluster: Cluster, act: Callable[[Any], R]) -> R:
     """What `act` returns for an admin client of the cluster.
 
     Raises:
-        LakewardError: the request failed. A client that failed twice in a row without an answer is made anew:
+        LakewardError: the request failed. A client that failed twice in a row without an answer is made again:
             librdkafka's may never find a broker again that was away for a minute.
     """
     from confluent_kafka import KafkaException

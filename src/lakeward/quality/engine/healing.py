@@ -1,4 +1,4 @@
-"""Whether the Connect server is ended, so that its supervisor starts it anew. Pure."""
+"""Whether the Connect server is ended, so that its supervisor starts it again. Pure."""
 
 from __future__ import annotations
 

@@ -98,7 +98,7 @@ class Session(Protocol):
         """Wait for a server that ended, or is about to, to be back, for a limited time."""
 
     def heal(self) -> None:
-        """Have the server started anew if it works on what was given up, and nobody else uses it."""
+        """Have the server started again if it works on what was given up, and nobody else uses it."""
 
 
 Compute = Callable[[Sequence[ConfiguredCheck], float | None, float], Attempt]

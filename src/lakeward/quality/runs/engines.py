@@ -124,7 +124,7 @@ class Engines:
             time.sleep(_POLL_S)
 
     def heal(self) -> None:
-        """End the server if it works on what was given up and nobody else uses it: its supervisor starts it anew.
+        """End the server if it works on what was given up and nobody else uses it: its supervisor starts it again.
 
         Raises:
             Fenced: another process has taken the run over.

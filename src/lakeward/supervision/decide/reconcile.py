@@ -29,7 +29,7 @@ FROZEN_S = 60.0
 whether records wait is not known, because only the driver counts them."""
 HUNG_S = 300.0
 """The same for a process that never sent a heartbeat (a cold start takes long), for one whose streams are not to run,
-and for one that may only be starved: if the machine is, killing and starting it anew costs more of what is missing."""
+and for one that may only be starved: if the machine is, killing and starting it again costs more of what is missing."""
 SILENCE_S = 20.0
 """From this silence on, a pass decides again when the driver would count as frozen."""
 RECHECK_S = 10.0

@@ -25,7 +25,7 @@ OF_THE_TABLE = frozenset({
     "rolled-back", "table-replaced", "table-renamed", "table-missing", "no-position", "position-unreadable", "unstaged",
     "wap-off", "no-domains", "commit-overwritten", "unlogged",
 })  # fmt: skip
-"""Reasons of a block that the table itself can answer anew."""
+"""Reasons of a block that the table itself can answer again."""
 _MOVES = {"streams recover": "recover", "streams skip-batch": "skip a batch of", "streams reset": "reset"}
 _ENDS = re.compile(
     r"lakeward (?:streams (?:start|upgrade|recover|restart|reset|skip-batch|rollback|audit|status)|deploy|stack status)"

@@ -153,7 +153,7 @@ class Webhook:
                 answer = _post(self.url, body | {"message": known}, {"Idempotency-Key": key})
             except MessageRefused as error:
                 _log_resend(incident, error)
-                key += "-anew"  # the receiver may have cached its answer to the first key
+                key += "-again"  # the receiver may have cached its answer to the first key
             else:
                 return {"id": answer.get("id") or known}
         answer = _post(self.url, body, {"Idempotency-Key": key})

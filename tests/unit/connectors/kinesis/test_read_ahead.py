@@ -53,7 +53,7 @@ def test_steps_are_bounded_and_hold_each_record_once(kinesis: Rig) -> None:
     found, at = drain(kinesis, name, ahead, begin)
     assert sorted(found) == list(range(100))
     kinesis.put(name, range(100, 110))
-    again = ReadAhead(Stream(kinesis.place(name)), 1000)  # a driver that was started anew knows the marks alone
+    again = ReadAhead(Stream(kinesis.place(name)), 1000)  # a driver that was started again knows the marks alone
     assert drain(kinesis, name, again, at)[0] == list(range(100, 110))
     assert between(kinesis, name, begin, at) == list(range(100))
 

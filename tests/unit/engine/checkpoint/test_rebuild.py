@@ -1,4 +1,4 @@
-"""A checkpoint made anew: what Spark reads of it at its first start."""
+"""A checkpoint made again: what Spark reads of it at its first start."""
 
 from __future__ import annotations
 
