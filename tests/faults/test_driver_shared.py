@@ -25,7 +25,7 @@ from world import World, no_password_in
 from lakeward.operations.request import Request, StreamOperation
 from lakeward.operations.runner import Runner
 from lakeward.platform.errors import Unhealthy
-from lakeward.registry import backpressure, drivers, events, generations, leases, streams, writer_pauses
+from lakeward.registry import backpressure, batches, drivers, events, generations, leases, streams, writer_pauses
 from lakeward.registry.backpressure import Level
 from lakeward.spec.model.stream import StreamSpec
 from lakeward.supervision.backends.base import Life
@@ -123,6 +123,8 @@ def test_a_neighbour_that_comes_changes_goes_fails_or_hangs_leaves_the_others_ru
     assert {part["partition"] for part in watch["partitions"]} == {0, 1}
     assert watch["retention_s"] == 7 * 86_400, "the broker's default"
     assert watch["phases"]["addBatch"] > 0
+    with world.connect() as connection:
+        assert sum(batch.core_s or 0 for batch in batches.newest(connection, calm)) > 0
     world.wait_for("lag", lambda: world.observation(calm).lag_records == 0)
     group = f"lakeward.{calm}"
     world.wait_for(

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from lakeward.connectors.commit_protocol.batch import RunningBatch
 from lakeward.connectors.kafka.cluster import Cluster
 from lakeward.connectors.kafka.source import KafkaStreamSource
+from lakeward.driver.core_time import CoreTime
 from lakeward.engine.flow import Flow
 from lakeward.engine.one_pass import Observed, OnePass, Unproven
 from lakeward.jars import own
@@ -43,6 +44,21 @@ def observed(spark: SparkSession, document: dict[str, Any]) -> Observed:
     raw = spark.range(0, RECORDS, 1, MAPS).select(record, *columns, *times)
     at = ['{"t":{"0":0}}', f'{{"t":{{"0":{RECORDS}}}}}']
     return OnePass(flow, possible=True).route(raw, RunningBatch("q", 1, {"source": at[0]}, {"source": at[1]}))
+
+
+def _counts_attempts(spent: CoreTime) -> bool:
+    """Whether the time of the stage that ran twice is more than that of its last attempt."""
+    store = spent._store
+    twice = [stage for job in spent._ended_jobs("lost") for stage in _stages(store, job) if _attempts(store, stage) > 1]
+    return any(spent._of_stage(each) > store.lastStageAttempt(each).executorRunTime() for each in twice)
+
+
+def _stages(store: Any, job: int) -> list[int]:
+    return [int(stage) for stage in store.job(job).stageIds().mkString(",").split(",")]
+
+
+def _attempts(store: Any, stage: int) -> int:
+    return int(store.lastStageAttempt(stage).attemptId()) + 1
 
 
 def main(document: dict[str, Any], folder: Path) -> str:
@@ -75,10 +91,12 @@ def main(document: dict[str, Any], folder: Path) -> str:
 
     batch = observed(spark, document)
     shuffled = batch.good.repartition(8, "n").mapInPandas(lose, batch.good.schema)
+    spark.sparkContext.setJobGroup("lost", "a write")
     batch.before()
     shuffled.write.format("noop").mode("overwrite").save()
     if not Path(lost).exists():
         raise RuntimeError("no shuffle output was lost")
+    print("core time of all attempts:", _counts_attempts(CoreTime(spark.sparkContext)))
     try:
         batch.after(LANDED)
     except Unproven as found:

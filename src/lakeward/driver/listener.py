@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+from lakeward.driver.core_time import CoreTime
 from lakeward.driver.recorder import Recorder
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.listener import StreamingQueryListener
 
 
-def listener_of(stream: str, recorder: Recorder) -> StreamingQueryListener:
+def listener_of(stream: str, recorder: Recorder, spent: CoreTime) -> StreamingQueryListener:
     """A listener for the session of one stream."""
     from pyspark.sql.streaming.listener import StreamingQueryListener
 
@@ -22,7 +23,8 @@ def listener_of(stream: str, recorder: Recorder) -> StreamingQueryListener:
             recorder.note(stream, query_id=str(event.id), run_id=str(event.runId), **known)
 
         def onQueryProgress(self, event: Any) -> None:  # noqa: N802  # Spark's name
-            recorder.note_progress(stream, json.loads(event.progress.json))
+            progress = json.loads(event.progress.json)
+            recorder.note_progress(stream, progress, spent.since_last(progress["runId"]))
 
         def onQueryIdle(self, event: Any) -> None:  # noqa: N802  # Spark's name
             recorder.note(stream, query_state="idle")

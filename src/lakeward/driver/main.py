@@ -19,6 +19,7 @@ import structlog
 
 from lakeward.driver import executors, thread_dumps
 from lakeward.driver.control import Control, DriverEnd
+from lakeward.driver.core_time import CoreTime
 from lakeward.driver.failing import Failures
 from lakeward.driver.group_offsets import GroupOffsets
 from lakeward.driver.jvm import Jvm
@@ -183,7 +184,7 @@ def _run(launch: Launch, reporter: LaunchReporter | None) -> DriverEnd:
         launch.runtime,
         check_lease,
         report,
-        lambda assignment: listener_of(assignment.stream, recorder),
+        lambda assignment: listener_of(assignment.stream, recorder, CoreTime(spark.sparkContext)),
         declared,
         quarantine_tables,
         late_kept,

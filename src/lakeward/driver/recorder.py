@@ -32,7 +32,7 @@ EVERY_S = 0.5
 AWAY_S = 2.0
 PROGRESS_S = 60.0
 """How long a batch waits for Spark's progress report, which has the number of late rows."""
-NEWER_COLUMNS = frozenset({"watch", "phases"})
+NEWER_COLUMNS = frozenset({"watch", "phases", "core_s"})
 """Columns of `observations` and `batches` that older registries lack."""
 WATCH_S = 10.0
 """`observations.watch` of a stream is written at most once in this time."""
@@ -125,14 +125,14 @@ class Recorder:
             publish_ms=round(outcome.publish_ms),
         )
 
-    def note_progress(self, stream: str, progress: Progress) -> None:
-        """Queue Spark's progress report of a batch; it arrives after the batch."""
+    def note_progress(self, stream: str, progress: Progress, core_s: float | None = None) -> None:
+        """Queue Spark's progress report of a batch, and its core-seconds; it arrives after the batch."""
         with self._lock:
             found = self._done.pop((stream, int(progress["batchId"])), None)
         late = dropped_of(progress.get("stateOperators") or [])
         if found is not None:
             took = phases.of(progress, found[1])
-            self._batches.append({**_row(found[1], late, progress), "phases": took})
+            self._batches.append({**_row(found[1], late, progress), "phases": took, "core_s": core_s})
             self.watch(stream, phases=took)
         if progress.get("stateOperators"):
             self.watch(stream, state=phases.state_of(progress), late=self._late.after(stream, progress))

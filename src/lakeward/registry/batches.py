@@ -29,6 +29,7 @@ class Batch:
             read says which: `lakeward.supervision.report.late`.
         skipped: records that a person gave up (skip-batch).
         phases: phase -> seconds, as in `observations.Watch`; None without Spark's progress report.
+        core_s: seconds that its tasks occupied a core, of all cores; None without Spark's progress report.
         replayed: it was recorded again after a restart.
     """
 
@@ -48,6 +49,7 @@ class Batch:
     skipped: int | None
     duration_s: float | None
     phases: Mapping[str, float] | None
+    core_s: float | None
     replayed: bool
     complete_through: datetime | None
     committed_at: datetime
@@ -67,6 +69,13 @@ def record(connection: Connection, **values: Any) -> None:
             set_={"replayed": True},
         )
     )
+
+
+def core_s_per_million(recorded: Iterable[Batch]) -> float | None:
+    """Core-seconds for a million records that batches read; None if none of them has both figures."""
+    known = [(each.core_s, each.consumed) for each in recorded if each.core_s is not None and each.consumed is not None]
+    records = sum(consumed for _, consumed in known)
+    return round(sum(spent for spent, _ in known) * 1e6 / records, 1) if records else None
 
 
 def columns(connection: Connection) -> frozenset[str]:

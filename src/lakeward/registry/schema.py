@@ -147,6 +147,7 @@ batches = Table(
     Column("skipped", BigInteger),  # records that a person gave up (skip-batch); null: none
     Column("duration_s", Float),
     Column("phases", JSONB(none_as_null=True)),  # phase -> seconds, as in observations.watch
+    Column("core_s", Float),  # how long its tasks occupied a core
     Column("replayed", Boolean, nullable=False, server_default=text("false")),
     Column("complete_through", DateTime(timezone=True)),
     # {check: [failing rows, rows]}, counted while landing; null: not counted. Drivers of 0.1 write it and nothing reads

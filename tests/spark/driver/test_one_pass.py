@@ -189,6 +189,7 @@ def test_a_stage_that_runs_again_because_its_output_was_lost_is_found(document: 
         capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert "doubt: TWICE" in run.stdout, run.stderr[-2000:]
+    assert "core time of all attempts: True" in run.stdout
 
 
 def test_figures_that_are_spoiled_are_found(lab: Any, observed: Observed) -> None:

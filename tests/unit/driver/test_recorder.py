@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import time_machine
 from sqlalchemy import func, select
@@ -15,6 +15,7 @@ from sqlalchemy import func, select
 from lakeward.connectors.commit_protocol.batch import RunningBatch
 from lakeward.connectors.commit_protocol.position import Totals
 from lakeward.connectors.commit_protocol.result import BatchResult
+from lakeward.driver.core_time import CoreTime
 from lakeward.driver.listener import listener_of
 from lakeward.driver.recorder import Recorder
 from lakeward.engine.batch import FinishedBatch
@@ -48,7 +49,7 @@ def test_a_batch_its_late_rows_and_the_newest_state(connect: Any, driver: str, s
     recorder = Recorder(connect, driver)
     recorder.start()
     recorder.note_batch(done(stream, 0))
-    recorder.note_progress(stream, {**PROGRESS, "batchId": 0})
+    recorder.note_progress(stream, {**PROGRESS, "batchId": 0}, 0.75)
     recorder.event("stream", stream, "started", "started", n=1)
     recorder.note(stream, lag_records=9, lag_s=1.5)
     recorder.close()
@@ -56,7 +57,7 @@ def test_a_batch_its_late_rows_and_the_newest_state(connect: Any, driver: str, s
         [row] = batches.newest(connection, stream)
         seen = observations.latest(connection)[stream]
         [line] = events.newest(connection, "stream", stream)
-    assert (row.seq, row.landed, row.late_dropped, row.replayed) == (1, 4, 3, False)
+    assert (row.seq, row.landed, row.late_dropped, row.core_s, row.replayed) == (1, 4, 3, 0.75, False)
     assert row.end_offsets == {"source": '{"t":{"0":5}}'}
     phases = {"addBatch": 1.25, "triggerExecution": 1.5, "stage": 0.2, "publish": 0.04}
     assert (row.phases, seen.watch["phases"]) == (phases, phases)
@@ -226,7 +227,7 @@ def test_a_new_start_of_a_query_forgets_how_much_waited_for_the_one_before(
 ) -> None:
     recorder = Recorder(connect, driver)
     recorder.note(stream, query_state="stopped", lag_records=0, lag_s=0.0)
-    listener_of(stream, recorder).onQueryStarted(SimpleNamespace(id="q", runId="r"))
+    listener_of(stream, recorder, cast(CoreTime, None)).onQueryStarted(SimpleNamespace(id="q", runId="r"))
     recorder.close()
     with connect() as connection:
         seen = observations.latest(connection)[stream]

@@ -39,7 +39,7 @@ def batch(number: int, *, of: int = 1, query: str = "q1", landed: int | None = 1
     offsets = [f'{{"flights":{{"0":{number * 10}}}}}', f'{{"flights":{{"0":{number * 10 + 10}}}}}']
     return Batch(
         "flights", query, number, number + 1, of, 1000 + number, {"source": offsets[0]}, {"source": offsets[1]}, 10,
-        landed, 1, 0, None, None, 2.0, None, False, None, BEGIN + timedelta(seconds=10 * number),
+        landed, 1, 0, None, None, 2.0, None, None, False, None, BEGIN + timedelta(seconds=10 * number),
     )  # fmt: skip
 
 

@@ -121,9 +121,11 @@ def batches(stream: Stream, lines: Lines = 20) -> None:
 
     with state().registry() as connection:
         streams.get(connection, stream)
-        batches_ = late.of_batches(connection, stream, recorded.newest(connection, stream, lines)[::-1])
+        newest = recorded.newest(connection, stream, lines)[::-1]
+        batches_ = late.of_batches(connection, stream, newest)
     shown = [{name: value for name, value in entry.items() if name != "stream"} for entry in batches_]
-    state().output.either({"stream": stream, "batches": shown}, batches_text(shown))
+    cost = recorded.core_s_per_million(newest)
+    state().output.either({"stream": stream, "core_s_per_million": cost, "batches": shown}, batches_text(shown, cost))
 
 
 @app.command()

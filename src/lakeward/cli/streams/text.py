@@ -37,9 +37,9 @@ def timeline(events: Sequence[Mapping[str, Any]]) -> str:
     return columns(rows) if rows else "no events"
 
 
-def batches(rows: Sequence[Mapping[str, Any]]) -> str:
-    """`streams batches`: one line a batch, oldest first; the offsets it read last."""
-    head = ("at", "batch", "seq", "generation", "records", "landed", "quarantined", "late", "took", "offsets")
+def batches(rows: Sequence[Mapping[str, Any]], core_s_per_million: float | None) -> str:
+    """`streams batches`: one line a batch, oldest first; the offsets it read last; and what they cost together."""
+    head = ("at", "batch", "seq", "generation", "records", "landed", "quarantined", "late", "took", "core-s", "offsets")
     lines = [
         (
             moment(row["committed_at"]),
@@ -51,11 +51,15 @@ def batches(rows: Sequence[Mapping[str, Any]]) -> str:
             _cell(row["quarantined"]),
             _late(row),
             "-" if row["duration_s"] is None else f"{row['duration_s']:.1f} s",
+            "-" if row["core_s"] is None else f"{row['core_s']:.2f}",
             f"{show(row['start_offsets'])} to {show(row['end_offsets'])}",
         )
         for row in rows
     ]
-    return columns([head, *lines]) if lines else "no batches are recorded"
+    if not lines:
+        return "no batches are recorded"
+    cost = "" if core_s_per_million is None else f"\n{core_s_per_million:,.1f} core-seconds for a million records"
+    return columns([head, *lines]) + cost
 
 
 def _late(row: Mapping[str, Any]) -> str:

@@ -367,12 +367,13 @@ def test_audit_tells_late_records_that_were_kept_from_dropped_ones(site: Any, la
 
 
 def test_batches_read_oldest_first_with_their_offsets(site: Any) -> None:
-    assert site.lakeward("streams", "batches", "flights", "-o", "json").json == {"stream": "flights", "batches": []}
+    nothing = {"stream": "flights", "core_s_per_million": None, "batches": []}
+    assert site.lakeward("streams", "batches", "flights", "-o", "json").json == nothing
     with site.registry() as connection:
         for number in (0, 1):
             batches.record(
                 connection, stream="flights", query_id="q", batch_id=number, seq=number + 1, generation=1,
-                snapshot_id=number + 70, consumed=10, landed=9, quarantined=1, duration_s=1.5,
+                snapshot_id=number + 70, consumed=10, landed=9, quarantined=1, duration_s=1.5, core_s=0.25,
                 start_offsets={"flights": '{"f":{"0":0}}'}, end_offsets={"flights": '{"f":{"0":10}}'},
                 committed_at=func.now() + timedelta(seconds=number),
             )  # fmt: skip
@@ -380,14 +381,16 @@ def test_batches_read_oldest_first_with_their_offsets(site: Any) -> None:
     assert [each["batch_id"] for each in found] == [0, 1]
     assert found[0].keys() == {
         "query_id", "batch_id", "seq", "generation", "snapshot_id", "start_offsets", "end_offsets", "consumed",
-        "landed", "quarantined", "filtered", "late_dropped", "late_kept", "skipped", "duration_s", "phases", "replayed",
-        "complete_through", "committed_at",
+        "landed", "quarantined", "filtered", "late_dropped", "late_kept", "skipped", "duration_s", "phases", "core_s",
+        "replayed", "complete_through", "committed_at",
     }  # fmt: skip
     lines = site.lakeward("streams", "batches", "flights", "-n", "1").out.splitlines()
     assert lines[0].split() == [
-        "at", "batch", "seq", "generation", "records", "landed", "quarantined", "late", "took", "offsets",
+        "at", "batch", "seq", "generation", "records", "landed", "quarantined", "late", "took", "core-s",
+        "offsets",
     ]  # fmt: skip
-    assert lines[1].endswith("1.5 s  f/0: 0 to f/0: 10")
+    assert lines[1].split(maxsplit=11)[8:] == ["1.5", "s", "0.25", "f/0: 0 to f/0: 10"]
+    assert lines[2] == "25,000.0 core-seconds for a million records"
 
 
 def test_progress_is_sparks_own_report_and_what_the_driver_measured(site: Any) -> None:
