@@ -74,7 +74,9 @@ def commit(folder: Folder, operation: str, *actions: dict[str, Any], attempt: st
     return version
 
 
-def land(folder: Folder, stream: str, seq: int, start: int, end: int, *, topic: str = "t", source: str = "a") -> Position:
+def land(
+    folder: Folder, stream: str, seq: int, start: int, end: int, *, topic: str = "t", source: str = "a"
+) -> Position:
     """A batch of the stream, as a driver commits it."""
     version, attempt = head(folder) + 1, f"{stream}/{seq}/x"
     at = Position(

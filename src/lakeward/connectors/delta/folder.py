@@ -13,7 +13,6 @@ from lakeward.connectors.aws import store
 from lakeward.connectors.file_access import FileAccess
 from lakeward.platform.runtime import Lake
 
-
 ASKED_EACH = 50
 """Files of a store up to which each is asked for by a request of its own; more are looked for in a listing."""
 

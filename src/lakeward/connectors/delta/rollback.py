@@ -2,7 +2,7 @@
 
 The commit is a `RESTORE` in the table's history, as Spark's own: it removes the files that only the newest version has,
 adds those that only the target has, and continues the rows of the target. Unlike Spark's, it has the domain metadata of
-positions, too. It is the version after the one that was read, which only one writer can take (ADR 45, ADR 113; ADR 110).
+positions, too. It is the version after the one that was read, which only one writer can take (ADR 45, 110, 113).
 """
 
 from __future__ import annotations
@@ -128,7 +128,9 @@ def at_version(folder: Folder, version: int) -> TableVersion:
 def rows_of(folder: Folder, add: Mapping[str, Any]) -> int:
     """The rows of an added file, without the deleted ones."""
     rows = _recorded_rows(add)
-    return (pq.read_metadata(parquet(log.absolute(folder, add["path"]))).num_rows if rows is None else rows) - _deleted(add)
+    if rows is None:
+        rows = int(pq.read_metadata(parquet(log.absolute(folder, add["path"]))).num_rows)
+    return rows - _deleted(add)
 
 
 def rows_in_log(add: Mapping[str, Any]) -> int:
@@ -340,7 +342,7 @@ def move(table: str, now: TableVersion, to: TableVersion, domains: Mapping[str, 
         raise _fenced(table, f"version {version} was committed by another writer; nothing was changed")
     committed = log.commit(now.folder, version)
     if committed is None or any(committed.domains.get(name) != text for name, text in domains.items()):
-        raise _fenced(table, f"version {version} was overwritten by a writer without Lakeward's log store (ADR 45, 113)")
+        raise _fenced(table, f"version {version} was overwritten by a writer without Lakeward's log store (ADR 45)")
     return version
 
 

@@ -6,7 +6,6 @@ import json
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import object_store
@@ -23,6 +22,7 @@ from lakeward.connectors.delta.delta_log import DeltaLog
 from lakeward.connectors.delta.folder import Folder
 from lakeward.connectors.delta.position_store import DeltaPositionStore
 from lakeward.operations.restore.restorable import MARKER
+from lakeward.platform.runtime import Lake
 from lakeward.quality.delta.table import DeltaTable
 from lakeward.registry import batches, changes, generations, maintenance, streams, verifications
 from lakeward.registry.schema import generations as stored
@@ -250,6 +250,25 @@ def test_on_an_object_store_a_compaction_may_come_first_and_a_kill_after_the_com
     weed.system().delete_file(f"{on_s3.folder}/{path}".removeprefix("s3a://"))  # as VACUUM does
     assert "1 file no longer exist" in on_s3.refused(again)
     assert max(DeltaLog(on_s3.folder).listing().versions) == gone
+
+
+@pytest.mark.parametrize("asked_each", [0, 50])
+def test_files_on_an_object_store_are_found_in_a_listing_as_by_requests(
+    weed: Weed, monkeypatch: pytest.MonkeyPatch, asked_each: int
+) -> None:
+    monkeypatch.setattr(places, "ASKED_EACH", asked_each)
+    folder = places.StorePath("s3a://lake/listed/t", Lake(warehouse="s3://lake/w", store=weed.store))
+    for there in ("lake/listed/t/day=O%27Hare é/a b.parquet", "lake/listed/other/a", "lake/listed/t/plain"):
+        weed.put(there, "x")
+    of_log = (
+        "day=O%2527Hare%20%C3%A9/a%20b.parquet",
+        "s3a://lake/listed/other/a",
+        "day=1/gone",
+        "s3://lake/listed/gone",
+    )
+    files = {path: log.absolute(folder, path) for path in of_log}
+    found = places.existing(folder, list(files.values()))
+    assert [path for path in of_log if files[path] in found] == list(of_log[:2])
 
 
 def _once(hook: Callable[[], Any]) -> Callable[[], None]:
