@@ -14,16 +14,23 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from lakeward.connectors.delta import log
+from lakeward.connectors.delta.folder import Folder, StorePath
+from lakeward.connectors.file_access import FileAccess
 
 START_MS = 1_772_000_000_000
 
 
-def commit(folder: Path, version: int, *actions: dict[str, Any]) -> None:
-    """One version, stamped `version` minutes after the start."""
+def put(file: Folder, content: bytes) -> None:
+    """Write a file, on a disk or on an object store."""
+    FileAccess(file.lake if isinstance(file, StorePath) else None).write(str(file), content)
+
+
+def commit(folder: Folder, version: int, *actions: dict[str, Any]) -> None:
+    """One version; on a disk stamped `version` minutes after the start."""
     file = folder / log.LOG / f"{version:020d}.json"
-    file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text("".join(json.dumps(action, separators=(",", ":")) + "\n" for action in actions))
-    os.utime(file, (START_MS / 1000 + 60 * version,) * 2)
+    put(file, "".join(json.dumps(action, separators=(",", ":")) + "\n" for action in actions).encode())
+    if isinstance(file, Path):
+        os.utime(file, (START_MS / 1000 + 60 * version,) * 2)
 
 
 def table(columns: str = "day", kind: str = "date") -> dict[str, Any]:

@@ -71,6 +71,17 @@ class FileAccess:
             yield Folder(path, below, files)
             pending += [f"{path}/{name}".lstrip("/") for name in reversed(below)]
 
+    def below(self, folder: str) -> Iterator[str]:
+        """Every file below a folder, at any depth, relative to it; none if it does not exist. A store lists a thousand
+        in a request."""
+        from pyarrow.fs import FileSelector
+
+        system, root = self._at(folder.rstrip("/"))
+        selector = FileSelector(root, recursive=True, allow_not_found=True)
+        for entry in self._translated(folder, lambda: system.get_file_info(selector)):
+            if entry.is_file:
+                yield entry.path.removeprefix(f"{root}/")
+
     def exists(self, file: str) -> bool:
         """Whether a file of this name exists."""
         system, path = self._at(file)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import pyarrow.parquet as pq
 
 from lakeward.connectors.delta import log
-from lakeward.connectors.delta.folder import parquet
+from lakeward.connectors.delta.folder import existing, parquet
 from lakeward.connectors.delta.state import Live, State
 from lakeward.platform.text import count
 from lakeward.registry.maintenance import Figures
@@ -68,11 +68,10 @@ class DeltaState:
 def folder_state(state: State) -> DeltaState:
     """Check which files exist; no file is opened."""
 
-    def there(path: str) -> bool:
-        return log.absolute(state.folder, path).exists()
-
-    missing = frozenset(path for path in state.files if not there(path))
-    return DeltaState(missing, frozenset(path for path in state.removed if there(path)))
+    of_path = {path: log.absolute(state.folder, path) for path in (*state.files, *state.removed)}
+    there = existing(state.folder, list(of_path.values()))
+    missing = frozenset(path for path in state.files if of_path[path] not in there)
+    return DeltaState(missing, frozenset(path for path in state.removed if of_path[path] in there))
 
 
 def verify_vacuum(action: Action, before: State, held: DeltaState, after: State) -> Verdict:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
@@ -12,6 +12,9 @@ from urllib.parse import unquote, urlparse
 from lakeward.connectors.aws import store
 from lakeward.connectors.file_access import FileAccess
 from lakeward.platform.runtime import Lake
+
+ASKED_EACH = 50
+"""Files of a store up to which each is asked for by a request of its own; more are looked for in a listing."""
 
 
 class Stat(NamedTuple):
@@ -65,6 +68,10 @@ class StorePath:
             yield self / name
         for entry in here.files:
             yield StorePath(f"{self.url}/{entry.name}", self.lake, Stat(entry.size, entry.modified.timestamp()))
+
+    def below(self) -> set[StorePath]:
+        """Every file below this folder, at any depth."""
+        return {self / name for name in self._access.below(self.url)}
 
     def is_dir(self) -> bool:
         return self.known is None and self._access.is_folder(self.url)
@@ -121,6 +128,20 @@ def at(folder: Folder, place: str) -> Folder:
     if isinstance(folder, Path):
         return folder / place
     return StorePath(place, folder.lake) if store.on_s3(place) else folder / place
+
+
+def existing(folder: Folder, files: Collection[Folder]) -> set[Folder]:
+    """Those of a table's files that exist; no file is opened.
+
+    Args:
+        folder: the table's. Files elsewhere in its store are known too.
+    """
+    listed: set[StorePath] = set()
+    if isinstance(folder, StorePath) and len(files) > ASKED_EACH:
+        listed = folder.below()
+        inside = f"{folder}/"
+        files = [file for file in files if file in listed or not str(file).startswith(inside)]
+    return {file for file in files if file in listed or file.exists()}
 
 
 def parquet(file: Folder) -> Any:

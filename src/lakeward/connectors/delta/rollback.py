@@ -2,7 +2,7 @@
 
 The commit is a `RESTORE` in the table's history, as Spark's own: it removes the files that only the newest version has,
 adds those that only the target has, and continues the rows of the target. Unlike Spark's, it has the domain metadata of
-positions, too. It is the version after the one that was read, which only one writer can take (ADR 45, ADR 110).
+positions, too. It is the version after the one that was read, which only one writer can take (ADR 45, 110, 113).
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from itertools import groupby
 from operator import itemgetter
-from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
@@ -22,6 +21,7 @@ from lakeward.connectors.delta import log
 from lakeward.connectors.delta.check import DOMAINS
 from lakeward.connectors.delta.deletion_vectors import file_of
 from lakeward.connectors.delta.delta_log import DeltaLog, commit_info
+from lakeward.connectors.delta.folder import Folder, existing, parquet
 from lakeward.connectors.delta.position_store import IN_COMMIT_TIMESTAMPS, INDIFFERENT
 from lakeward.platform.errors import Fenced, Refused, Transient
 from lakeward.platform.text import count
@@ -54,7 +54,7 @@ class TableVersion:
         metadata, protocol: the actions of the log.
     """
 
-    folder: Path
+    folder: Folder
     version: int
     files: Mapping[str, Mapping[str, Any]]
     domains: Mapping[str, str]
@@ -76,7 +76,7 @@ class TableVersion:
         return sum(rows_of(self.folder, add) for add in self.files.values())
 
 
-def newest(folder: Path) -> TableVersion | None:
+def newest(folder: Folder) -> TableVersion | None:
     """The newest version; None if there is no table.
 
     Raises:
@@ -86,7 +86,7 @@ def newest(folder: Path) -> TableVersion | None:
     return at_version(folder, max(versions)) if versions else None
 
 
-def at_version(folder: Path, version: int) -> TableVersion:
+def at_version(folder: Folder, version: int) -> TableVersion:
     """The table at a version, from the newest checkpoint up to it and the commits after that.
 
     Raises:
@@ -125,10 +125,12 @@ def at_version(folder: Path, version: int) -> TableVersion:
     return TableVersion(folder, version, files, domains, metadata, protocol)
 
 
-def rows_of(folder: Path, add: Mapping[str, Any]) -> int:
+def rows_of(folder: Folder, add: Mapping[str, Any]) -> int:
     """The rows of an added file, without the deleted ones."""
     rows = _recorded_rows(add)
-    return (pq.read_metadata(log.absolute(folder, add["path"])).num_rows if rows is None else rows) - _deleted(add)
+    if rows is None:
+        rows = int(pq.read_metadata(parquet(log.absolute(folder, add["path"]))).num_rows)
+    return rows - _deleted(add)
 
 
 def rows_in_log(add: Mapping[str, Any]) -> int:
@@ -173,7 +175,9 @@ def check_files(table: str, now: TableVersion, to: TableVersion) -> None:
         Refused: VACUUM deleted some.
     """
     again = [add for path, add in to.files.items() if _differs(add, now.files.get(path))]
-    missing = [str(add["path"]) for add in again if not _exists(to.folder, add)]
+    needed = {str(add["path"]): _files_of(to.folder, add) for add in again}
+    found = existing(to.folder, [file for files in needed.values() for file in files])
+    missing = [path for path, files in needed.items() if not found.issuperset(files)]
     if not missing:
         return
     kept = now.properties.get(_RETENTION, "7 days by default").removeprefix("interval ")
@@ -186,10 +190,11 @@ def check_files(table: str, now: TableVersion, to: TableVersion) -> None:
     )
 
 
-def _exists(folder: Path, add: Mapping[str, Any]) -> bool:
+def _files_of(folder: Folder, add: Mapping[str, Any]) -> list[Folder]:
+    """The data file, and the file of its deletion vector."""
     vector = add.get("deletionVector")
     deleted = None if not vector else file_of(folder, vector)
-    return log.absolute(folder, add["path"]).exists() and (deleted is None or deleted.exists())
+    return [log.absolute(folder, add["path"]), *([] if deleted is None else [deleted])]
 
 
 def _check_features(table: str, now: TableVersion) -> None:
@@ -347,7 +352,7 @@ def _fenced(table: str, why: str) -> Fenced:
     )
 
 
-def forget(table: str, folder: Path, domain: str, text: str) -> None:
+def forget(table: str, folder: Folder, domain: str, text: str) -> None:
     """Remove a domain if it still has that configuration.
 
     Raises:

@@ -7,19 +7,18 @@ of its target. So a proof of a removed version does not count any more, without 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 
 from sqlalchemy import Connection
 
 from lakeward.connectors.commit_protocol.ancestry import Link
 from lakeward.connectors.delta import location, log, rollback
 from lakeward.connectors.delta.delta_log import DeltaLog
-from lakeward.connectors.delta.folder import StorePath
+from lakeward.connectors.delta.folder import Folder
 from lakeward.connectors.delta.rollback import TableVersion
 from lakeward.connectors.delta.source import history
 from lakeward.operations.context import Context
 from lakeward.operations.restore.restorable import MARKER, moment_text
-from lakeward.platform.errors import Refused, SpecError
+from lakeward.platform.errors import SpecError
 from lakeward.platform.text import count, word
 from lakeward.quality.delta.table import DeltaTable as CheckedTable
 from lakeward.registry import verifications
@@ -33,22 +32,13 @@ def find(context: Context, name: str) -> RestorableDelta | None:
     """The table; None if it does not exist.
 
     Raises:
-        Refused: its log is incomplete, or it is on an object store.
+        Refused: its log is incomplete.
+        DependencyDown: the object store does not answer.
     """
     try:
         folder = location.folder_of(context.runtime.lake, name)
     except SpecError:  # no Delta tables on a store of this kind
         return None
-    if isinstance(folder, StorePath):
-        if not location.exists(folder):
-            return None
-        raise Refused(
-            f"Delta table {name} cannot be restored",
-            why=f"it is on an object store ({folder}), where the files of its older versions cannot be checked yet",
-            next=f"lakeward sql {word(f'DESCRIBE HISTORY {call_name(name, location.CATALOG)}')}   lists its versions; "
-            "VERSION AS OF in a query reads one",
-            code="LW-3506",
-        )
     now = rollback.newest(folder) if location.exists(folder) else None
     return None if now is None else RestorableDelta(name, now)
 
@@ -64,7 +54,7 @@ class RestorableDelta:
         self._states: dict[int, TableVersion] = {now.version: now}
 
     @property
-    def _folder(self) -> Path:
+    def _folder(self) -> Folder:
         return self.now.folder
 
     @property

@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import dataclass, replace
 from typing import Any
 
+import object_store
 import pytest
 import restored_delta as rig
 import sqlalchemy as sa
+from object_store import Weed
 from sqlalchemy import func
 
 from lakeward.connectors.commit_protocol.position import Position, key, parse
+from lakeward.connectors.delta import folder as places
 from lakeward.connectors.delta import location, log
+from lakeward.connectors.delta.delta_log import DeltaLog
+from lakeward.connectors.delta.folder import Folder
 from lakeward.connectors.delta.position_store import DeltaPositionStore
 from lakeward.operations.restore.restorable import MARKER
+from lakeward.platform.runtime import Lake
 from lakeward.quality.delta.table import DeltaTable
 from lakeward.registry import batches, changes, generations, maintenance, streams, verifications
 from lakeward.registry.schema import generations as stored
@@ -39,7 +44,7 @@ class Rig:
     """A Delta table with seq 1 (offsets 0 to 5, version 1) and seq 2 (5 to 8, version 2) of stream flights."""
 
     site: Any
-    folder: Path
+    folder: Folder
 
     def land(self, seq: int, start: int, end: int) -> Position:
         at = rig.land(self.folder, STREAM, seq, start, end, topic=self.site.topic, source="flights")
@@ -85,8 +90,26 @@ class Rig:
 
 @pytest.fixture
 def delta(site: Any) -> Rig:
+    return _landed(site)
+
+
+@pytest.fixture(scope="module")
+def weed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Weed]:
+    with object_store.running(tmp_path_factory.mktemp("weed")) as made:
+        yield made
+
+
+@pytest.fixture
+def on_s3(site: Any, weed: Weed) -> Rig:
+    """The same table in a warehouse on an object store."""
+    lake = site.runtime.lake.model_copy(update={"warehouse": f"s3://lake/{site.topic}", "store": weed.store})
+    moved = replace(site, runtime=site.runtime.model_copy(update={"lake": lake}))
+    (site.home / "runtime.json").write_text(moved.runtime.model_dump_json())
+    return _landed(moved)
+
+
+def _landed(site: Any) -> Rig:
     folder = location.folder_of(site.runtime.lake, TABLE)
-    folder.mkdir(parents=True)
     rig.create(folder)
     with site.registry() as connection:
         found = generations.get(connection, STREAM, 1)
@@ -148,15 +171,25 @@ def test_the_stream_follows_and_each_record_lands_again(delta: Rig) -> None:
     ],
 )
 def test_wherever_it_is_killed_the_same_command_finishes_it(delta: Rig, step: str) -> None:
+    _killed_and_finished(delta, step)
+
+
+@pytest.mark.campaign(
+    held_by="test_on_an_object_store_a_compaction_may_come_first_and_a_kill_after_the_commit_is_finished"
+)
+@pytest.mark.parametrize("step", ["restore-before-commit", "restore-stopped", "restore-one-settled"])
+def test_on_an_object_store_too(on_s3: Rig, step: str) -> None:
+    _killed_and_finished(on_s3, step)
+
+
+def _killed_and_finished(delta: Rig, step: str) -> None:
     with failpoints.on(step, die), suppress(Killed):
         delta.restore(1, "--yes", "--comment", "bad rows")
     moved = step in ("restore-moved", "restore-one-settled")
     assert rig.values(delta.folder) == list(range(5 if moved else 8)), "rows and position move at once"
     assert delta.position().end == {"flights": delta.offsets(5 if moved else 8)}
     assert (MARKER in delta.domains()) == moved
-    with delta.site.registry() as connection:
-        connection.execute(sa.text("UPDATE leases SET until = now() - interval '1 s'"))
-        connection.execute(sa.text("UPDATE operations SET requested_at = requested_at - interval '1 h'"))
+    _long_ago(delta)
 
     delta.done(1)
 
@@ -168,18 +201,83 @@ def test_wherever_it_is_killed_the_same_command_finishes_it(delta: Rig, step: st
     assert (row.generation, len(made)) == (2, 1)
 
 
+def _long_ago(delta: Rig) -> None:
+    """The killed run and its leases are of an hour ago."""
+    with delta.site.registry() as connection:
+        connection.execute(sa.text("UPDATE leases SET until = now() - interval '1 s'"))
+        connection.execute(sa.text("UPDATE operations SET requested_at = requested_at - interval '1 h'"))
+
+
+def _compact(delta: Rig) -> None:
+    adds = [{"add": {"path": path}} for path in log.read(delta.folder).files]
+    rewritten = rig.file(delta.folder, range(8), delta.site.topic, dataChange=False)
+    rig.commit(delta.folder, "OPTIMIZE", *(rig.removal(add, rewrite=True) for add in adds), rewritten)
+
+
+@pytest.mark.parametrize("asked_each", [0, pytest.param(50, marks=pytest.mark.campaign)])
+def test_on_an_object_store_a_compaction_may_come_first_and_a_kill_after_the_commit_is_finished(
+    on_s3: Rig, weed: Weed, monkeypatch: pytest.MonkeyPatch, asked_each: int
+) -> None:
+    """The store refuses the version that the compaction took, and the position moves in the commit of the rows.
+
+    Files of the version are looked for in a listing of the folder; at night by a request for each, too.
+    """
+    monkeypatch.setattr(places, "ASKED_EACH", asked_each)
+    with (
+        failpoints.on("restore-before-commit", _once(lambda: _compact(on_s3))),
+        failpoints.on("restore-moved", die),
+        suppress(Killed),
+    ):
+        on_s3.restore(1, "--yes", "--comment", "bad rows")
+    assert [log.commit(on_s3.folder, version).operation for version in (3, 4)] == ["OPTIMIZE", "RESTORE"]
+    assert rig.values(on_s3.folder) == [0, 1, 2, 3, 4]
+    at = on_s3.position()
+    assert (at.seq, at.snapshot, at.end) == (3, 4, {"flights": on_s3.offsets(5)}), "in the commit of the rows"
+    assert MARKER in on_s3.domains()
+    _long_ago(on_s3)
+
+    on_s3.done(1)
+
+    assert MARKER not in on_s3.domains()
+    assert on_s3.position() == at
+    with on_s3.site.registry() as connection:
+        assert streams.get(connection, STREAM).generation == 2
+    assert not [each for each in weed.names("lake") if "lakeward-trial" in each]
+
+    again = on_s3.land(4, 5, 8).snapshot
+    (path,) = {*_at(on_s3, again)} - {*_at(on_s3, 1)}
+    gone = rig.commit(on_s3.folder, "DELETE", rig.removal({"add": {"path": path}}))
+    weed.system().delete_file(f"{on_s3.folder}/{path}".removeprefix("s3a://"))  # as VACUUM does
+    assert "1 file no longer exist" in on_s3.refused(again)
+    assert max(DeltaLog(on_s3.folder).listing().versions) == gone
+
+
+@pytest.mark.parametrize("asked_each", [0, 50])
+def test_files_on_an_object_store_are_found_in_a_listing_as_by_requests(
+    weed: Weed, monkeypatch: pytest.MonkeyPatch, asked_each: int
+) -> None:
+    monkeypatch.setattr(places, "ASKED_EACH", asked_each)
+    folder = places.StorePath("s3a://lake/listed/t", Lake(warehouse="s3://lake/w", store=weed.store))
+    for there in ("lake/listed/t/day=O%27Hare é/a b.parquet", "lake/listed/other/a", "lake/listed/t/plain"):
+        weed.put(there, "x")
+    of_log = (
+        "day=O%2527Hare%20%C3%A9/a%20b.parquet",
+        "s3a://lake/listed/other/a",
+        "day=1/gone",
+        "s3://lake/listed/gone",
+    )
+    files = {path: log.absolute(folder, path) for path in of_log}
+    found = places.existing(folder, list(files.values()))
+    assert [path for path in of_log if files[path] in found] == list(of_log[:2])
+
+
 def _once(hook: Callable[[], Any]) -> Callable[[], None]:
     left = [hook]
     return lambda: left.pop()() if left else None
 
 
 def test_a_compaction_that_commits_first_changes_nothing(delta: Rig) -> None:
-    def compact() -> None:
-        adds = [{"add": {"path": path}} for path in log.read(delta.folder).files]
-        rewritten = rig.file(delta.folder, range(8), delta.site.topic, dataChange=False)
-        rig.commit(delta.folder, "OPTIMIZE", *(rig.removal(add, rewrite=True) for add in adds), rewritten)
-
-    with failpoints.on("restore-before-commit", _once(compact)):
+    with failpoints.on("restore-before-commit", _once(lambda: _compact(delta))):
         delta.done(1)
     assert rig.values(delta.folder) == [0, 1, 2, 3, 4]
     assert delta.position().snapshot == 4, "version 3 is the compaction"
