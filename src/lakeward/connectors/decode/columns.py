@@ -3,8 +3,8 @@
 CSV is read as text and cast here, one value at a time, because Spark's reader makes null of what it cannot read and
 says so only of the whole row. A plain cast lets things pass that lose something, so it is taken only for texts of a
 simple form; every other text is read by the strict rules that JSON has too (`lakeward.connectors.decode.values`).
-Parquet's types are compared before it is read (`lakeward.connectors.files.headers`); here only what is required is
-asked for.
+Parquet's types are compared before it is read (`lakeward.connectors.files.headers`); here only what a type does not
+promise is looked for (`lakeward.connectors.decode.typed`).
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, cast
 
+from lakeward.connectors.decode import typed
 from lakeward.connectors.decode.shapes import SHOWN, Shape
 from lakeward.connectors.decode.token import Token
 from lakeward.connectors.decode.values import any_of
@@ -111,17 +112,16 @@ class ColumnsDecoder:
         from pyspark.sql import functions as F
 
         record = F.col(self.record)
-        found: list[Column] = []
+        if self.corrupt is None:
+            return typed.flawed(self.schema, record)
+        found: list[Column] = [record[self.corrupt].isNotNull()]
         for field, value in zip(self.schema.fields, self._values, strict=True):
             if not field.nullable:
                 found.append(F.col(value).isNull())
-            if self.corrupt is not None:
-                text = record[field.name]
-                found.append(F.contains(text, F.lit(_NOT_UTF8)))
-                if field.dataType.typeName() != "string":
-                    found.append(text.isNotNull() & F.col(value).isNull())
-        if self.corrupt is not None:
-            found.append(record[self.corrupt].isNotNull())
+            text = record[field.name]
+            found.append(F.contains(text, F.lit(_NOT_UTF8)))
+            if field.dataType.typeName() != "string":
+                found.append(text.isNotNull() & F.col(value).isNull())
         return any_of(found)
 
     def _error(self, record: Column) -> Column:
@@ -130,11 +130,7 @@ class ColumnsDecoder:
 
         names = self.schema.fieldNames()
         if self.corrupt is None:
-            required = [field.name for field in self.schema.fields if not field.nullable]
-            missing = [
-                F.when(record[name].isNull(), F.lit(f"{name}: required, but missing or null")) for name in required
-            ]
-            return F.array_join(F.array(*missing), "; ") if missing else F.lit(None).cast("string")
+            return F.nullif(F.array_join(typed.problems(self.schema, record, F.lit(None).cast("string")), "; "), F.lit(""))
         words = f"another number of values than the {len(names)} columns"
         texts = F.array(*(F.struct(F.lit(name).alias("name"), record[name].alias("text")) for name in names))
         broken = F.filter(texts, lambda each: F.contains(each["text"], F.lit(_NOT_UTF8)))
