@@ -68,7 +68,7 @@ def check(
 
 
 def _too(added: Sequence[Column], others: Sequence[str]) -> str:
-    """The step for the other streams of a table that gets columns: without them they are refused at their next start."""
+    """The step for the other streams of a table that gets columns: they are refused at a start without them."""
     if not (added and others):
         return ""
     columns = ", ".join(column.name for column in added)

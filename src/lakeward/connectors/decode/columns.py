@@ -130,7 +130,8 @@ class ColumnsDecoder:
 
         names = self.schema.fieldNames()
         if self.corrupt is None:
-            return F.nullif(F.array_join(typed.problems(self.schema, record, F.lit(None).cast("string")), "; "), F.lit(""))
+            problems = typed.problems(self.schema, record, F.lit(None).cast("string"))
+            return F.nullif(F.array_join(problems, "; "), F.lit(""))
         words = f"another number of values than the {len(names)} columns"
         texts = F.array(*(F.struct(F.lit(name).alias("name"), record[name].alias("text")) for name in names))
         broken = F.filter(texts, lambda each: F.contains(each["text"], F.lit(_NOT_UTF8)))

@@ -1,4 +1,4 @@
-"""Values that have their types already (Parquet, ORC, Avro): what Spark's readers take although no table should hold it.
+"""Values that have their types already (Parquet, ORC, Avro): what Spark's readers take and no table should hold.
 
 These are a text that is not UTF-8, which other engines cannot read, a null in a required field of a struct, and a map
 with a key that occurs twice.
@@ -27,8 +27,8 @@ def flawed(kind: Any, value: Column) -> Column:
         return F.lit(False)
     match kind.typeName():
         case "struct":
-            inside = [flawed(field.dataType, value[field.name]) for field in kind.fields if _can_be_flawed(field.dataType)]
-            required = [field.name for field in kind.fields if not field.nullable]
+            inside = [flawed(each.dataType, value[each.name]) for each in kind.fields if _can_be_flawed(each.dataType)]
+            required = [each.name for each in kind.fields if not each.nullable]
             return any_of([*inside, *(value[name].isNull() & value.isNotNull() for name in required)])
         case "array":
             return _any_flawed(value, kind.elementType)

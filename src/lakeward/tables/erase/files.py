@@ -173,7 +173,8 @@ def rewrite(
             return _rewritten(load(), match, own, columns, access)
         except (CommitFailedException, ValidationException):  # PyIceberg's own retry raises the second
             continue
-        except (ValueError, TypeError, LookupError, NotInstalledError) as error:  # what PyIceberg says of a table that it cannot write
+        # What PyIceberg says of a table that it cannot write.
+        except (ValueError, TypeError, LookupError, NotInstalledError) as error:
             table = load()
             why = obstacle(table) or unwritable(table, held(table, match))
             if not why:
