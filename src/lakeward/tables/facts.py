@@ -254,7 +254,7 @@ class TableFacts:
         return self.folder
 
     def indistinct(self) -> str:
-        """That Spark cannot read the table because it takes two of its columns for one, as a clause; empty if it can."""
+        """That Spark cannot read the table: two of its columns are one to it. A clause; empty if it can."""
         spelled: dict[str, str] = {}
         for name in self.columns:
             if (other := spelled.setdefault(name.lower(), name)) != name:
