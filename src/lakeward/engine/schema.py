@@ -9,6 +9,7 @@ from typing import Any
 from lakeward.connectors import schema_evolution
 from lakeward.connectors.schema_evolution import Column, Comparison
 from lakeward.platform.errors import SpecError
+from lakeward.platform.text import listed
 
 
 def check(
@@ -39,8 +40,8 @@ def check(
     dropped = [column for column in compared.lacking if column not in known]
     why = list(schema_evolution.differences(compared, dropped, additive=additive))
     if not why and compared.grows and others:
-        why = [f"{', '.join(others)} lands in it too, and would not know what this one {change}"
-               for change in schema_evolution.grows(compared)]  # fmt: skip
+        changes = ", ".join(schema_evolution.grows(compared))
+        why = [f"this stream {changes}, and has the table in common with {listed(list(others))}"]
     if not why:
         return known
     steps = [f"change the transform in conf/streams/{stream}.yaml"]
@@ -49,7 +50,7 @@ def check(
             f"to leave {', '.join(column.name for column in [*dropped, *compared.needed])} empty, say NULL AS .."
         )
     alters = schema_evolution.alters(compared, table, catalog)
-    if alters and not additive:
+    if alters and not additive and not others:  # a table of several streams is changed by none
         steps.append("to let the stream change the table, write schema: {evolution: additive}")
     enough = bool(alters) and not list(schema_evolution.differences(compared, dropped, additive=True))
     if alters and not enough:
@@ -57,13 +58,23 @@ def check(
     ways = [f"{' or '.join(steps)}, then: lakeward deploy"]
     if enough:
         typed = "; ".join(f"lakeward sql --write {shlex.quote(statement)}" for statement in alters)
-        ways.insert(0, f"{typed}; then: lakeward streams start {stream}")
+        ways.insert(0, f"{typed}; {_too(compared.added, others)}then: lakeward streams start {stream}")
     raise SpecError(
         f"The transform of stream {stream} gives other columns than table {table} has",
         why="; ".join(why),
         next="; or ".join(ways),
         code="LW-2215",
     )
+
+
+def _too(added: Sequence[Column], others: Sequence[str]) -> str:
+    """The step for the other streams of a table that gets columns: they are refused at a start without them."""
+    if not (added and others):
+        return ""
+    columns = ", ".join(column.name for column in added)
+    files = listed([f"conf/streams/{other}.yaml" for other in others])
+    upgrades = "; ".join(f"lakeward streams upgrade {other} --wait" for other in others)
+    return f"name {columns} in {files} too, say NULL AS ..; then: lakeward deploy; {upgrades}; "
 
 
 def check_keys(stream: str, keys: Sequence[str], order_by: str | None, columns: Any) -> None:

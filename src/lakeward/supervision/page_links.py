@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from urllib.parse import quote, urlencode
 
+from lakeward.quality.verdicts import waive
 from lakeward.registry.incidents import Incident
 
 PLACE = "plugin/lakeward"
@@ -36,8 +37,8 @@ def place(incident: Incident) -> tuple[str, str | None]:
     """The tab that shows an incident, and what is open there: its table's checks, its stream, or all streams."""
     if incident.kind in _OF_TABLES:
         return "quality", incident.subject
-    if incident.kind == "waiver":
-        return "quality", incident.subject.partition("/")[0]
+    if incident.kind == waive.KIND:
+        return "quality", waive.table_of(incident.subject)
     return "streams", incident.streams[0] if len(incident.streams) == 1 else None
 
 
@@ -61,7 +62,7 @@ def dag_of(incident: Incident) -> str:
     known = incident.fields.get("dag")
     if isinstance(known, str):
         return known
-    if incident.kind in (*_OF_TABLES, "waiver"):
+    if incident.kind in (*_OF_TABLES, waive.KIND):
         return _CHECKS
     if incident.kind in _DAGS or not incident.streams:
         return _DAGS["reconcile"]

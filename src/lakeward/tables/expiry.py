@@ -197,7 +197,7 @@ class Expiry:
                 replace(self.facts.profile, snapshot_id=now.metadata.current_snapshot_id),  # no manifest is read
             )
             if not facts.continues(self.facts):
-                raise self._stopped("main was moved back since it was planned")
+                raise self._stopped("main was moved back, or its content replaced, since it was planned")
             problems = off_main(facts, self.checked)
             if problems:
                 raise self._stopped(problems[0].sentence)

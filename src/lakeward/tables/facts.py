@@ -253,6 +253,17 @@ class TableFacts:
             raise ValueError(f"{self.table} has no folder: it is no Delta table")
         return self.folder
 
+    def indistinct(self) -> str:
+        """That Spark cannot read the table: two of its columns are one to it. A clause; empty if it can."""
+        spelled: dict[str, str] = {}
+        for name in self.columns:
+            if (other := spelled.setdefault(name.lower(), name)) != name:
+                return (
+                    f"Spark cannot read the table: columns {other} and {name} differ in case only. Rename one of them "
+                    "with the engine that made them"
+                )
+        return ""
+
     def by_id(self) -> dict[int, Snapshot]:
         """Snapshot id -> snapshot."""
         return {snapshot.id: snapshot for snapshot in self.snapshots}

@@ -262,8 +262,10 @@ def verify_metadata(action: Action, before: TableFacts, after: TableFacts) -> Ve
     unset = [name for name, value in action.properties.items() if after.properties.get(name) != value]
     if unset:
         return Verdict(False, f"not set: {', '.join(unset)}")
-    if not after.continues(before):
+    if between(before, after) is None:
         return Verdict(False, f"main no longer holds snapshot {before.snapshot_id}, where the repair began", True)
+    if away := moved_away(before, after):
+        return Verdict(False, away)
     remaining = before.metadata_files - action.files
     if not action.files:
         return Verdict(True, f"set {', '.join(f'{name} = {value}' for name, value in action.properties.items())}")

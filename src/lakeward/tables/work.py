@@ -319,7 +319,7 @@ def _result(run: Run, verdict: Verdict) -> tuple[str, str]:
     if run.interrupted:
         return "failed", f"stopped; {verdict.why}"
     if run.error:
-        return "failed", f"{run.error}; {verdict.why}"
+        return "failed", f"{run.error.rstrip('.')}; {verdict.why}"
     if verdict.ok and not verdict.changed:
         return "skipped", verdict.why
     return ("done" if verdict.ok else "failed"), verdict.why

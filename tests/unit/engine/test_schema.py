@@ -138,11 +138,29 @@ def test_a_table_of_several_streams_is_not_changed_by_one() -> None:
     given, has = struct(a="long", b="long"), struct(a="integer")
     error = why(given, has, others=["other"])
     assert error.why == (
-        "other lands in it too, and would not know what this one adds b BIGINT; "
-        "other lands in it too, and would not know what this one widens a from INT to BIGINT"
+        "this stream adds b BIGINT, widens a from INT to BIGINT, and has the table in common with other"
     )
     assert judge(struct(a="integer"), has, others=["other"]) == []
 
 
 def test_types_in_the_words_of_sql() -> None:
     assert sql_type(struct(**{"a b": "short", "c": array("byte")})) == "STRUCT<`a b`: SMALLINT, `c`: ARRAY<TINYINT>>"
+
+
+@pytest.mark.parametrize("additive", [False, True])
+def test_the_other_streams_of_a_table_get_its_new_columns_too(additive: bool) -> None:
+    """Without them they would be refused at their next start."""
+    told = why(struct(a="long", b="long"), struct(a="long"), additive=additive, others=["t", "u"]).next
+    block = of_block("s", {"reason": "config", "next": told})
+    alter = "lakeward sql --write 'ALTER TABLE `lake`.`ns`.`t` ADD COLUMNS (`b` BIGINT)'"
+    assert block.startswith(f"{alter}; name b in conf/streams/t.yaml and conf/streams/u.yaml too, say NULL AS ..; ")
+    first = [*commands(block)][:5]
+    assert first[1:] == [
+        "lakeward deploy", "lakeward streams upgrade t --wait", "lakeward streams upgrade u --wait",
+        "lakeward streams start s",
+    ]  # fmt: skip
+    for command in first:
+        parsed(command)
+    assert "additive" not in block, "a table of several streams is not changed by one"
+    wider = why(struct(a="long"), struct(a="integer"), additive=additive, others=["t"]).next
+    assert "conf/streams/t.yaml" not in wider, "it lands its INT in a BIGINT"

@@ -96,9 +96,11 @@ def test_what_could_not_be_looked_at_ends_nothing_and_a_suite_that_is_gone_does(
 def test_with_its_suite_every_incident_about_the_checks_of_a_table_ends(late, connected) -> None:
     """No run can pass or be released any more, so what they say to do next would be refused."""
     subjects = {("quality", "nyc.flights"), ("waiver", "nyc.flights/c1"), ("quality", "nyc.old"), ("stream", "nyc.old")}
+    subjects |= {("waiver", "nyc.in/out/c1")}  # of the table `in/out`
     with connected() as connection:
-        for kind, subject in [*subjects, ("waiver", "nyc.old/c1")]:
+        for kind, subject in [*subjects, ("waiver", "nyc.old/c1"), ("waiver", "nyc.flights/old/c1")]:
             incidents.opened(connection, kind, subject, "held")
-    late(0, table(Lag(), error="its suite is invalid"))
+    other = ProofStatus("nyc.in/out", newest=PROOF, proof=PROOF, lag=Lag(), limit=Duration("15m"))
+    late(0, table(Lag(), error="its suite is invalid"), other)
     with connected() as connection:
         assert set(incidents.open_ones(connection)) == subjects - {("quality", "nyc.old")}

@@ -250,6 +250,46 @@ def test_from_files_of_a_partition_field_that_was_dropped(catalog: SqlCatalog, v
     assert files.remains(load(), where) == ""
 
 
+@pytest.mark.parametrize("how", ["the column dropped", "the field added again"])
+def test_files_of_a_partitioning_that_pyiceberg_cannot_replace_are_refused_with_words(
+    catalog: SqlCatalog, how: str
+) -> None:
+    """It ends in a TypeError or a ValueError of its own. In version 1 a dropped field stays in the partition spec."""
+    again = how == "the field added again"
+    schema = pa.schema([("id", pa.int64()), ("origin", pa.string())])
+    table = catalog.create_table("n.t", schema, properties={"format-version": "1" if again else "2"})
+    with table.update_spec() as change:
+        change.add_identity("origin")
+
+    def load() -> Any:
+        return catalog.load_table("n.t")
+
+    load().append(pa.table({"id": [1, 2, 3], "origin": ["a", "a", "b"]}, schema))
+    with load().update_spec() as change:
+        change.remove_field("origin")
+    load().append(pa.table({"id": [5, 6], "origin": ["a", "b"]}, schema))
+    if again:
+        with load().update_spec() as change:
+            change.add_identity("origin")
+    else:
+        with load().update_schema() as change:
+            change.delete_column("origin")
+
+    access = FileAccess(Lake(warehouse=str(catalog.properties["warehouse"])))
+    where = parse("id = 2", load().schema(), "n.t")
+    words = "of an earlier partitioning" if again else "partitioned by a column that was dropped"
+    assert files.obstacle(load()) == ""
+    assert words in files.unwritable(load(), files.held(load(), where))
+    with pytest.raises(Refused) as refused:
+        files.rewrite(load, where, lambda table, rows: {}, (), access)
+    assert words in (refused.value.why or "") and refused.value.code == "LW-3484"
+    if not again:
+        newer = parse("id = 5", load().schema(), "n.t")
+        assert files.unwritable(load(), files.held(load(), newer)) == ""
+        assert erase(load, newer, access) == 1
+        assert sorted(load().scan().to_arrow()["id"].to_pylist()) == [1, 2, 3, 6]
+
+
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), -0.0, None], ids=str)
 def test_from_the_files_of_a_partition_by_any_number(catalog: SqlCatalog, value: float | None) -> None:
     """As Spark writes them; PyIceberg itself appends to no such partition."""

@@ -32,6 +32,7 @@ _WIDER = {
 """Declared type -> narrower file types that it can hold without loss."""
 _AVRO_WIDER = {key: _WIDER[key] for key in ("bigint", "double")}
 """Spark cannot read a time without a zone of an Avro file as a TIMESTAMP."""
+_NO_NANOSECONDS = "Spark reads no times in nanoseconds: write the file with microseconds"
 _NAMES = {"parquet": "Parquet", "orc": "ORC", "avro": "Avro"}
 _WIDE_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 """First bytes of a text in UTF-16, or in UTF-32: Spark would land it letter by letter, with NUL characters between."""
@@ -105,7 +106,8 @@ def _typed(file: Any, kind: str, declared: StructType) -> list[str]:
         if actual is None:
             different.append(f"it has no column {field.name}")
         elif actual != expected and actual not in wider.get(expected, set()):
-            different.append(f"{field.name} is {actual.upper()}, declared is {expected.upper()}")
+            more = f" ({_NO_NANOSECONDS})" if "[ns" in actual else ""
+            different.append(f"{field.name} is {actual.upper()}, declared is {expected.upper()}{more}")
     return different
 
 
@@ -117,17 +119,23 @@ def columns_of(file: Any, kind: str) -> dict[str, str]:
     """
     if kind == "avro":
         return avro_columns_of(file)
-    return {field.name: _spark_type(field.type) for field in _schema_of(file, kind)}
-
-
-def _schema_of(file: Any, kind: str) -> Any:
     if kind == "parquet":
         import pyarrow.parquet as pq
 
-        return pq.read_schema(file)
+        # Of the times in nanoseconds Spark reads those of 12 bytes, as it writes them too.
+        schema = pq.ParquetFile(file, coerce_int96_timestamp_unit="us").schema_arrow
+        return {each.name: str(each.type) if _nanoseconds(each.type) else _spark_type(each.type) for each in schema}
     from pyarrow import orc
 
-    return orc.ORCFile(file).schema
+    return {field.name: _spark_type(field.type) for field in orc.ORCFile(file).schema}
+
+
+def _nanoseconds(kind: Any) -> bool:
+    """Whether a type of Arrow is a time in nanoseconds, or has one inside."""
+    import pyarrow as pa
+
+    inside = (kind.field(at).type for at in range(kind.num_fields))
+    return (pa.types.is_timestamp(kind) and kind.unit == "ns") or any(map(_nanoseconds, inside))
 
 
 def _spark_type(kind: Any) -> str:

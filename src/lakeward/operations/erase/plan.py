@@ -200,9 +200,10 @@ def _target(context: Context, name: str, match: Matching) -> Target | None:
     if isinstance(match, QuarantinedRows) and quarantine.STREAM not in table.schema().column_names:
         return None  # another table has the name now
     why = files.obstacle(table) or shared(context, table)
+    files_held = set() if why else files.held(table, match)
+    why = why or files.unwritable(table, files_held)
     if why:
         raise Refused(f"Cannot erase rows of {name}", why=why, next=f"lakeward tables why {word(name)}", code="LW-2020")
-    files_held = files.held(table, match)
     unreadable = match.unreadable if isinstance(match, QuarantinedRows) else 0
     drop = {
         ref

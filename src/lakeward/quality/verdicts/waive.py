@@ -109,8 +109,8 @@ def close_ended_waivers(connection: Connection, table: str, checks: Sequence[Che
 
 
 def table_of(subject: str) -> str:
-    """The table of an incident about an ended waiver."""
-    return subject.partition("/")[0]
+    """The table of an incident about an ended waiver; a table's name may have a slash, the id of a check has none."""
+    return subject.rpartition("/")[0]
 
 
 def _failed(connection: Connection, waiver: Waiver) -> str | None:

@@ -77,6 +77,19 @@ def obstacle(table: Table) -> str:
     return ""
 
 
+def unwritable(table: Table, files: set[str]) -> str:
+    """Why PyIceberg cannot replace some of these files of main's head, as a clause; empty if it can."""
+    fields, current = table.schema()._lazy_id_to_field, table.spec()
+    ambiguous = len({field.source_id for field in current.fields}) < len(current.fields)
+    for spec_id in {task.file.spec_id for task in _tasks(table, files)}:
+        placed = [] if spec_id == current.spec_id else current.fields  # its rows are placed by the current spec
+        if any(field.source_id not in fields for field in (*table.specs()[spec_id].fields, *placed)):
+            return "files with such rows are partitioned by a column that was dropped: rewrite them without it first"
+        if placed and ambiguous:  # in format version 1 a field that was dropped and added again is there twice
+            return "files with such rows are of an earlier partitioning: rewrite them into the current one first"
+    return ""
+
+
 def _values_in(file: DataFile) -> str:
     """That a delete file has values of rows, as a clause; empty if it has none."""
     from pyiceberg.manifest import DataFileContent
@@ -160,9 +173,10 @@ def rewrite(
             return _rewritten(load(), match, own, columns, access)
         except (CommitFailedException, ValidationException):  # PyIceberg's own retry raises the second
             continue
-        except (ValueError, NotInstalledError) as error:  # what PyIceberg says of a table that it cannot write
+        # What PyIceberg says of a table that it cannot write.
+        except (ValueError, TypeError, LookupError, NotInstalledError) as error:
             table = load()
-            why = obstacle(table)
+            why = obstacle(table) or unwritable(table, held(table, match))
             if not why:
                 raise
             name = dotted(table.name())

@@ -1,15 +1,20 @@
-"""An Avro file says what its columns are, and a file that is none or only a part of one is told. Spark's own reading of
-the types is compared in `tests/spark/driver/test_files.py`."""
+"""A file says what its columns are, and one that Spark would not read is told. Spark's own reading of the types of Avro
+is compared in `tests/spark/driver/test_files.py`."""
 
 from __future__ import annotations
 
 import io
+from pathlib import Path
 from typing import Any
 
 import fastavro
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
-from lakeward.connectors.files.headers import avro_columns_of
+from lakeward.connectors.file_access import FileAccess
+from lakeward.connectors.files.headers import avro_columns_of, differences
+from lakeward.spec.model.sources import FilesSource
 
 ROWS = {"type": "record", "name": "r", "fields": [{"name": "n", "type": ["null", "int"]}]}
 
@@ -48,3 +53,23 @@ def test_what_is_no_whole_file_is_reported(content: bytes, words: str) -> None:
 
 def test_a_record_inside_itself_is_its_own_name() -> None:
     assert avro_columns_of(io.BytesIO(written(TREE))) == {"below": "tree"}
+
+
+@pytest.mark.parametrize("old", [False, True], ids=["of 8 bytes", "of 12 bytes"])
+def test_a_time_in_nanoseconds_is_refused_at_any_depth_where_spark_does_not_read_it(tmp_path: Path, old: bool) -> None:
+    """Pandas writes them by default. Spark fails in the middle of a batch."""
+    from pyspark.sql.types import ArrayType, StructType, TimestampNTZType
+
+    times = {"at": pa.timestamp("ns"), "deep": pa.list_(pa.struct([("at", pa.timestamp("ns", "UTC"))]))}
+    file = tmp_path / "a.parquet"
+    rows = pa.table({name: pa.array([], kind) for name, kind in times.items()})
+    pq.write_table(rows, file, use_deprecated_int96_timestamps=old)
+    inner = StructType().add("at", TimestampNTZType())
+    declared = StructType().add("at", TimestampNTZType()).add("deep", ArrayType(inner))
+    ddl = "at TIMESTAMP_NTZ, deep ARRAY<STRUCT<at: TIMESTAMP_NTZ>>"
+    given = {"path": str(tmp_path), "format": "parquet", "columns": ddl, "max_files_per_trigger": 1}
+    found = differences(FileAccess(), file.as_uri(), FilesSource.model_validate(given), declared)
+    way = "(Spark reads no times in nanoseconds: write the file with microseconds)"
+    deep = "LIST<ELEMENT: STRUCT<AT: TIMESTAMP[NS, TZ=UTC]>>, declared is ARRAY<STRUCT<AT:TIMESTAMP_NTZ>>"
+    refused = [f"at is TIMESTAMP[NS], declared is TIMESTAMP_NTZ {way}", f"deep is {deep} {way}"]
+    assert found == ([] if old else refused)

@@ -114,3 +114,12 @@ def test_the_incident_about_an_ended_waiver_ends_with_its_check(registry: Any) -
     assert len(incidents.open_ones(registry)) == 3
     close_ended_waivers(registry, "ns.t", other, whole=True)
     assert {subject for _, subject in incidents.open_ones(registry)} == {"ns.t/c1", "ns.t2/c1"}
+
+
+def test_a_run_of_another_table_whose_name_begins_alike_ends_no_incident(registry: Any) -> None:
+    """A table's name may have a slash, as the subject of the incident has one before the check."""
+    incidents.opened(registry, "waiver", "ns.t/other/c1", "over")
+    close_ended_waivers(registry, "ns.t", [Check("c2", NULLS, "critical", State.SKIPPED)], whole=True)
+    assert ("waiver", "ns.t/other/c1") in incidents.open_ones(registry)
+    close_ended_waivers(registry, "ns.t/other", [Check("c2", NULLS, "critical", State.SKIPPED)], whole=True)
+    assert ("waiver", "ns.t/other/c1") not in incidents.open_ones(registry)

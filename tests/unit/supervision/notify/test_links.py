@@ -61,6 +61,12 @@ def test_each_kind_leads_to_the_page_the_run_and_the_runbook(kind: str, streams:
     }  # fmt: skip
 
 
+def test_an_ended_waiver_leads_to_its_table_whatever_the_name() -> None:
+    at = datetime(2026, 3, 1, tzinfo=UTC)
+    found = Incident(7, "waiver", "nyc.in/out/c1", at, "it is so", {"streams": []}, at, None, None)
+    assert page_links.place(found) == ("quality", "nyc.in/out")
+
+
 @pytest.mark.parametrize("state", sorted(each.value for each in State))
 def test_the_incident_of_a_stream_leads_to_the_section_of_its_state(state: str) -> None:
     assert page_links.runbook_of(incident("stream", "flights", state=state)).endswith(f"#{state}")

@@ -304,3 +304,13 @@ def test_an_order_a_table_cannot_have_is_reported_and_files_are_compacted_all_th
     quiet = plan_compact(of(facts, cold(), format=format_), ordered(order), History(), NOW)
     assert isinstance(quiet, NotPlanned)
     assert why in quiet.why
+
+
+@pytest.mark.parametrize("columns", [("k", "Id", "id"), ("s", "s.Id", "s.id"), ("Ä", "ä")])
+def test_a_table_whose_columns_spark_takes_for_one_is_not_rewritten(facts, columns: tuple[str, ...]) -> None:
+    """Iceberg's rewrite fails each time, and Spark reads no row of it."""
+    full = facts(partitions=(part(raw(50)),))
+    assert isinstance(plan_compact(full, POLICY, History(), NOW), Action)
+    found = plan_compact(replace(full, columns=columns), POLICY, History(), NOW)
+    assert isinstance(found, NotPlanned)
+    assert f"columns {columns[-2]} and {columns[-1]} differ in case only" in found.why

@@ -55,6 +55,12 @@ def test_a_partition_field_with_a_backtick_is_not_merged(table, now):
     assert found.why.startswith("Iceberg cannot merge them: partition field a`b has a backtick in its name")
 
 
+def test_a_table_whose_columns_spark_takes_for_one_is_not_merged(table, now):
+    found = plan_deletes(replace(table((6, 5)), columns=("Id", "id")), Deletes(), History(), now)
+    assert isinstance(found, NotPlanned)
+    assert "columns Id and id differ in case only" in found.why
+
+
 def test_merges_are_an_hour_apart(table, now):
     done = History(done={"deletes": now - timedelta(minutes=20)})
     found = plan_deletes(table((6, 5)), Deletes(), done, now)

@@ -86,12 +86,18 @@ def test_it_is_good_when_the_properties_stand_and_the_files_went(piled) -> None:
     assert (still.ok, still.why) == (False, "52 metadata files are named still, 51 were promised")
 
 
-def test_it_is_harmed_when_main_is_another(facts, chain) -> None:
+def test_what_another_writer_did_to_main_is_told_and_history_that_is_lost_is_held(facts, chain) -> None:
     before = replace(facts(chain(2)), metadata_files=61)
     action = plan_metadata(before, Metadata())
     assert isinstance(action, Action)
-    other = replace(facts(chain(2), head=1, **action.properties), metadata_files=51)
-    assert verify_metadata(action, before, other).harmed
+    new = replace(chain(3)[2], parent=None)  # CREATE OR REPLACE TABLE .. AS SELECT
+    for snapshots, head, did in (
+        (chain(2), 1, "moved main back to snapshot 1"),
+        ((*chain(2), new), 3, "replaced the content of the table"),
+    ):
+        verdict = verify_metadata(action, before, facts(snapshots, head=head, **action.properties))
+        assert (verdict.ok, verdict.harmed, verdict.why) == (False, False, f"another writer {did} meanwhile")
+    assert verify_metadata(action, before, facts((replace(new, sequence=1),), **action.properties)).harmed
 
 
 def test_a_stream_s_commits_are_tried_again_where_nobody_said_how_often(facts) -> None:
